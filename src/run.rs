@@ -364,6 +364,8 @@ pub struct PlannedCall {
     pub tool: String,
     /// Its arguments, as JSON; bounded.
     pub arguments: String,
+    /// The job that would have made it, unless it was the run itself.
+    pub job: Option<u64>,
     /// Whether the user would be asked first.
     pub asks: bool,
     /// Why it was not made.

@@ -240,10 +240,11 @@ fn planned(planned: &Planned) -> Vec<String> {
         return vec![];
     }
     let mut lines = vec![format!("belljar: dry run, calls that were not made: {count}\n")];
-    lines.extend(planned.calls.iter().map(|PlannedCall { server, tool, arguments, asks, .. }| {
+    lines.extend(planned.calls.iter().map(|PlannedCall { server, tool, arguments, job, asks, .. }| {
+        let job = job.map(|job| format!("job {job}: ")).unwrap_or_default();
         let tool = text::inert_line(&format!("{server}.{tool}"));
         let asks = if *asks { " (the user would be asked)" } else { "" };
-        format!("  {tool} {arguments}{asks}\n")
+        format!("  {job}{tool} {arguments}{asks}\n")
     }));
     if planned.further > 0 {
         lines.push(format!("  and {} more\n", planned.further));

@@ -75,7 +75,9 @@ pub(super) fn calls_not_made(report: &RunReport) -> Option<String> {
     }
     let mut tools: Vec<(String, NotMade, u64)> = Vec::new();
     for call in &planned.calls {
-        let name = name_in_sentence(&format!("{}.{}", call.server, call.tool), NAME_CHARS_MAX);
+        let job = call.job.map(|job| format!("job {job}: ")).unwrap_or_default();
+        let tool = name_in_sentence(&format!("{}.{}", call.server, call.tool), NAME_CHARS_MAX);
+        let name = format!("{job}{tool}");
         match tools.iter_mut().find(|(known, why, _)| *known == name && *why == call.why) {
             Some((_, _, times)) => *times += 1,
             None => tools.push((name, call.why, 1)),

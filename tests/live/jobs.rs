@@ -343,6 +343,13 @@ fn what_a_job_plans_reads_and_is_warned_of_is_its_own(engine: &Engine) {
     let reply = bridge.ok("open('go', 'w').close()\njob = runtime.spawn(f)\nuntil('called')");
     assert!(reply.contains("note: job 3: fixture.echo was called: "), "{reply}");
     assert!(!bridge.ok("open('end', 'w').close()\njob.wait()").contains("note: job 3: "), "once");
+    // What it plans in the meantime is listed with the run's calls, as the job's.
+    let reply = bridge
+        .ok("def g(): mcp_fixture.echo.sync(text='job')\nwith runtime.plan():\n  job = runtime.spawn(g)\n  \
+         await mcp_fixture.echo(text='run')\n  job.wait()");
+    for (listed, times) in [("fixture.echo (its server", 2), ("job 4: fixture.echo (its server", 1)] {
+        assert_eq!(reply.matches(listed).count(), times, "{reply}");
+    }
     let logged = home.run(&["log", "--json"]).stdout;
     let readings = logged.lines().filter(|line| line.contains("resources/read"));
     let of_job = readings.filter(|line| line.contains("\"job\":"));

@@ -84,8 +84,8 @@ impl CallRecord {
     pub(in crate::broker) fn resolved(&self, server: &ServerName, tool: &str, only_reads: bool) {
         let mut entry = self.entry();
         (entry.server, entry.tool) = (server.as_str().to_owned(), tool.to_owned());
-        if let Some(place) = self.place.filter(|_| only_reads) {
-            self.run.with_record(|record| record.only_reads(place));
+        if let Some(place) = self.place {
+            self.run.with_record(|record| record.resolved(place, only_reads));
         }
     }
 
@@ -255,13 +255,17 @@ mod tests {
     fn the_effect_is_that_of_the_tool_that_was_resolved() {
         let run = run();
         let server = ServerName::new("s").unwrap();
-        for (tool, only_reads) in [("reads", true), ("writes", false)] {
+        // The server may mark a tool otherwise between two calls: one of them may have written.
+        let calls = [("reads", true), ("writes", false), ("unmarked", true), ("marked", false)];
+        let later = [("reads", true), ("writes", false), ("unmarked", false), ("marked", true)];
+        for (tool, only_reads) in calls.into_iter().chain(later) {
             let record = CallRecord::begin(&run, Some("s"), tool);
             record.resolved(&server, tool, only_reads);
             assert!(record.send());
         }
         let effects: Vec<ToolEffect> = run.end().calls.of_tools.iter().map(|tool| tool.effect).collect();
-        assert_eq!(effects, [ToolEffect::Reads, ToolEffect::MayWrite]);
+        assert_eq!(effects[0], ToolEffect::Reads);
+        assert_eq!(effects[1..], [ToolEffect::MayWrite; 3]);
     }
 
     #[test]

@@ -163,8 +163,8 @@ impl RunContext {
         why: (bool, NotMade),
         redacted: &dyn Fn(String) -> String,
     ) {
-        let run = self.run();
-        if run.with_record(|record| record.plan(called, why, redacted)).is_none() {
+        let (run, job) = (self.run(), self.job_number());
+        if run.with_record(|record| record.plan(called, job, why, redacted)).is_none() {
             let name = format!("{}.{}", called.server.name, called.tool.name);
             let name = text::inert_excerpt(&name, NAME_CHARS_MAX);
             self.note(format!("{name} was planned and not called: its run was a dry run"));
@@ -251,11 +251,11 @@ mod tests {
             job.note(said.into());
         }
         plan(&job);
+        plan(&first);
         let record = first.end();
-        assert_eq!(
-            (record.notes, record.calls.planned.calls.len()),
-            (vec!["job 3: a".into(), "job 3: b".into()], 1)
-        );
+        assert_eq!(record.notes, ["job 3: a", "job 3: b"]);
+        let planned: Vec<_> = record.calls.planned.calls.iter().map(|call| call.job).collect();
+        assert_eq!(planned, [Some(3), None]);
         plan(&job);
         let said = "job 3: s.t was planned and not called: its run was a dry run";
         assert_eq!((next.end().notes, job.end().notes), (vec![], vec![said.to_owned()]));

@@ -38,6 +38,8 @@ pub struct RunRecord {
     /// Calls of tools that have begun, and those of them that have ended.
     pub(super) progress: (usize, usize),
     places: HashMap<(ServerName, String), usize>,
+    /// Which tools were not marked as read-only at one of their calls.
+    unmarked: BTreeSet<usize>,
 }
 
 /// Where a call is counted.
@@ -82,12 +84,15 @@ impl RunRecord {
         self.count(place, to, 1);
     }
 
-    /// The tool only reads, as its server says.
-    pub(super) fn only_reads(&mut self, place: Place) {
-        if let Place::Tool(at) = place
-            && let Some(tool) = self.calls.of_tools.get_mut(at)
-        {
-            tool.effect = ToolEffect::Reads;
+    /// Whether the tool only reads, as its server says at this call. All calls of the tool must, since they are counted
+    /// together and the server may have changed its word between two of them.
+    pub(super) fn resolved(&mut self, place: Place, only_reads: bool) {
+        let Place::Tool(at) = place else { return };
+        if !only_reads {
+            self.unmarked.insert(at);
+        }
+        if let Some(tool) = self.calls.of_tools.get_mut(at) {
+            tool.effect = if self.unmarked.contains(&at) { ToolEffect::MayWrite } else { ToolEffect::Reads };
         }
     }
 
@@ -102,10 +107,11 @@ impl RunRecord {
         }
     }
 
-    /// Lists a call.
+    /// Lists a call of the run, or of this job of it.
     pub(super) fn plan(
         &mut self,
         called: &Called<'_>,
+        job: Option<u64>,
         (asks, why): (bool, NotMade),
         redacted: &dyn Fn(String) -> String,
     ) {
@@ -120,6 +126,7 @@ impl RunRecord {
             server: called.server.name.to_owned(),
             tool: called.tool.name.to_owned(),
             arguments: text::inert_excerpt(&arguments.to_string(), ARGUMENTS_CHARS_MAX),
+            job,
             asks,
             why,
         });
@@ -146,7 +153,7 @@ mod tests {
                 implied: &Implied::default(),
             };
             let redacted = |text: String| text.replace("hunter22", "${TOKEN}");
-            record.plan(&called, (asks, NotMade::NotMarkedReadOnly), &redacted);
+            record.plan(&called, None, (asks, NotMade::NotMarkedReadOnly), &redacted);
         };
         plan(&mut record, json!({"token": "hunter22"}), false);
         for _ in 0..LISTED_MAX + 2 {
