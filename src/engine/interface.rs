@@ -107,8 +107,8 @@ pub struct Started {
     pub streams: Streams,
     /// The name of the image that it was made of.
     pub image: String,
-    /// What tells the image's content, or the machine's Python, from any other, as far as the engine says it.
-    pub image_id: Option<String>,
+    /// What tells its Python from any other, those of other engines included, as far as the engine says it.
+    pub python_id: Option<String>,
     /// The user of its processes, as they see it.
     pub user: User,
     /// Why the machine has other processes of its user, unless that was asked for.

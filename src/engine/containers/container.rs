@@ -6,8 +6,8 @@ use std::time::Duration;
 use bollard::Docker;
 use bollard::container::LogOutput;
 use bollard::models::{
-    ContainerCreateBody, HostConfig, HostConfigLogConfig, MountType, MountVolumeOptions,
-    MountVolumeOptionsDriverConfig, ResourcesUlimits,
+    ContainerCreateBody, ContainerInspectResponse, HostConfig, HostConfigLogConfig, MountType,
+    MountVolumeOptions, MountVolumeOptionsDriverConfig, ResourcesUlimits,
 };
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, CreateContainerOptions, InspectContainerOptions,
@@ -41,7 +41,7 @@ pub(super) struct Container {
     reservation: Option<Reservation>,
     /// The image that it was made of.
     image: String,
-    image_id: Option<String>,
+    python_id: Option<String>,
     /// What the engine said it would not do.
     warnings: Vec<String>,
 }
@@ -110,12 +110,18 @@ impl ContainerEngine {
         spec: &SandboxSpec,
         body: &ContainerCreateBody,
     ) -> Result<(Container, Streams), NotStarted> {
-        let container = self.create(user, cpu, spec, body).await.map_err(|error| {
+        let mut container = self.create(user, cpu, spec, body).await.map_err(|error| {
             let is_none = matches!(error, EngineError::Refused { .. } | EngineError::ImageMissing { .. });
             NotStarted { may_exist: !is_none, error }
         })?;
-        match container.attach_and_start().await {
-            Ok(streams) => Ok((container, streams)),
+        // Beside the start, since it takes Podman some milliseconds.
+        let (started, image_id) = tokio::join!(container.attach_and_start(), container.image_id());
+        match started {
+            Ok(streams) => {
+                // An ID is what the engine says: those of one engine tell nothing of another's images.
+                container.python_id = image_id.map(|id| format!("{} {id}", self.place()));
+                Ok((container, streams))
+            }
             // The first failure is the one that tells; the other one is in the log.
             Err(error) => Err(NotStarted { may_exist: Box::new(container).close().await.is_err(), error }),
         }
@@ -135,14 +141,8 @@ impl ContainerEngine {
             let body = ContainerCreateBody { image: image_name, user: user_name, ..body.clone() };
             let request = self.docker.create_container(None::<CreateContainerOptions>, body);
             let late = |_| EngineError::Timeout { action, after: spec.request };
-            // Beside it, since it takes Podman 6 ms.
-            let (created, about) = tokio::join!(
-                tokio::time::timeout(spec.request, request),
-                tokio::time::timeout(spec.request, self.about_image(image)),
-            );
-            match created.map_err(late)? {
+            match tokio::time::timeout(spec.request, request).await.map_err(late)? {
                 Ok(created) => {
-                    let image_id = about.ok().and_then(Result::ok).flatten().map(|about| about.id);
                     return Ok(Container {
                         docker: self.docker.clone(),
                         id: created.id,
@@ -153,12 +153,13 @@ impl ContainerEngine {
                         user,
                         reservation: None,
                         image: image.clone(),
-                        image_id,
+                        python_id: None,
                         warnings: created.warnings,
                     });
                 }
                 Err(error) if is_not_found(&error) => {
                     // It may be something else that is not found.
+                    let about = tokio::time::timeout(spec.request, self.about_image(image)).await;
                     if about.map_err(late)??.is_some() {
                         return Err(EngineError::request(action, &error));
                     }
@@ -176,7 +177,7 @@ impl Container {
             streams,
             image: self.image.clone(),
             shared_user: (!self.is_users_choice && self.user == User::SHARED).then(|| SHARED_USER.into()),
-            image_id: self.image_id.clone(),
+            python_id: self.python_id.clone(),
             user: self.user,
             cpu: self.cpu,
             warnings: self.warnings.clone(),
@@ -186,14 +187,21 @@ impl Container {
 
     /// The number of its first process, where the engine is.
     async fn pid(&self) -> Option<u32> {
+        u32::try_from(self.described().await?.state?.pid?).ok()
+    }
+
+    /// The image that it was made of, whatever has the image's name now.
+    async fn image_id(&self) -> Option<String> {
+        self.described().await?.image
+    }
+
+    /// What the engine says of it.
+    async fn described(&self) -> Option<ContainerInspectResponse> {
         let request = self.docker.inspect_container(&self.id, None::<InspectContainerOptions>);
-        match bounded(self.request, "describe the container", request).await {
-            Ok(described) => u32::try_from(described.state?.pid?).ok(),
-            Err(error) => {
-                tracing::debug!(%error, "the container's process is not known");
-                None
-            }
-        }
+        bounded(self.request, "describe the container", request)
+            .await
+            .inspect_err(|error| tracing::debug!(%error, "the container's process and image are not known"))
+            .ok()
     }
 
     async fn attach_and_start(&self) -> Result<Streams, EngineError> {
@@ -395,27 +403,34 @@ mod tests {
     use super::super::find::{Places, find};
     use super::*;
 
-    /// An engine that finds nothing, and does not say which images it has.
-    async fn engine() -> ContainerEngine {
+    const PING: (&str, &str) = ("/_ping", "200 OK");
+
+    /// An engine that answers a request whose first line has a text with this status and body. What it has no answer to it
+    /// leaves open.
+    async fn engine(answers: &'static [(&str, &str)]) -> ContainerEngine {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let choice = Choice::At(format!("tcp://{}", listener.local_addr().unwrap()));
         tokio::spawn(async move {
-            let mut silent = Vec::new();
+            let mut open = Vec::new();
             while let Ok((mut stream, _)) = listener.accept().await {
                 let mut head = vec![0; 8192];
                 let read = stream.read(&mut head).await.unwrap();
                 let head = String::from_utf8_lossy(&head[..read]).into_owned();
-                let status = match head.lines().next().unwrap_or_default() {
-                    ping if ping.contains("/_ping") => "200 OK",
-                    create if create.starts_with("POST ") => "404 Not Found",
-                    _ => {
-                        silent.push(stream);
-                        continue;
-                    }
+                let line = head.lines().next().unwrap_or_default();
+                let answer = answers.iter().find(|(text, _)| line.contains(text)).map(|(_, answer)| *answer);
+                let Some(answer) = answer else {
+                    open.push(stream);
+                    continue;
                 };
-                let answer =
-                    format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}");
-                stream.write_all(answer.as_bytes()).await.unwrap();
+                let (status, body) = answer.split_once('\n').unwrap_or((answer, "{}"));
+                let fields = match status.starts_with("101 ") {
+                    true => "Connection: Upgrade\r\nUpgrade: tcp\r\n\r\n".into(),
+                    false => format!("Content-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len()),
+                };
+                stream.write_all(format!("HTTP/1.1 {status}\r\n{fields}").as_bytes()).await.unwrap();
+                if status.starts_with("101 ") {
+                    open.push(stream);
+                }
             }
         });
         let places = Places {
@@ -433,10 +448,8 @@ mod tests {
         find(&places, Path::new("/nowhere")).await.unwrap()
     }
 
-    #[tokio::test]
-    async fn an_engine_that_does_not_say_whether_it_has_an_image_is_waited_for_as_for_any_request() {
-        let request = Duration::from_millis(200);
-        let spec = SandboxSpec {
+    fn spec(request: Duration) -> SandboxSpec {
+        SandboxSpec {
             images: vec!["x".into()],
             command: vec![],
             oci_runtime: None,
@@ -448,10 +461,32 @@ mod tests {
             folders: vec![],
             labels: HashMap::new(),
             request,
-        };
-        let Err(NotStarted { error, .. }) = engine().await.started(&spec).await else {
+        }
+    }
+
+    #[tokio::test]
+    async fn an_engine_that_does_not_say_whether_it_has_an_image_is_waited_for_as_for_any_request() {
+        let request = Duration::from_millis(200);
+        let engine = engine(&[PING, ("POST ", "404 Not Found")]).await;
+        let Err(NotStarted { error, .. }) = engine.started(&spec(request)).await else {
             panic!("it has started")
         };
         assert!(matches!(error, EngineError::Timeout { after, .. } if after == request), "{error}");
+    }
+
+    /// Its image's name has been given to another image since.
+    #[tokio::test]
+    async fn a_container_is_of_the_image_that_it_was_made_of_on_its_engine() {
+        let engine = engine(&[
+            PING,
+            ("/containers/create", "201 Created\n{\"Id\":\"c\",\"Warnings\":[]}"),
+            ("/containers/c/attach", "101 UPGRADED"),
+            ("/containers/c/start", "204 No Content\n"),
+            ("/containers/c/json", "200 OK\n{\"Id\":\"c\",\"Image\":\"sha256:of-the-container\"}"),
+            ("/images/", "200 OK\n{\"Id\":\"sha256:of-the-name\"}"),
+        ])
+        .await;
+        let (container, _) = engine.started(&spec(Duration::from_secs(60))).await.unwrap();
+        assert_eq!(container.python_id, Some(format!("{} sha256:of-the-container", engine.address)));
     }
 }

@@ -68,7 +68,7 @@ pub struct ContainerEngine {
     /// Which users its sandboxes may have.
     pub(super) users: Arc<Users>,
     /// The service that the bridge started for itself, kept for its `Drop`.
-    _service: Option<Arc<PrivateSocket>>,
+    service: Option<Arc<PrivateSocket>>,
 }
 
 enum Candidate {
@@ -237,7 +237,7 @@ async fn connect(address: &str, service: Option<Arc<PrivateSocket>>) -> Result<C
         refuses_cpu_limit: Arc::default(),
         said: Arc::default(),
         users,
-        _service: service,
+        service,
     })
 }
 
@@ -266,6 +266,14 @@ impl ContainerEngine {
 
     pub(super) fn is_of_this_machine(&self) -> bool {
         self.address.starts_with("unix://")
+    }
+
+    /// What tells it from other engines, also in later sessions. A service of the bridge's own has a new socket each time.
+    pub(super) fn place(&self) -> &str {
+        match &self.service {
+            Some(_) if self.is_of_this_machine() => "podman of this machine",
+            _ => &self.address,
+        }
     }
 
     /// What the engine says of itself; half a second on Podman.

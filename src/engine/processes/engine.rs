@@ -122,7 +122,7 @@ impl ProcessEngine {
         Ok(Started {
             streams: Streams { input: Box::pin(input), output: Output::new(chunks) },
             image: python.to_string(),
-            image_id: python.id(),
+            python_id: python.id(),
             user: identity.inside,
             shared_user: identity.shared(),
             cpu: spec.cpu,

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::cache_dir::CacheDir;
 use crate::digest::sha256;
-use crate::protocol::{BundleCode, RuntimeCode, bundle_line};
+use crate::protocol::{BundleCode, FromSupervisor, RuntimeCode, bundle_line};
 
 /// Passed to `python3 -c`: reads the bundle and runs it.
 pub const BOOTSTRAP: &str = include_str!("../../../entrypoint/bootstrap.py");
@@ -20,7 +20,7 @@ pub const BOOTSTRAP: &str = include_str!("../../../entrypoint/bootstrap.py");
 const MAIN: &str = "belljar_sandbox.boot.main";
 /// Size of the largest stored code, in bytes: a few times what it has.
 const CODE_BYTES_MAX: usize = 4 << 20;
-/// How many images' code is stored.
+/// Of how many Pythons code is stored.
 const CODE_ENTRIES_MAX: usize = 8;
 
 /// The source files by path.
@@ -28,7 +28,7 @@ static FILES: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| {
     // The list is made by build.rs.
     BTreeMap::from(include!(concat!(env!("OUT_DIR"), "/runtime_files.rs")))
 });
-/// The digest of everything that the code depends on besides the image.
+/// The digest of everything that the code depends on besides Python.
 static DIGEST: LazyLock<String> = LazyLock::new(|| sha256(&bundle_line(&FILES, MAIN, BundleCode::None)));
 
 /// The first line towards a new sandbox: all files of the runtime.
@@ -37,7 +37,7 @@ pub fn bundle(code: BundleCode<'_>) -> Vec<u8> {
     bundle_line(&FILES, MAIN, code)
 }
 
-/// Compiled code of the runtime on disk, one file for each image.
+/// Compiled code of the runtime on disk, one file for each Python: that of an image on an engine, or of the machine.
 #[derive(Debug)]
 pub(super) struct CodeCache(CacheDir);
 
@@ -52,22 +52,22 @@ impl CodeCache {
         })
     }
 
-    /// The code that a sandbox of this image has sent. `None` if there is none, or if its file is damaged.
-    pub(super) fn load(&self, image: &str) -> Option<Box<RawValue>> {
-        let content = String::from_utf8(self.0.read(&name(image)).ok()?).ok()?;
+    /// The code that a sandbox with this Python has sent. `None` if there is none, or if its file is damaged.
+    pub(super) fn load(&self, python: &str) -> Option<Box<RawValue>> {
+        let content = String::from_utf8(self.0.read(&name(python)).ok()?).ok()?;
         let (digest, json) = content.split_once('\n')?;
         if digest != sha256(json.as_bytes()) {
-            tracing::warn!(image, "the stored code of the runtime is damaged; it is made again");
+            tracing::warn!(python, "the stored code of the runtime is damaged; it is made again");
             return None;
         }
         RawValue::from_string(json.to_owned()).ok()
     }
 
-    /// Stores code that a sandbox of this image has sent before its first worker.
+    /// Stores code that a sandbox with this Python has sent before its first worker.
     ///
     /// # Errors
     /// When it is not code of the runtime's modules, or cannot be written.
-    pub(super) fn store(&self, image: &str, code: &RuntimeCode) -> Result<(), String> {
+    fn store(&self, python: &str, code: &RuntimeCode) -> Result<(), String> {
         let modules: BTreeSet<String> = FILES.keys().map(|path| module(path)).collect();
         if let Some(other) = code.modules.keys().find(|name| !modules.contains(*name)) {
             return Err(format!("{other:?} is no module of the runtime"));
@@ -76,16 +76,47 @@ impl CodeCache {
         if json.len() > CODE_BYTES_MAX - 65 {
             return Err(format!("it has {} bytes, at most {} are stored", json.len(), CODE_BYTES_MAX - 65));
         }
-        let (name, content) = (name(image), format!("{}\n{json}", sha256(json.as_bytes())));
+        let (name, content) = (name(python), format!("{}\n{json}", sha256(json.as_bytes())));
         self.0
             .write(&name, content.as_bytes(), &BTreeSet::from([name.clone()]))
             .map_err(|error| error.to_string())
     }
 }
 
-/// The name of the file for an image.
-fn name(image: &str) -> String {
-    format!("{}.code", sha256(format!("{image}\0{}", *DIGEST).as_bytes()))
+/// Code that a new sandbox was asked for. It is believed once, after the posture and before the first worker: no user code
+/// can have had a part in it.
+#[derive(Debug)]
+pub(super) struct AwaitedCode {
+    /// Where it is stored, and for which Python; nothing when it is not awaited any more.
+    place: Option<(CodeCache, String)>,
+    has_said_hello: bool,
+}
+
+impl AwaitedCode {
+    pub(super) fn new(place: Option<(CodeCache, String)>) -> Self {
+        Self { place, has_said_hello: false }
+    }
+
+    /// Stores it, if this frame brings it.
+    pub(super) fn hear(&mut self, frame: &FromSupervisor) {
+        match frame {
+            FromSupervisor::Hello { .. } => self.has_said_hello = true,
+            FromSupervisor::WorkerStarted { .. } => self.place = None,
+            FromSupervisor::Code(code) if self.has_said_hello => {
+                if let Some((cache, python)) = self.place.take()
+                    && let Err(reason) = cache.store(&python, code)
+                {
+                    tracing::warn!(reason, "the compiled code of the runtime cannot be stored");
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The name of the file for a Python.
+fn name(python: &str) -> String {
+    format!("{}.code", sha256(format!("{python}\0{}", *DIGEST).as_bytes()))
 }
 
 /// The name of the module in a file.
@@ -111,6 +142,34 @@ mod tests {
         let loaded: RuntimeCode = serde_json::from_str(cache.load("sha256:1").unwrap().get()).unwrap();
         assert_eq!(loaded, code(MAIN));
         assert!(cache.load("sha256:2").is_none());
+    }
+
+    #[test]
+    fn code_is_stored_once_and_only_between_the_hello_and_the_first_worker() {
+        let hello = || FromSupervisor::Hello { version: 1, python: "3.14".into(), posture: Box::default() };
+        let worker = || FromSupervisor::WorkerStarted {
+            worker: 1,
+            posture: Box::default(),
+            restored: None,
+            checkpoint: None,
+        };
+        let of = |module: &str| FromSupervisor::Code(code(module));
+        for (frames, stored) in [
+            (vec![hello(), of(MAIN), worker()], Some(MAIN)),
+            (vec![hello(), of(MAIN), of("mcp"), worker(), of("mcp")], Some(MAIN)),
+            (vec![of("mcp"), hello(), of(MAIN)], Some(MAIN)),
+            (vec![of("mcp"), hello(), worker()], None),
+            (vec![hello(), worker(), of("mcp")], None),
+            (vec![hello(), worker(), hello(), of("mcp")], None),
+            (vec![worker(), of("mcp")], None),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let place = || (CodeCache::new(dir.path().join("runtime")), "image".to_owned());
+            let mut awaited = AwaitedCode::new(Some(place()));
+            frames.iter().for_each(|frame| awaited.hear(frame));
+            let loaded = place().0.load("image").map(|json| serde_json::from_str(json.get()).unwrap());
+            assert_eq!(loaded, stored.map(code), "{frames:?}");
+        }
     }
 
     #[test]

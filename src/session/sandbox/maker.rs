@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
 use super::super::files::Files;
-use super::bundle::{BOOTSTRAP, CodeCache, bundle};
+use super::bundle::{AwaitedCode, BOOTSTRAP, CodeCache, bundle};
 use super::failure::Failure;
 use super::special_files::{self, Bounds, Unsafe};
 use super::watchdog::{Watchdog, Watched};
@@ -190,14 +190,14 @@ impl Maker {
             taken: taken_seen,
             unread_bytes_max: self.limits.unread_in_sandbox_bytes_max,
         };
-        let cache = self.settings.code_dir.clone().map(CodeCache::new).zip(started.image_id);
-        let stored = cache.as_ref().and_then(|(cache, image)| cache.load(image));
+        let cache = self.settings.code_dir.clone().map(CodeCache::new).zip(started.python_id);
+        let stored = cache.as_ref().and_then(|(cache, python)| cache.load(python));
         let code = match (&cache, &stored) {
             (None, _) => BundleCode::None,
             (Some(_), None) => BundleCode::Wanted,
             (Some(_), Some(stored)) => BundleCode::Stored(stored),
         };
-        let wanted = cache.filter(|_| stored.is_none());
+        let awaited = AwaitedCode::new(cache.filter(|_| stored.is_none()));
         let writer = tokio::spawn(write(started.streams.input, bundle(code), outgoing));
         let mut notices: Vec<String> =
             started.warnings.iter().map(|warning| format!("engine: {warning}")).collect();
@@ -235,7 +235,7 @@ impl Maker {
             watchdog: None,
         };
         let shaken =
-            tokio::time::timeout(self.limits.sandbox_start, self.handshake(&mut sandbox, wanted)).await;
+            tokio::time::timeout(self.limits.sandbox_start, self.handshake(&mut sandbox, awaited)).await;
         let after = self.limits.sandbox_start;
         let ready = match shaken.unwrap_or(Err(Failure::Late { after })) {
             Ok(()) => self.put_files_back(&mut sandbox).await,
@@ -353,12 +353,8 @@ impl Maker {
         })
     }
 
-    /// `wanted`: where to store the compiled code that the sandbox was asked for, and its image.
-    async fn handshake(
-        &self,
-        sandbox: &mut Sandbox,
-        mut wanted: Option<(CodeCache, String)>,
-    ) -> Result<(), Failure> {
+    /// `awaited`: the compiled code that the sandbox was asked for.
+    async fn handshake(&self, sandbox: &mut Sandbox, mut awaited: AwaitedCode) -> Result<(), Failure> {
         let bounds = SandboxBounds {
             memory_bytes: self.settings.memory_bytes,
             user_processes_max: match sandbox.has_own_user {
@@ -386,6 +382,9 @@ impl Maker {
             let Some(frame) = sandbox.next().await else {
                 return Err(Failure::Silent { stderr: sandbox.output.stderr() });
             };
+            if let Ok(FromSandbox::Supervisor(frame)) = &frame {
+                awaited.hear(frame);
+            }
             match frame {
                 Ok(FromSandbox::Supervisor(FromSupervisor::Hello { version, python, posture })) => {
                     if version != protocol::VERSION {
@@ -397,16 +396,7 @@ impl Maker {
                     watched = self.watch(sandbox).await;
                     sandbox.report.python = python;
                 }
-                // After the posture, and before the first worker: no user code can have had a part in it.
-                Ok(FromSandbox::Supervisor(FromSupervisor::Code(code)))
-                    if !sandbox.report.python.is_empty() =>
-                {
-                    if let Some((cache, image)) = wanted.take()
-                        && let Err(reason) = cache.store(&image, &code)
-                    {
-                        tracing::warn!(reason, "the compiled code of the runtime cannot be stored");
-                    }
-                }
+                Ok(FromSandbox::Supervisor(FromSupervisor::Code(_))) => {}
                 Ok(FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker, posture, .. })) => {
                     sandbox.worker = worker;
                     // Never before the hello: its posture decides.
