@@ -1,9 +1,10 @@
 //! The commands for people, with an engine: `run` and `doctor`.
 
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
@@ -167,11 +168,12 @@ fn run_that_the_user_interrupts_tells_what_it_has_printed_and_called_and_leaves_
     let home = Home::on(engine).server("fixture", fixture.entry());
     let code = "print('so far')\nawait mcp_fixture.hang()";
     let mut command = home.command(&["run", "-c", code]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     eventually("the call is under way", crate::support::PATIENCE, || !fixture.ledger().is_empty());
     let owners = home.owners();
     assert_eq!(engine.containers_of(&owners).len(), 1);
-    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
+    // As a terminal does: to all processes of the group.
+    killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(130), &b"so far\n"[..]), "{said}");

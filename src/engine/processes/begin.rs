@@ -50,13 +50,13 @@ fn begun(parent: u32, plan: &str) -> Result<u8, Failed> {
         | CloneFlags::CLONE_NEWCGROUP;
     unshare(others).step("make namespaces")?;
     lock::keep_capabilities().step("keep its capabilities")?;
-    let mut first = Command::new("/proc/self/exe");
-    first.arg0("belljar").args(["confine", "--inside", plan]).env_clear();
-    let first = first.spawn().step("start the sandbox's first process")?;
-    // Not before, since the sandbox would have them blocked as well.
+    // Before there is a first process, so that a signal to end finds both; that process unblocks them.
     let mut signals = SigSet::empty();
     signals.extend([Signal::SIGCHLD, Signal::SIGTERM]);
     signals.thread_block().step("block signals")?;
+    let mut first = Command::new("/proc/self/exe");
+    first.arg0("belljar").args(["confine", "--inside", plan]).env_clear();
+    let first = first.spawn().step("start the sandbox's first process")?;
     let wake = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
         .step("wait for signals")?;
     let_go_of_streams().step("close its streams")?;

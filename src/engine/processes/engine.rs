@@ -20,6 +20,7 @@ use super::super::masks;
 use super::super::owner::Owner;
 use super::super::spec::{ENVIRONMENT, FIRSTS_PROCESSES_MAX, SandboxSpec, tmpfs_mib};
 use super::super::usage::UsageMeter;
+use super::first::First;
 use super::identity::Identity;
 use super::plan::{Failed, MAPPED, PROGRAM_FOLDERS, Plan, READY, UNSHARED};
 use super::python::Python;
@@ -38,6 +39,8 @@ pub struct ProcessEngine {
 struct Process {
     /// The parent of PID 1.
     child: Child,
+    /// Tells when PID 1 has ended.
+    first: Option<First>,
     command: Vec<String>,
     request: Duration,
     /// Held while the sandbox exists.
@@ -86,7 +89,7 @@ impl ProcessEngine {
         if let Some(what) = wanted.or_else(|| images.map(|(name, _)| format!("the image {name}"))) {
             return Err(EngineError::TakesContainers { what });
         }
-        let python = Python::find()?;
+        let python = Python::find().await?;
         let identity = Identity::choose(spec.user);
         let plan = plan(spec, &python, &identity);
         let failed = |could_not: &'static str| {
@@ -105,7 +108,9 @@ impl ProcessEngine {
         command
             .arg0("belljar")
             .args(["confine", "--parent", &std::process::id().to_string(), &plan])
-            .env_clear();
+            .env_clear()
+            // The terminal's signals are the bridge's, which ends the sandbox when it has what it needs of it.
+            .process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut command = Command::from(command);
         let mut child = command.kill_on_drop(true).spawn().map_err(failed("be started"))?;
@@ -128,6 +133,7 @@ impl ProcessEngine {
             cpu: spec.cpu,
             warnings: self.instead_of.iter().map(|_| STANDS_IN.to_owned()).collect(),
             instance: Box::new(Process {
+                first: first_of(pid).and_then(First::new),
                 child,
                 command: spec.command.clone(),
                 request: spec.request,
@@ -192,13 +198,8 @@ impl Engine for ProcessEngine {
 
 impl Instance for Process {
     fn meter(&self) -> BoxFuture<'_, Option<UsageMeter>> {
-        let parent = self.child.id();
-        let meter = || {
-            let parent = parent?;
-            let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
-            UsageMeter::new(children.split_whitespace().next()?.parse().ok()?, &self.command)
-        };
-        Box::pin(ready(meter()))
+        let first = self.child.id().and_then(first_of);
+        Box::pin(ready(first.and_then(|first| UsageMeter::new(first, &self.command))))
     }
 
     fn outer_limits(&self) -> BoxFuture<'_, OuterLimits> {
@@ -208,19 +209,27 @@ impl Instance for Process {
     fn close(mut self: Box<Self>) -> BoxFuture<'static, Result<(), EngineError>> {
         Box::pin(async move {
             let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok());
-            // It kills PID 1, and ends once every process of the sandbox has.
+            // It kills PID 1, and ends once every process of the sandbox has. If it was killed itself, PID 1 is being killed.
             if let Some(pid) = pid
                 && let Err(error) = kill(Pid::from_raw(pid), Signal::SIGTERM)
             {
                 tracing::debug!(%error, "the sandbox had ended");
             }
             let late = EngineError::Timeout { action: "end the sandbox", after: self.request };
-            match tokio::time::timeout(self.request, self.child.wait()).await {
-                Ok(_) => Ok(()),
-                Err(_) => Err(late),
-            }
+            let has_ended = tokio::time::timeout(self.request, self.child.wait()).await.is_ok();
+            let has_ended = match self.first {
+                Some(first) if has_ended => first.ended(self.request).await,
+                _ => has_ended,
+            };
+            if has_ended { Ok(()) } else { Err(late) }
         })
     }
+}
+
+/// The number of PID 1 on the machine, by its parent's.
+fn first_of(parent: u32) -> Option<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
+    children.split_whitespace().next()?.parse().ok()
 }
 
 fn plan(spec: &SandboxSpec, python: &Python, identity: &Identity) -> Plan {

@@ -31,6 +31,8 @@ pub fn enter(plan: &str) -> ExitCode {
 
 /// Returns why PID 1's program could not be executed.
 fn entered(plan: &str) -> Result<std::io::Error, Failed> {
+    // A parent that has ended before has let go of the streams, so that the answer to the bridge fails.
+    set_pdeathsig(Signal::SIGKILL).step("bind itself to its parent")?;
     let plan: Plan = serde_json::from_str(plan).map_err(std::io::Error::other).step("read its plan")?;
     close_others().step("close what it was started with")?;
     SigSet::empty().thread_set_mask().step("let all signals through")?;
@@ -62,7 +64,7 @@ fn become_user(plan: &Plan) -> Result<(), Failed> {
     }
     setresgid(gid, gid, gid).step("change its group")?;
     setresuid(uid, uid, uid).step("change its user")?;
-    // The kernel has forgotten both with the change.
+    // The kernel has forgotten both with the change of the user.
     set_dumpable(true).step("own its files of /proc")?;
     set_pdeathsig(Signal::SIGKILL).step("bind itself to its parent")
 }

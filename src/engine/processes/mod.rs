@@ -8,6 +8,7 @@ mod begin;
 mod engine;
 #[cfg(target_os = "linux")]
 mod enter;
+mod first;
 mod identity;
 #[cfg(target_os = "linux")]
 mod lock;

@@ -2,9 +2,12 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
+
+use tokio::process::Command;
 
 use super::super::error::EngineError;
+use super::plan::PROGRAM_FOLDERS;
 
 /// The program, and its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +30,8 @@ impl Python {
     ///
     /// # Errors
     /// [`EngineError::NoPython`].
-    pub(super) fn find() -> Result<Self, EngineError> {
-        Self::find_in(&FOLDERS)
+    pub(super) async fn find() -> Result<Self, EngineError> {
+        Self::find_in(&FOLDERS, &PROGRAM_FOLDERS).await
     }
 
     /// What changes whenever the program is replaced: its file, size and time of change.
@@ -39,14 +42,15 @@ impl Python {
         Some(format!("{} {} {} {size} {seconds}.{nanos}", real.display(), file.dev(), file.ino()))
     }
 
-    fn find_in(folders: &[&str]) -> Result<Self, EngineError> {
+    /// In these folders, by links only if they lead into the `visible` ones: a sandbox has no others.
+    async fn find_in(folders: &[&str], visible: &[&str]) -> Result<Self, EngineError> {
         let newer = (VERSION_MIN.1..=MINOR_MAX).rev().map(|minor| format!("python3.{minor}"));
         let names: Vec<String> = ["python3".to_owned()].into_iter().chain(newer).collect();
         let mut old = None;
         for name in &names {
             for folder in folders {
                 let path = Path::new(folder).join(name);
-                let Some(version) = version(&path) else { continue };
+                let Some(version) = version(&path, visible).await else { continue };
                 if version >= VERSION_MIN {
                     return Ok(Self { program: path.display().to_string(), version });
                 }
@@ -75,16 +79,21 @@ impl std::fmt::Display for Python {
     }
 }
 
-/// The version of a Python: by the name of its file, else by asking it.
-fn version(path: &Path) -> Option<(u32, u32)> {
+/// The version of a Python in the visible folders: by the name of its file, else by asking it.
+async fn version(path: &Path, visible: &[&str]) -> Option<(u32, u32)> {
     let real = path.canonicalize().ok()?;
-    let named = real.file_name()?.to_str()?.strip_prefix("python").and_then(pair);
-    named.or_else(|| {
-        let mut asked = Command::new(path);
-        asked.args(["-I", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).env_clear();
-        let said = asked.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
-        pair(std::str::from_utf8(&said.stdout).ok()?.trim())
-    })
+    if !visible.iter().any(|folder| real.starts_with(folder)) {
+        return None;
+    }
+    if let Some(version) = real.file_name()?.to_str()?.strip_prefix("python").and_then(pair) {
+        return Some(version);
+    }
+    let mut asked = Command::new(path);
+    asked.args(["-I", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).env_clear();
+    // One that hangs is killed when the time for the start is over.
+    asked.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    let said = asked.output().await.ok()?;
+    pair(std::str::from_utf8(&said.stdout).ok()?.trim())
 }
 
 fn pair(text: &str) -> Option<(u32, u32)> {
@@ -104,20 +113,40 @@ mod tests {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    #[test]
-    fn a_python_that_is_new_enough_is_found_under_any_name() {
+    #[tokio::test]
+    async fn a_python_that_is_new_enough_is_found_under_any_name() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = dir.path().to_str().unwrap();
-        let found = || Python::find_in(&[folder]);
-        let EngineError::NoPython { what, .. } = found().unwrap_err() else { panic!() };
+        let folder = dir.path().canonicalize().unwrap();
+        let folder = folder.to_str().unwrap();
+        let found = async || Python::find_in(&[folder], &[folder]).await;
+        let EngineError::NoPython { what, .. } = found().await.unwrap_err() else { panic!() };
         assert!(what.ends_with("no python3"), "{what}");
         python(dir.path(), "python3", "3.9");
-        let EngineError::NoPython { what, .. } = found().unwrap_err() else { panic!() };
+        let EngineError::NoPython { what, .. } = found().await.unwrap_err() else { panic!() };
         assert!(what.ends_with("/python3 is Python 3.9"), "{what}");
         python(dir.path(), "python3.12", "nothing");
-        assert_eq!(found().unwrap().version, (3, 12));
+        assert_eq!(found().await.unwrap().version, (3, 12));
         std::fs::remove_file(dir.path().join("python3")).unwrap();
         symlink("python3.12", dir.path().join("python3")).unwrap();
-        assert!(found().unwrap().program.ends_with("/python3"));
+        assert!(found().await.unwrap().program.ends_with("/python3"));
+    }
+
+    #[tokio::test]
+    async fn a_python_that_sandboxes_cannot_see_is_skipped() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        let [local, usr, opt] = ["usr/local", "usr/bin", "opt"].map(|name| dir.join(name));
+        for folder in [&local, &usr, &opt] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        python(&opt, "python3", "3.14");
+        symlink(opt.join("python3"), local.join("python3")).unwrap();
+        let folders = [local.to_str().unwrap(), usr.to_str().unwrap()];
+        let visible = dir.join("usr");
+        let found = async || Python::find_in(&folders, &[visible.to_str().unwrap()]).await;
+        found().await.unwrap_err();
+        python(&usr, "python3.12", "nothing");
+        symlink("python3.12", usr.join("python3")).unwrap();
+        assert_eq!(found().await.unwrap().program, usr.join("python3").to_str().unwrap());
     }
 }

@@ -1,0 +1,77 @@
+//! Waits for the end of a sandbox's PID 1, whose parent may have been killed before it.
+
+use std::time::Duration;
+
+#[cfg(target_os = "linux")]
+use std::os::fd::{AsFd, OwnedFd};
+
+#[cfg(target_os = "linux")]
+use nix::errno::Errno;
+#[cfg(target_os = "linux")]
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+#[cfg(target_os = "linux")]
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// A PID 1. It ends after every other process of its namespace.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+pub(super) struct First(OwnedFd);
+
+#[cfg(target_os = "linux")]
+impl First {
+    /// None if it has ended, or on kernels before 5.3.
+    pub(super) fn new(number: u32) -> Option<Self> {
+        let pid = Pid::from_raw(i32::try_from(number).ok()?)?;
+        pidfd_open(pid, PidfdFlags::empty()).ok().map(Self)
+    }
+
+    /// Waits so long for its end; whether it has ended.
+    pub(super) async fn ended(self, within: Duration) -> bool {
+        let wait = move || {
+            let timeout = PollTimeout::try_from(within).unwrap_or(PollTimeout::MAX);
+            let mut fds = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+            loop {
+                match poll(&mut fds, timeout) {
+                    Err(Errno::EINTR) => {}
+                    ready => return ready.is_ok_and(|ready| ready > 0),
+                }
+            }
+        };
+        tokio::task::spawn_blocking(wait).await.unwrap_or(false)
+    }
+}
+
+/// There are none.
+#[cfg(not(target_os = "linux"))]
+#[derive(Debug)]
+pub(super) enum First {}
+
+#[cfg(not(target_os = "linux"))]
+impl First {
+    pub(super) fn new(_: u32) -> Option<Self> {
+        None
+    }
+
+    pub(super) async fn ended(self, _: Duration) -> bool {
+        match self {}
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_end_of_a_process_is_seen() {
+        let mut process = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let first = || First::new(process.id()).unwrap();
+        let (lives, ends) = (first(), first());
+        assert!(!lives.ended(Duration::ZERO).await);
+        process.kill().unwrap();
+        assert!(ends.ended(Duration::from_secs(60)).await);
+        process.wait().unwrap();
+        assert!(First::new(process.id()).is_none());
+    }
+}
