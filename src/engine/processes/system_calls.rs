@@ -82,14 +82,14 @@ pub(super) fn filter() -> Result<(), Error> {
 fn allowing() -> Result<BpfProgram, Error> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         ALLOWED.iter().chain(ALLOWED_HERE).map(|number| (*number, vec![])).collect();
-    let argument = |operator, value| {
-        let condition = SeccompCondition::new(0, SeccompCmpArgLen::Qword, operator, value)?;
-        SeccompRule::new(vec![condition])
-    };
-    let personalities = PERSONALITIES.map(|value| argument(SeccompCmpOp::Eq, value));
+    let argument =
+        |length, operator, value| SeccompRule::new(vec![SeccompCondition::new(0, length, operator, value)?]);
+    let (int, long) = (SeccompCmpArgLen::Dword, SeccompCmpArgLen::Qword);
+    let personalities = PERSONALITIES.map(|value| argument(long.clone(), SeccompCmpOp::Eq, value));
     rules.insert(libc::SYS_personality, personalities.into_iter().collect::<Result<_, _>>()?);
-    rules.insert(libc::SYS_socket, vec![argument(SeccompCmpOp::Ne, AF_VSOCK)?]);
-    rules.insert(libc::SYS_clone, vec![argument(SeccompCmpOp::MaskedEq(NAMESPACES), 0)?]);
+    // The kernel reads an int here, whatever the upper half is.
+    rules.insert(libc::SYS_socket, vec![argument(int, SeccompCmpOp::Ne, AF_VSOCK)?]);
+    rules.insert(libc::SYS_clone, vec![argument(long, SeccompCmpOp::MaskedEq(NAMESPACES), 0)?]);
     rules.insert(libc::SYS_clone3, vec![]);
     let refuse = SeccompAction::Errno(libc::EPERM.cast_unsigned());
     Ok(SeccompFilter::new(rules, refuse, SeccompAction::Allow, ARCHITECTURE)?.try_into()?)
@@ -99,4 +99,59 @@ fn without_clone3() -> Result<BpfProgram, Error> {
     let absent = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
     let rules = BTreeMap::from([(libc::SYS_clone3, vec![])]);
     Ok(SeccompFilter::new(rules, SeccompAction::Allow, absent, ARCHITECTURE)?.try_into()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALLOW: u32 = 0x7FFF_0000;
+
+    /// What the filter returns for a call with that first argument: the classic BPF instructions that it consists of.
+    fn verdict(program: &BpfProgram, number: i64, argument: u64) -> u32 {
+        let words = |value: u64| [value & 0xFFFF_FFFF, value >> 32].map(|word| u32::try_from(word).unwrap());
+        let architecture = if cfg!(target_arch = "x86_64") { 0xC000_003E } else { 0xC000_00B7 };
+        let [low, high] = words(argument);
+        let data = [u32::try_from(number).unwrap(), architecture, 0, 0, low, high];
+        let (mut at, mut value) = (0, 0);
+        loop {
+            let step = &program[at];
+            at += 1;
+            let holds = match step.code {
+                0x20 => {
+                    value = data[usize::try_from(step.k).unwrap() / 4];
+                    continue;
+                }
+                0x54 => {
+                    value &= step.k;
+                    continue;
+                }
+                0x05 => {
+                    at += usize::try_from(step.k).unwrap();
+                    continue;
+                }
+                0x06 => return step.k,
+                0x15 => value == step.k,
+                0x25 => value > step.k,
+                0x35 => value >= step.k,
+                other => panic!("instruction {other:#x}"),
+            };
+            at += usize::from(if holds { step.jt } else { step.jf });
+        }
+    }
+
+    #[test]
+    fn arguments_are_compared_as_the_kernel_reads_them() {
+        let program = allowing().unwrap();
+        let allows = |number, argument| verdict(&program, number, argument) == ALLOW;
+        for upper in [0, 1 << 32, 0xFFFF_FFFF << 32] {
+            assert!(allows(libc::SYS_socket, upper | 1), "{upper:#x}");
+            assert!(!allows(libc::SYS_socket, upper | AF_VSOCK), "{upper:#x}");
+            assert!(!allows(libc::SYS_clone, upper | 0x1000_0000), "{upper:#x}");
+        }
+        assert!(allows(libc::SYS_clone, 17));
+        assert!(allows(libc::SYS_personality, 0xFFFF_FFFF));
+        assert!(!allows(libc::SYS_personality, 0x40_0000));
+        assert!(!allows(libc::SYS_ptrace, 0));
+    }
 }
