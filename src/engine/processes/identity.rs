@@ -80,13 +80,14 @@ impl Identity {
         }
     }
 
-    /// Why the machine has other processes of the same user, if it does.
+    /// Why the machine has other processes of the same user, if it does, and what that gives to code.
     pub(super) fn shared(&self) -> Option<String> {
         let Outside::Own { why } = &self.outside else { return None };
         Some(format!(
-            "code runs as your own user {}, without files of yours but those mounted: {why}; to have it run as another \
-             one, install newuidmap and newgidmap (`sudo apt-get install uidmap`) and give yourself subordinate numbers \
-             (`sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER`)",
+            "code runs as your own user {} and in your groups, so it can read what only they can read below /usr, and of \
+             your other files those mounted: {why}; to have it run as another user, install newuidmap and newgidmap \
+             (`sudo apt-get install uidmap`) and give yourself subordinate numbers (`sudo usermod --add-subuids \
+             100000-165535 --add-subgids 100000-165535 $USER`)",
             geteuid()
         ))
     }

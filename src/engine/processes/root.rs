@@ -33,6 +33,11 @@ const GROUPS: &str = "root:x:0:\nnogroup:x:65534:\n";
 const BASES: [&str; 4] = ["/tmp", "/mnt", "/run", "/var"];
 /// Room for the few files of the root itself.
 const ROOT_OPTIONS: &str = "size=4m,mode=755";
+/// Files and folders of a writable place for each MiB of its size, and their bounds: an empty file takes about 1 KiB of the
+/// kernel's memory, which nobody watches.
+const FILES_OF_MIB: u64 = 256;
+const FILES_MIN: u64 = 4096;
+const FILES_MAX: u64 = 65_536;
 /// An empty folder in place of the kernel's.
 const EMPTY_OPTIONS: &str = "size=4k,mode=555";
 
@@ -83,13 +88,14 @@ pub(super) fn build(plan: &Plan, sources: Sources) -> Result<(), Failed> {
     root.files(sources.libraries.as_deref())?;
     for (path, device) in sources.devices {
         fs::write(root.at(path), "").step(format!("make {path}"))?;
-        root.bind(&device, path)?;
+        root.device(&device, path)?;
     }
     for (path, target) in DEVICE_LINKS {
         symlink(target, root.at(path)).step(format!("make {path}"))?;
     }
     for (path, mib) in &plan.places {
-        root.memory(path, &format!("size={mib}m,mode=1777"), MsFlags::empty())?;
+        let files = (mib * FILES_OF_MIB).clamp(FILES_MIN, FILES_MAX);
+        root.memory(path, &format!("size={mib}m,nr_inodes={files},mode=1777"), MsFlags::empty())?;
     }
     root.processes(&plan.masked)?;
     for (folder, place) in plan.folders.iter().zip(&sources.folders) {
@@ -107,7 +113,7 @@ enum Access {
 }
 
 struct Root {
-    base: &'static str,
+    base: PathBuf,
 }
 
 const SHUT: MsFlags = MsFlags::MS_NOSUID.union(MsFlags::MS_NODEV).union(MsFlags::MS_NOEXEC);
@@ -117,10 +123,9 @@ impl Root {
         let all = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
         mount(None::<&str>, "/", None::<&str>, all, None::<&str>)
             .step("part its mounts from the machine's")?;
-        let base = BASES.into_iter().find(|path| Path::new(path).is_dir());
-        let base = base.ok_or(Errno::ENOENT).step("find a folder for its root")?;
+        let base = base(BASES).ok_or(Errno::ENOENT).step("find a folder for its root")?;
+        mount(Some("tmpfs"), &base, Some("tmpfs"), SHUT, Some(ROOT_OPTIONS)).step("mount its root")?;
         let root = Self { base };
-        mount(Some("tmpfs"), base, Some("tmpfs"), SHUT, Some(ROOT_OPTIONS)).step("mount its root")?;
         for path in ["/etc", "/dev", "/proc", "/sys", "/mnt"] {
             fs::create_dir(root.at(path)).step(format!("make {path}"))?;
         }
@@ -129,7 +134,7 @@ impl Root {
 
     /// Where a path of the sandbox is while its root is built.
     fn at(&self, path: &str) -> PathBuf {
-        Path::new(self.base).join(path.trim_start_matches('/'))
+        self.base.join(path.trim_start_matches('/'))
     }
 
     fn files(&self, libraries: Option<&[u8]>) -> Result<(), Failed> {
@@ -164,6 +169,14 @@ impl Root {
         Ok(())
     }
 
+    /// Mounts a device. It can be written to, as the kernel asks only of ordinary files whether a mount is read-only; its
+    /// mode cannot be changed.
+    fn device(&self, device: &File, path: &str) -> Result<(), Failed> {
+        self.bind(device, path)?;
+        let flags = MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
+        restrict(&self.at(path), flags).step(format!("restrict {path}"))
+    }
+
     fn bind(&self, source: &File, path: &str) -> Result<(), Failed> {
         let from = format!("/proc/self/fd/{}", source.as_raw_fd());
         let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
@@ -187,32 +200,40 @@ impl Root {
             if at.is_dir() {
                 self.memory(path, EMPTY_OPTIONS, MsFlags::MS_RDONLY)?;
             } else if at.exists() {
-                self.bind(&null, path)?;
+                self.device(&null, path)?;
             }
         }
         Ok(())
     }
 
-    /// The mounts at a path of the sandbox and below, by their places.
+    /// The mounts at a path of the sandbox and below, by their places. There is at least the one at the path.
     fn mounts_below(&self, path: &str) -> Result<Vec<PathBuf>, Failed> {
         let mounts = fs::read("/proc/self/mountinfo").step("list its mounts")?;
-        let place = self.at(path);
-        let found = String::from_utf8_lossy(&mounts)
-            .lines()
-            .filter_map(|line| Some(PathBuf::from(unescaped(line.split(' ').nth(4)?))))
-            .filter(|mounted| mounted.starts_with(&place))
-            .collect();
-        Ok(found)
+        mounts_at(&String::from_utf8_lossy(&mounts), &self.at(path))
+            .step(format!("find {path} among its mounts"))
     }
 
     /// Makes it the root of this process's namespace and hides the machine's.
     fn enter(self) -> Result<(), Failed> {
-        chdir(self.base).step("enter its root")?;
+        chdir(&self.base).step("enter its root")?;
         pivot_root(".", ".").step("change its root")?;
         umount2(".", MntFlags::MNT_DETACH).step("unmount the machine's root")?;
         chdir("/").step("enter its root")?;
         restrict(Path::new("/"), SHUT | MsFlags::MS_RDONLY).step("close its root")
     }
+}
+
+/// The first of these paths that is a folder, without the links that may lead to it: the kernel lists mounts by their real
+/// paths.
+fn base<T: AsRef<Path>>(paths: impl IntoIterator<Item = T>) -> Option<PathBuf> {
+    paths.into_iter().filter_map(|path| fs::canonicalize(path).ok()).find(|path| path.is_dir())
+}
+
+/// The mounts of that list at a place and below.
+fn mounts_at(list: &str, place: &Path) -> Result<Vec<PathBuf>, Errno> {
+    let places = list.lines().filter_map(|line| Some(PathBuf::from(unescaped(line.split(' ').nth(4)?))));
+    let found: Vec<_> = places.filter(|mounted| mounted.starts_with(place)).collect();
+    if found.iter().any(|mounted| mounted == place) { Ok(found) } else { Err(Errno::ENOENT) }
 }
 
 /// Restricts a mount further; what restricts it already has to stay.
@@ -248,5 +269,28 @@ mod tests {
         assert_eq!(unescaped("/mnt/my\\040data"), "/mnt/my data");
         assert_eq!(unescaped("/usr"), "/usr");
         assert_eq!(unescaped("/a\\134b"), "/a\\b");
+    }
+
+    #[test]
+    fn the_root_is_built_at_a_real_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().canonicalize().unwrap().join("real");
+        fs::create_dir(&real).unwrap();
+        let [link, broken] = ["link", "broken"].map(|name| dir.path().join(name));
+        symlink(&real, &link).unwrap();
+        symlink("nowhere", &broken).unwrap();
+        assert_eq!(base([&broken, &link]), Some(real));
+        assert_eq!(base([&broken]), None);
+    }
+
+    #[test]
+    fn a_mount_that_is_not_listed_is_an_error() {
+        let list = "21 1 0:20 / /tmp/usr rw - ext4 /dev/a rw\n\
+                    22 21 0:21 / /tmp/usr/local rw - ext4 /dev/b rw\n\
+                    23 1 0:22 / /tmp/usrx rw - ext4 /dev/c rw\n";
+        let found = mounts_at(list, Path::new("/tmp/usr")).unwrap();
+        assert_eq!(found, ["/tmp/usr", "/tmp/usr/local"].map(PathBuf::from));
+        assert_eq!(mounts_at(list, Path::new("/link/usr")), Err(Errno::ENOENT));
+        assert_eq!(mounts_at(list, Path::new("/tmp")), Err(Errno::ENOENT));
     }
 }
