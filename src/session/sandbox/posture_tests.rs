@@ -287,6 +287,36 @@ fn every_open_mount_is_named() {
 }
 
 #[test]
+fn folders_of_programs_are_read_only_without_privileges_or_named() {
+    let seen = |folders: &[&str], target: &str, options: &str, writable| {
+        let mut posture = good();
+        posture.mounts.push(mount(target, "ext4", options, writable));
+        let program_folders = folders.iter().map(|folder| (*folder).to_owned()).collect();
+        said(&weaknesses(&posture, &Asked { program_folders, ..asked() }))
+    };
+    let closed = "ro,nosuid,nodev";
+    for target in ["/usr", "/usr/local", "/bin"] {
+        assert_eq!(seen(&["/usr", "/bin"], target, closed, false), [""; 0]);
+        for (options, writable) in [
+            ("rw,nosuid,nodev", true),
+            ("rw,nosuid,nodev", false),
+            (closed, true),
+            ("ro,nodev", false),
+            ("ro,nosuid", false),
+        ] {
+            let named = [format!("mounts: {target} (ext4, {options}), asked was ro,nosuid,nodev")];
+            assert_eq!(seen(&["/usr", "/bin"], target, options, writable), named);
+        }
+    }
+    for (folders, target) in
+        [(&["/usr"][..], "/usrx"), (&["/usr"], "/opt"), (&[], "/usr"), (&[], "/usr/local")]
+    {
+        let named = [format!("mounts: {target} (ext4, {closed}), asked was no such mount")];
+        assert_eq!(seen(folders, target, closed, false), named);
+    }
+}
+
+#[test]
 fn a_worker_without_its_own_lock_is_named() {
     let no_filter = ["seccomp: no filter of the interpreter's own, asked was one"];
     assert_eq!(with_worker(|w| w.process.seccomp_filters = Some(1)), no_filter);
