@@ -1,12 +1,11 @@
 //! Images that the user has built: with a package, locked, put to use and removed again; what they cannot be is said.
 
+use crate::on_every_container_engine;
 use crate::support::images::{building, on_another_base};
 use crate::support::{Bridge, Engine, Home};
-use crate::{on_every_container_engine, on_every_engine};
-
-on_every_engine!(libraries_with_threads_are_used_again_after_a_rollback_or_are_said_not_to_work,);
 
 on_every_container_engine!(
+    libraries_with_threads_are_used_again_after_a_rollback_or_are_said_not_to_work,
     an_image_with_a_package_is_built_used_built_again_from_its_lock_and_removed,
     what_an_image_is_built_on_is_the_user_s_choice,
     one_that_is_not_belljar_s_gets_the_usual_packages_first,

@@ -32,14 +32,13 @@ impl World {
 
     /// Runs code as this user in mounts of its own that `first` has changed; the exit code, and all that was said.
     fn run(&self, user: &str, first: &str, code: &str) -> (Option<i32>, String) {
-        self.run_with(&["--mount"], user, first, "process", code)
+        self.run_with((&["--mount"], first), user, "process", code)
     }
 
     fn run_with(
         &self,
-        namespaces: &[&str],
+        (namespaces, first): (&[&str], &str),
         user: &str,
-        first: &str,
         engine: &str,
         code: &str,
     ) -> (Option<i32>, String) {
@@ -94,7 +93,7 @@ fn a_machine_with_hidden_processes_or_without_shared_memory_has_sandboxes() {
     let hidden = (own_processes, "mount -t proc -o hidepid=2 proc /proc");
     for (namespaces, first) in [hidden, (&["--mount"], "umount /dev/shm")] {
         for user in ["0", USER, "4242"] {
-            let (code, said) = world.run_with(namespaces, user, first, "process", "print('ran')");
+            let (code, said) = world.run_with((namespaces, first), user, "process", "print('ran')");
             assert!(code == Some(0) && said.starts_with("ran\n"), "{first} {user}: {said}");
         }
     }
@@ -162,14 +161,14 @@ fn any_engine_will_do_and_none_answers_so_processes_serve_and_that_is_said() {
     let Some(world) = World::new() else { return };
     // Where engines listen, there is nothing.
     let nothing = "mount -t tmpfs none /run";
-    let (code, said) = world.run_with(&["--mount"], USER, nothing, "auto", "print('ran')");
+    let (code, said) = world.run_with((&["--mount"], nothing), USER, "auto", "print('ran')");
     assert!(code == Some(0) && said.starts_with("ran\n"), "{said}");
     assert!(
         said.contains("no Podman or Docker answers, so sandboxes are processes of this machine"),
         "{said}"
     );
     let without = format!("{nothing} && mount -t tmpfs none /proc/irq");
-    let (code, said) = world.run_with(&["--mount"], USER, &without, "auto", "print('ran')");
+    let (code, said) = world.run_with((&["--mount"], &without), USER, "auto", "print('ran')");
     let both = [
         "no container engine is running (",
         ", and this machine does not allow sandboxes",
