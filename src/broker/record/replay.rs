@@ -66,7 +66,7 @@ pub(in crate::broker) enum Given {
 }
 
 impl Replay {
-    /// Of this run, once more.
+    /// A repetition of this run.
     #[must_use]
     pub fn of(run: &RecordedRun, way: Way) -> Arc<Self> {
         let servers = run.begun.servers.iter().map(|server| RunServer {

@@ -55,7 +55,7 @@ pub struct RunContext {
     pub began: Instant,
     /// A run's jobs share its budgets.
     budget: Arc<Mutex<Budget>>,
-    /// Nothing once the run has ended.
+    /// `None` after the run has ended.
     record: Mutex<Option<RunRecord>>,
 }
 
@@ -86,7 +86,7 @@ pub enum Origin {
 /// Whether calls are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExecutionMode {
-    /// They are.
+    /// Calls are made.
     Execute,
     /// Only those that read; the others are listed.
     DryRun,

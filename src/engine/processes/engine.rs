@@ -34,7 +34,7 @@ pub struct ProcessEngine {
     instead_of: Option<Vec<String>>,
 }
 
-/// A started one.
+/// A sandbox that has started.
 #[derive(Debug)]
 struct Process {
     /// The parent of PID 1.

@@ -42,7 +42,7 @@ pub(super) struct Plan {
 
 /// What the process says once its user namespace is there and needs its users.
 pub(super) const UNSHARED: &str = "unshared";
-/// What it is answered.
+/// The answer.
 pub(super) const MAPPED: &str = "mapped\n";
 /// What it says right before it becomes PID 1.
 pub(super) const READY: &str = "ready";

@@ -20,7 +20,7 @@ pub const BOOTSTRAP: &str = include_str!("../../../entrypoint/bootstrap.py");
 const MAIN: &str = "belljar_sandbox.boot.main";
 /// Size of the largest stored code, in bytes: a few times what it has.
 const CODE_BYTES_MAX: usize = 4 << 20;
-/// Of how many Pythons code is stored.
+/// How many versions of Python have stored code at most.
 const CODE_ENTRIES_MAX: usize = 8;
 
 /// The source files by path.
