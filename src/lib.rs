@@ -11,7 +11,7 @@
 //! | L3 | [`broker`] |
 //! | L2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`clients`], [`audit`], [`journal`], [`models`], [`jobs`], [`workspace`], [`skills`], [`render`] |
 //! | L1 | [`cache_dir`], [`protocol`], [`jsonrpc`], [`policy`], [`recipe`], [`run`], [`guard`], [`jose`], [`service_login`], [`web`] |
-//! | L0 | [`digest`], [`names`], [`limits`], [`memory`], [`own_file`], [`secret`], [`text`] |
+//! | L0 | [`confine`], [`digest`], [`names`], [`limits`], [`memory`], [`own_file`], [`secret`], [`text`] |
 
 pub mod app;
 pub mod audit;
@@ -21,6 +21,7 @@ pub mod catalog;
 pub mod cli;
 pub mod clients;
 pub mod config;
+pub mod confine;
 pub mod digest;
 pub mod encoder;
 pub mod engine;

@@ -15,9 +15,9 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout, getppid};
 
-use super::lock;
-use super::plan::{Failed, MAPPED, UNSHARED};
-use super::step::{Step, close_others, say, tell};
+use super::answer::{say, tell};
+use super::plan::{MAPPED, UNSHARED};
+use crate::confine::{Failed, Step, close_others, keep_capabilities};
 
 /// Starts the sandbox of that plan, and returns when it has ended. `parent` is the bridge.
 #[must_use]
@@ -49,7 +49,7 @@ fn begun(parent: u32, plan: &str) -> Result<u8, Failed> {
         | CloneFlags::CLONE_NEWUTS
         | CloneFlags::CLONE_NEWCGROUP;
     unshare(others).step("make namespaces")?;
-    lock::keep_capabilities().step("keep its capabilities")?;
+    keep_capabilities().step("keep its capabilities")?;
     // Before there is a first process, so that a signal to end finds both; that process unblocks them.
     let mut signals = SigSet::empty();
     signals.extend([Signal::SIGCHLD, Signal::SIGTERM]);

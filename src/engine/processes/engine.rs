@@ -22,9 +22,10 @@ use super::super::spec::{ENVIRONMENT, FIRSTS_PROCESSES_MAX, SandboxSpec, tmpfs_m
 use super::super::usage::UsageMeter;
 use super::first::First;
 use super::identity::Identity;
-use super::plan::{Failed, MAPPED, PROGRAM_FOLDERS, Plan, READY, UNSHARED};
+use super::plan::{MAPPED, Plan, READY, UNSHARED};
 use super::python::Python;
-use super::remedy::unconfined;
+use super::refusal::unconfined;
+use crate::confine::{Failed, PROGRAM_FOLDERS};
 
 /// Starts sandboxes as processes of this machine. It is there always; whether the machine lets it work is found out by each
 /// start.

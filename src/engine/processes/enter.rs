@@ -7,13 +7,14 @@ use std::process::{Command, ExitCode};
 
 use nix::errno::Errno;
 use nix::sys::prctl::{set_dumpable, set_no_new_privs, set_pdeathsig};
+use nix::sys::resource::Resource;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Gid, Uid, chdir, setgroups, sethostname, setresgid, setresuid};
 
-use super::plan::{Failed, Plan, READY};
-use super::root::Sources;
-use super::step::{Step, close_others, say, tell};
-use super::{lock, root, system_calls};
+use super::answer::{say, tell};
+use super::plan::{Plan, READY};
+use super::root::{self, Sources};
+use crate::confine::{Failed, Step, close_others, drop_capabilities, filter, limit, restrict_files};
 
 /// The kernel ends processes of sandboxes before others of the machine.
 const OOM_SCORE: &str = "500";
@@ -44,17 +45,31 @@ fn entered(plan: &str) -> Result<std::io::Error, Failed> {
     sethostname("sandbox").step("set its host name")?;
     root::build(&plan, sources)?;
     chdir("/tmp").step("enter /tmp")?;
-    lock::limit(&plan).step("set its limits")?;
-    lock::drop_capabilities().step("drop its capabilities")?;
+    limit(&limits(&plan)).step("set its limits")?;
+    drop_capabilities().step("drop its capabilities")?;
     set_no_new_privs().step("forbid new privileges")?;
-    lock::restrict_files(&plan).map_err(std::io::Error::other).step("restrict itself by Landlock")?;
-    system_calls::filter().map_err(std::io::Error::other).step("filter its system calls")?;
+    restrict_files(writable(&plan)).step("restrict itself by Landlock")?;
+    filter().step("filter its system calls")?;
     say(READY).step("answer the bridge")?;
     let (name, arguments) = plan.command.split_first().ok_or(Errno::EINVAL).step("start")?;
     let variables = plan.environment.iter().map(|(name, value)| (name, value));
     let mut first = Command::new(&plan.program);
     first.arg0(name).args(arguments).env_clear().envs(variables);
     Ok(first.exec())
+}
+
+fn limits(plan: &Plan) -> [(Resource, u64); 3] {
+    [
+        (Resource::RLIMIT_NOFILE, plan.open_files_max),
+        (Resource::RLIMIT_NPROC, plan.processes_max),
+        (Resource::RLIMIT_CORE, 0),
+    ]
+}
+
+fn writable(plan: &Plan) -> impl Iterator<Item = String> {
+    let places = plan.places.iter().map(|(path, _)| path.clone());
+    let folders = plan.folders.iter().filter(|folder| folder.writable).map(|folder| folder.guest.clone());
+    places.chain(folders)
 }
 
 fn become_user(plan: &Plan) -> Result<(), Failed> {

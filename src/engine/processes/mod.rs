@@ -4,23 +4,19 @@
 //! build the sandbox's root, confine itself and become the sandbox's PID 1 (`enter`).
 
 #[cfg(target_os = "linux")]
+mod answer;
+#[cfg(target_os = "linux")]
 mod begin;
 mod engine;
 #[cfg(target_os = "linux")]
 mod enter;
 mod first;
 mod identity;
-#[cfg(target_os = "linux")]
-mod lock;
 mod plan;
 mod python;
-mod remedy;
+mod refusal;
 #[cfg(target_os = "linux")]
 mod root;
-#[cfg(target_os = "linux")]
-mod step;
-#[cfg(target_os = "linux")]
-mod system_calls;
 
 #[cfg(target_os = "linux")]
 pub use begin::begin;

@@ -6,11 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::super::spec::Folder;
 
-/// Folders of the machine with programs and what they need, which a sandbox has read-only. All but the first one are mostly
-/// links into it.
-pub(super) const PROGRAM_FOLDERS: [&str; 8] =
-    ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives"];
-
 /// The plan of one sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Plan {
@@ -44,16 +39,5 @@ pub(super) struct Plan {
 pub(super) const UNSHARED: &str = "unshared";
 /// The answer.
 pub(super) const MAPPED: &str = "mapped\n";
-/// What it says right before it becomes PID 1.
+/// What it says right before it becomes PID 1; when a step fails, it says that instead.
 pub(super) const READY: &str = "ready";
-
-/// What it says instead when a step fails.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Failed {
-    /// What it could not do.
-    pub(super) could_not: String,
-    /// Why.
-    pub(super) why: String,
-    /// The system's error number, if there is one.
-    pub(super) errno: Option<i32>,
-}

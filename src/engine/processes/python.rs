@@ -7,7 +7,7 @@ use std::process::Stdio;
 use tokio::process::Command;
 
 use super::super::error::EngineError;
-use super::plan::PROGRAM_FOLDERS;
+use crate::confine::PROGRAM_FOLDERS;
 
 /// The program, and its version.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,296 +1,33 @@
-//! The root of a sandbox of processes: an empty file system in memory, with what the sandbox may see of the machine mounted
-//! into it, read-only.
-//!
-//! All mounts are in a mount namespace of the sandbox's own, so that they go with it.
+//! The root of a sandbox of processes: what every confined process has, the sandbox's writable places, and the user's folders.
 
-use std::fs::{self, File, OpenOptions};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{OpenOptionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::fs::File;
 
-use nix::errno::Errno;
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use nix::sys::statvfs::{FsFlags, statvfs};
-use nix::unistd::{chdir, pivot_root};
-
-use super::plan::{Failed, PROGRAM_FOLDERS, Plan};
-use super::step::Step;
-
-const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
-const DEVICE_LINKS: [(&str, &str); 4] = [
-    ("/dev/fd", "/proc/self/fd"),
-    ("/dev/stdin", "/proc/self/fd/0"),
-    ("/dev/stdout", "/proc/self/fd/1"),
-    ("/dev/stderr", "/proc/self/fd/2"),
-];
-/// Where libraries are found; it is copied, since a file cannot be mounted so that it is not found in the list of mounts.
-const LIBRARIES: &str = "/etc/ld.so.cache";
-/// As images have them; the runtime adds the code's own user where it is another.
-const ACCOUNTS: &str =
-    "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
-const GROUPS: &str = "root:x:0:\nnogroup:x:65534:\n";
-/// Folders of every machine, on one of which the new root is built.
-const BASES: [&str; 4] = ["/tmp", "/mnt", "/run", "/var"];
-/// Room for the few files of the root itself.
-const ROOT_OPTIONS: &str = "size=4m,mode=755";
-/// Files and folders of a writable place for each MiB of its size, and their bounds: an empty file takes about 1 KiB of the
-/// kernel's memory, which nobody watches.
-const FILES_OF_MIB: u64 = 256;
-const FILES_MIN: u64 = 4096;
-const FILES_MAX: u64 = 65_536;
-/// An empty folder in place of the kernel's.
-const EMPTY_OPTIONS: &str = "size=4k,mode=555";
+use super::plan::Plan;
+use crate::confine::{Access, Failed, Machine, Root, place};
 
 /// Mounts of the machine that the sandbox gets, opened before the root is built: the new root may cover them.
 pub(super) struct Sources {
-    programs: Vec<(&'static str, Program)>,
-    devices: Vec<(&'static str, File)>,
+    machine: Machine,
     folders: Vec<File>,
-    libraries: Option<Vec<u8>>,
-}
-
-enum Program {
-    Link(PathBuf),
-    Folder(File),
 }
 
 impl Sources {
     pub(super) fn open(plan: &Plan) -> Result<Self, Failed> {
-        let mut programs = Vec::new();
-        for path in PROGRAM_FOLDERS {
-            if let Ok(target) = fs::read_link(path) {
-                programs.push((path, Program::Link(target)));
-            } else if Path::new(path).is_dir() {
-                programs.push((path, Program::Folder(place(path)?)));
-            }
-        }
-        let devices = DEVICES.iter().map(|path| Ok((*path, place(path)?))).collect::<Result<_, Failed>>()?;
         let folders = plan.folders.iter().map(|folder| place(&folder.host)).collect::<Result<_, Failed>>()?;
-        Ok(Self { programs, devices, folders, libraries: fs::read(LIBRARIES).ok() })
+        Ok(Self { machine: Machine::open()?, folders })
     }
-}
-
-/// A place of the machine, without reading it.
-fn place(path: &str) -> Result<File, Failed> {
-    let flags = nix::libc::O_PATH | nix::libc::O_NOFOLLOW | nix::libc::O_CLOEXEC;
-    OpenOptions::new().read(true).custom_flags(flags).open(path).step(format!("open {path}"))
 }
 
 /// Builds the root and makes it this process's own.
 pub(super) fn build(plan: &Plan, sources: Sources) -> Result<(), Failed> {
     let root = Root::new()?;
-    for (path, program) in sources.programs {
-        match program {
-            Program::Link(target) => symlink(target, root.at(path)).step(format!("make {path}"))?,
-            Program::Folder(folder) => root.show(&folder, path, Access::Execute)?,
-        }
-    }
-    root.files(sources.libraries.as_deref())?;
-    for (path, device) in sources.devices {
-        fs::write(root.at(path), "").step(format!("make {path}"))?;
-        root.device(&device, path)?;
-    }
-    for (path, target) in DEVICE_LINKS {
-        symlink(target, root.at(path)).step(format!("make {path}"))?;
-    }
+    root.machine(sources.machine)?;
     for (path, mib) in &plan.places {
-        let files = (mib * FILES_OF_MIB).clamp(FILES_MIN, FILES_MAX);
-        root.memory(path, &format!("size={mib}m,nr_inodes={files},mode=1777"), MsFlags::empty())?;
+        root.writable(path, *mib)?;
     }
     root.processes(&plan.masked)?;
     for (folder, place) in plan.folders.iter().zip(&sources.folders) {
         root.show(place, &folder.guest, if folder.writable { Access::Write } else { Access::Read })?;
     }
     root.enter()
-}
-
-/// What can be done with a folder of the machine.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Access {
-    Read,
-    Write,
-    Execute,
-}
-
-struct Root {
-    base: PathBuf,
-}
-
-const SHUT: MsFlags = MsFlags::MS_NOSUID.union(MsFlags::MS_NODEV).union(MsFlags::MS_NOEXEC);
-
-impl Root {
-    fn new() -> Result<Self, Failed> {
-        let all = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
-        mount(None::<&str>, "/", None::<&str>, all, None::<&str>)
-            .step("part its mounts from the machine's")?;
-        let base = base(BASES).ok_or(Errno::ENOENT).step("find a folder for its root")?;
-        mount(Some("tmpfs"), &base, Some("tmpfs"), SHUT, Some(ROOT_OPTIONS)).step("mount its root")?;
-        let root = Self { base };
-        for path in ["/etc", "/dev", "/proc", "/sys", "/mnt"] {
-            fs::create_dir(root.at(path)).step(format!("make {path}"))?;
-        }
-        Ok(root)
-    }
-
-    /// Where a path of the sandbox is while its root is built.
-    fn at(&self, path: &str) -> PathBuf {
-        self.base.join(path.trim_start_matches('/'))
-    }
-
-    fn files(&self, libraries: Option<&[u8]>) -> Result<(), Failed> {
-        let files = [
-            ("/etc/passwd", ACCOUNTS),
-            ("/etc/group", GROUPS),
-            ("/etc/hosts", "127.0.0.1 localhost\n::1 localhost\n"),
-            ("/etc/hostname", "sandbox\n"),
-            ("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"),
-        ];
-        for (path, text) in files {
-            fs::write(self.at(path), text).step(format!("write {path}"))?;
-        }
-        match libraries {
-            Some(libraries) => fs::write(self.at(LIBRARIES), libraries).step(format!("write {LIBRARIES}")),
-            None => Ok(()),
-        }
-    }
-
-    /// Mounts a folder of the machine, with what is mounted in it.
-    fn show(&self, folder: &File, path: &str, access: Access) -> Result<(), Failed> {
-        fs::create_dir_all(self.at(path)).step(format!("make {path}"))?;
-        self.bind(folder, path)?;
-        let flags = match access {
-            Access::Execute => MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV,
-            Access::Read => MsFlags::MS_RDONLY | SHUT,
-            Access::Write => SHUT,
-        };
-        for mounted in self.mounts_below(path)? {
-            restrict(&mounted, flags).step(format!("restrict {path}"))?;
-        }
-        Ok(())
-    }
-
-    /// Mounts a device. It can be written to, as the kernel asks only of ordinary files whether a mount is read-only; its
-    /// mode cannot be changed.
-    fn device(&self, device: &File, path: &str) -> Result<(), Failed> {
-        self.bind(device, path)?;
-        let flags = MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
-        restrict(&self.at(path), flags).step(format!("restrict {path}"))
-    }
-
-    fn bind(&self, source: &File, path: &str) -> Result<(), Failed> {
-        let from = format!("/proc/self/fd/{}", source.as_raw_fd());
-        let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
-        mount(Some(from.as_str()), &self.at(path), None::<&str>, flags, None::<&str>)
-            .step(format!("mount {path}"))
-    }
-
-    /// Mounts an empty file system in memory.
-    fn memory(&self, path: &str, options: &str, flags: MsFlags) -> Result<(), Failed> {
-        fs::create_dir_all(self.at(path)).step(format!("make {path}"))?;
-        mount(Some("tmpfs"), &self.at(path), Some("tmpfs"), SHUT | flags, Some(options))
-            .step(format!("mount {path}"))
-    }
-
-    /// Mounts a /proc of the sandbox's own, without these files of the machine.
-    fn processes(&self, masked: &[String]) -> Result<(), Failed> {
-        mount(Some("proc"), &self.at("/proc"), Some("proc"), SHUT, None::<&str>).step("mount /proc")?;
-        let null = place("/dev/null")?;
-        for path in masked.iter().filter(|path| path.starts_with("/proc/")) {
-            let at = self.at(path);
-            if at.is_dir() {
-                self.memory(path, EMPTY_OPTIONS, MsFlags::MS_RDONLY)?;
-            } else if at.exists() {
-                self.device(&null, path)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The mounts at a path of the sandbox and below, by their places. There is at least the one at the path.
-    fn mounts_below(&self, path: &str) -> Result<Vec<PathBuf>, Failed> {
-        let mounts = fs::read("/proc/self/mountinfo").step("list its mounts")?;
-        mounts_at(&String::from_utf8_lossy(&mounts), &self.at(path))
-            .step(format!("find {path} among its mounts"))
-    }
-
-    /// Makes it the root of this process's namespace and hides the machine's.
-    fn enter(self) -> Result<(), Failed> {
-        chdir(&self.base).step("enter its root")?;
-        pivot_root(".", ".").step("change its root")?;
-        umount2(".", MntFlags::MNT_DETACH).step("unmount the machine's root")?;
-        chdir("/").step("enter its root")?;
-        restrict(Path::new("/"), SHUT | MsFlags::MS_RDONLY).step("close its root")
-    }
-}
-
-/// The first of these paths that is a folder, without the links that may lead to it: the kernel lists mounts by their real
-/// paths.
-fn base<T: AsRef<Path>>(paths: impl IntoIterator<Item = T>) -> Option<PathBuf> {
-    paths.into_iter().filter_map(|path| fs::canonicalize(path).ok()).find(|path| path.is_dir())
-}
-
-/// The mounts of that list at a place and below.
-fn mounts_at(list: &str, place: &Path) -> Result<Vec<PathBuf>, Errno> {
-    let places = list.lines().filter_map(|line| Some(PathBuf::from(unescaped(line.split(' ').nth(4)?))));
-    let found: Vec<_> = places.filter(|mounted| mounted.starts_with(place)).collect();
-    if found.iter().any(|mounted| mounted == place) { Ok(found) } else { Err(Errno::ENOENT) }
-}
-
-/// Restricts a mount further; what restricts it already has to stay.
-fn restrict(mounted: &Path, flags: MsFlags) -> nix::Result<()> {
-    let has = statvfs(mounted)?.flags();
-    let kept = [
-        (FsFlags::ST_RDONLY, MsFlags::MS_RDONLY),
-        (FsFlags::ST_NOSUID, MsFlags::MS_NOSUID),
-        (FsFlags::ST_NODEV, MsFlags::MS_NODEV),
-        (FsFlags::ST_NOEXEC, MsFlags::MS_NOEXEC),
-        (FsFlags::ST_NOATIME, MsFlags::MS_NOATIME),
-        (FsFlags::ST_NODIRATIME, MsFlags::MS_NODIRATIME),
-        (FsFlags::ST_RELATIME, MsFlags::MS_RELATIME),
-    ];
-    let kept = kept.into_iter().filter(|(own, _)| has.contains(*own)).map(|(_, flag)| flag);
-    let flags = kept.fold(flags | MsFlags::MS_BIND | MsFlags::MS_REMOUNT, MsFlags::union);
-    mount(None::<&str>, mounted, None::<&str>, flags, None::<&str>)
-}
-
-/// A path of the list of mounts, in which the kernel writes some characters as octal numbers.
-fn unescaped(path: &str) -> String {
-    ["\\040 ", "\\011\t", "\\012\n", "\\134\\"]
-        .iter()
-        .fold(path.to_owned(), |path, pair| path.replace(&pair[..4], &pair[4..]))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_of_mounts_are_read_as_the_kernel_writes_them() {
-        assert_eq!(unescaped("/mnt/my\\040data"), "/mnt/my data");
-        assert_eq!(unescaped("/usr"), "/usr");
-        assert_eq!(unescaped("/a\\134b"), "/a\\b");
-    }
-
-    #[test]
-    fn the_root_is_built_at_a_real_path() {
-        let dir = tempfile::tempdir().unwrap();
-        let real = dir.path().canonicalize().unwrap().join("real");
-        fs::create_dir(&real).unwrap();
-        let [link, broken] = ["link", "broken"].map(|name| dir.path().join(name));
-        symlink(&real, &link).unwrap();
-        symlink("nowhere", &broken).unwrap();
-        assert_eq!(base([&broken, &link]), Some(real));
-        assert_eq!(base([&broken]), None);
-    }
-
-    #[test]
-    fn a_mount_that_is_not_listed_is_an_error() {
-        let list = "21 1 0:20 / /tmp/usr rw - ext4 /dev/a rw\n\
-                    22 21 0:21 / /tmp/usr/local rw - ext4 /dev/b rw\n\
-                    23 1 0:22 / /tmp/usrx rw - ext4 /dev/c rw\n";
-        let found = mounts_at(list, Path::new("/tmp/usr")).unwrap();
-        assert_eq!(found, ["/tmp/usr", "/tmp/usr/local"].map(PathBuf::from));
-        assert_eq!(mounts_at(list, Path::new("/link/usr")), Err(Errno::ENOENT));
-        assert_eq!(mounts_at(list, Path::new("/tmp")), Err(Errno::ENOENT));
-    }
 }

@@ -13,9 +13,9 @@ const WITHIN_A_LAYER: [(&str, &str, &str); 2] = [
 /// Crates and modules of the standard library with owners: no other module names them.
 const OWNED: [(&str, &[&str]); 32] = [
     ("bollard", &["engine"]),
-    ("landlock", &["engine"]),
-    ("rustix", &["engine"]),
-    ("seccompiler", &["engine"]),
+    ("landlock", &["confine"]),
+    ("rustix", &["confine", "engine"]),
+    ("seccompiler", &["confine"]),
     ("candle_core", &["encoder"]),
     ("candle_nn", &["encoder"]),
     ("rayon", &["encoder"]),

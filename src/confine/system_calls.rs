@@ -1,4 +1,4 @@
-//! The system call filter of a sandbox's PID 1, under which each interpreter has its own, narrower one.
+//! The system call filter of confined processes. An interpreter adds its own, narrower one.
 //!
 //! It allows what container engines allow to processes without capabilities, and refuses everything else.
 
@@ -15,7 +15,7 @@ const ARCHITECTURE: TargetArch = TargetArch::x86_64;
 #[cfg(not(target_arch = "x86_64"))]
 const ARCHITECTURE: TargetArch = TargetArch::aarch64;
 
-/// Namespaces, which a sandbox cannot make.
+/// Namespaces, which cannot be made.
 const NAMESPACES: u64 = 0x7E02_0000;
 /// Ways to run programs of other systems: Linux, 32-bit addresses, and what asks for the present one.
 const PERSONALITIES: [u64; 5] = [0, 8, 0x2_0000, 0x2_0008, 0xFFFF_FFFF];
@@ -73,10 +73,16 @@ const ALLOWED_HERE: &[libc::c_long] = &numbers![
 const ALLOWED_HERE: &[libc::c_long] = &[];
 
 /// Installs the filter in this process, for good.
-pub(super) fn filter() -> Result<(), Error> {
-    apply_filter(&allowing()?)?;
-    // Its flags are in memory, which a filter cannot read: libraries then use clone.
-    apply_filter(&without_clone3()?)
+///
+/// # Errors
+/// The kernel refuses it.
+pub fn filter() -> std::io::Result<()> {
+    let install = || {
+        apply_filter(&allowing()?)?;
+        // Its flags are in memory, which a filter cannot read: libraries then use clone.
+        apply_filter(&without_clone3()?)
+    };
+    install().map_err(std::io::Error::other)
 }
 
 fn allowing() -> Result<BpfProgram, Error> {

@@ -2,8 +2,7 @@
 
 use std::fs;
 
-use super::super::error::EngineError;
-use super::plan::Failed;
+use super::step::Failed;
 
 /// Switches of the kernel that forbid it, the value that does, and the remedy.
 const SWITCHES: [(&str, &str, &str); 3] = [
@@ -29,28 +28,25 @@ const SWITCHES: [(&str, &str, &str); 3] = [
 const IN_CONTAINER: &str = "inside a container, its engine forbids it: start that container with the options \
                             `--security-opt seccomp=unconfined --security-opt systempaths=unconfined` (Docker) or \
                             `--security-opt unmask=ALL` (Podman)";
-const ELSE: &str = "use Podman or Docker: `sudo apt-get install podman` (or your distribution's way)";
 
-/// The error of a sandbox whose process could not do this.
-pub(super) fn unconfined(failed: &Failed) -> EngineError {
-    let Failed { could_not, why, errno } = failed;
-    let is_refusal = errno.is_some_and(|errno| REFUSALS.contains(&errno));
-    let remedy = is_refusal.then(|| remedy(|path| fs::read_to_string(path).ok(), is_container()));
-    EngineError::Unconfined {
-        what: format!("a process could not {could_not}: {why}"),
-        remedy: remedy.unwrap_or_else(|| ELSE.into()),
-    }
+/// What lets processes make namespaces on this machine, if the step failed because something forbids it.
+#[must_use]
+pub fn remedy(failed: &Failed) -> Option<String> {
+    let is_refusal = failed.errno.is_some_and(|errno| REFUSALS.contains(&errno));
+    is_refusal
+        .then(|| found(|path| fs::read_to_string(path).ok(), is_container()))
+        .flatten()
+        .map(str::to_owned)
 }
 
 /// EPERM, EACCES, ENOSPC (too many namespaces), EINVAL (no such namespaces), EUSERS.
 const REFUSALS: [i32; 5] = [1, 13, 28, 22, 87];
 
-fn remedy(read: impl Fn(&str) -> Option<String>, is_container: bool) -> String {
+fn found(read: impl Fn(&str) -> Option<String>, is_container: bool) -> Option<&'static str> {
     let forbids =
         |(path, value, _): &&(&str, &str, &str)| read(path).is_some_and(|found| found.trim() == *value);
     let switch = SWITCHES.iter().find(forbids).map(|(_, _, remedy)| *remedy);
-    let found = switch.or(is_container.then_some(IN_CONTAINER));
-    found.map_or_else(|| ELSE.to_owned(), |found| format!("{found}; or {ELSE}"))
+    switch.or(is_container.then_some(IN_CONTAINER))
 }
 
 fn is_container() -> bool {
@@ -64,13 +60,13 @@ mod tests {
     #[test]
     fn the_switch_that_forbids_it_is_named() {
         let with = |path: &'static str, value: &'static str| {
-            remedy(move |asked| (asked == path).then(|| format!("{value}\n")), false)
+            found(move |asked| (asked == path).then(|| format!("{value}\n")), false)
         };
         for (path, value, _) in SWITCHES {
             let name = path.rsplit('/').next().unwrap();
-            assert!(with(path, value).contains(name), "{path}");
-            assert_eq!(with(path, "7"), ELSE);
+            assert!(with(path, value).is_some_and(|remedy| remedy.contains(name)), "{path}");
+            assert_eq!(with(path, "7"), None);
         }
-        assert!(remedy(|_| None, true).contains("--security-opt"));
+        assert!(found(|_| None, true).unwrap().contains("--security-opt"));
     }
 }

@@ -1,10 +1,10 @@
-//! Takes from the process that becomes a sandbox what the sandbox must not have: capabilities, files, system calls.
+//! Takes from this process and its descendants, for good, what confined ones must not have: capabilities, files, signals.
 
 use std::io;
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr,
-    RulesetCreatedAttr, RulesetError, Scope,
+    RulesetCreatedAttr, Scope,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rustix::thread::{
@@ -12,13 +12,16 @@ use rustix::thread::{
     configure_capability_in_ambient_set, remove_capability_from_bounding_set, set_capabilities,
 };
 
-use super::plan::{PROGRAM_FOLDERS, Plan};
+use super::step::PROGRAM_FOLDERS;
 
 /// What is asked of the kernel; an older one does what it can.
 const LANDLOCK: ABI = ABI::V6;
 
 /// Has the capabilities of the new user namespace outlast the start of another program.
-pub(super) fn keep_capabilities() -> io::Result<()> {
+///
+/// # Errors
+/// The kernel's.
+pub fn keep_capabilities() -> io::Result<()> {
     let sets = capabilities(None)?;
     set_capabilities(None, CapabilitySets { inheritable: sets.permitted, ..sets })?;
     for capability in each(sets.permitted) {
@@ -28,7 +31,10 @@ pub(super) fn keep_capabilities() -> io::Result<()> {
 }
 
 /// Gives up all capabilities for good.
-pub(super) fn drop_capabilities() -> io::Result<()> {
+///
+/// # Errors
+/// The kernel's.
+pub fn drop_capabilities() -> io::Result<()> {
     clear_ambient_capability_set()?;
     for capability in each(CapabilitySet::from_bits_retain(u64::MAX)) {
         match capability_is_in_bounding_set(capability) {
@@ -49,23 +55,29 @@ fn each(set: CapabilitySet) -> impl Iterator<Item = CapabilitySet> {
     bits.map(CapabilitySet::from_bits_retain)
 }
 
-/// Sets the limits of PID 1, as far as this process may have so much.
-pub(super) fn limit(plan: &Plan) -> nix::Result<()> {
-    let limits = [
-        (Resource::RLIMIT_NOFILE, plan.open_files_max),
-        (Resource::RLIMIT_NPROC, plan.processes_max),
-        (Resource::RLIMIT_CORE, 0),
-    ];
+/// Sets these limits, as far as this process may have so much.
+///
+/// # Errors
+/// The kernel's.
+pub fn limit(limits: &[(Resource, u64)]) -> nix::Result<()> {
     for (resource, value) in limits {
-        let value = value.min(getrlimit(resource)?.1);
-        setrlimit(resource, value, value)?;
+        let value = (*value).min(getrlimit(*resource)?.1);
+        setrlimit(*resource, value, value)?;
     }
     Ok(())
 }
 
-/// Restricts which files this process and its descendants can change and execute, and whom they can signal. A kernel
+/// Restricts which files can be changed and executed, and which processes can be signalled: files are read everywhere,
+/// executed in folders of programs, and changed in the `writable` ones and, those that are there, in /proc and /dev. A kernel
 /// without Landlock restricts nothing: the mounts remain.
-pub(super) fn restrict_files(plan: &Plan) -> Result<(), RulesetError> {
+///
+/// # Errors
+/// The kernel's.
+pub fn restrict_files(writable: impl IntoIterator<Item = String>) -> io::Result<()> {
+    restrict(writable).map_err(io::Error::other)
+}
+
+fn restrict(writable: impl IntoIterator<Item = String>) -> Result<(), landlock::RulesetError> {
     let read: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
     let change: BitFlags<AccessFs> = AccessFs::WriteFile | AccessFs::Truncate;
     let never = AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock;
@@ -76,9 +88,7 @@ pub(super) fn restrict_files(plan: &Plan) -> Result<(), RulesetError> {
         .scope(Scope::from_all(LANDLOCK))?
         .create()?;
     let programs = PROGRAM_FOLDERS.into_iter().map(|path| (path.to_owned(), read | AccessFs::Execute));
-    let places = plan.places.iter().map(|(path, _)| path.clone());
-    let folders = plan.folders.iter().filter(|folder| folder.writable).map(|folder| folder.guest.clone());
-    let writable = places.chain(folders).map(|path| (path, all & !never));
+    let writable = writable.into_iter().map(|path| (path, all & !never));
     let others = [("/", read), ("/proc", change), ("/dev", change | AccessFs::IoctlDev)];
     let others = others.map(|(path, rights)| (path.to_owned(), rights));
     for (path, rights) in programs.chain(writable).chain(others) {

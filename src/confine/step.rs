@@ -1,0 +1,64 @@
+//! How a process that confines itself says which step has failed.
+
+#[cfg(target_os = "linux")]
+use std::os::fd::RawFd;
+
+use serde::{Deserialize, Serialize};
+
+/// Folders of the machine with programs and what they need, which confined processes see read-only. All but the first one
+/// are mostly links into it.
+pub const PROGRAM_FOLDERS: [&str; 8] =
+    ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives"];
+
+/// A step that has failed, so that nothing was started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    /// What the process could not do.
+    pub could_not: String,
+    /// Why.
+    pub why: String,
+    /// The system's error number, if there is one.
+    pub errno: Option<i32>,
+}
+
+/// A result of a step, which names the step if it fails.
+pub trait Step<T> {
+    /// The result with the step's name, to be said behind "a process could not".
+    ///
+    /// # Errors
+    /// The step's own.
+    fn step(self, could_not: impl Into<String>) -> Result<T, Failed>;
+}
+
+impl<T> Step<T> for std::io::Result<T> {
+    fn step(self, could_not: impl Into<String>) -> Result<T, Failed> {
+        self.map_err(|error| Failed {
+            could_not: could_not.into(),
+            why: error.to_string(),
+            errno: error.raw_os_error(),
+        })
+    }
+}
+
+impl<T> Step<T> for nix::Result<T> {
+    fn step(self, could_not: impl Into<String>) -> Result<T, Failed> {
+        self.map_err(std::io::Error::from).step(could_not)
+    }
+}
+
+/// Closes all descriptors but the standard streams: what the bridge was started with is not passed on.
+///
+/// # Errors
+/// There is no list of them.
+#[cfg(target_os = "linux")]
+pub fn close_others() -> std::io::Result<()> {
+    let numbers: Vec<RawFd> = std::fs::read_dir("/proc/self/fd")?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|number| *number > 2)
+        .collect();
+    for number in numbers {
+        // The one that listed the folder is closed already.
+        let _closed = nix::unistd::close(number);
+    }
+    Ok(())
+}

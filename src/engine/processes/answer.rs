@@ -1,0 +1,18 @@
+//! How the process that becomes a sandbox answers the bridge.
+
+use std::io::Write;
+
+use crate::confine::Failed;
+
+/// Says a line to the bridge.
+pub(super) fn say(line: &str) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{line}")?;
+    stdout.flush()
+}
+
+/// Says that a step has failed.
+pub(super) fn tell(failed: &Failed) {
+    // Nobody may be left to hear it.
+    drop(serde_json::to_string(failed).map_err(std::io::Error::other).and_then(|line| say(&line)));
+}
