@@ -25,6 +25,7 @@ use super::checkpoints::Checkpoints;
 use super::files::Files;
 use super::machine::{Effect, Machine};
 use super::request::{Ask, Ended, RunAsked};
+use super::run_queue::RunQueue;
 use super::sandbox::watchdog::Watchdog;
 use super::sandbox::{Maker, Sandbox, Wanted};
 use crate::broker::{Broker, ExecutionMode, Human, RunSpec, Waits};
@@ -132,7 +133,7 @@ impl Actor {
     /// Until the session is to be closed.
     pub(super) async fn live(
         &mut self,
-        asks: &mut mpsc::Receiver<Ask>,
+        queue: &mut RunQueue<Ask>,
         closing: &CancellationToken,
         prewarm: &Notify,
     ) {
@@ -140,7 +141,7 @@ impl Actor {
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut attention = Attention::start();
         loop {
-            let takes_runs = self.machine.takes_runs() && self.current.is_none();
+            let is_free = self.machine.takes_runs() && self.current.is_none();
             let (deadline, jobs_deadline) = (self.machine.deadline(), self.jobs_deadline());
             // Frames come last, so that a flood of them cannot hold up deadlines, cancellations or new runs.
             let effects = tokio::select! {
@@ -157,7 +158,7 @@ impl Actor {
                 started = joined(self.starting.as_mut()) => self.started(started),
                 numbers = to_cancel(&self.broker) => self.cancel_jobs(&numbers),
                 () = sleep_until(jobs_deadline) => self.tick_jobs(),
-                Some((asked, reply)) = asks.recv(), if takes_runs => self.asked(asked, reply),
+                (asked, reply) = queue.next(is_free) => self.asked(asked, reply),
                 failed = answered(self.keeping.as_mut()) => self.kept(failed),
                 frame = next_frame(self.sandbox.as_mut()) => self.frame(frame).await,
             };

@@ -5,34 +5,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::{Mutex, Notify, OnceCell, mpsc, oneshot};
+use tokio::sync::{Mutex, Notify, OnceCell, mpsc};
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::actor::Actor;
 use super::checkpoints::Checkpoints;
 use super::files::Files;
-use super::request::{Ask, Asker, Ended, RunAsked};
+use super::request::{Ask, Asker, RunAsked};
 use super::resumed::{Earlier, Losses, Resumed};
-use super::run_queue::{Turns, before_it_started, closed};
+use super::run_queue::{Entry, RunQueue};
 use super::sandbox::{Maker, SandboxReport, SandboxSettings, Wanted};
-use crate::audit::{Event, RunEvent};
+use super::turn::{Turn, note_refused};
 use crate::broker::Broker;
 use crate::engine::About;
 use crate::limits::Limits;
-use crate::run::{FaultCode, RunOutcome, RunReport, ToolFault};
-use crate::text;
-
-/// Longest reason in the log, in characters.
-const WHY_CHARS_MAX: usize = 300;
+use crate::run::{RunReport, ToolFault};
 
 /// Between a defect that ended the session's work and its next beginning, so that one that comes back at once costs little.
 const PAUSE_AFTER_DEFECT: Duration = Duration::from_millis(100);
 
 /// A session. Ends with [`Session::close`].
 pub struct Session {
-    asks: mpsc::Sender<Ask>,
+    queue: mpsc::Sender<Entry<Ask>>,
     pub(super) broker: Arc<Broker>,
     /// What it begins with.
     resumed: Option<Resumed>,
@@ -45,7 +40,6 @@ pub struct Session {
     files: Files,
     wanted: Wanted,
     pub(super) checkpoints: Arc<Checkpoints>,
-    turns: Turns,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -53,12 +47,10 @@ impl Session {
     /// Starts the session's task, and no sandbox yet; its workspace is the one that is wanted now. Must be called inside a tokio runtime.
     #[must_use]
     pub fn start(wanted: Wanted, broker: Arc<Broker>, limits: Arc<Limits>, resumed: Option<Resumed>) -> Self {
-        // The others wait for their turn.
-        let (asks, mut taker) = mpsc::channel(1);
+        let (queue, mut requests) = RunQueue::new(limits.runs_queued_max);
         let closing = CancellationToken::new();
         let prewarm = Arc::new(Notify::new());
         let recorder = Arc::clone(&broker);
-        let turns = Turns::new(limits.runs_queued_max, closing.clone());
         let (asked_to_close, asked_to_prewarm) = (closing.clone(), Arc::clone(&prewarm));
         let SandboxSettings { workspace, outbox, .. } = wanted();
         let (files, keeper) = Files::start(workspace, outbox, &limits);
@@ -74,7 +66,7 @@ impl Session {
             let defects = Arc::clone(&broker);
             let mut actor = begin();
             // A defect costs the run, its variables and the sandbox, which ends when nobody holds its stdin; not the session.
-            while AssertUnwindSafe(actor.live(&mut taker, &asked_to_close, &asked_to_prewarm))
+            while AssertUnwindSafe(actor.live(&mut requests, &asked_to_close, &asked_to_prewarm))
                 .catch_unwind()
                 .await
                 .is_err()
@@ -85,7 +77,7 @@ impl Session {
                 actor.note("belljar broke inside and began anew; earlier variables are gone");
                 tokio::time::sleep(PAUSE_AFTER_DEFECT).await;
             }
-            drop(taker);
+            drop(requests);
             actor.end().await;
             files.close().await;
             if let Err(error) = keeper.await {
@@ -94,7 +86,7 @@ impl Session {
         });
         let task = Mutex::new(Some(task));
         Self {
-            asks,
+            queue,
             broker: recorder,
             resumed,
             earlier: OnceCell::new(),
@@ -104,7 +96,6 @@ impl Session {
             files: of_session,
             wanted: of_handle,
             checkpoints,
-            turns,
             task,
         }
     }
@@ -131,28 +122,26 @@ impl Session {
     /// `busy` when too many wait already, `cancelled` when it was cancelled while it waited, `internal` when the session
     /// has ended.
     pub async fn run(&self, asked: RunAsked) -> Result<RunReport, ToolFault> {
-        let _turn = match self.turns.next(&asked.cancel).await {
-            Ok(turn) => turn,
-            Err(fault) => {
-                self.refused(&fault, asked.request.code.len() as u64).await;
-                return Err(fault);
-            }
-        };
-        let asker = Asker::of(&asked);
+        let (asker, mut turn) = (Asker::of(&asked), self.turn());
         let said = match &self.resumed {
             None => None,
-            Some(resumed) => match resumed.done(self, &asker).await {
-                Ok(said) => said,
-                Err(fault) => return Ok(RunReport::not_started(fault)),
-            },
+            Some(resumed) => {
+                if !resumed.is_made() {
+                    turn.begin(&asked).await?;
+                }
+                match resumed.done(self, &mut turn, &asker).await {
+                    Ok(said) => said,
+                    Err(fault) => return Ok(RunReport::not_started(fault)),
+                }
+            }
         };
-        let (mut report, resumes) = self.run_from_checkpoints(asked).await?;
+        let (mut report, resumes) = self.run_from_checkpoints(&mut turn, asked).await?;
         report.notes.extend(said);
         let where_kept = self.files.hand_over(&report.saved).await;
         report.notes.extend(where_kept);
         self.tell_of_loss(&mut report).await;
         if let Some(from) = resumes {
-            self.resume_asked(&mut report, from, &asker).await;
+            self.resume_asked(&mut turn, &mut report, from, &asker).await;
         }
         if self.resumed.is_none() {
             self.tell_of_earlier(&mut report).await;
@@ -160,56 +149,14 @@ impl Session {
         Ok(report)
     }
 
-    /// Whatever the session begins with.
-    pub(super) async fn run_now(&self, asked: RunAsked) -> Result<Ended, ToolFault> {
-        let (began, code_bytes) = (Instant::now(), asked.request.code.len() as u64);
-        let ended = match self.reported(asked).await {
-            Ok(reported) => reported,
-            Err(fault) => {
-                self.refused(&fault, code_bytes).await;
-                return Err(fault);
-            }
-        };
-        let Ended { run, report, .. } = &ended;
-        let why = match &report.outcome {
-            RunOutcome::NotStarted(fault) => why(fault),
-            _ => String::new(),
-        };
-        let called = report.calls.of_tools.iter().map(|tool| tool.counts.total()).sum::<u64>();
-        let event = RunEvent {
-            run: run.0,
-            outcome: report.outcome.word().to_owned(),
-            calls: called + report.calls.others.total(),
-            readings: report.calls.readings,
-            why,
-            code_bytes,
-            ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-        };
-        self.broker.record(Event::Run(event)).await;
-        Ok(ended)
+    /// A request, which lines up when it is first to run something.
+    pub(super) fn turn(&self) -> Turn {
+        Turn::new(self.queue.clone(), Arc::clone(&self.broker), self.closing.clone())
     }
 
     /// Writes down a request that does not become a run.
     pub async fn refused(&self, fault: &ToolFault, code_bytes: u64) {
-        let (outcome, why) = (fault.code.word(), why(fault));
-        let event = RunEvent { run: 0, outcome, calls: 0, readings: 0, why, code_bytes, ms: 0 };
-        self.broker.record(Event::Run(event)).await;
-    }
-
-    async fn reported(&self, asked: RunAsked) -> Result<Ended, ToolFault> {
-        let (reply, report) = oneshot::channel();
-        let cancel = asked.cancel.clone();
-        self.asks.send((asked, reply)).await.map_err(|_| closed())?;
-        report.await.map_err(|_| {
-            if cancel.is_cancelled() {
-                before_it_started()
-            } else if self.closing.is_cancelled() {
-                closed()
-            } else {
-                ToolFault::new(FaultCode::Internal, "belljar broke inside; what this run has done is unknown")
-                    .hint("the next run starts afresh; look before a call is made again that writes")
-            }
-        })
+        note_refused(&self.broker, fault, code_bytes).await;
     }
 
     /// Ends the session: its run, its calls, its container.
@@ -241,8 +188,4 @@ impl Session {
         }
         probed.map(|(probed, _)| probed)
     }
-}
-
-fn why(fault: &ToolFault) -> String {
-    text::inert_excerpt(&fault.message, WHY_CHARS_MAX)
 }

@@ -16,6 +16,7 @@ mod rerun;
 mod resumed;
 mod run_queue;
 mod sandbox;
+mod turn;
 
 #[cfg(test)]
 pub(crate) use actor::BREAKS;

@@ -43,6 +43,11 @@ impl Resumed {
         }
     }
 
+    /// Whether its runs have been made, or cannot be.
+    pub(super) fn is_made(&self) -> bool {
+        self.done.get().is_some()
+    }
+
     /// The same, in a session that has run already: its interpreter gives way to a new one.
     pub(super) fn within(from: (RecordedSession, u64), has_files: bool) -> Self {
         Self { is_begun: AtomicBool::new(true), is_of_code: true, ..Self::new(Ok(from), has_files) }

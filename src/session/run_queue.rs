@@ -1,64 +1,73 @@
-//! One run after the other, with all that goes with it: what it begins with, and where it goes back to. Those that wait are
-//! bounded, in order, and can be cancelled.
+//! The queue of a session's runs, which the session's task owns: bounded, in order, and without requests that were cancelled.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::VecDeque;
 
-use tokio::sync::{Mutex, MutexGuard};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::run::{FaultCode, ToolFault};
 
-/// The turns of a session.
-pub(super) struct Turns {
-    turn: Mutex<()>,
-    waiting: AtomicUsize,
-    max: usize,
-    closing: CancellationToken,
+/// Requests that may arrive before the session's task takes them into its queue; further ones wait to be sent.
+const INBOX_MAX: usize = 16;
+
+/// The requests that wait, and the one whose turn it is.
+pub(super) struct RunQueue<R> {
+    inbox: mpsc::Receiver<Entry<R>>,
+    /// The turn is the first one's.
+    entries: VecDeque<Entry<R>>,
+    waiting_max: usize,
 }
 
-/// A place among those that wait.
-struct Place<'t>(&'t AtomicUsize);
+/// A request. It is over when its client has dropped the other end of `runs`.
+pub(super) struct Entry<R> {
+    /// Hears once that the turn has come, or why it never will.
+    pub(super) begins: Option<oneshot::Sender<Result<(), ToolFault>>>,
+    /// What it wants to be run, one after the other.
+    pub(super) runs: mpsc::Receiver<R>,
+}
 
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+impl<R> RunQueue<R> {
+    /// `waiting_max`: requests that may wait behind the one whose turn it is.
+    pub(super) fn new(waiting_max: usize) -> (mpsc::Sender<Entry<R>>, Self) {
+        let (sender, inbox) = mpsc::channel(INBOX_MAX);
+        (sender, Self { inbox, entries: VecDeque::new(), waiting_max })
+    }
+
+    /// The next run, if one `is_free` to begin; until then, and otherwise for ever, requests line up.
+    pub(super) async fn next(&mut self, is_free: bool) -> R {
+        loop {
+            tokio::select! {
+                biased;
+                Some(entry) = self.inbox.recv() => self.line_up(entry),
+                run = first_run(&mut self.entries), if is_free => match run {
+                    Some(ask) => return ask,
+                    None => drop(self.entries.pop_front()),
+                },
+                else => std::future::pending().await,
+            }
+        }
+    }
+
+    fn line_up(&mut self, mut entry: Entry<R>) {
+        self.entries.retain(|entry| !entry.runs.is_closed());
+        if self.entries.len() <= self.waiting_max {
+            return self.entries.push_back(entry);
+        }
+        let said = format!("{} runs are waiting already", self.waiting_max);
+        let fault = ToolFault::new(FaultCode::Busy, said).hint("wait for one of them");
+        if entry.begins.take().is_some_and(|begins| begins.send(Err(fault)).is_err()) {
+            tracing::debug!("a request that is refused was cancelled");
+        }
     }
 }
 
-impl Turns {
-    /// So many may wait, until the session closes.
-    pub(super) fn new(max: usize, closing: CancellationToken) -> Self {
-        Self { turn: Mutex::default(), waiting: AtomicUsize::new(0), max, closing }
+/// The next run of the first request, or nothing if that is over.
+async fn first_run<R>(entries: &mut VecDeque<Entry<R>>) -> Option<R> {
+    let Some(first) = entries.front_mut() else { return std::future::pending().await };
+    // Nobody hears it if the request was cancelled while it waited.
+    if first.begins.take().is_some_and(|begins| begins.send(Ok(())).is_err()) {
+        return None;
     }
-
-    /// The turn, behind those that were asked for before; as long as it is held no other run begins.
-    ///
-    /// # Errors
-    /// Too many wait already, it was cancelled meanwhile, or the session has ended.
-    pub(super) async fn next(&self, cancel: &CancellationToken) -> Result<MutexGuard<'_, ()>, ToolFault> {
-        if let Ok(turn) = self.turn.try_lock() {
-            return Ok(turn);
-        }
-        let before = self.waiting.fetch_add(1, Ordering::AcqRel);
-        let _place = Place(&self.waiting);
-        if before >= self.max {
-            let said = format!("{} runs are waiting already", self.max);
-            return Err(ToolFault::new(FaultCode::Busy, said).hint("wait for one of them"));
-        }
-        tokio::select! {
-            turn = self.turn.lock() => Ok(turn),
-            () = cancel.cancelled() => Err(before_it_started()),
-            () = self.closing.cancelled() => Err(closed()),
-        }
-    }
-}
-
-pub(super) fn before_it_started() -> ToolFault {
-    ToolFault::new(FaultCode::Cancelled, "the run was cancelled before it started")
-}
-
-pub(super) fn closed() -> ToolFault {
-    ToolFault::new(FaultCode::Internal, "the session has ended")
+    first.runs.recv().await
 }
 
 #[cfg(test)]
@@ -67,33 +76,61 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn those_that_wait_are_bounded_come_in_order_and_give_their_place_up_when_they_are_cancelled() {
-        let turns = Turns::new(2, CancellationToken::new());
-        let [never, cancelled] = [(); 2].map(|()| CancellationToken::new());
-        let first = turns.next(&never).await.unwrap();
-        let mut second = Box::pin(turns.next(&cancelled));
-        let mut third = Box::pin(turns.next(&never));
-        assert!(poll!(&mut second).is_pending() && poll!(&mut third).is_pending());
-        assert_eq!(turns.next(&never).await.unwrap_err().message, "2 runs are waiting already");
-        cancelled.cancel();
-        assert_eq!(second.await.unwrap_err().code, FaultCode::Cancelled);
-        let mut fourth = Box::pin(turns.next(&never));
-        assert!(poll!(&mut fourth).is_pending());
-        drop(first);
-        let third = third.await.unwrap();
-        assert!(poll!(&mut fourth).is_pending());
-        drop(third);
-        drop(fourth.await.unwrap());
+    type Request = (mpsc::Sender<&'static str>, oneshot::Receiver<Result<(), ToolFault>>);
+
+    async fn request(queue: &mpsc::Sender<Entry<&'static str>>, run: &'static str) -> Request {
+        let ((runs, waits), (begins, begun)) = (mpsc::channel(1), oneshot::channel());
+        runs.send(run).await.unwrap();
+        assert!(queue.send(Entry { begins: Some(begins), runs: waits }).await.is_ok());
+        (runs, begun)
+    }
+
+    async fn line_up(queue: &mut RunQueue<&'static str>) {
+        assert!(poll!(Box::pin(queue.next(false))).is_pending());
     }
 
     #[tokio::test]
-    async fn who_waits_when_the_session_ends_is_told() {
-        let closing = CancellationToken::new();
-        let turns = Turns::new(2, closing.clone());
-        let never = CancellationToken::new();
-        let _first = turns.next(&never).await.unwrap();
-        closing.cancel();
-        assert_eq!(turns.next(&never).await.unwrap_err().message, "the session has ended");
+    async fn requests_wait_in_order_within_a_bound_and_give_up_their_places_when_cancelled() {
+        let (sender, mut queue) = RunQueue::new(2);
+        let (first, begun) = request(&sender, "first").await;
+        assert_eq!(queue.next(true).await, "first");
+        begun.await.unwrap().unwrap();
+        let second = request(&sender, "second").await;
+        let (third, third_begun) = request(&sender, "third").await;
+        line_up(&mut queue).await;
+        let (_, refused) = request(&sender, "refused").await;
+        line_up(&mut queue).await;
+        assert_eq!(refused.await.unwrap().unwrap_err().message, "2 runs are waiting already");
+        drop(second);
+        let (_fourth, fourth_begun) = request(&sender, "fourth").await;
+        line_up(&mut queue).await;
+        first.send("first again").await.unwrap();
+        assert_eq!(queue.next(true).await, "first again", "nothing runs in between");
+        drop(first);
+        assert_eq!(queue.next(true).await, "third");
+        third_begun.await.unwrap().unwrap();
+        assert!(poll!(Box::pin(queue.next(true))).is_pending(), "its turn is not over");
+        drop(third);
+        assert_eq!(queue.next(true).await, "fourth");
+        fourth_begun.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_request_that_was_cancelled_while_it_waited_runs_nothing() {
+        let (sender, mut queue) = RunQueue::new(2);
+        // Its client has not dropped the other end yet.
+        let (_runs, begun) = request(&sender, "cancelled").await;
+        drop(begun);
+        let (_other, _begun) = request(&sender, "other").await;
+        assert_eq!(queue.next(true).await, "other");
+    }
+
+    #[tokio::test]
+    async fn requests_that_wait_when_the_session_ends_are_told() {
+        let (sender, mut queue) = RunQueue::new(2);
+        let (_runs, begun) = request(&sender, "waits").await;
+        line_up(&mut queue).await;
+        drop(queue);
+        assert!(begun.await.is_err());
     }
 }

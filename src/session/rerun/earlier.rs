@@ -13,6 +13,7 @@ use crate::session::checkpoints::Checkpoints;
 use crate::session::handle::Session;
 use crate::session::request::Asker;
 use crate::session::resumed::{Earlier, Loss, Resumed};
+use crate::session::turn::Turn;
 use crate::text;
 
 /// Longest name in a sentence, in characters.
@@ -53,6 +54,7 @@ impl Session {
     /// Makes the runs again of the session that the code has asked for, now that its own run has ended.
     pub(in crate::session) async fn resume_asked(
         &self,
+        turn: &mut Turn,
         report: &mut RunReport,
         (of, until): (RecordedSession, u64),
         asker: &Asker,
@@ -78,7 +80,7 @@ impl Session {
                     true => Resumed::of_itself((of, until)),
                     false => Resumed::within((of, until), settings.workspace.name.is_some()),
                 };
-                resumed.make(self, asker).await.and_then(|made| made)
+                resumed.make(self, turn, asker).await.and_then(|made| made)
             }
         };
         match made {

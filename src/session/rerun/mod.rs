@@ -3,6 +3,7 @@
 //! Who answers their calls is the broker's matter.
 
 pub(super) mod earlier;
+mod own_runs;
 pub(super) mod rebuild;
 pub(super) mod replay;
 mod run_diff;

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use super::own_runs::{ASIDE, begin_at, done, put_back};
 use super::replay::{Anew, Compared, why_not};
 use crate::broker::Way;
 use crate::jobs::Status;
@@ -13,14 +14,13 @@ use crate::session::checkpoints::Places;
 use crate::session::handle::Session;
 use crate::session::machine::checkpoint_error;
 use crate::session::request::{Asker, Ended, RunAsked};
+use crate::session::turn::Turn;
 use crate::text;
 
 /// Longest name in a sentence, in characters.
 const NAME_CHARS_MAX: usize = 64;
 /// Under this name is kept what there was, for as long as another checkpoint is being made again.
 const BEFORE: &str = "(before going back)";
-/// In the sandbox, what puts the files of the workspace aside, and back as they were.
-const ASIDE: &str = "__import__('belljar_sandbox.worker.workspace_snapshot').worker.workspace_snapshot";
 /// Runs that came otherwise of which is told.
 const TOLD_MAX: usize = 5;
 
@@ -28,22 +28,24 @@ impl Session {
     /// Runs code. A checkpoint that it begins from, or goes back to, is made again if it was lost. Nothing else may run meanwhile.
     pub(in crate::session) async fn run_from_checkpoints(
         &self,
+        turn: &mut Turn,
         asked: RunAsked,
     ) -> Result<(RunReport, Option<(RecordedSession, u64)>), ToolFault> {
         let asker = Asker::of(&asked);
         let mut said = vec![];
-        if let Reset::Checkpoint(name) = &asked.request.reset
-            && !self.checkpoints.sleeps(name)
-        {
-            match self.make_again(name, &asker).await {
-                Ok(made) => said = made,
-                Err(fault) => return Ok((RunReport::not_started(fault), None)),
+        if let Reset::Checkpoint(name) = &asked.request.reset {
+            turn.begin(&asked).await?;
+            if !self.checkpoints.sleeps(name) {
+                match self.make_again(turn, name, &asker).await {
+                    Ok(made) => said = made,
+                    Err(fault) => return Ok((RunReport::not_started(fault), None)),
+                }
             }
         }
-        let Ended { mut report, resumes, .. } = self.run_now(asked).await?;
+        let Ended { mut report, resumes, .. } = turn.run(asked).await?;
         report.notes.extend(said);
         if let Some(name) = report.goes_back_to.take() {
-            match self.go_back(&name, &asker).await {
+            match self.go_back(turn, &name, &asker).await {
                 Ok(notes) => {
                     report.state = StateNote::Restored;
                     report.notes.extend(notes);
@@ -55,15 +57,15 @@ impl Session {
     }
 
     /// To one that was lost; what is to be said of it.
-    async fn go_back(&self, name: &str, asker: &Asker) -> Result<Vec<String>, ToolFault> {
-        let mut said = self.make_again(name, asker).await?;
-        let gone_back = self.begin_at(name, asker).await?;
+    async fn go_back(&self, turn: &mut Turn, name: &str, asker: &Asker) -> Result<Vec<String>, ToolFault> {
+        let mut said = self.make_again(turn, name, asker).await?;
+        let gone_back = begin_at(turn, name, asker).await?;
         said.extend(gone_back.notes);
         Ok(said)
     }
 
     /// What is to be said of it; nothing where somebody has made it again meanwhile.
-    async fn make_again(&self, name: &str, asker: &Asker) -> Result<Vec<String>, ToolFault> {
+    async fn make_again(&self, turn: &mut Turn, name: &str, asker: &Asker) -> Result<Vec<String>, ToolFault> {
         let known = self.checkpoints.find(name)?;
         if known.sleeps {
             return Ok(vec![]);
@@ -103,19 +105,19 @@ impl Session {
         if asker.cancel.is_cancelled() {
             return Err(cancelled());
         }
-        let mut said = self.keep_what_there_is(asker).await?.map_err(|why| {
+        let mut said = self.keep_what_there_is(turn, asker).await?.map_err(|why| {
             cannot(&format!("the variables that there are now cannot be kept meanwhile: {why}")).hint(
                 "run with reset: true to let all of them go, or runtime.forget_checkpoint(name) to make room",
             )
         })?;
         let places = self.checkpoints.places();
         let mut told = vec![];
-        let made = self.run_again(runs, name, asker, &mut told).await;
+        let made = self.run_again(turn, (runs, name), asker, &mut told).await;
         let told: String = told.iter().map(|said| format!("; {said}")).collect();
         let calls = runs.iter().flat_map(|run| &run.calls).filter(|call| is_of_server(call)).count();
         match made {
             Ok(runs) => {
-                self.forget_what_came_again(places, Some(name), asker).await?;
+                self.forget_what_came_again(turn, places, Some(name), asker).await?;
                 said.push(format!(
                     "checkpoint '{shown}' was lost with its sandbox, and made again from the journal: {}, {}{told}",
                     counted(runs, "run"),
@@ -124,9 +126,9 @@ impl Session {
                 Ok(said)
             }
             Err(why) => {
-                let went_on = self.begin_at(BEFORE, asker).await.is_ok();
+                let went_on = begin_at(turn, BEFORE, asker).await.is_ok();
                 let state = if went_on { "variables are as before" } else { "earlier variables are gone" };
-                self.forget_what_came_again(places, None, asker).await?;
+                self.forget_what_came_again(turn, places, None, asker).await?;
                 if asker.cancel.is_cancelled() {
                     return Err(cancelled().hint(state));
                 }
@@ -138,8 +140,8 @@ impl Session {
     /// How many runs were made; what became of others, or came otherwise, is told.
     async fn run_again(
         &self,
-        runs: &[RecordedRun],
-        name: &str,
+        turn: &mut Turn,
+        (runs, name): (&[RecordedRun], &str),
         asker: &Asker,
         told: &mut Vec<String>,
     ) -> Result<usize, String> {
@@ -154,7 +156,7 @@ impl Session {
         };
         for run in runs {
             let number = run.begun.run;
-            let compared = self.again(run, false, &anew).await;
+            let compared = self.again_in(turn, run, false, &anew).await;
             if asker.cancel.is_cancelled() {
                 return Err("it was cancelled meanwhile".into());
             }
@@ -174,29 +176,22 @@ impl Session {
 
     /// To go back to if nothing comes of the other one. What was said, perhaps of a new sandbox; the inner error: why it cannot
     /// be kept.
-    async fn keep_what_there_is(&self, asker: &Asker) -> Result<Result<Vec<String>, String>, ToolFault> {
+    async fn keep_what_there_is(
+        &self,
+        turn: &mut Turn,
+        asker: &Asker,
+    ) -> Result<Result<Vec<String>, String>, ToolFault> {
         if self.checkpoints.find(BEFORE).is_ok() {
             return Ok(Err(format!("a checkpoint of the code's own has the name '{BEFORE}'")));
         }
         let code = format!("{ASIDE}.put_aside()\n__import__('mcp.runtime').runtime.checkpoint({BEFORE:?});");
-        done(self.run_now(asker.asked(code, Reset::No, true)).await?.report)
-    }
-
-    /// The files of the workspace, before earlier runs are made once more; the inner error: why not.
-    pub(super) async fn put_files_aside(&self, asker: &Asker) -> Result<Result<(), String>, ToolFault> {
-        let asked = asker.asked(format!("{ASIDE}.put_aside()"), Reset::No, true);
-        Ok(done(self.run_now(asked).await?.report)?.map(drop))
-    }
-
-    /// As they were.
-    pub(in crate::session) async fn put_files_back(&self, asker: &Asker) -> Result<(), ToolFault> {
-        let asked = asker.asked(format!("{ASIDE}.put_back()"), Reset::No, false);
-        put_back(self.run_now(asked).await?.report)
+        done(turn.run(asker.asked(code, Reset::No, true)).await?.report)
     }
 
     /// Other checkpoints are where they were, and of what was kept meanwhile nothing stays.
     async fn forget_what_came_again(
         &self,
+        turn: &mut Turn,
         mut places: Places,
         made_again: Option<&str>,
         asker: &Asker,
@@ -208,38 +203,9 @@ impl Session {
         let code = format!(
             "[__import__('mcp.runtime').runtime.forget_checkpoint(name) for name in {names}]\n{ASIDE}.put_back()"
         );
-        let report = self.run_now(asker.asked(code, Reset::No, false)).await?.report;
+        let report = turn.run(asker.asked(code, Reset::No, false)).await?.report;
         self.checkpoints.put_back(places, made_again);
         put_back(report)
-    }
-
-    /// A run that does nothing but begin there.
-    async fn begin_at(&self, name: &str, asker: &Asker) -> Result<RunReport, ToolFault> {
-        let code = format!("# back to checkpoint {:?}", text::inert_excerpt(name, NAME_CHARS_MAX));
-        let asked = asker.asked(code, Reset::Checkpoint(name.to_owned()), false);
-        let report = self.run_now(asked).await?.report;
-        match report.outcome {
-            RunOutcome::NotStarted(fault) => Err(fault),
-            _ => Ok(report),
-        }
-    }
-}
-
-fn put_back(report: RunReport) -> Result<(), ToolFault> {
-    done(report)?.map(drop).map_err(|why| {
-        let said = format!("files of /workspace could not be put back as they were: {why}");
-        ToolFault::new(FaultCode::SandboxUnavailable, said)
-            .hint("they are kept by belljar: `belljar files get`")
-    })
-}
-
-/// What was said of a run of belljar's own; the inner error: why it failed, the outer one: why it never began.
-fn done(report: RunReport) -> Result<Result<Vec<String>, String>, ToolFault> {
-    match report.outcome {
-        RunOutcome::NotStarted(fault) => Err(fault),
-        RunOutcome::Finished => Ok(Ok(report.notes)),
-        RunOutcome::Raised(error) => Ok(Err(error.message)),
-        other => Ok(Err(other.word().to_owned())),
     }
 }
 

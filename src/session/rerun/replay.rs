@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::own_runs::{put_files_aside, put_files_back};
 use super::run_diff::differences;
 use crate::broker::{Origin, Replay, Way, not_kept};
 use crate::journal::{Came, Damage, Kept, RecordedCall, RecordedRun, RecordedSession, Sessions};
@@ -18,6 +19,7 @@ use crate::run::{ClientAbilities, FaultCode, Reset, RunOutcome, RunRequest, Serv
 use crate::session::handle::Session;
 use crate::session::request::{Asker, RunAsked};
 use crate::session::resumed::Resumed;
+use crate::session::turn::Turn;
 use crate::text;
 
 /// How long a run that is stopped may take to end.
@@ -64,9 +66,10 @@ impl Resumed {
     pub(in crate::session) async fn done(
         &self,
         session: &Session,
+        turn: &mut Turn,
         asker: &Asker,
     ) -> Result<Option<String>, ToolFault> {
-        let said = self.done.get_or_try_init(|| self.make(session, asker)).await?;
+        let said = self.done.get_or_try_init(|| self.make(session, turn, asker)).await?;
         match said {
             Ok(said) => Ok((!self.is_told.swap(true, Ordering::AcqRel)).then(|| said.clone())),
             Err(fault) => Err(fault.clone()),
@@ -77,6 +80,7 @@ impl Resumed {
     pub(in crate::session) async fn make(
         &self,
         session: &Session,
+        turn: &mut Turn,
         asker: &Asker,
     ) -> Result<Result<String, ToolFault>, ToolFault> {
         let (of, until) = match &self.from {
@@ -88,20 +92,21 @@ impl Resumed {
             return Ok(Err(self.cannot_go_on(&id, &why, before)));
         }
         if !self.has_files {
-            return self.make_runs(session, asker, (of, until)).await;
+            return self.make_runs(session, turn, asker, (of, until)).await;
         }
-        if let Err(why) = session.put_files_aside(asker).await? {
+        if let Err(why) = put_files_aside(turn, asker).await? {
             let why = format!("the files of the workspace cannot be put aside meanwhile: {why}");
             return Ok(Err(self.cannot_go_on(&id, &why, 0)));
         }
-        let made = self.make_runs(session, asker, (of, until)).await;
-        session.put_files_back(asker).await?;
+        let made = self.make_runs(session, turn, asker, (of, until)).await;
+        put_files_back(turn, asker).await?;
         made
     }
 
     async fn make_runs(
         &self,
         session: &Session,
+        turn: &mut Turn,
         asker: &Asker,
         (of, until): (&RecordedSession, u64),
     ) -> Result<Result<String, ToolFault>, ToolFault> {
@@ -124,7 +129,7 @@ impl Resumed {
                 }
             };
             let is_first = !self.is_begun.load(Ordering::Acquire);
-            let compared = session.again(run, is_first, &anew).await;
+            let compared = session.again_in(turn, run, is_first, &anew).await;
             self.is_begun.store(true, Ordering::Release);
             if cancel.is_cancelled() {
                 let why = format!("it was cancelled while the runs of {id} were made once more");
@@ -198,6 +203,16 @@ fn is_whole(of: &RecordedSession, until: u64) -> Result<(), (String, u64)> {
 impl Session {
     /// Makes a run of an earlier session once more. `is_first` in this one: it has a new interpreter in any case.
     pub async fn again(&self, run: &RecordedRun, is_first: bool, anew: &Anew<'_>) -> Compared {
+        self.again_in(&mut self.turn(), run, is_first, anew).await
+    }
+
+    pub(super) async fn again_in(
+        &self,
+        turn: &mut Turn,
+        run: &RecordedRun,
+        is_first: bool,
+        anew: &Anew<'_>,
+    ) -> Compared {
         let Some(ended) = &run.ended else { return not_ended(run) };
         match ended.outcome.as_str() {
             "cancelled" => return Compared::LeftOut("it was cancelled, and when is not known".into()),
@@ -206,7 +221,7 @@ impl Session {
         }
         let replay = Replay::of(run, anew.way);
         let (cancel, began) = (anew.cancel.child_token(), Instant::now());
-        let running = self.run_now(asked(run, is_first, anew, (Arc::clone(&replay), cancel.clone())));
+        let running = turn.run(asked(run, is_first, anew, (Arc::clone(&replay), cancel.clone())));
         tokio::pin!(running);
         let reported = tokio::select! {
             reported = &mut running => Some(reported),

@@ -1,0 +1,134 @@
+//! The turn of one request: its client's end of the queue, and the line of the log for each of its runs.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::request::{Ask, Ended, RunAsked};
+use super::run_queue::Entry;
+use crate::audit::{Event, RunEvent};
+use crate::broker::Broker;
+use crate::run::{FaultCode, RunOutcome, ToolFault};
+use crate::text;
+
+/// Longest reason in the log, in characters.
+const WHY_CHARS_MAX: usize = 300;
+
+/// A request, which has its turn from its first run until this is dropped: no other request runs in between.
+pub(super) struct Turn {
+    queue: mpsc::Sender<Entry<Ask>>,
+    runs: mpsc::Sender<Ask>,
+    /// The other end, until the request lines up.
+    waits: Option<mpsc::Receiver<Ask>>,
+    broker: Arc<Broker>,
+    closing: CancellationToken,
+}
+
+impl Turn {
+    pub(super) fn new(
+        queue: mpsc::Sender<Entry<Ask>>,
+        broker: Arc<Broker>,
+        closing: CancellationToken,
+    ) -> Self {
+        let (runs, waits) = mpsc::channel(1);
+        Self { queue, runs, waits: Some(waits), broker, closing }
+    }
+
+    /// Waits behind the requests before, if this has not been waited for.
+    ///
+    /// # Errors
+    /// `busy` when too many wait already, `cancelled` when it was cancelled while it waited, `internal` when the session
+    /// has ended.
+    pub(super) async fn begin(&mut self, asked: &RunAsked) -> Result<(), ToolFault> {
+        let begun = self.line_up(&asked.cancel).await;
+        self.noted(begun, asked.request.code.len()).await
+    }
+
+    /// Runs code.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    pub(super) async fn run(&mut self, asked: RunAsked) -> Result<Ended, ToolFault> {
+        let (began, code_bytes) = (Instant::now(), asked.request.code.len());
+        let ended = self.ended(asked).await;
+        let ended = self.noted(ended, code_bytes).await?;
+        let Ended { run, report, .. } = &ended;
+        let why = match &report.outcome {
+            RunOutcome::NotStarted(fault) => why(fault),
+            _ => String::new(),
+        };
+        let called = report.calls.of_tools.iter().map(|tool| tool.counts.total()).sum::<u64>();
+        let event = RunEvent {
+            run: run.0,
+            outcome: report.outcome.word().to_owned(),
+            calls: called + report.calls.others.total(),
+            readings: report.calls.readings,
+            why,
+            code_bytes: code_bytes as u64,
+            ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        };
+        self.broker.record(Event::Run(event)).await;
+        Ok(ended)
+    }
+
+    async fn ended(&mut self, asked: RunAsked) -> Result<Ended, ToolFault> {
+        let (reply, ended) = oneshot::channel();
+        let cancel = asked.cancel.clone();
+        // Before its turn comes, so that nobody waits for it then.
+        self.runs.send((asked, reply)).await.map_err(|_| closed())?;
+        self.line_up(&cancel).await?;
+        ended.await.map_err(|_| {
+            if cancel.is_cancelled() {
+                before_it_started()
+            } else if self.closing.is_cancelled() {
+                closed()
+            } else {
+                ToolFault::new(FaultCode::Internal, "belljar broke inside; what this run has done is unknown")
+                    .hint("the next run starts afresh; look before a call is made again that writes")
+            }
+        })
+    }
+
+    async fn line_up(&mut self, cancel: &CancellationToken) -> Result<(), ToolFault> {
+        let Some(runs) = self.waits.take() else { return Ok(()) };
+        let (begins, begun) = oneshot::channel();
+        let entry = Entry { begins: Some(begins), runs };
+        let begun = async {
+            self.queue.send(entry).await.map_err(|_| closed())?;
+            begun.await.unwrap_or_else(|_| Err(closed()))
+        };
+        tokio::select! {
+            biased;
+            begun = begun => begun,
+            () = cancel.cancelled() => Err(before_it_started()),
+        }
+    }
+
+    async fn noted<T>(&self, done: Result<T, ToolFault>, code_bytes: usize) -> Result<T, ToolFault> {
+        if let Err(fault) = &done {
+            note_refused(&self.broker, fault, code_bytes as u64).await;
+        }
+        done
+    }
+}
+
+/// Writes down a request that does not become a run.
+pub(super) async fn note_refused(broker: &Broker, fault: &ToolFault, code_bytes: u64) {
+    let (outcome, why) = (fault.code.word(), why(fault));
+    let event = RunEvent { run: 0, outcome, calls: 0, readings: 0, why, code_bytes, ms: 0 };
+    broker.record(Event::Run(event)).await;
+}
+
+fn why(fault: &ToolFault) -> String {
+    text::inert_excerpt(&fault.message, WHY_CHARS_MAX)
+}
+
+fn before_it_started() -> ToolFault {
+    ToolFault::new(FaultCode::Cancelled, "the run was cancelled before it started")
+}
+
+fn closed() -> ToolFault {
+    ToolFault::new(FaultCode::Internal, "the session has ended")
+}
