@@ -37,6 +37,7 @@ impl Echo {
             podman: None,
             ssh: None,
             home: None,
+            environments: None,
             mark: None,
         };
         let spec = SandboxSpec {

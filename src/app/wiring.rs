@@ -15,13 +15,12 @@ use crate::guard::{Guardian, Mark};
 use crate::journal::{Journal, Keep, RecordedSession, Sessions, SessionsError};
 use crate::limits::Limits;
 use crate::names::WorkspaceName;
+use crate::recipe::OWN_IMAGE;
 use crate::run::{FaultCode, ToolFault};
 use crate::session::{CpuLimit, Resumed, SandboxSettings, Session, Wanted};
 use crate::upstream::Upstream;
 use crate::workspace::Place;
 
-/// The image that `make image` builds.
-pub(super) const OWN_IMAGE: &str = "localhost/belljar-sandbox:latest";
 /// What serves when that one is not there: any image with Python does, though without pandas.
 pub(super) const PLAIN_IMAGE: &str = "docker.io/library/python:3.14-slim";
 
@@ -256,6 +255,7 @@ pub(super) fn places(config: &Config, mark: Option<Mark>) -> Places {
         podman: addresses.podman.clone(),
         ssh: addresses.ssh.clone(),
         home: addresses.home.clone(),
+        environments: config.environments_dir.clone(),
         mark,
     }
 }

@@ -84,6 +84,8 @@ pub struct Config {
     pub cache_dir: Option<PathBuf>,
     /// Where the sentence encoder's model is put; `None`: nowhere, since the user has no home.
     pub model_dir: Option<PathBuf>,
+    /// Where virtual environments for sandboxes without a container engine are; `None`: nowhere, since the user has no home.
+    pub environments_dir: Option<PathBuf>,
     /// Whether tools are searched by meaning.
     pub semantic: Semantic,
     /// How replies are written.
@@ -301,6 +303,7 @@ impl ReadSettings {
             state_dir,
             cache_dir,
             model_dir: environment.data_dir().map(|dir| dir.join("model")),
+            environments_dir: environment.data_dir().map(|dir| dir.join("environments")),
             semantic: settings.required("MCP_BRIDGE_SEMANTIC", read::semantic),
             output_mode: settings.required("MCP_BRIDGE_OUTPUT_MODE", read::output_mode),
             log_level: settings.required("MCP_BRIDGE_LOG_LEVEL", read::log_level),
@@ -353,7 +356,7 @@ fn own_folders(environment: &Environment, config: &Config) -> Vec<PathBuf> {
     let kept = [
         environment.config_file().and_then(|file| file.parent().map(Path::to_owned)),
         environment.state_dir(),
-        environment.data_dir().map(|dir| dir.join("belljar")),
+        environment.data_dir(),
         config.cache_dir.clone(),
     ];
     let servers = load::places(environment).into_iter().map(|place| match place.parent() {

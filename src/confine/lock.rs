@@ -68,16 +68,22 @@ pub fn limit(limits: &[(Resource, u64)]) -> nix::Result<()> {
 }
 
 /// Restricts which files can be changed and executed, and which processes can be signalled: files are read everywhere,
-/// executed in folders of programs, and changed in the `writable` ones and, those that are there, in /proc and /dev. A kernel
+/// executed in folders of programs and the `executable` ones, and changed in the `writable` ones and, those that are there, in /proc and /dev. A kernel
 /// without Landlock restricts nothing: the mounts remain.
 ///
 /// # Errors
 /// The kernel's.
-pub fn restrict_files(writable: impl IntoIterator<Item = String>) -> io::Result<()> {
-    restrict(writable).map_err(io::Error::other)
+pub fn restrict_files(
+    executable: impl IntoIterator<Item = String>,
+    writable: impl IntoIterator<Item = String>,
+) -> io::Result<()> {
+    restrict(executable, writable).map_err(io::Error::other)
 }
 
-fn restrict(writable: impl IntoIterator<Item = String>) -> Result<(), landlock::RulesetError> {
+fn restrict(
+    executable: impl IntoIterator<Item = String>,
+    writable: impl IntoIterator<Item = String>,
+) -> Result<(), landlock::RulesetError> {
     let read: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
     let change: BitFlags<AccessFs> = AccessFs::WriteFile | AccessFs::Truncate;
     let never = AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock;
@@ -87,7 +93,8 @@ fn restrict(writable: impl IntoIterator<Item = String>) -> Result<(), landlock::
         .handle_access(AccessNet::from_all(LANDLOCK))?
         .scope(Scope::from_all(LANDLOCK))?
         .create()?;
-    let programs = PROGRAM_FOLDERS.into_iter().map(|path| (path.to_owned(), read | AccessFs::Execute));
+    let programs = PROGRAM_FOLDERS.into_iter().map(str::to_owned).chain(executable);
+    let programs = programs.map(|path| (path, read | AccessFs::Execute));
     let writable = writable.into_iter().map(|path| (path, all & !never));
     let others = [("/", read), ("/proc", change), ("/dev", change | AccessFs::IoctlDev)];
     let others = others.map(|(path, rights)| (path.to_owned(), rights));

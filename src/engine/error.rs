@@ -39,6 +39,14 @@ pub enum EngineError {
         /// What to do about it.
         remedy: String,
     },
+    /// The packages for sandboxes without a container engine cannot be used.
+    #[error("{what}")]
+    Environment {
+        /// Which, and why.
+        what: String,
+        /// What to do about it.
+        remedy: String,
+    },
     /// Neither a container engine nor this machine itself can make sandboxes.
     #[error("{containers}, and {processes}")]
     Neither {
@@ -109,7 +117,9 @@ impl EngineError {
                  distribution's way) and set MCP_BRIDGE_RUNTIME=auto"
                     .into()
             }
-            Self::Unconfined { remedy, .. } | Self::NoPython { remedy, .. } => remedy.clone(),
+            Self::Unconfined { remedy, .. } | Self::NoPython { remedy, .. } | Self::Environment { remedy, .. } => {
+                remedy.clone()
+            }
             Self::NoEngine { choice: Choice::At(_), .. } => {
                 "start the engine there (`systemctl --user start podman.socket` for rootless Podman), or correct \
                  MCP_BRIDGE_RUNTIME, or unset it to have an engine looked for"

@@ -6,6 +6,7 @@ mod choice;
 mod containers;
 mod error;
 mod find;
+mod images;
 mod interface;
 mod kernel;
 mod masks;
@@ -16,11 +17,10 @@ mod usage;
 mod users;
 
 pub use choice::Choice;
-pub use containers::{
-    Belongings, ContainerEngine, ImageAbout, ImageBuild, Places, find as find_container_engine,
-};
+pub use containers::{Belongings, Places};
 pub use error::EngineError;
-pub use find::find;
+pub use find::{find, find_images};
+pub use images::{ImageAbout, ImageBuild, ImageStore};
 pub use interface::{About, Engine, Instance, NotStarted, Output, Runtime, Started, Streams};
 pub use kernel::{Kernel, OuterLimits};
 pub use owner::{Owner, lock_path};

@@ -1,4 +1,4 @@
-//! The files that an engine builds an image from, as one archive in memory.
+//! The files that an image or a virtual environment is built from, in memory.
 
 use std::io::{self, Read};
 
@@ -25,45 +25,62 @@ pub enum Packages {
     Locked(Vec<String>),
 }
 
-const FILES: [(&str, &str); 5] = [
-    ("Containerfile", include_str!("../../Containerfile")),
-    ("sandbox-image/install-packages.sh", include_str!("../../sandbox-image/install-packages.sh")),
-    ("sandbox-image/install-languages.sh", include_str!("../../sandbox-image/install-languages.sh")),
-    ("sandbox-image/finish-image.sh", include_str!("../../sandbox-image/finish-image.sh")),
-    ("sandbox-image/lock-packages.py", include_str!("../../sandbox-image/lock-packages.py")),
+/// A file by its name, and its text.
+type Embedded = (&'static str, &'static str);
+
+const CONTAINERFILE: Embedded = ("Containerfile", include_str!("../../Containerfile"));
+const LOCK_PACKAGES: Embedded = ("lock-packages.py", include_str!("../../sandbox-image/lock-packages.py"));
+const OF_IMAGE: [Embedded; 4] = [
+    ("install-packages.sh", include_str!("../../sandbox-image/install-packages.sh")),
+    ("install-languages.sh", include_str!("../../sandbox-image/install-languages.sh")),
+    ("finish-image.sh", include_str!("../../sandbox-image/finish-image.sh")),
+    LOCK_PACKAGES,
 ];
-const DEFAULT_SET: (&str, &str) =
-    ("sandbox-image/requirements.lock", include_str!("../../sandbox-image/requirements.lock"));
+const OF_ENVIRONMENT: [Embedded; 2] =
+    [("make-environment.sh", include_str!("../../sandbox-image/make-environment.sh")), LOCK_PACKAGES];
+const DEFAULT_SET: Embedded = ("requirements.lock", include_str!("../../sandbox-image/requirements.lock"));
+/// The folder of an archive in which the recipe has all files but its own.
+const FOLDER: &str = "sandbox-image";
 
 impl BuildFiles {
     /// The recipe's file in the archive.
-    pub const RECIPE: &str = "Containerfile";
+    pub const RECIPE: &str = CONTAINERFILE.0;
     /// Where an image keeps the lock of what was asked for.
     pub const LOCK: &str = "/usr/local/share/belljar/with.lock";
+    /// The script that makes a virtual environment.
+    pub const SCRIPT: &str = OF_ENVIRONMENT[0].0;
+    /// Where a virtual environment keeps the lock of what was asked for.
+    pub const ENVIRONMENT_LOCK: &str = "share/belljar/with.lock";
 
-    /// The archive.
+    /// The archive of an image.
     ///
     /// # Errors
     /// None that writing to memory does not have.
     pub fn archive(&self) -> io::Result<Vec<u8>> {
         let mut archive = tar::Builder::new(Vec::new());
-        for (name, text) in FILES.into_iter().chain(self.default_set.then_some(DEFAULT_SET)) {
-            add(&mut archive, name, text.as_bytes())?;
-        }
-        match &self.packages {
-            Packages::Asked(asked) => {
-                let lines: String = asked.iter().map(|one| format!("{one}\n")).collect();
-                add(&mut archive, "sandbox-image/with.txt", lines.as_bytes())?;
-            }
-            Packages::Locked(lines) => {
-                let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
-                add(&mut archive, "sandbox-image/with.lock", lines.as_bytes())?;
-            }
-        }
-        if let Some(certificates) = &self.certificates {
-            add(&mut archive, "sandbox-image/ca-bundle.pem", certificates)?;
+        add(&mut archive, CONTAINERFILE.0, CONTAINERFILE.1.as_bytes())?;
+        for (name, bytes) in self.with(&OF_IMAGE) {
+            add(&mut archive, &format!("{FOLDER}/{name}"), &bytes)?;
         }
         archive.into_inner()
+    }
+
+    /// The files of a virtual environment, by their names.
+    #[must_use]
+    pub fn of_environment(&self) -> Vec<(&'static str, Vec<u8>)> {
+        self.with(&OF_ENVIRONMENT)
+    }
+
+    fn with(&self, embedded: &[Embedded]) -> Vec<(&'static str, Vec<u8>)> {
+        let embedded = embedded.iter().copied().chain(self.default_set.then_some(DEFAULT_SET));
+        let mut files: Vec<_> = embedded.map(|(name, text)| (name, text.as_bytes().to_vec())).collect();
+        let (name, lines): (_, Vec<String>) = match &self.packages {
+            Packages::Asked(asked) => ("with.txt", asked.iter().map(|one| format!("{one}\n")).collect()),
+            Packages::Locked(lines) => ("with.lock", lines.iter().map(|line| format!("{line}\n")).collect()),
+        };
+        files.push((name, lines.concat().into_bytes()));
+        files.extend(self.certificates.clone().map(|certificates| ("ca-bundle.pem", certificates)));
+        files
     }
 }
 
@@ -129,7 +146,7 @@ mod tests {
         assert_eq!(found["sandbox-image/with.txt"], b"rich>=13\ntqdm\n");
         assert_eq!(found["sandbox-image/ca-bundle.pem"], b"pem");
         assert!(found[BuildFiles::RECIPE].starts_with(b"# The sandbox image"));
-        assert_eq!(found.len(), FILES.len() + 2);
+        assert_eq!(found.len(), 1 + OF_IMAGE.len() + 2);
         let files = BuildFiles {
             default_set: true,
             packages: Packages::Locked(vec!["a==1".into()]),
@@ -137,8 +154,10 @@ mod tests {
         };
         let found = contents(&files);
         assert_eq!(found["sandbox-image/with.lock"], b"a==1\n");
-        assert!(found[DEFAULT_SET.0].windows(7).any(|part| part == b"numpy=="));
-        assert_eq!(found.len(), FILES.len() + 2);
+        assert!(found["sandbox-image/requirements.lock"].windows(7).any(|part| part == b"numpy=="));
+        assert_eq!(found.len(), 1 + OF_IMAGE.len() + 2);
+        let names: Vec<_> = files.of_environment().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["make-environment.sh", "lock-packages.py", "requirements.lock", "with.lock"]);
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub struct ImageName(String);
 const BYTES_MAX: usize = 40;
 /// Means the image that belljar has without any of the user's.
 const DEFAULT: &str = "default";
+/// The reference of belljar's own image.
+pub const OWN_IMAGE: &str = "localhost/belljar-sandbox:latest";
 /// Before the name in a reference. A host's name comes first, or Podman would take it for one of a registry.
 const REPOSITORY: &str = "localhost/belljar/";
 

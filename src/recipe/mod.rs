@@ -9,7 +9,7 @@ mod language;
 mod requirement;
 
 pub use build_files::{BuildFiles, Packages, file_of_archive, language_words};
-pub use image_name::ImageName;
+pub use image_name::{ImageName, OWN_IMAGE};
 pub use kept_lock::{KeptLock, LockError};
 pub use language::{Language, languages};
 pub use requirement::{Requirement, RequirementError};

@@ -1,12 +1,15 @@
 //! What code is written with works under the sandbox's own filter, on every engine.
 
+use crate::on_every_engine;
 use crate::support::images::{with_added_packages, with_torch};
 use crate::support::{Bridge, Engine, Home};
-use crate::{on_every_container_engine, on_every_engine};
 
-on_every_engine!(processes_threads_and_files_work, what_the_filter_refuses_is_an_ordinary_error,);
-
-on_every_container_engine!(libraries_of_data_work, packages_that_users_add_work,);
+on_every_engine!(
+    processes_threads_and_files_work,
+    what_the_filter_refuses_is_an_ordinary_error,
+    libraries_of_data_work,
+    packages_that_users_add_work,
+);
 
 /// Runs each code in one session; what each leaves as its value.
 fn values(home: &Home, cases: &[(&str, &str)]) {

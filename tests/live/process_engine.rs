@@ -5,7 +5,8 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::support::{Bridge, Engine, Home};
+use crate::support::images::with_sources;
+use crate::support::{Bridge, Engine, Home, PATIENCE, environments, eventually};
 
 /// An ordinary user that the set-up has made, with subordinate numbers.
 const USER: &str = "belljar-test";
@@ -196,4 +197,210 @@ fn an_engine_that_is_named_is_not_replaced() {
         }
         assert!(reply.text.contains("no container engine is running ("), "{}", reply.text);
     }
+}
+
+/// An environment that has only its record.
+fn made_for(python: &str, version: &str) -> Home {
+    let record = json!({
+        "python": {"program": python, "version": version.split('.').map(|part| part.parse().unwrap()).collect::<Vec<u32>>()},
+        "labels": {}, "bytes": 0, "created": "",
+    });
+    let home = Home::new().env("MCP_BRIDGE_RUNTIME", "process");
+    let environments = home.path().join(".local/share/belljar/environments");
+    let home = home.file(".local/share/belljar/environments/default.x/environment.json", &record.to_string());
+    std::os::unix::fs::symlink("default.x", environments.join("default")).unwrap();
+    home
+}
+
+#[test]
+fn an_environment_that_cannot_be_used_is_said_with_the_remedy() {
+    if Engine::find("process").is_none() {
+        return;
+    }
+    let python = std::fs::canonicalize("/usr/bin/python3").unwrap();
+    let python = python.to_str().unwrap();
+    let version = python.rsplit_once("/python").unwrap().1;
+    let broken =
+        made_for(python, version).file(".local/share/belljar/environments/default.x/environment.json", "{");
+    let dangling = made_for(python, version);
+    std::fs::remove_dir_all(dangling.path().join(".local/share/belljar/environments/default.x")).unwrap();
+    for (home, why) in [
+        (
+            made_for("/usr/bin/python3.99", "3.99"),
+            "they are for Python 3.99 in /usr/bin/python3.99, which is not there any more",
+        ),
+        (
+            made_for(python, "3.99"),
+            &*format!("they are for Python 3.99 in {python}, which is Python {version} now"),
+        ),
+        (made_for(python, version), "has no packages"),
+        (broken, "EOF while parsing"),
+        (dangling, "No such file or directory"),
+    ] {
+        let said = home.run(&["run", "-c", "print('ran')"]).stderr;
+        assert!(
+            said.contains("the packages of the image default cannot be used: ") && said.contains(why),
+            "{said}"
+        );
+        assert!(said.contains("build it again with `belljar image build`"), "{said}");
+        assert!(home.run(&["doctor"]).stdout.contains(why));
+    }
+    let home = Home::new()
+        .env("MCP_BRIDGE_RUNTIME", "process")
+        .env("MCP_BRIDGE_IMAGE", "localhost/belljar/geo:latest");
+    let said = home.run(&["run", "-c", "print('ran')"]).stderr;
+    assert!(
+        said.contains("the image geo is missing on this machine") && said.contains("--name geo"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_machine_without_environment_has_its_own_packages_and_says_how_to_add_others() {
+    if Engine::find("process").is_none() {
+        return;
+    }
+    let home = Home::new().env("MCP_BRIDGE_RUNTIME", "process");
+    let ran = home.run(&["run", "-c", "import sys; print(sys.prefix)"]);
+    assert_eq!((ran.code, ran.stdout.trim()), (Some(0), "/usr"), "{}", ran.stderr);
+    let said = home.run(&["run", "-c", "import no_such_package"]).stderr;
+    assert!(said.contains("the user can run `belljar image build --with no_such_package --use`"), "{said}");
+    let nothing = home.run(&["image", "ls"]);
+    assert_eq!((nothing.code, nothing.stdout.lines().count()), (Some(0), 1), "{}", nothing.stdout);
+    for (arguments, says) in [
+        (&["--with-languages", "ruby"][..], "--with-languages takes Podman or Docker"),
+        (
+            &["--from", "docker.io/library/python:3.14-slim"],
+            "--from: docker.io/library/python:3.14-slim is not here",
+        ),
+    ] {
+        let refused = home.run(&[&["image", "build"], arguments].concat());
+        assert!(refused.code == Some(2) && refused.stderr.contains(says), "{}", refused.stderr);
+    }
+}
+
+/// What is below the folder of environments.
+fn left(home: &Home) -> Vec<String> {
+    let entries = std::fs::read_dir(home.path().join(".local/share/belljar/environments"));
+    entries.into_iter().flatten().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn a_build_that_is_killed_leaves_no_environment_and_no_process() {
+    if Engine::find("process").is_none() {
+        return;
+    }
+    let home = with_sources(Home::new().env("MCP_BRIDGE_RUNTIME", "process"));
+    let mut build = home.command(&["image", "build"]).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let own = home.path().to_str().unwrap().to_owned();
+    let pips = || {
+        let line = |entry: std::fs::DirEntry| std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let lines = std::fs::read_dir("/proc").unwrap().flatten().map(line);
+        lines.filter(|line| String::from_utf8_lossy(line).contains(&own)).count()
+    };
+    eventually("pip", PATIENCE, || {
+        let folders = left(&home);
+        folders.iter().any(|name| {
+            home.path().join(format!(".local/share/belljar/environments/{name}/lib64")).exists() && pips() > 1
+        })
+    });
+    build.kill().unwrap();
+    build.wait().unwrap();
+    eventually("the end of pip", PATIENCE, || pips() == 0);
+    let listed = home.run(&["image", "ls"]);
+    assert_eq!((listed.code, listed.stdout.lines().count()), (Some(0), 1), "{}", listed.stdout);
+    assert_eq!(left(&home), [""; 0]);
+    assert_eq!(home.run(&["run", "-c", "print('ran')"]).stdout, "ran\n");
+}
+
+#[test]
+fn a_build_on_a_full_disk_leaves_nothing_and_says_so() {
+    let Some(_world) = World::new() else { return };
+    let home = with_sources(Home::new().env("MCP_BRIDGE_RUNTIME", "process"));
+    let data = home.path().join(".local/share/belljar");
+    std::fs::create_dir_all(&data).unwrap();
+    let mut small = Command::new("unshare");
+    let line =
+        "mount -t tmpfs -o size=64m,mode=700 tmpfs \"$0\" && \"$@\"; echo \"$?\"; ls -A \"$0/environments\"";
+    let build = home.command(&["image", "build"]);
+    small
+        .args(["--mount", "sh", "-c", line])
+        .arg(&data)
+        .arg(build.get_program())
+        .args(build.get_args())
+        .env_clear();
+    small.envs(build.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let ran = small.output().unwrap();
+    let said = String::from_utf8(ran.stderr).unwrap();
+    assert_eq!(String::from_utf8(ran.stdout).unwrap(), "1\n", "{said}");
+    assert!(said.lines().last().unwrap().contains("the image was not built: ERROR: "), "{said}");
+    assert!(said.contains("No space left on device"), "{said}");
+}
+
+#[test]
+fn an_environment_where_nothing_can_be_executed_is_refused_with_the_remedy() {
+    let Some(world) = World::new() else { return };
+    let home = world.dir.path().join("home-0/.local/share/belljar/environments");
+    std::fs::create_dir_all(&home).unwrap();
+    let shared = environments::usual();
+    let noexec = format!(
+        "mount --bind '{}' '{1}' && mount -o remount,bind,noexec '{1}'",
+        shared.display(),
+        home.display()
+    );
+    let (code, said) = world.run("0", &noexec, "print('ran')");
+    assert!(
+        code != Some(0) && said.contains("it is mounted noexec") && said.contains("set XDG_DATA_HOME"),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_environment_of_an_ordinary_user_works_whoever_its_code_is() {
+    let Some(world) = World::new() else { return };
+    for user in [USER, "4242"] {
+        let number = nix::unistd::User::from_name(user).unwrap();
+        let number = number.map_or(user.to_owned(), |user| user.uid.to_string());
+        let data = world.dir.path().join(format!("home-{user}/.local/share/belljar"));
+        std::fs::create_dir_all(&data).unwrap();
+        let shared = environments::usual();
+        let dir = std::fs::canonicalize(shared.join("default")).unwrap();
+        let line = "mkdir -m 700 environments && cp -a \"$0\" environments/default.x && ln -s default.x environments/default && \
+                    chown -Rh \"$1:$1\" \"$2\"";
+        let home = world.dir.path().join(format!("home-{user}"));
+        let copied =
+            Command::new("sh").args(["-c", line]).arg(dir).arg(&number).arg(home).current_dir(&data).status();
+        assert!(copied.unwrap().success());
+        let code =
+            "import pandas, os; print(pandas.Series([1, 2]).sum(), os.access(pandas.__file__, os.W_OK))";
+        let (code, said) = world.run(user, "true", code);
+        assert!(code == Some(0) && said.starts_with("3 False\n"), "{user}: {said}");
+        std::fs::remove_dir_all(data).unwrap();
+    }
+}
+
+#[test]
+fn code_cannot_change_its_environment_nor_learn_where_it_is() {
+    let Some(engine) = Engine::find("process") else { return };
+    let home = Home::on(&engine);
+    let mut bridge = Bridge::start(&home).warm();
+    assert_eq!(bridge.ok("import sys\nsys.prefix"), "'/opt/belljar'");
+    assert_eq!(
+        bridge.ok("import os\n[entry for entry in os.listdir(sys.prefix) if entry == '.build']"),
+        "[]"
+    );
+    let reply = bridge.run("open('/opt/belljar/x', 'w')");
+    assert!(
+        reply.is_error && reply.text.contains("OSError") || reply.text.contains("PermissionError"),
+        "{}",
+        reply.text
+    );
+    assert_eq!(
+        bridge.ok("import subprocess\nsubprocess.run(['tabulate', '-h'], capture_output=True).returncode"),
+        "0"
+    );
+    // It names no folder of the machine.
+    let code = "import pathlib\n[str(file) for file in [sys.prefix + '/pyvenv.cfg', *pathlib.Path(sys.prefix, 'bin').iterdir()] \
+                if b'test-environments' in pathlib.Path(file).read_bytes()]";
+    assert_eq!(bridge.ok(code), "[]");
 }

@@ -55,8 +55,18 @@ impl Home {
     /// With the usual image, or `BELLJAR_TEST_IMAGE`.
     pub fn on(engine: &Engine) -> Self {
         let home = Self::new().env("MCP_BRIDGE_RUNTIME", engine.address()).env("MCP_BRIDGE_PREWARM", "0");
+        if engine.is_process() {
+            home.share_environments(&super::environments::usual());
+        }
         let asked = |(test, own): (&str, &str)| Some((own.to_owned(), std::env::var(test).ok()?));
         FROM_TESTER.into_iter().filter_map(asked).fold(home, |home, (name, value)| home.env(&name, &value))
+    }
+
+    /// Has these virtual environments, as all homes have the same images of a container engine.
+    pub fn share_environments(&self, folder: &Path) {
+        let data = self.path().join(".local/share/belljar");
+        std::fs::create_dir_all(&data).unwrap();
+        std::os::unix::fs::symlink(folder, data.join("environments")).unwrap();
     }
 
     pub fn env(mut self, name: &str, value: &str) -> Self {

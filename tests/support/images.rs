@@ -34,7 +34,12 @@ const SOURCES: [&str; 11] = [
 
 /// A home in which images can be built.
 pub fn building(engine: &Engine) -> Home {
-    SOURCES.iter().fold(Home::on(engine), |home, name| match std::env::var(name) {
+    with_sources(Home::on(engine))
+}
+
+/// The home, with where packages come from.
+pub fn with_sources(home: Home) -> Home {
+    SOURCES.iter().fold(home, |home, name| match std::env::var(name) {
         Ok(value) => home.env(name, &value),
         Err(_) => home,
     })
@@ -82,7 +87,8 @@ fn kept(engine: &Engine, prefix: &str, arguments: impl Fn(&str) -> Option<Vec<&s
     let arguments = arguments(&base)?;
     let mut hasher = DefaultHasher::new();
     below.trim_start_matches('*').hash(&mut hasher);
-    for file in FILES {
+    let of_process: &[&str] = if engine.is_process() { &super::environments::FILES } else { &[] };
+    for file in FILES.iter().chain(of_process) {
         std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap().hash(&mut hasher);
     }
     let name = format!("{prefix}{:016x}", hasher.finish());

@@ -12,6 +12,7 @@ pub mod each_write;
 pub mod engine_gate;
 pub mod engine_proxy;
 pub mod engines;
+pub mod environments;
 pub mod everything;
 pub mod fixture;
 pub mod home;

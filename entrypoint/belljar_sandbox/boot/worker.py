@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 _QUIET_MS = 20
 _HOME = "/workspace"
-_FONT_CACHE = "/usr/local/share/belljar/matplotlib"
+# Of an image, and of a virtual environment.
+_FONT_CACHES = ("/usr/local/share/belljar/matplotlib", f"{sys.prefix}/share/belljar/matplotlib")
 _ENVIRONMENT = {
     "HOME": _HOME,
     "MPLBACKEND": "Agg",
@@ -174,14 +175,15 @@ def _settle() -> None:
         os.chdir(_HOME)
     except OSError:  # the image does not have it, and the engine does not create it
         pass
+    folder = next(filter(os.path.isdir, _FONT_CACHES), "")
     try:
-        fonts = os.listdir(_FONT_CACHE)
+        fonts = os.listdir(folder)
         os.makedirs(_ENVIRONMENT["MPLCONFIGDIR"], 0o700)
-    except OSError:  # this image has no list, or an earlier worker has copied it
+    except OSError:  # there is no list, or an earlier worker has copied it
         return
     for name in fonts:
         with (
-            open(os.path.join(_FONT_CACHE, name), "rb") as cached,
+            open(os.path.join(folder, name), "rb") as cached,
             open(os.path.join(_ENVIRONMENT["MPLCONFIGDIR"], name), "wb") as copy,
         ):
             copy.write(cached.read())

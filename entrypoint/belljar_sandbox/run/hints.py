@@ -52,6 +52,10 @@ NO_NETWORK = (
 )
 NO_INSTALL = "packages cannot be installed, there is no network in here"
 BUILD = "belljar image build"
+# The usual packages by their modules, as in sandbox-image/requirements.in.
+USUAL = frozenset(
+    ("PIL", "matplotlib", "numpy", "openpyxl", "pandas", "polars", "pyarrow", "scipy", "seaborn", "sklearn", "tabulate")
+)
 ADD = f"the user can run `{BUILD} --with NAME --use`"
 LOOK = "print(runtime.packages()) shows what is here"
 AWAIT = "a coroutine was used as if it were its result: put `await` before the call, or call .sync(...) of a tool"
@@ -228,6 +232,9 @@ def _how_to_add(module: str) -> str:
 
     if not (module.isascii() and module.isidentifier()):
         return f"{NO_INSTALL}; {LOOK}"
+    if module in USUAL:
+        adds = f"which adds {installed_as(module)} and other usual packages"
+        return f"{NO_INSTALL}: the user can run `{BUILD}`, {adds}; {LOOK}"
     return f"{NO_INSTALL}: the user can run `{BUILD} --with {installed_as(module)} --use`; {LOOK}"
 
 

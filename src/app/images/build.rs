@@ -1,20 +1,20 @@
 //! `belljar image build`: what is asked for becomes an image with a lock.
 //!
-//! It installs nothing on the host; the engine builds, from the files that are embedded in this program.
+//! The engine builds, from the files that are embedded in this program. Without a container engine, a virtual environment
+//! in the user's data folder takes the place of an image.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::engine_images::{Images, labels, shown};
 use crate::app::common::failure::{Failure, failed};
 use crate::app::common::printing::{err, out};
-use crate::app::wiring::{self, OWN_IMAGE, PLAIN_IMAGE};
+use crate::app::wiring::{self, PLAIN_IMAGE};
 use crate::cli;
-use crate::engine::{ContainerEngine, EngineError, ImageAbout, ImageBuild};
+use crate::engine::{EngineError, ImageAbout, ImageBuild, ImageStore};
 use crate::guard::Mark;
 use crate::own_file;
 use crate::recipe::{
-    BuildFiles, ImageName, KeptLock, Language, Packages, Requirement, file_of_archive, language_words,
-    languages,
+    BuildFiles, ImageName, KeptLock, Language, OWN_IMAGE, Packages, Requirement, language_words, languages,
 };
 use crate::text;
 
@@ -25,7 +25,8 @@ const LINES_KEPT: usize = 200;
 /// Those that are said again at the end.
 const LINES_SAID: usize = 5;
 /// How lines begin that say why.
-const REASONS: [&str; 5] = ["ERROR: ", "install-packages: ", "install-languages: ", "lock-packages: ", "E: "];
+const REASONS: [&str; 6] =
+    ["ERROR: ", "install-packages: ", "install-languages: ", "make-environment: ", "lock-packages: ", "E: "];
 /// What pip, apt and engines say when they cannot reach where packages or images come from.
 const UNREACHABLE: [&str; 5] = [
     "after connection broken by",
@@ -36,8 +37,10 @@ const UNREACHABLE: [&str; 5] = [
 ];
 /// What to do then.
 const WITHOUT_REGISTRY: &str = "a registry of packages or images could not be reached: check the network, or set PIP_INDEX_URL to \
-    a mirror, HTTPS_PROXY to a proxy, or PIP_CERT to its certificates; `--from IMAGE` builds on an image that is here; or \
-    build on another machine, and move the image with `podman save` and `podman load` (or `docker`)";
+    a mirror, HTTPS_PROXY to a proxy, or PIP_CERT to its certificates";
+/// What else can be done where there are images.
+const WITH_IMAGES: &str = "`--from IMAGE` builds on an image that is here; or build on another machine, and move the image with \
+    `podman save` and `podman load` (or `docker`)";
 /// Largest bundle of certificates, in bytes.
 const CERTIFICATES_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
@@ -55,24 +58,25 @@ struct Plan {
 /// Builds it, keeps its lock, and puts it to use if that is asked for.
 pub(in crate::app) async fn build(images: &Images<'_>, arguments: cli::Build) -> Result<(), Failure> {
     let uses_it = arguments.use_it;
-    let engine;
+    let store;
     let plan = match &arguments.locked {
         Some(name) => {
             let lock = kept_lock(images, name)?;
-            engine = images.engine().await?;
-            locked(&engine, name, lock).await?
+            store = images.store().await?;
+            locked(&*store, name, lock).await?
         }
         None => {
             let asked = Asked::new(arguments)?;
-            engine = images.engine().await?;
-            asked.plan(images, &engine).await?
+            store = images.store().await?;
+            asked.plan(images, &*store).await?
         }
     };
+    let store = &*store;
     let reference = plan.name.as_ref().map_or_else(|| OWN_IMAGE.to_owned(), ImageName::reference);
-    let before = engine.about_image(&reference).await.map_err(failed)?;
-    let built = run(images, &engine, &plan, &reference).await?;
+    let before = store.about_image(&reference).await.map_err(failed)?;
+    let built = run(images, store, &plan, &reference).await?;
     let before = match before.filter(|before| before.id != built.id) {
-        Some(before) => engine.about_image(&before.id).await.map_err(failed)?,
+        Some(before) => store.about_image(&before.id).await.map_err(failed)?,
         None => None,
     };
     // One of ours that has no name any more: the user may have given it another. One that a sandbox has stays until somebody
@@ -81,13 +85,13 @@ pub(in crate::app) async fn build(images: &Images<'_>, arguments: cli::Build) ->
         [labels::IMAGE, labels::CONTENT].iter().any(|label| before.labels.contains_key(*label))
     };
     if let Some(before) = before.filter(|before| before.names.is_empty() && is_ours(before))
-        && let Err(error) = engine.remove_image(&before.id).await
+        && let Err(error) = store.remove_image(&before.id).await
     {
         tracing::debug!(%error, "the image that had the name before stays");
     }
     out!("built {reference}, {} MB", built.bytes / 1_000_000);
     if let Some(name) = &plan.name {
-        keep_lock(images, &engine, &plan, name).await?;
+        keep_lock(images, store, &plan, name).await?;
         if uses_it {
             return images.put_to_use(Some(&reference));
         }
@@ -129,7 +133,54 @@ impl Asked {
 
     /// An image that was built like this is not built upon: what it has is built again with what is added, on what it
     /// was built on, so that an image has one lock.
-    async fn plan(mut self, images: &Images<'_>, engine: &ContainerEngine) -> Result<Plan, Failure> {
+    async fn plan(self, images: &Images<'_>, store: &dyn ImageStore) -> Result<Plan, Failure> {
+        match store.base().await.map_err(unavailable)? {
+            Some(base) => self.whole(images, store, base).await,
+            None => self.layer(images, store).await,
+        }
+    }
+
+    /// An environment is made whole, with what the one has that is in use.
+    async fn whole(
+        mut self,
+        images: &Images<'_>,
+        store: &dyn ImageStore,
+        base: String,
+    ) -> Result<Plan, Failure> {
+        if !self.languages.is_empty() {
+            return Err(Failure::Usage(
+                "--with-languages takes Podman or Docker; without them code has the languages that are installed below \
+                 /usr on this machine"
+                    .into(),
+            ));
+        }
+        let from = self.from.as_ref().or(images.config.image.as_ref());
+        let about = match from {
+            Some(from) => store.about_image(from).await.map_err(failed)?,
+            None => None,
+        };
+        if let (Some(from), None) = (&self.from, &about) {
+            return Err(Failure::Usage(format!(
+                "--from: {} is not here; without Podman or Docker, packages are added to the Python of this machine",
+                text::inert_excerpt(from, LINE_CHARS_MAX)
+            )));
+        }
+        self.take_over(about.as_ref())?;
+        let own = store.about_image(OWN_IMAGE).await.map_err(failed)?;
+        let is_there = own.is_some_and(|own| {
+            own.labels.get(labels::CONTENT) == Some(&content()) && own.labels.get(labels::BASE) == Some(&base)
+        });
+        if is_there && self.packages.is_empty() {
+            return Err(Failure::Usage(
+                "the usual packages are there already; say what to add: --with PACKAGE".into(),
+            ));
+        }
+        let name = self.name.or_else(|| ImageName::after(&self.packages, &[]));
+        let packages = Packages::Asked(self.packages.clone());
+        Ok(Plan { name, base, asked: self.packages, languages: vec![], packages, default_set: true })
+    }
+
+    async fn layer(mut self, images: &Images<'_>, engine: &dyn ImageStore) -> Result<Plan, Failure> {
         let mut base = match &self.from {
             Some(from) => from.clone(),
             None => match engine.image(&wiring::images(images.config)).await {
@@ -137,9 +188,7 @@ impl Asked {
                 Err(EngineError::ImageMissing { .. }) if images.config.image.is_none() => {
                     PLAIN_IMAGE.to_owned()
                 }
-                Err(error) => {
-                    return Err(Failure::Failed(text::inert_line(&format!("{error}; {}", error.hint()))));
-                }
+                Err(error) => return Err(unavailable(error)),
             },
         };
         let mut about = engine.about_image(&base).await.map_err(failed)?;
@@ -191,7 +240,30 @@ fn kept_lock(images: &Images<'_>, name: &str) -> Result<KeptLock, Failure> {
     KeptLock::parse(&text).map_err(|error| usage(&error))
 }
 
-async fn locked(engine: &ContainerEngine, name: &str, lock: KeptLock) -> Result<Plan, Failure> {
+async fn locked(engine: &dyn ImageStore, name: &str, lock: KeptLock) -> Result<Plan, Failure> {
+    if let Some(base) = engine.base().await.map_err(unavailable)? {
+        if lock.base != base || !lock.languages.is_empty() {
+            return Err(Failure::Usage(format!(
+                "--locked: the packages of {name} are locked for {}, and this machine has {base}; build it with --with \
+                 PACKAGE --name {name}",
+                text::inert_excerpt(&lock.base, LINE_CHARS_MAX)
+            )));
+        }
+        return Ok(Plan {
+            name: ImageName::new(name).ok(),
+            base,
+            asked: lock.asked,
+            languages: vec![],
+            packages: Packages::Locked(lock.packages),
+            default_set: true,
+        });
+    }
+    if lock.base.starts_with('/') {
+        return Err(Failure::Usage(format!(
+            "--locked: {name} was built without a container engine, for {}; build it with --with PACKAGE --name {name}",
+            text::inert_excerpt(&lock.base, LINE_CHARS_MAX)
+        )));
+    }
     let about = engine.about_image(&lock.base).await.map_err(failed)?;
     if about.as_ref().is_some_and(|about| about.id != lock.base_id) {
         err!(
@@ -212,7 +284,7 @@ async fn locked(engine: &ContainerEngine, name: &str, lock: KeptLock) -> Result<
 
 async fn run(
     images: &Images<'_>,
-    engine: &ContainerEngine,
+    store: &dyn ImageStore,
     plan: &Plan,
     reference: &str,
 ) -> Result<ImageAbout, Failure> {
@@ -233,28 +305,28 @@ async fn run(
     arguments.insert("LANGUAGES".into(), language_words(&plan.languages));
     let build = ImageBuild {
         name: reference.to_owned(),
-        archive: files.archive().map_err(failed)?,
-        recipe: BuildFiles::RECIPE.into(),
+        files,
         arguments,
         labels: labels_of(plan, mark.as_str()),
         stage_label: labels::STAGE.into(),
     };
     err!("belljar: building {reference} on {}", text::inert_line(&plan.base));
     let mut last = VecDeque::new();
-    let said = engine
-        .build(build, |line| {
-            let line = text::inert_excerpt(line, LINE_CHARS_MAX);
-            err!("{line}");
-            last.push_back(line);
-            if last.len() > LINES_KEPT {
-                last.pop_front();
-            }
-        })
-        .await;
-    let why =
-        |otherwise: String| Failure::Failed(format!("the image was not built: {}", reason(&last, otherwise)));
-    said.map_err(|error| why(text::inert_line(&error.to_string())))?;
-    let built = engine.about_image(reference).await.map_err(failed)?;
+    let mut on_line = |line: &str| {
+        let line = text::inert_excerpt(line, LINE_CHARS_MAX);
+        err!("{line}");
+        last.push_back(line);
+        if last.len() > LINES_KEPT {
+            last.pop_front();
+        }
+    };
+    let said = store.build(build, &mut on_line).await;
+    let has_layers = store.base().await.is_ok_and(|base| base.is_none());
+    let why = |otherwise: String| {
+        Failure::Failed(format!("the image was not built: {}", reason(&last, otherwise, has_layers)))
+    };
+    said.map_err(|error| why(text::inert_line(&described(&error))))?;
+    let built = store.about_image(reference).await.map_err(failed)?;
     // An engine may say that it failed in a line only.
     built
         .filter(|built| built.labels.get(labels::BUILD).is_some_and(|label| label == mark.as_str()))
@@ -273,13 +345,32 @@ fn labels_of(plan: &Plan, mark: &str) -> HashMap<String, String> {
         labels.insert(labels::IMAGE.to_owned(), name.to_string());
     }
     if plan.default_set {
-        labels.insert(labels::CONTENT.to_owned(), format!("belljar-{}", env!("CARGO_PKG_VERSION")));
+        labels.insert(labels::CONTENT.to_owned(), content());
     }
     labels
 }
 
+/// What tells the usual packages of this version from those of others.
+fn content() -> String {
+    format!("belljar-{}", env!("CARGO_PKG_VERSION"))
+}
+
+/// An error, and what to do about it where that is more than to look at the engine.
+fn described(error: &EngineError) -> String {
+    match error {
+        EngineError::Refused { .. } | EngineError::Request { .. } | EngineError::Timeout { .. } => {
+            error.to_string()
+        }
+        _ => format!("{error}; {}", error.hint()),
+    }
+}
+
+fn unavailable(error: EngineError) -> Failure {
+    failed(described(&error))
+}
+
 /// The lines of a build that say why it failed, and what to do about it.
-fn reason(lines: &VecDeque<String>, otherwise: String) -> String {
+fn reason(lines: &VecDeque<String>, otherwise: String, has_layers: bool) -> String {
     let told = lines.iter().filter(|line| REASONS.iter().any(|begin| line.starts_with(begin)));
     let mut told: Vec<&str> = told.map(String::as_str).collect();
     // The engine's own words come last, and only name the step.
@@ -287,7 +378,8 @@ fn reason(lines: &VecDeque<String>, otherwise: String) -> String {
     let from = told.len().saturating_sub(LINES_SAID);
     let is_unreachable = |said: &str| UNREACHABLE.iter().any(|words| said.contains(words));
     let hint = if is_unreachable(&otherwise) || lines.iter().any(|line| is_unreachable(line)) {
-        format!("; {WITHOUT_REGISTRY}")
+        let images = if has_layers { format!("; {WITH_IMAGES}") } else { String::new() };
+        format!("; {WITHOUT_REGISTRY}{images}")
     } else {
         String::new()
     };
@@ -297,7 +389,7 @@ fn reason(lines: &VecDeque<String>, otherwise: String) -> String {
 
 async fn keep_lock(
     images: &Images<'_>,
-    engine: &ContainerEngine,
+    store: &dyn ImageStore,
     plan: &Plan,
     name: &ImageName,
 ) -> Result<(), Failure> {
@@ -305,16 +397,12 @@ async fn keep_lock(
         Packages::Locked(lines) => lines.clone(),
         Packages::Asked(asked) if asked.is_empty() => Vec::new(),
         Packages::Asked(_) => {
-            // An archive is longer than what is in it.
-            let bytes_max = 2 * KeptLock::BYTES_MAX;
-            let archive =
-                engine.file_of_image(&name.reference(), BuildFiles::LOCK, bytes_max).await.map_err(failed)?;
-            let text = file_of_archive(&archive, KeptLock::BYTES_MAX).map_err(failed)?;
+            let text = store.lock_of(&name.reference(), KeptLock::BYTES_MAX).await.map_err(failed)?;
             KeptLock::packages_of(&String::from_utf8_lossy(&text)).map_err(failed)?
         }
     };
     let base_id =
-        engine.about_image(&plan.base).await.map_err(failed)?.map(|about| about.id).unwrap_or_default();
+        store.about_image(&plan.base).await.map_err(failed)?.map(|about| about.id).unwrap_or_default();
     let count = packages.len();
     let (asked, languages) = (plan.asked.clone(), plan.languages.clone());
     let lock = KeptLock { base: plan.base.clone(), base_id, asked, languages, packages };
@@ -331,7 +419,7 @@ mod tests {
     use super::*;
 
     fn said(lines: &[&str]) -> String {
-        reason(&lines.iter().map(|line| (*line).to_owned()).collect(), "see above".into())
+        reason(&lines.iter().map(|line| (*line).to_owned()).collect(), "see above".into(), true)
     }
 
     #[test]
@@ -359,8 +447,13 @@ mod tests {
             "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError(...)': /simple/x/",
             "ERROR: No matching distribution found for x",
         ];
-        assert_eq!(said(&lines), format!("ERROR: No matching distribution found for x; {WITHOUT_REGISTRY}"));
+        let remedy = format!("{WITHOUT_REGISTRY}; {WITH_IMAGES}");
+        assert_eq!(said(&lines), format!("ERROR: No matching distribution found for x; {remedy}"));
         let of_engine = "pinging container registry docker.io: dial tcp: lookup docker.io: no such host";
-        assert_eq!(reason(&VecDeque::new(), of_engine.into()), format!("{of_engine}; {WITHOUT_REGISTRY}"));
+        assert_eq!(reason(&VecDeque::new(), of_engine.into(), true), format!("{of_engine}; {remedy}"));
+        assert_eq!(
+            reason(&VecDeque::new(), of_engine.into(), false),
+            format!("{of_engine}; {WITHOUT_REGISTRY}")
+        );
     }
 }

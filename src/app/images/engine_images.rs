@@ -1,16 +1,17 @@
-//! The images of an engine that sandboxes are made of: listed, chosen and removed by the user.
+//! The images that sandboxes are made of: listed, chosen and removed by the user.
 //!
 //! How one is built is known to `build`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::app::common::failure::{Failure, failed};
 use crate::app::common::printing::out;
-use crate::app::wiring::{self, OWN_IMAGE};
+use crate::app::wiring;
 use crate::config::{Config, Environment, nearest, set_image};
-use crate::engine::{ContainerEngine, Engine, ImageAbout, find_container_engine};
+use crate::engine::{ImageAbout, ImageStore, find_images};
 use crate::guard::Mark;
-use crate::recipe::ImageName;
+use crate::recipe::{ImageName, OWN_IMAGE};
 use crate::text;
 
 /// Longest words of an engine or file in one line, in characters.
@@ -41,10 +42,10 @@ pub(super) struct Images<'c> {
 }
 
 impl Images<'_> {
-    /// The engine that sandboxes run on.
-    pub(in crate::app) async fn engine(&self) -> Result<ContainerEngine, Failure> {
+    /// Those of the engine that sandboxes run on.
+    pub(in crate::app) async fn store(&self) -> Result<Arc<dyn ImageStore>, Failure> {
         let places = wiring::places(self.config, Some(Mark::new()));
-        find_container_engine(&places, &self.config.lock_dir)
+        find_images(&places, &self.config.lock_dir)
             .await
             .map_err(|error| Failure::Failed(text::inert_line(&format!("{error}; {}", error.hint()))))
     }
@@ -57,13 +58,13 @@ impl Images<'_> {
         Ok(home.join("belljar/images"))
     }
 
-    /// What the engine says of an image of ours.
+    /// What is known of an image of ours.
     pub(in crate::app) async fn about(
         &self,
-        engine: &ContainerEngine,
+        store: &dyn ImageStore,
         name: &ImageName,
     ) -> Result<Option<ImageAbout>, Failure> {
-        let about = engine.about_image(&name.reference()).await.map_err(failed)?;
+        let about = store.about_image(&name.reference()).await.map_err(failed)?;
         Ok(about.filter(|about| about.labels.get(labels::IMAGE).is_some_and(|label| label == name.as_str())))
     }
 
@@ -94,11 +95,11 @@ impl Images<'_> {
         if ImageName::is_default(name) {
             return self.put_to_use(None);
         }
-        let engine = self.engine().await?;
+        let store = self.store().await?;
         let name = ImageName::new(name).map_err(Failure::Usage)?;
-        match self.about(&engine, &name).await? {
+        match self.about(&*store, &name).await? {
             Some(_) => self.put_to_use(Some(&name.reference())),
-            None => Err(self.unknown(&engine, &name).await?),
+            None => Err(self.unknown(&*store, &name).await?),
         }
     }
 
@@ -110,14 +111,14 @@ impl Images<'_> {
                 "{name} is what sandboxes are made of; `belljar image use default`, or use another one, then remove it"
             )));
         }
-        let engine = self.engine().await?;
-        let is_there = self.about(&engine, &name).await?.is_some();
+        let store = self.store().await?;
+        let is_there = self.about(&*store, &name).await?.is_some();
         let lock = self.locks()?.join(format!("{name}.lock"));
         if !is_there && !lock.exists() {
-            return Err(self.unknown(&engine, &name).await?);
+            return Err(self.unknown(&*store, &name).await?);
         }
         if is_there {
-            engine.remove_image(&reference).await.map_err(failed)?;
+            store.remove_image(&reference).await.map_err(failed)?;
             out!("removed {reference}");
         }
         match std::fs::remove_file(&lock) {
@@ -128,8 +129,8 @@ impl Images<'_> {
         Ok(())
     }
 
-    async fn unknown(&self, engine: &ContainerEngine, name: &ImageName) -> Result<Failure, Failure> {
-        let names = self.names(engine).await?;
+    async fn unknown(&self, store: &dyn ImageStore, name: &ImageName) -> Result<Failure, Failure> {
+        let names = self.names(store).await?;
         let known: Vec<&str> = names.iter().map(ImageName::as_str).collect();
         let near = nearest(name.as_str(), known.iter().copied());
         let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
@@ -137,25 +138,25 @@ impl Images<'_> {
             true => "belljar has built none there".to_owned(),
             false => format!("{near}belljar has built {} there", known.join(", ")),
         };
-        let at = text::inert_excerpt(&engine.address, SAID_CHARS_MAX);
-        Ok(Failure::Usage(format!("the engine at {at} has no image {name}; {known}")))
+        let at = text::inert_excerpt(store.place(), SAID_CHARS_MAX);
+        Ok(Failure::Usage(format!("{at} has no image {name}; {known}")))
     }
 
-    async fn names(&self, engine: &ContainerEngine) -> Result<Vec<ImageName>, Failure> {
-        let references = engine.images_with(labels::IMAGE).await.map_err(failed)?;
+    async fn names(&self, store: &dyn ImageStore) -> Result<Vec<ImageName>, Failure> {
+        let references = store.images_with(labels::IMAGE).await.map_err(failed)?;
         Ok(references.iter().filter_map(|reference| ImageName::of_reference(reference)).collect())
     }
 
     pub(super) async fn list(&self) -> Result<(), Failure> {
-        let engine = self.engine().await?;
-        let about = engine.about().await.map_err(failed)?;
-        let at = text::inert_excerpt(&engine.address, SAID_CHARS_MAX);
-        out!("{} at {at}", text::inert_line(&about.name));
-        if let Some(own) = engine.about_image(OWN_IMAGE).await.map_err(failed)? {
+        let store = self.store().await?;
+        let kind = store.kind().await.map_err(failed)?;
+        let at = text::inert_excerpt(store.place(), SAID_CHARS_MAX);
+        out!("{} at {at}", text::inert_line(&kind));
+        if let Some(own) = store.about_image(OWN_IMAGE).await.map_err(failed)? {
             self.row("default", OWN_IMAGE, &own);
         }
-        for name in self.names(&engine).await? {
-            if let Some(about) = self.about(&engine, &name).await? {
+        for name in self.names(&*store).await? {
+            if let Some(about) = self.about(&*store, &name).await? {
                 self.row(name.as_str(), &name.reference(), &about);
             }
         }

@@ -67,6 +67,7 @@ fn what_must_not_be_mounted_is_left_out_with_the_reason_and_the_rest_counts() {
     let user = User::new();
     fs::create_dir(user.path(".ssh")).unwrap();
     fs::create_dir_all(user.path(".local/share/keyrings")).unwrap();
+    fs::create_dir_all(user.path(".local/share/belljar/environments")).unwrap();
     std::os::unix::fs::symlink(".ssh", user.path("keys")).unwrap();
     fs::create_dir_all(user.path("dotfiles/gnupg")).unwrap();
     std::os::unix::fs::symlink("dotfiles/gnupg", user.path(".gnupg")).unwrap();
@@ -90,6 +91,7 @@ fn what_must_not_be_mounted_is_left_out_with_the_reason_and_the_rest_counts() {
         ("host = \"~/.gnupg\"", "holds keys or logins"),
         ("host = \"~/dotfiles/gnupg\"", "holds keys or logins"),
         ("host = \"~/dotfiles\"", "holds keys or logins"),
+        ("host = \"~/.local/share/belljar/environments\"", "holds belljar's own files"),
         ("host = \"~/.config\"", "holds belljar's own files"),
         ("host = \"~/.config/belljar\"", "holds belljar's own files"),
         ("host = \"~/MCPs\"\nwritable = true", "holds belljar's own files"),

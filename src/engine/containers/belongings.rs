@@ -136,6 +136,7 @@ impl Belongings {
             podman: None,
             ssh: self.ssh.clone(),
             home: None,
+            environments: None,
             mark: None,
         }
     }

@@ -159,7 +159,7 @@ impl ContainerEngine {
                 }
                 Err(error) if is_not_found(&error) => {
                     // It may be something else that is not found.
-                    let about = tokio::time::timeout(spec.request, self.about_image(image)).await;
+                    let about = tokio::time::timeout(spec.request, self.inspect_image(image)).await;
                     if about.map_err(late)??.is_some() {
                         return Err(EngineError::request(action, &error));
                     }
@@ -443,6 +443,7 @@ mod tests {
             podman: None,
             ssh: None,
             home: None,
+            environments: None,
             mark: None,
         };
         find(&places, Path::new("/nowhere")).await.unwrap()

@@ -38,6 +38,8 @@ pub struct Places {
     pub ssh: Option<PathBuf>,
     /// The user's home folder, in which desktop engines put their sockets.
     pub home: Option<PathBuf>,
+    /// Where virtual environments for sandboxes without a container engine are.
+    pub environments: Option<PathBuf>,
     /// Carried by the processes that are started to reach an engine.
     pub mark: Option<Mark>,
 }
@@ -335,19 +337,6 @@ impl ContainerEngine {
         let is_virtual = VIRTUAL_MACHINES.iter().any(|part| self.address.contains(part));
         cfg!(target_os = "linux") && self.is_of_this_machine() && !is_virtual
     }
-
-    /// The first of the images that the engine has, by name.
-    ///
-    /// # Errors
-    /// [`EngineError::ImageMissing`] when it has none of them; a failed request otherwise. Nothing is pulled.
-    pub async fn image(&self, names: &[String]) -> Result<String, EngineError> {
-        for name in names {
-            if self.about_image(name).await?.is_some() {
-                return Ok(name.clone());
-            }
-        }
-        Err(EngineError::ImageMissing { names: names.to_vec() })
-    }
 }
 
 impl std::fmt::Display for EngineKind {
@@ -397,6 +386,7 @@ mod tests {
             podman: Some("/usr/bin/podman".into()),
             ssh: None,
             home: Some(home.path().into()),
+            environments: None,
             mark: None,
         };
         let (podmans, dockers) = ("/run/podman/podman.sock", "/var/run/docker.sock");

@@ -1,4 +1,4 @@
-//! Images of an engine: built from files in memory, listed, looked at, removed. It decides nothing about their names.
+//! Images of a container engine: built from files in memory, listed, looked at, removed. It decides nothing about their names.
 //!
 //! Nothing is pushed anywhere; a base that is missing is pulled by the engine itself, as any build has it.
 
@@ -11,57 +11,86 @@ use bollard::query_parameters::{
     ListImagesOptionsBuilder, PruneImagesOptionsBuilder, RemoveImageOptionsBuilder,
 };
 use futures_util::StreamExt;
+use futures_util::future::{BoxFuture, ready};
 
 use super::super::error::{EngineError, is_not_found};
+use super::super::images::{ImageAbout, ImageBuild, ImageStore};
+use super::super::interface::Engine;
 use super::container::remove;
 use super::find::ContainerEngine;
-
-/// What an image is built from.
-#[derive(Debug, Clone)]
-pub struct ImageBuild {
-    /// The name that it gets.
-    pub name: String,
-    /// A tar archive.
-    pub archive: Vec<u8>,
-    /// The recipe's path in it.
-    pub recipe: String,
-    /// Arguments of the recipe.
-    pub arguments: HashMap<String, String>,
-    /// Labels of the image.
-    pub labels: HashMap<String, String>,
-    /// The label, and its value, of stages that are not to be left behind.
-    pub stage_label: String,
-}
-
-/// What an engine says of an image.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImageAbout {
-    /// How the engine calls its content.
-    pub id: String,
-    /// Its names.
-    pub names: Vec<String>,
-    /// Its labels.
-    pub labels: HashMap<String, String>,
-    /// Bytes, with those that it shares with others.
-    pub bytes: u64,
-    /// When it was made, in UTC, as the engine writes it.
-    pub created: String,
-}
+use crate::recipe::{BuildFiles, file_of_archive};
 
 /// Longest line of a build, in bytes.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 /// How long an engine may take for what it does with its store.
 const STORE: Duration = Duration::from_secs(60);
 
+impl ImageStore for ContainerEngine {
+    fn place(&self) -> &str {
+        &self.address
+    }
+
+    fn kind(&self) -> BoxFuture<'_, Result<String, EngineError>> {
+        Box::pin(async { Ok(self.about().await?.name) })
+    }
+
+    fn base(&self) -> BoxFuture<'_, Result<Option<String>, EngineError>> {
+        Box::pin(ready(Ok(None)))
+    }
+
+    fn image<'a>(&'a self, names: &'a [String]) -> BoxFuture<'a, Result<String, EngineError>> {
+        Box::pin(async move {
+            for name in names {
+                if self.inspect_image(name).await?.is_some() {
+                    return Ok(name.clone());
+                }
+            }
+            Err(EngineError::ImageMissing { names: names.to_vec() })
+        })
+    }
+
+    fn about_image<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<ImageAbout>, EngineError>> {
+        Box::pin(self.inspect_image(name))
+    }
+
+    fn images_with<'a>(&'a self, label: &'a str) -> BoxFuture<'a, Result<Vec<String>, EngineError>> {
+        Box::pin(self.list_images(label))
+    }
+
+    fn remove_image<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), EngineError>> {
+        Box::pin(self.delete_image(name))
+    }
+
+    fn build<'a>(
+        &'a self,
+        build: ImageBuild,
+        on_line: &'a mut (dyn FnMut(&str) + Send),
+    ) -> BoxFuture<'a, Result<(), EngineError>> {
+        Box::pin(self.build_image(build, on_line))
+    }
+
+    fn lock_of<'a>(&'a self, name: &'a str, bytes_max: usize) -> BoxFuture<'a, Result<Vec<u8>, EngineError>> {
+        Box::pin(async move {
+            let action = "read the lock of the image";
+            // An archive is longer than what is in it.
+            let archive = self.file_of_image(name, BuildFiles::LOCK, 2 * bytes_max).await?;
+            file_of_archive(&archive, bytes_max)
+                .map_err(|error| EngineError::Refused { action, message: error.to_string() })
+        })
+    }
+}
+
 impl ContainerEngine {
-    /// Builds an image; each line that the engine has to say goes to `on_line` as it comes.
-    ///
-    /// # Errors
-    /// The engine's own words, when it says that the build has failed. Some engines only say it in a line: whoever calls
-    /// looks at the image then.
-    pub async fn build(&self, build: ImageBuild, mut on_line: impl FnMut(&str)) -> Result<(), EngineError> {
+    async fn build_image(
+        &self,
+        build: ImageBuild,
+        on_line: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<(), EngineError> {
+        let action = "build the image";
+        let archive = build.files.archive();
+        let archive = archive.map_err(|error| EngineError::Refused { action, message: error.to_string() })?;
         let options = BuildImageOptionsBuilder::default()
-            .dockerfile(&build.recipe)
+            .dockerfile(BuildFiles::RECIPE)
             .t(&build.name)
             // What was resolved once must not count for ever.
             .nocache(true)
@@ -72,12 +101,8 @@ impl ContainerEngine {
             .buildargs(&build.arguments)
             .labels(&build.labels)
             .build();
-        let action = "build the image";
-        let mut said = std::pin::pin!(self.docker.build_image(
-            options,
-            None,
-            Some(bollard::body_full(build.archive.into())),
-        ));
+        let mut said =
+            std::pin::pin!(self.docker.build_image(options, None, Some(bollard::body_full(archive.into())),));
         let mut outcome = Ok(());
         let mut pending = String::new();
         while let Some(next) = said.next().await {
@@ -88,13 +113,13 @@ impl ContainerEngine {
                         pending.push_str(&status);
                         pending.push('\n');
                     }
-                    lines(&mut pending, &mut on_line);
+                    lines(&mut pending, on_line);
                 }
                 Err(error) => outcome = Err(EngineError::request(action, &error)),
             }
         }
         pending.push('\n');
-        lines(&mut pending, &mut on_line);
+        lines(&mut pending, on_line);
         let stages = HashMap::from([("dangling", vec!["true"]), ("label", vec![build.stage_label.as_str()])]);
         let options = PruneImagesOptionsBuilder::default().filters(&stages).build();
         if let Err(error) = self.docker.prune_images(Some(options)).await {
@@ -103,11 +128,8 @@ impl ContainerEngine {
         outcome
     }
 
-    /// What it says of an image; nothing where there is none of that name.
-    ///
-    /// # Errors
-    /// A failed request.
-    pub async fn about_image(&self, name: &str) -> Result<Option<ImageAbout>, EngineError> {
+    /// What it says of an image; nothing if it has none of that name.
+    pub(super) async fn inspect_image(&self, name: &str) -> Result<Option<ImageAbout>, EngineError> {
         match self.docker.inspect_image(name).await {
             Ok(image) => Ok(Some(ImageAbout {
                 id: image.id.unwrap_or_default(),
@@ -121,11 +143,7 @@ impl ContainerEngine {
         }
     }
 
-    /// The names of the images that carry this label.
-    ///
-    /// # Errors
-    /// A failed request.
-    pub async fn images_with(&self, label: &str) -> Result<Vec<String>, EngineError> {
+    async fn list_images(&self, label: &str) -> Result<Vec<String>, EngineError> {
         let filters = HashMap::from([("label", vec![label])]);
         let options = ListImagesOptionsBuilder::default().filters(&filters).build();
         let action = "list its images";
@@ -138,11 +156,7 @@ impl ContainerEngine {
         Ok(names)
     }
 
-    /// Takes a name off an image, and removes one that has no other.
-    ///
-    /// # Errors
-    /// A failed request, as where a container has it.
-    pub async fn remove_image(&self, name: &str) -> Result<(), EngineError> {
+    async fn delete_image(&self, name: &str) -> Result<(), EngineError> {
         let options = RemoveImageOptionsBuilder::default().build();
         let action = "remove the image";
         tokio::time::timeout(STORE, self.docker.remove_image(name, Some(options), None))
@@ -153,15 +167,7 @@ impl ContainerEngine {
     }
 
     /// A file of an image, as a tar archive of at most so many bytes, read from a container that is never started.
-    ///
-    /// # Errors
-    /// A failed request, also where there is no such file, or more bytes.
-    pub async fn file_of_image(
-        &self,
-        image: &str,
-        path: &str,
-        bytes_max: usize,
-    ) -> Result<Vec<u8>, EngineError> {
+    async fn file_of_image(&self, image: &str, path: &str, bytes_max: usize) -> Result<Vec<u8>, EngineError> {
         let action = "read a file of the image";
         let failed = |error: bollard::errors::Error| EngineError::request(action, &error);
         let body = ContainerCreateBody {
@@ -194,7 +200,7 @@ impl ContainerEngine {
 }
 
 /// Takes the whole lines out of what has been said so far; one that does not end is cut.
-fn lines(pending: &mut String, on_line: &mut impl FnMut(&str)) {
+fn lines(pending: &mut String, on_line: &mut dyn FnMut(&str)) {
     if pending.len() > LINE_BYTES_MAX {
         pending.push('\n');
     }

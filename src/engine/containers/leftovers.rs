@@ -138,6 +138,7 @@ mod tests {
             podman: None,
             ssh: None,
             home: None,
+            environments: None,
             mark: None,
         };
         (find(&places, Path::new("/nowhere")).await.unwrap(), asked)

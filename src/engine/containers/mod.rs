@@ -11,5 +11,4 @@ mod private_socket;
 mod runtime;
 
 pub use belongings::Belongings;
-pub use find::{ContainerEngine, Places, find};
-pub use images::{ImageAbout, ImageBuild};
+pub use find::{Places, find};

@@ -12,7 +12,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Gid, Uid, chdir, setgroups, sethostname, setresgid, setresuid};
 
 use super::answer::{say, tell};
-use super::plan::{Plan, READY};
+use super::plan::{ENVIRONMENT_FOLDER, Plan, READY};
 use super::root::{self, Sources};
 use crate::confine::{Failed, Step, close_others, drop_capabilities, filter, limit, restrict_files};
 
@@ -48,7 +48,8 @@ fn entered(plan: &str) -> Result<std::io::Error, Failed> {
     limit(&limits(&plan)).step("set its limits")?;
     drop_capabilities().step("drop its capabilities")?;
     set_no_new_privs().step("forbid new privileges")?;
-    restrict_files(writable(&plan)).step("restrict itself by Landlock")?;
+    let executable = plan.environment_folder.iter().map(|_| ENVIRONMENT_FOLDER.to_owned());
+    restrict_files(executable, writable(&plan)).step("restrict itself by Landlock")?;
     filter().step("filter its system calls")?;
     say(READY).step("answer the bridge")?;
     let (name, arguments) = plan.command.split_first().ok_or(Errno::EINVAL).step("start")?;

@@ -10,6 +10,8 @@ mod begin;
 mod engine;
 #[cfg(target_os = "linux")]
 mod enter;
+mod environment;
+mod environment_build;
 mod first;
 mod identity;
 mod plan;
@@ -17,9 +19,11 @@ mod python;
 mod refusal;
 #[cfg(target_os = "linux")]
 mod root;
+mod start;
 
 #[cfg(target_os = "linux")]
 pub use begin::begin;
 pub use engine::ProcessEngine;
 #[cfg(target_os = "linux")]
 pub use enter::enter;
+pub use environment::Environments;

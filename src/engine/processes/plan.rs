@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::super::spec::Folder;
 
+/// Where a sandbox has its virtual environment, if it has one.
+pub(super) const ENVIRONMENT_FOLDER: &str = "/opt/belljar";
+
 /// The plan of one sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Plan {
@@ -13,6 +16,8 @@ pub(super) struct Plan {
     pub(super) labels: BTreeMap<String, String>,
     /// The program of PID 1.
     pub(super) program: String,
+    /// The virtual environment.
+    pub(super) environment_folder: Option<String>,
     /// Its command line, with its name.
     pub(super) command: Vec<String>,
     /// Its environment.

@@ -1,21 +1,22 @@
 //! Finds the machine's Python for sandboxes without a container engine.
 
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
 use super::super::error::EngineError;
 use crate::confine::PROGRAM_FOLDERS;
 
 /// The program, and its version.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Python {
     /// A path below /usr.
     pub(super) program: String,
     /// Major and minor version.
-    version: (u32, u32),
+    pub(super) version: (u32, u32),
 }
 
 /// Where sandboxes can see programs, in the order of their PATH.
@@ -40,6 +41,31 @@ impl Python {
         let file = real.metadata().ok()?;
         let (size, seconds, nanos) = (file.size(), file.mtime(), file.mtime_nsec());
         Some(format!("{} {} {} {size} {seconds}.{nanos}", real.display(), file.dev(), file.ino()))
+    }
+
+    /// By its file, whose name stays as long as its version does.
+    pub(super) fn real(mut self) -> Self {
+        if let Ok(real) = Path::new(&self.program).canonicalize() {
+            self.program = real.display().to_string();
+        }
+        self
+    }
+
+    /// Why the machine no longer has this Python, if that is so.
+    pub(super) async fn why_other(&self) -> Option<String> {
+        let (major, minor) = self.version;
+        let made = format!("they are for Python {major}.{minor} in {}", self.program);
+        match version(Path::new(&self.program), &PROGRAM_FOLDERS).await {
+            Some(found) if found == self.version => None,
+            Some((major, minor)) => Some(format!("{made}, which is Python {major}.{minor} now")),
+            None => Some(format!("{made}, which is not there any more")),
+        }
+    }
+
+    /// Where an environment for this Python has its packages.
+    pub(super) fn packages_in(&self, environment: &Path) -> PathBuf {
+        let (major, minor) = self.version;
+        environment.join(format!("lib/python{major}.{minor}/site-packages"))
     }
 
     /// In these folders, by links only if they lead into the `visible` ones: a sandbox has no others.
@@ -70,12 +96,6 @@ impl Python {
                      Docker, whose images have a Python of their own"
                 .into(),
         })
-    }
-}
-
-impl std::fmt::Display for Python {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} of this machine", self.program)
     }
 }
 

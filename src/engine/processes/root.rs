@@ -2,19 +2,21 @@
 
 use std::fs::File;
 
-use super::plan::Plan;
+use super::plan::{ENVIRONMENT_FOLDER, Plan};
 use crate::confine::{Access, Failed, Machine, Root, place};
 
 /// Mounts of the machine that the sandbox gets, opened before the root is built: the new root may cover them.
 pub(super) struct Sources {
     machine: Machine,
+    environment: Option<File>,
     folders: Vec<File>,
 }
 
 impl Sources {
     pub(super) fn open(plan: &Plan) -> Result<Self, Failed> {
         let folders = plan.folders.iter().map(|folder| place(&folder.host)).collect::<Result<_, Failed>>()?;
-        Ok(Self { machine: Machine::open()?, folders })
+        let environment = plan.environment_folder.as_deref().map(place).transpose()?;
+        Ok(Self { machine: Machine::open()?, environment, folders })
     }
 }
 
@@ -22,6 +24,9 @@ impl Sources {
 pub(super) fn build(plan: &Plan, sources: Sources) -> Result<(), Failed> {
     let root = Root::new()?;
     root.machine(sources.machine)?;
+    if let Some(environment) = &sources.environment {
+        root.show(environment, ENVIRONMENT_FOLDER, Access::Execute)?;
+    }
     for (path, mib) in &plan.places {
         root.writable(path, *mib)?;
     }

@@ -12,6 +12,7 @@ import pytest
 from sandbox import ENTRYPOINT, Frame, Sandbox
 
 sys.path.insert(0, str(ENTRYPOINT))
+from belljar_sandbox.programs.packages import installed_as
 from belljar_sandbox.run import hints
 
 
@@ -132,8 +133,7 @@ def test_installing_packages_is_answered_whether_it_raises_or_not(sandbox: Sandb
 @pytest.mark.parametrize(
     ("module", "package"),
     [
-        ("polars", "polars"),
-        ("sklearn.linear_model", "scikit-learn"),
+        ("duckdb", "duckdb"),
         ("cv2", "opencv-python-headless"),
         ("bs4", "beautifulsoup4"),
     ],
@@ -143,6 +143,17 @@ def test_a_missing_module_is_answered_with_the_command_that_adds_its_package(
 ) -> None:
     said = hint(sandbox, f"raise ModuleNotFoundError('No module', name={module!r})")
     assert said == f"{hints.NO_INSTALL}: the user can run `belljar image build --with {package} --use`; {hints.LOOK}"
+
+
+def test_a_usual_package_that_is_missing_is_answered_with_the_command_that_adds_all_of_them(sandbox: Sandbox) -> None:
+    said = hint(sandbox, "raise ModuleNotFoundError('No module', name='sklearn.linear_model')")
+    adds = "which adds scikit-learn and other usual packages"
+    assert said == f"{hints.NO_INSTALL}: the user can run `belljar image build`, {adds}; {hints.LOOK}"
+
+
+def test_the_usual_packages_are_those_of_the_image() -> None:
+    lines = (ENTRYPOINT.parent / "sandbox-image" / "requirements.in").read_text().splitlines()
+    assert {installed_as(module) for module in hints.USUAL} == {line for line in lines if not line.startswith("#")}
 
 
 def test_a_package_that_only_shares_part_of_a_name_is_not_meant(sandbox: Sandbox) -> None:
