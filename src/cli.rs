@@ -186,6 +186,12 @@ pub struct InstallModel {
 /// Arguments of `keep`.
 #[derive(Debug, clap::Args)]
 pub struct Keep {
+    /// What a confined server sees, as JSON.
+    #[arg(long)]
+    pub confine: Option<String>,
+    /// The keeper whose namespaces this process is in.
+    #[arg(long, requires = "confine")]
+    pub inside: Option<u32>,
     /// The server's command.
     #[arg(required = true, last = true)]
     pub command: Vec<OsString>,

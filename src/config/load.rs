@@ -12,14 +12,13 @@ use tracing::level_filters::LevelFilter;
 
 use super::read::environment::Environment;
 use super::read::file::WatchedFile;
-use super::read::locate::locate_program;
 use super::read::nearest::nearest;
 use super::read::problem::{Origin, Problem, Severity};
 use super::servers::load::{self, Allowed, Loaded, OfFiles};
 use super::servers::server::{RefusedServer, ServerConfig};
 use super::settings::choices::{
     AllowCommands, Audit, ContainerUser, EngineChoice, Journal, LearnShapes, Prewarm, Rollback, Sampling,
-    SelfServers, Semantic, StructuredContent,
+    SandboxServers, SelfServers, Semantic, StructuredContent,
 };
 use super::settings::model::ModelSettings;
 use super::settings::mounts::{MountedFolder, mounts};
@@ -32,6 +31,7 @@ use super::settings::values as read;
 use crate::limits::Limits;
 use crate::names::{ServerName, WorkspaceName};
 use crate::policy::Policy;
+use crate::programs::locate_program;
 use crate::protocol::{ExtraSystemCall, PostureField};
 use crate::run::OutputMode;
 use crate::text;
@@ -94,6 +94,8 @@ pub struct Config {
     pub log_level: LevelFilter,
     /// Whether entries that start this bridge are kept.
     pub self_servers: SelfServers,
+    /// Whether servers are confined whose entries do not say so.
+    pub sandbox_servers: SandboxServers,
     /// Whether the sandbox is started ahead of the first run.
     pub prewarm: Prewarm,
     /// What becomes of the variables when a run has to be killed.
@@ -308,6 +310,7 @@ impl ReadSettings {
             output_mode: settings.required("MCP_BRIDGE_OUTPUT_MODE", read::output_mode),
             log_level: settings.required("MCP_BRIDGE_LOG_LEVEL", read::log_level),
             self_servers,
+            sandbox_servers: sandbox_servers(&mut settings),
             prewarm,
             rollback,
             checkpoints: settings.required("MCP_BRIDGE_CHECKPOINTS", |text| read::whole(text, 0, 64)) as u8,
@@ -381,6 +384,13 @@ fn unusable(environment: &Environment, problems: &[Problem]) -> Option<Problem> 
 /// As the policy, it is not replaced by something looser where it cannot be read.
 fn sampling(settings: &mut Settings<'_>) -> Sampling {
     unless_misread(settings, "MCP_BRIDGE_SAMPLING", Sampling::Off, read::sampling)
+}
+
+/// Nor are servers given rights that they were not to have.
+fn sandbox_servers(settings: &mut Settings<'_>) -> SandboxServers {
+    let read =
+        |text: &str| read::switch(text).map(|on| if on { SandboxServers::Yes } else { SandboxServers::No });
+    unless_misread(settings, "MCP_BRIDGE_SANDBOX_SERVERS", SandboxServers::Yes, read)
 }
 
 /// Nor is more kept than was asked for.

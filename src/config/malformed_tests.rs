@@ -23,7 +23,7 @@ enum Contents {
 /// A kind of defect: its name, what stands there, what is said behind file and place, and the servers beside it.
 type Kind = (&'static str, Contents, &'static str, &'static [&'static str]);
 
-const KINDS: [Kind; 43] = [
+const KINDS: [Kind; 50] = [
     ("01 empty", Text(""), "is empty", &[]),
     ("01 blank", Text(" \n\t\n"), "is empty", &[]),
     ("02 array", Text("^[]"), "must be an object with \"mcpServers\", not an array", &[]),
@@ -207,6 +207,60 @@ const KINDS: [Kind; 43] = [
         "26 files maybe",
         Text(r#"{"mcpServers": {"beside": {"command": "c"}, "bad": {"command": "c", "sandbox_files": ^0}}}"#),
         "mcpServers.bad.sandbox_files: must be true or false, not a number",
+        &["beside"],
+    ),
+    (
+        "27 sandbox a word",
+        Text(r#"{"mcpServers": {"beside": {"command": "c"}, "bad": {"command": "c", "sandbox": ^"yes"}}}"#),
+        "mcpServers.bad.sandbox: must be true, false or an object, not a string",
+        &["beside"],
+    ),
+    (
+        "27 sandbox of a url",
+        Text(
+            r#"{"mcpServers": {"beside": {"command": "c"}, "bad": {"url": "https://a.example", "sandbox": ^true}}}"#,
+        ),
+        "mcpServers.bad.sandbox: is for a command: a server at a url runs elsewhere, and belljar does not confine it",
+        &["beside"],
+    ),
+    (
+        "27 sandbox key",
+        Text(
+            r#"{"mcpServers": {"beside": {"command": "c"}, "bad": {"command": "c", "sandbox": {^"reed": ["/a"]}}}}"#,
+        ),
+        "mcpServers.bad.sandbox.reed: is no key that belljar knows; did you mean \"read\"?",
+        &["beside"],
+    ),
+    (
+        "27 sandbox network",
+        Text(
+            r#"{"mcpServers": {"beside": {"command": "c"}, "bad": {"command": "c", "sandbox": {"network": ^"some"}}}}"#,
+        ),
+        "mcpServers.bad.sandbox.network: must be \"none\" or \"host\"",
+        &["beside"],
+    ),
+    (
+        "27 sandbox path",
+        Text(
+            r#"{"mcpServers": {"beside": {"command": "c"}, "bad": {"command": "c", "sandbox": {"read": ^"/a"}}}}"#,
+        ),
+        "mcpServers.bad.sandbox.read: must be an array of paths, not a string",
+        &["beside"],
+    ),
+    (
+        "27 sandbox root",
+        Text(
+            r#"{"mcpServers": {"beside": {"command": "c"}, "bad": {"command": "c", "sandbox": {"write": ["/a", ^"/"]}}}}"#,
+        ),
+        "mcpServers.bad.sandbox.write[1]: is /, which cannot be passed on",
+        &["beside"],
+    ),
+    (
+        "27 sandbox kernel",
+        Text(
+            r#"{"mcpServers": {"beside": {"command": "c"}, "bad": {"command": "c", "sandbox": {"read": [^"/proc/1"]}}}}"#,
+        ),
+        "mcpServers.bad.sandbox.read[0]: is /proc/1, which cannot be passed on",
         &["beside"],
     ),
     ("19 socket", Is(|path| drop(UnixListener::bind(path).unwrap())), "is a socket, not a file", &[]),

@@ -11,7 +11,6 @@ mod settings_diff;
 pub use config_files::ConfigFiles;
 pub use load::{Config, EngineAddresses};
 pub use read::environment::{Environment, Nesting};
-pub use read::locate::locate_program;
 pub use read::nearest::nearest;
 pub use read::problem::{Origin, Position, Problem, Severity, report};
 pub use read::references::CommandLine;
@@ -23,10 +22,10 @@ pub use servers::inherited::Inherited;
 pub use servers::load::servers_of_file;
 pub use servers::self_reference::is_own;
 pub use servers::server::{RefusedServer, SandboxFiles, ServerConfig, ServerRules};
-pub use servers::transport::{Endpoint, HttpTransport, Launch, NamedSecrets, Transport};
+pub use servers::transport::{Endpoint, HttpTransport, Launch, NamedSecrets, SandboxChoice, Transport};
 pub use settings::choices::{
     AllowCommands, Audit, ContainerUser, EngineChoice, Journal, LearnShapes, Prewarm, Rollback, Sampling,
-    SelfServers, Semantic, StructuredContent,
+    SandboxServers, SelfServers, Semantic, StructuredContent,
 };
 pub use settings::edit::{EditError, set_image};
 pub use settings::model::{ModelBounds, ModelEndpoint, ModelKey, ModelSettings, ModelWay};

@@ -62,6 +62,14 @@ fn server() -> Value {
         let pattern = json!({"type": "string", "minLength": 1, "maxLength": 200});
         json!({"type": "array", "maxItems": 1_000, "items": pattern, "description": about})
     };
+    let places = |about: &str| json!({"type": "array", "items": {"type": "string", "minLength": 1}, "description": about});
+    let sandbox = json!({"type": "object", "additionalProperties": false, "properties": {
+        "read": places("files and folders that the server can read"),
+        "write": places("files and folders that it can change"),
+        "network": {"enum": ["none", "host"], "default": "none", "description": "what it can reach"},
+        "env": {"type": "array", "maxItems": 1_000, "items": {"type": "string", "pattern": r"^(\*|[^\s*=${}]+\*?)$"},
+            "description": "variables of belljar's environment that it inherits beside the default ones"},
+    }});
     let url = "where a remote server is, http or https; instead of a command";
     let transport = json!({"enum": ["stdio", "local", "http", "streamable-http", "streamable_http", "streamableHttp", "sse"],
         "description": "how it is spoken to; left out, that is found out"});
@@ -97,6 +105,9 @@ fn server() -> Value {
                 "description": "calls that are under way at once"},
             "allow": patterns("the only tools that are offered: patterns of their own names, * and ?"),
             "deny": patterns("tools that are not offered, also of those in allow"),
+            "sandbox": {"oneOf": [{"type": "boolean"}, sandbox],
+                "description": "whether the server is confined, and what it can have beyond its own program; left out, \
+                                servers.sandbox decides"},
             "sandbox_files": {"type": "boolean", "default": true,
                 "description": "false: a call with a binary value of the sandbox is refused; this keeps from mistakes only"},
         },

@@ -25,7 +25,9 @@ fn what_the_reader_takes_is_valid_and_what_it_refuses_is_not() {
         "log": {"level": "debug"},
         "servers": {
             "files": {"command": "files", "args": ["a"], "env": {"A": "b"}, "cwd": "~", "timeout": 0.5, "max_concurrency": 1,
-                      "allow": ["get_*"], "deny": [], "sandbox_files": false, "env_inherit": ["AWS_*", "A", "*"], "start_timeout": 45.5, "disabled": false, "description": "d"},
+                      "allow": ["get_*"], "deny": [], "sandbox_files": false, "sandbox": true, "env_inherit": ["AWS_*", "A", "*"], "start_timeout": 45.5, "disabled": false, "description": "d"},
+            "notes": {"command": "c", "sandbox": {"read": ["~/a"], "write": [], "network": "host", "env": ["A_*"]}},
+            "sandbox": true,
             "far": {"url": "https://example.com", "headers": {"A": "b"}, "type": "sse"},
         },
     });
@@ -53,6 +55,8 @@ fn what_the_reader_takes_is_valid_and_what_it_refuses_is_not() {
         json!({"servers": {"x": {"command": "c", "deny": [""]}}}),
         json!({"servers": {"x": {"command": "c", "env": {"A": 1}}}}),
         json!({"servers": {"x": {"command": "c", "sandbox_files": "no"}}}),
+        json!({"servers": {"x": {"command": "c", "sandbox": {"network": "some"}}}}),
+        json!({"servers": {"x": {"command": "c", "sandbox": {"reed": []}}}}),
         json!({"servers": {"x": {"command": "c", "env_inherit": ["A*B"]}}}),
     ] {
         assert!(!accepts(&bad), "{bad}");

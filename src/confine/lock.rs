@@ -1,18 +1,17 @@
 //! Takes from this process and its descendants, for good, what confined ones must not have: capabilities, files, signals.
 
 use std::io;
+use std::path::Path;
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr,
-    RulesetCreatedAttr, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
+    RulesetAttr, RulesetCreatedAttr, Scope,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set, clear_ambient_capability_set,
     configure_capability_in_ambient_set, remove_capability_from_bounding_set, set_capabilities,
 };
-
-use super::step::PROGRAM_FOLDERS;
 
 /// What is asked of the kernel; an older one does what it can.
 const LANDLOCK: ABI = ABI::V6;
@@ -67,43 +66,53 @@ pub fn limit(limits: &[(Resource, u64)]) -> nix::Result<()> {
     Ok(())
 }
 
-/// Restricts which files can be changed and executed, and which processes can be signalled: files are read everywhere,
-/// executed in folders of programs and the `executable` ones, and changed in the `writable` ones and, those that are there, in /proc and /dev. A kernel
-/// without Landlock restricts nothing: the mounts remain.
+/// What Landlock leaves to a process beside reading files.
+#[derive(Debug)]
+pub struct Allowed<'a> {
+    /// Folders in which files can be executed.
+    pub executable: &'a [&'a str],
+    /// Files and folders that can be changed, beside those that are there in /proc and /dev.
+    pub writable: Vec<String>,
+    /// Whether it can use TCP.
+    pub tcp: bool,
+}
+
+/// Restricts which files can be changed and executed, and to processes and sockets of its own descendants which can be
+/// signalled and connected to. A kernel without Landlock restricts nothing: the namespaces remain.
 ///
 /// # Errors
 /// The kernel's.
-pub fn restrict_files(
-    executable: impl IntoIterator<Item = String>,
-    writable: impl IntoIterator<Item = String>,
-) -> io::Result<()> {
-    restrict(executable, writable).map_err(io::Error::other)
+pub fn restrict_files(allowed: &Allowed<'_>) -> io::Result<()> {
+    restrict(allowed).map_err(io::Error::other)
 }
 
-fn restrict(
-    executable: impl IntoIterator<Item = String>,
-    writable: impl IntoIterator<Item = String>,
-) -> Result<(), landlock::RulesetError> {
+fn restrict(allowed: &Allowed<'_>) -> Result<(), landlock::RulesetError> {
     let read: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
     let change: BitFlags<AccessFs> = AccessFs::WriteFile | AccessFs::Truncate;
     let never = AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock;
     let all = AccessFs::from_all(LANDLOCK);
-    let mut ruleset = Ruleset::default()
-        .handle_access(all)?
-        .handle_access(AccessNet::from_all(LANDLOCK))?
-        .scope(Scope::from_all(LANDLOCK))?
-        .create()?;
-    let programs = PROGRAM_FOLDERS.into_iter().map(str::to_owned).chain(executable);
-    let programs = programs.map(|path| (path, read | AccessFs::Execute));
-    let writable = writable.into_iter().map(|path| (path, all & !never));
+    let mut ruleset = Ruleset::default().handle_access(all)?;
+    if !allowed.tcp {
+        ruleset = ruleset.handle_access(AccessNet::from_all(LANDLOCK))?;
+    }
+    let mut ruleset = ruleset.scope(Scope::from_all(LANDLOCK))?.create()?;
+    let programs = allowed.executable.iter().map(|path| (*path, read | AccessFs::Execute));
+    let writable = allowed.writable.iter().map(|path| (path.as_str(), all & !never));
     let others = [("/", read), ("/proc", change), ("/dev", change | AccessFs::IoctlDev)];
-    let others = others.map(|(path, rights)| (path.to_owned(), rights));
     for (path, rights) in programs.chain(writable).chain(others) {
         // What is not there needs no rule.
-        if let Ok(place) = PathFd::new(&path) {
-            ruleset = ruleset.add_rule(PathBeneath::new(place, rights))?;
-        }
+        let Ok(place) = PathFd::new(path) else { continue };
+        // Some rights are those of folders only.
+        let rights = if Path::new(path).is_dir() { rights } else { rights & AccessFs::from_file(LANDLOCK) };
+        ruleset = ruleset.add_rule(PathBeneath::new(place, rights))?;
     }
     ruleset.restrict_self()?;
     Ok(())
+}
+
+/// Whether the kernel can keep processes from abstract sockets of others in the same network.
+#[must_use]
+pub fn scopes_abstract_sockets() -> bool {
+    let required = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    required.scope(Scope::AbstractUnixSocket).is_ok()
 }

@@ -1,21 +1,29 @@
 //! What processes are locked in with: a root of their own, and the loss of capabilities, files and system calls.
 //!
-//! It starts nothing and decides nothing: the process engine has sandboxes made of it.
+//! It decides nothing: the process engine has sandboxes made of it, and keepers the confinement of servers.
 
+mod access;
 #[cfg(target_os = "linux")]
 mod lock;
 mod remedy;
 #[cfg(target_os = "linux")]
 mod root;
+#[cfg(target_os = "linux")]
+mod server;
+mod server_plan;
 mod step;
 #[cfg(target_os = "linux")]
 mod system_calls;
 
+pub use access::Access;
 #[cfg(target_os = "linux")]
-pub use lock::{drop_capabilities, keep_capabilities, limit, restrict_files};
+pub use lock::{Allowed, drop_capabilities, keep_capabilities, limit, restrict_files};
 pub use remedy::remedy;
 #[cfg(target_os = "linux")]
-pub use root::{Access, Machine, Root, place};
+pub use root::{Machine, Root, place};
+#[cfg(target_os = "linux")]
+pub use server::{NotServed, part_server, reap, serve_confined};
+pub use server_plan::{Network, ServerPlan, ServerSandbox, Visible};
 #[cfg(target_os = "linux")]
 pub use step::close_others;
 pub use step::{Failed, PROGRAM_FOLDERS, Step};

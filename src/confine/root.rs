@@ -13,6 +13,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::{chdir, pivot_root};
 
+use super::access::Access;
 use super::step::{Failed, PROGRAM_FOLDERS, Step};
 
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
@@ -25,7 +26,7 @@ const DEVICE_LINKS: [(&str, &str); 4] = [
 /// Where libraries are found; it is copied, since a file cannot be mounted so that it is not found in the list of mounts.
 const LIBRARIES: &str = "/etc/ld.so.cache";
 /// As images have them; the runtime adds the code's own user where it is another.
-const ACCOUNTS: &str =
+pub(super) const ACCOUNTS: &str =
     "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
 const GROUPS: &str = "root:x:0:\nnogroup:x:65534:\n";
 /// Folders of every machine, on one of which the new root is built.
@@ -80,23 +81,15 @@ pub fn place(path: &str) -> Result<File, Failed> {
     OpenOptions::new().read(true).custom_flags(flags).open(path).step(format!("open {path}"))
 }
 
-/// What can be done with a folder of the machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Its files are read.
-    Read,
-    /// They are read and changed.
-    Write,
-    /// They are read and executed.
-    Execute,
-}
-
 /// A root that is being built.
 pub struct Root {
     base: PathBuf,
 }
 
-const SHUT: MsFlags = MsFlags::MS_NOSUID.union(MsFlags::MS_NODEV).union(MsFlags::MS_NOEXEC);
+const INERT: MsFlags = MsFlags::MS_NOSUID.union(MsFlags::MS_NODEV);
+const SHUT: MsFlags = INERT.union(MsFlags::MS_NOEXEC);
+/// Room for what a process changes in a layer.
+const LAYER_MIB: u64 = 512;
 
 impl Root {
     /// Parts the mounts of this process from the machine's, and mounts an empty root.
@@ -147,6 +140,44 @@ impl Root {
         self.memory(path, &format!("size={mib}m,nr_inodes={files},mode=1777"), MsFlags::empty())
     }
 
+    /// Mounts a writable place in memory, of that many MiB, in which files can be executed.
+    ///
+    /// # Errors
+    /// See [`Self::new`].
+    pub fn private(&self, path: &str, mib: u64, mode: &str) -> Result<(), Failed> {
+        let files = (mib * FILES_OF_MIB).clamp(FILES_MIN, FILES_MAX);
+        fs::create_dir_all(self.at(path)).step(format!("make {path}"))?;
+        let options = format!("size={mib}m,nr_inodes={files},mode={mode}");
+        mount(Some("tmpfs"), &self.at(path), Some("tmpfs"), INERT, Some(options.as_str()))
+            .step(format!("mount {path}"))
+    }
+
+    /// Writes a file of the root itself.
+    ///
+    /// # Errors
+    /// See [`Self::new`].
+    pub fn file(&self, path: &str, content: &[u8]) -> Result<(), Failed> {
+        self.parent_of(path)?;
+        fs::write(self.at(path), content).step(format!("write {path}"))
+    }
+
+    /// Makes a symlink, unless something is there already.
+    ///
+    /// # Errors
+    /// See [`Self::new`].
+    pub fn link(&self, path: &str, target: &str) -> Result<(), Failed> {
+        self.parent_of(path)?;
+        match symlink(target, self.at(path)) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+            made => made.step(format!("make {path}")),
+        }
+    }
+
+    fn parent_of(&self, path: &str) -> Result<(), Failed> {
+        let at = self.at(path);
+        at.parent().map_or(Ok(()), fs::create_dir_all).step(format!("make the folder of {path}"))
+    }
+
     /// Where a path is while the root is built.
     fn at(&self, path: &str) -> PathBuf {
         self.base.join(path.trim_start_matches('/'))
@@ -169,22 +200,52 @@ impl Root {
         }
     }
 
-    /// Mounts a folder of the machine, with what is mounted in it.
+    /// Mounts a file or folder of the machine, with what is mounted in it.
     ///
     /// # Errors
     /// See [`Self::new`].
-    pub fn show(&self, folder: &File, path: &str, access: Access) -> Result<(), Failed> {
-        fs::create_dir_all(self.at(path)).step(format!("make {path}"))?;
-        self.bind(folder, path)?;
+    pub fn show(&self, place: &File, path: &str, access: Access) -> Result<(), Failed> {
+        let is_folder = place.metadata().step(format!("look at {path}"))?.is_dir();
+        if is_folder {
+            fs::create_dir_all(self.at(path)).step(format!("make {path}"))?;
+        } else if !self.at(path).exists() {
+            self.file(path, b"")?;
+        }
+        if access == Access::Layer && is_folder && self.layer(place, path).is_ok() {
+            return Ok(());
+        }
+        self.bind(place, path)?;
         let flags = match access {
-            Access::Execute => MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV,
+            Access::Execute | Access::Layer => MsFlags::MS_RDONLY | INERT,
             Access::Read => MsFlags::MS_RDONLY | SHUT,
             Access::Write => SHUT,
+            Access::Change => INERT,
         };
         for mounted in self.mounts_below(path)? {
             restrict(&mounted, flags).step(format!("restrict {path}"))?;
         }
         Ok(())
+    }
+
+    /// Mounts a folder of the machine under a layer in memory that takes all changes. Kernels before 5.11 refuse it to
+    /// ordinary users.
+    fn layer(&self, folder: &File, path: &str) -> Result<(), Failed> {
+        const LAYER: &str = "/dev/layer";
+        self.private(LAYER, LAYER_MIB, "700")?;
+        let [upper, work] = ["upper", "work"].map(|name| self.at(LAYER).join(name));
+        let made =
+            [&upper, &work].into_iter().try_for_each(fs::create_dir).step("make a layer").and_then(|()| {
+                let [upper, work] = [&upper, &work].map(|path| path.display());
+                let lower = folder.as_raw_fd();
+                let options =
+                    format!("lowerdir=/proc/self/fd/{lower},upperdir={upper},workdir={work},userxattr");
+                mount(Some("overlay"), &self.at(path), Some("overlay"), INERT, Some(options.as_str()))
+                    .step(format!("mount a layer on {path}"))
+            });
+        // The layer goes on to exist below what is mounted of it.
+        umount2(&self.at(LAYER), MntFlags::MNT_DETACH).step("hide the layer")?;
+        fs::remove_dir(self.at(LAYER)).step("remove the folder of the layer")?;
+        made
     }
 
     /// Mounts a device. It can be written to, as the kernel asks only of ordinary files whether a mount is read-only; its
@@ -214,9 +275,33 @@ impl Root {
     /// # Errors
     /// See [`Self::new`].
     pub fn processes(&self, masked: &[String]) -> Result<(), Failed> {
-        mount(Some("proc"), &self.at("/proc"), Some("proc"), SHUT, None::<&str>).step("mount /proc")?;
+        self.own_processes()?;
+        self.mask(masked.iter().filter(|path| path.starts_with("/proc/")).map(String::as_str))
+    }
+
+    /// Mounts a /proc of the process's own PID namespace, of the machine's files with these only.
+    ///
+    /// # Errors
+    /// See [`Self::new`].
+    pub fn processes_and(&self, shown: &[&str]) -> Result<(), Failed> {
+        self.own_processes()?;
+        let entries = fs::read_dir(self.at("/proc")).step("list /proc")?;
+        let names = entries.filter_map(|entry| {
+            let entry = entry.ok().filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()))?;
+            entry.file_name().into_string().ok()
+        });
+        let hidden = names.filter(|name| !shown.contains(&name.as_str()) && name.parse::<u32>().is_err());
+        let hidden: Vec<String> = hidden.map(|name| format!("/proc/{name}")).collect();
+        self.mask(hidden.iter().map(String::as_str))
+    }
+
+    fn own_processes(&self) -> Result<(), Failed> {
+        mount(Some("proc"), &self.at("/proc"), Some("proc"), SHUT, None::<&str>).step("mount /proc")
+    }
+
+    fn mask<'a>(&self, paths: impl Iterator<Item = &'a str>) -> Result<(), Failed> {
         let null = place("/dev/null")?;
-        for path in masked.iter().filter(|path| path.starts_with("/proc/")) {
+        for path in paths {
             let at = self.at(path);
             if at.is_dir() {
                 self.memory(path, EMPTY_OPTIONS, MsFlags::MS_RDONLY)?;

@@ -21,6 +21,7 @@ const NAMESPACES: u64 = 0x7E02_0000;
 const PERSONALITIES: [u64; 5] = [0, 8, 0x2_0000, 0x2_0008, 0xFFFF_FFFF];
 /// Sockets to the machine below a virtual one.
 const AF_VSOCK: u64 = 40;
+const AF_UNIX: u64 = 1;
 
 macro_rules! numbers {
     ($($name:ident)*) => { [$(libc::$name),*] };
@@ -83,6 +84,22 @@ pub fn filter() -> std::io::Result<()> {
         apply_filter(&without_clone3()?)
     };
     install().map_err(std::io::Error::other)
+}
+
+/// Forbids this process sockets of this machine's own kind, but not pairs of them.
+///
+/// # Errors
+/// The kernel refuses it.
+pub fn forbid_unix_sockets() -> std::io::Result<()> {
+    let program = || {
+        let is_unix = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, AF_UNIX)?;
+        let rules = BTreeMap::from([(libc::SYS_socket, vec![SeccompRule::new(vec![is_unix])?])]);
+        let refuse = SeccompAction::Errno(libc::EPERM.cast_unsigned());
+        let program: BpfProgram =
+            SeccompFilter::new(rules, SeccompAction::Allow, refuse, ARCHITECTURE)?.try_into()?;
+        apply_filter(&program)
+    };
+    program().map_err(std::io::Error::other)
 }
 
 fn allowing() -> Result<BpfProgram, Error> {

@@ -10,8 +10,8 @@ mod subreaper;
 mod tree;
 
 pub use guardian::{Guardian, LINE_BYTES_MAX};
-pub use keeper::Keeper;
+pub use keeper::{Keeper, NotStarted};
 pub use mark::{Mark, PARENT_VARIABLE};
 #[cfg(target_os = "linux")]
-pub use subreaper::keep;
+pub use subreaper::{keep, keep_inside};
 pub use tree::end_marked;

@@ -7,35 +7,70 @@ use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, dup2_stdin, dup2_stdout};
 
-use super::keeper::{Keeper, NOT_STARTED, NOT_STARTED_WORDS};
+use super::keeper::{Keeper, NOT_CONFINED, NOT_CONFINED_WORDS, NOT_STARTED, NOT_STARTED_WORDS};
 use super::tree;
+use crate::confine::{Failed, NotServed, ServerPlan, Step, part_server, reap, serve_confined};
 
-/// Starts the program, and returns its exit code when it and everything below it have ended.
+/// Starts the program, confined if there is a plan for it, and returns its exit code when it and everything below it have
+/// ended.
 #[must_use]
-pub fn keep(command: &[OsString]) -> ExitCode {
-    match kept(command) {
-        Ok(code) => ExitCode::from(code),
-        Err(error) => {
-            // Nobody may be left to read it.
-            let number = error.raw_os_error().unwrap_or_default();
-            drop(writeln!(std::io::stderr(), "{NOT_STARTED_WORDS}{number}"));
-            ExitCode::from(NOT_STARTED)
-        }
-    }
+pub fn keep(command: &[OsString], plan: Option<&str>) -> ExitCode {
+    ended(kept(command, plan))
 }
 
-fn kept(command: &[OsString]) -> std::io::Result<u8> {
-    nix::sys::prctl::set_child_subreaper(true)?;
-    let (program, arguments) = command.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
-    let server = Command::new(program).args(arguments).spawn()?;
+/// Starts the program of a keeper in the namespaces that the keeper has made; returns when it has ended.
+#[must_use]
+pub fn keep_inside(command: &[OsString], keeper: u32, plan: &str) -> ExitCode {
+    ended(read(plan).map_err(NotServed::from).and_then(|plan| serve_confined(keeper, &plan, command)))
+}
+
+/// The exit code; why the program was not started is said on stderr.
+fn ended(ended: Result<u8, NotServed>) -> ExitCode {
+    let (words, code) = match ended {
+        Ok(code) => return ExitCode::from(code),
+        Err(NotServed::Start(error)) => {
+            (format!("{NOT_STARTED_WORDS}{}", error.raw_os_error().unwrap_or_default()), NOT_STARTED)
+        }
+        Err(NotServed::Confinement(failed)) => {
+            let failed = serde_json::to_string(&failed).unwrap_or_default();
+            (format!("{NOT_CONFINED_WORDS}{failed}"), NOT_CONFINED)
+        }
+    };
+    // Nobody may be left to read it.
+    drop(writeln!(std::io::stderr(), "{words}"));
+    ExitCode::from(code)
+}
+
+fn read(plan: &str) -> Result<ServerPlan, Failed> {
+    serde_json::from_str(plan).map_err(std::io::Error::other).step("read its plan")
+}
+
+fn kept(command: &[OsString], plan: Option<&str>) -> Result<u8, NotServed> {
+    nix::sys::prctl::set_child_subreaper(true).map_err(std::io::Error::from)?;
+    let (program, arguments) =
+        command.split_first().ok_or_else(|| std::io::Error::from(std::io::ErrorKind::InvalidInput))?;
+    let server = match plan {
+        None => Command::new(program).args(arguments).spawn()?,
+        Some(text) => {
+            part_server(&read(text)?)?;
+            let mut inside = Command::new("/proc/self/exe");
+            let keeper = std::process::id().to_string();
+            inside.arg0("belljar").args(["keep", "--inside", &keeper, "--confine", text, "--"]).args(command);
+            inside.spawn().step("start the first process of its namespaces")?
+        }
+    };
+    keep_server(&server).map_err(NotServed::Start)
+}
+
+fn keep_server(server: &Child) -> std::io::Result<u8> {
     // Not before, since the server would have them blocked as well.
     let mut signals = SigSet::empty();
     // The group's endings reach the server by themselves.
@@ -43,7 +78,7 @@ fn kept(command: &[OsString]) -> std::io::Result<u8> {
     signals.thread_block()?;
     let wake = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
     let_go_of_streams()?;
-    let code = watch(&server, &wake)?;
+    let code = watch(server, &wake)?;
     tree::end_descendants(&wake);
     Ok(code)
 }
@@ -84,23 +119,6 @@ fn watch(server: &Child, wake: &SignalFd) -> std::io::Result<u8> {
         }
         if bridge_is_gone || at_once {
             return Ok(128 + Signal::SIGKILL as u8);
-        }
-    }
-}
-
-/// Reaps whatever has ended; the server's exit code when it has.
-fn reap(server: Pid) -> std::io::Result<Option<u8>> {
-    loop {
-        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-            Ok(WaitStatus::Exited(pid, code)) if pid == server => {
-                return Ok(Some(u8::try_from(code).unwrap_or(u8::MAX)));
-            }
-            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == server => {
-                return Ok(Some(128_u8.saturating_add(signal as u8)));
-            }
-            Ok(WaitStatus::StillAlive) => return Ok(None),
-            Ok(_) => {}
-            Err(error) => return Err(error.into()),
         }
     }
 }

@@ -112,6 +112,7 @@ mod tests {
             inherited: Inherited::All,
             cwd: None,
             keeper: None,
+            sandbox: None,
         }
     }
 

@@ -4,6 +4,7 @@
 
 mod client;
 mod commands;
+mod confinement;
 mod connect_context;
 mod error;
 mod http;

@@ -15,10 +15,11 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
+use super::confinement::Confinement;
 use super::error::LastWords;
 use super::redaction::Redaction;
 use super::{Inherited, ProcessSpec};
-use crate::guard::Keeper;
+use crate::guard::{Keeper, NotStarted};
 use crate::text;
 
 /// How long a server gets after each step of its ending.
@@ -47,7 +48,22 @@ pub(super) struct Ended {
     /// The last that it wrote.
     pub(super) stderr: StderrTail,
     /// Why it never started.
-    pub(super) not_started: Option<std::io::Error>,
+    pub(super) not_started: Option<StartError>,
+}
+
+/// Why a server's program was not started.
+#[derive(Debug)]
+pub(super) enum StartError {
+    /// The system's reason.
+    Program(std::io::Error),
+    /// It cannot be confined as its entry says.
+    Confinement(String),
+}
+
+impl From<std::io::Error> for StartError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Program(error)
+    }
 }
 
 /// The last bytes of a server's stderr, readable after its end.
@@ -95,10 +111,15 @@ impl Process {
         spec: &ProcessSpec,
         redaction: &Redaction,
         stderr_bytes_max: usize,
-    ) -> std::io::Result<(Self, Pipes)> {
+    ) -> Result<(Self, Pipes), StartError> {
+        let confinement = spec.sandbox.as_ref().map(|sandbox| Confinement::new(spec, sandbox));
+        let confinement = confinement.transpose().map_err(StartError::Confinement)?;
+        let program = confinement.as_ref().map_or(&spec.program, |confinement| &confinement.program);
+        let plan = confinement.as_ref().map(|confinement| serde_json::to_string(&confinement.plan));
+        let plan = plan.transpose().map_err(std::io::Error::other)?;
         let mut command = match &spec.keeper {
-            Some(keeper) => Command::from(keeper.command(&spec.program)),
-            None => Command::new(&spec.program),
+            Some(keeper) => Command::from(keeper.command(program, plan.as_deref())),
+            None => Command::new(program),
         };
         let withheld = match &spec.inherited {
             Inherited::All => Vec::new(),
@@ -110,6 +131,7 @@ impl Process {
         command
             .args(&spec.args)
             .envs(spec.env.iter().map(|(name, value)| (name, value)))
+            .envs(confinement.into_iter().flat_map(|confinement| confinement.variables))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -155,7 +177,13 @@ impl Process {
         }
         let stderr = self.stderr();
         let not_started = match status {
-            Ok(status) if self.is_kept => Keeper::not_started(status, &stderr.last_words().text),
+            Ok(status) if self.is_kept => match Keeper::not_started(status, &stderr.last_words().text) {
+                Some(NotStarted::Program(error)) => Some(StartError::Program(error)),
+                Some(NotStarted::Confinement(failed)) => {
+                    Some(StartError::Confinement(Confinement::failed(&failed)))
+                }
+                None => None,
+            },
             Ok(_) => None,
             Err(error) => {
                 tracing::debug!(%error, "a server's process could not be reaped");

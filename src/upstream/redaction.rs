@@ -117,6 +117,7 @@ pub(super) mod tests {
             inherited: Inherited::All,
             cwd: None,
             keeper: None,
+            sandbox: None,
         });
         let name = ServerName::new("a").unwrap();
         let secrets = references.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));

@@ -124,6 +124,7 @@ mod tests {
             inherited: Inherited::All,
             cwd: None,
             keeper: None,
+            sandbox: None,
         })
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::login_file::LoginFile;
+use crate::confine::ServerSandbox;
 use crate::guard::Keeper;
 use crate::names::ServerName;
 use crate::service_login::LoginSettings;
@@ -95,6 +96,8 @@ pub struct ProcessSpec {
     pub cwd: Option<PathBuf>,
     /// Ends whatever it starts; nothing where the system has no such thing.
     pub keeper: Option<Keeper>,
+    /// What it is confined to; `None`: it has the user's rights.
+    pub sandbox: Option<ServerSandbox>,
 }
 
 /// What a process has of the bridge's environment.

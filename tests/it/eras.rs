@@ -52,6 +52,7 @@ async fn opened(reply: &str, start: Duration) -> (Result<usize, String>, Vec<Str
         inherited: Inherited::All,
         cwd: None,
         keeper: None,
+        sandbox: None,
     };
     let limits = Arc::new(Limits { server_start: start, ..Limits::default() });
     let spec = ServerSpec::new(name.clone(), Way::Process(process));

@@ -23,6 +23,7 @@ mod both_ways;
 mod clients;
 mod commands;
 mod configuration;
+mod confined_servers;
 mod conversation;
 mod deadline;
 mod documentation;

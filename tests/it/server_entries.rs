@@ -31,6 +31,7 @@ fn process(program: &str, args: &[&str], env: &[(&str, &str)]) -> ProcessSpec {
         inherited: Inherited::All,
         cwd: None,
         keeper: None,
+        sandbox: None,
     }
 }
 

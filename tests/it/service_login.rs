@@ -246,6 +246,7 @@ async fn credentials_of_a_command_are_printed_anew_once_they_are_refused() {
         inherited: Inherited::All,
         cwd: None,
         keeper: None,
+        sandbox: None,
     };
     let first = way(settings.clone());
     let found = move |printed: &[String]| {

@@ -12,8 +12,10 @@ use crate::broker::tools::tool_index::Configured;
 use crate::catalog::{Catalog, server_aliases};
 use crate::config::{
     self, CommandLine, Config, ConfigFiles, Endpoint, Environment, HttpTransport, Launch, ModelEndpoint,
-    ModelKey, ModelSettings, NamedSecrets, SandboxFiles, ServerConfig, Transport, edited_settings, report,
+    ModelKey, ModelSettings, NamedSecrets, SandboxFiles, SandboxServers, ServerConfig, Transport,
+    edited_settings, report,
 };
+use crate::confine::ServerSandbox;
 use crate::guard::{Keeper, Mark, PARENT_VARIABLE};
 use crate::limits::Limits;
 use crate::models::{self, ModelError};
@@ -99,7 +101,9 @@ impl Roster {
     #[must_use]
     pub fn specs(&self) -> Vec<ServerSpec> {
         let now = self.now();
-        now.in_effect.servers.iter().map(|server| self.spec(server, now.files.environment())).collect()
+        let Now { files, in_effect, .. } = &*now;
+        let by_default = in_effect.sandbox_servers;
+        in_effect.servers.iter().map(|server| self.spec(server, files.environment(), by_default)).collect()
     }
 
     /// What is known of the servers in effect without asking them.
@@ -169,9 +173,15 @@ impl Roster {
         model_endpoint(endpoint, &self.mark, limits).await
     }
 
-    fn spec(&self, server: &ServerConfig, environment: &Arc<Environment>) -> ServerSpec {
+    fn spec(
+        &self,
+        server: &ServerConfig,
+        environment: &Arc<Environment>,
+        sandbox_servers: SandboxServers,
+    ) -> ServerSpec {
         let (mark, program, logins) = (self.mark.clone(), self.program.clone(), self.logins.clone());
-        let of_bridge = OfBridge { mark, program, environment: Arc::clone(environment), logins };
+        let environment = Arc::clone(environment);
+        let of_bridge = OfBridge { mark, program, environment, logins, sandbox_servers };
         let later = server.later.as_ref().map(|later| of_bridge.later(later));
         let rules = &server.rules;
         let set_in = server.place();
@@ -198,22 +208,30 @@ struct OfBridge {
     environment: Arc<Environment>,
     /// Where logins are kept.
     logins: Option<PathBuf>,
+    /// Whether servers are confined whose entries do not say so.
+    sandbox_servers: SandboxServers,
 }
 
 impl OfBridge {
     fn way(&self, server: &ServerName, transport: &Transport) -> Way {
         match transport {
-            Transport::Launch(launch) => Way::Process(ProcessSpec {
-                program: launch.program.clone(),
-                args: launch.args.clone(),
-                env: owned(&launch.env).into_iter().chain([parent(&self.mark)]).collect(),
-                inherited: inherited(&self.environment, launch),
-                cwd: launch.cwd.clone(),
-                keeper: Keeper::new(self.program.clone()),
-            }),
+            Transport::Launch(launch) => Way::Process(self.process(launch)),
             Transport::Endpoint(endpoint) => {
                 Way::Remote(remote_spec(server, endpoint, self.logins.as_deref()))
             }
+        }
+    }
+
+    fn process(&self, launch: &Launch) -> ProcessSpec {
+        let sandbox = launch.sandbox.resolved(self.sandbox_servers);
+        ProcessSpec {
+            program: launch.program.clone(),
+            args: launch.args.clone(),
+            env: owned(&launch.env).into_iter().chain([parent(&self.mark)]).collect(),
+            inherited: inherited(&self.environment, launch, sandbox.as_ref()),
+            cwd: launch.cwd.clone(),
+            keeper: Keeper::new(self.program.clone()),
+            sandbox,
         }
     }
 
@@ -270,12 +288,17 @@ fn command_spec(command: &CommandLine, mark: &Mark) -> ProcessSpec {
         inherited: upstream::Inherited::All,
         cwd: command.folder.clone(),
         keeper: None,
+        sandbox: None,
     }
 }
 
 /// What the server inherits of the bridge's environment.
-fn inherited(environment: &Environment, launch: &Launch) -> upstream::Inherited {
-    let config::Inherited { variables, withheld } = environment.inherited(launch);
+fn inherited(
+    environment: &Environment,
+    launch: &Launch,
+    sandbox: Option<&ServerSandbox>,
+) -> upstream::Inherited {
+    let config::Inherited { variables, withheld } = environment.inherited(launch, sandbox);
     upstream::Inherited::Only { variables, withheld }
 }
 

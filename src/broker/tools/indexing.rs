@@ -271,6 +271,7 @@ mod tests {
             inherited: Inherited::All,
             cwd: None,
             keeper: None,
+            sandbox: None,
         });
         let spec = |name: &ServerName| ServerSpec::new(name.clone(), way.clone());
         let upstream = Arc::new(Upstream::new(names.iter().map(spec).collect(), &limits));

@@ -7,7 +7,6 @@ pub(super) mod environment;
 pub(super) mod file;
 pub(super) mod json;
 pub(super) mod line_index;
-pub(super) mod locate;
 pub(super) mod nearest;
 mod plain_value;
 pub(super) mod problem;

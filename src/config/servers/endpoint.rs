@@ -4,6 +4,7 @@ use super::reading::{Parts, Reading, STAND_IN};
 use super::transport::{Endpoint, HttpTransport, NamedSecrets};
 use crate::config::read::address::{http_url, is_loopback};
 use crate::config::read::json::{Node, Spanned};
+use crate::config::read::problem::Severity;
 
 /// Headers that the transport sets itself, in lower case.
 const OWN_HEADERS: [&str; 12] = [
@@ -32,6 +33,12 @@ impl Reading<'_> {
                 let message = "is for a command; it has no effect beside a url";
                 self.warn(value.at, &format!("{key}.{part}"), message);
             }
+        }
+        if let Some(sandbox) = parts.sandbox.filter(|sandbox| sandbox.node != Node::Bool(false)) {
+            let message =
+                "is for a command: a server at a url runs elsewhere, and belljar does not confine it";
+            self.push(Severity::Error, (sandbox.at, &format!("{key}.sandbox")), message, "remove it");
+            return None;
         }
         let url_key = format!("{key}.{}", member.key);
         let url = self.value(&url_key, &member.value);

@@ -181,6 +181,7 @@ impl Reading<'_> {
                 theirs if is_json && CLIENT_DENY.contains(&theirs) => {
                     self.choice(&mut parts.deny, member, &at);
                 }
+                "sandbox" => parts.sandbox = Some(&member.value),
                 "sandbox_files" => parts.sandbox_files = Some(&member.value),
                 "disabled" | "enabled" => match member.value.node {
                     Node::Bool(value) => parts.disabled |= value == (known == "disabled"),

@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use super::env_pattern::{EnvPattern, matches};
 use super::transport::Launch;
 use crate::config::read::environment::Environment;
+use crate::confine::{Network, ServerSandbox};
 
 /// The variables that every server inherits: those that programs need to find the user's files, the network and the right
 /// language, and those that npx and uvx need to find packages.
@@ -57,6 +58,29 @@ const DEFAULTS: [&str; 39] = [
     "__CF_USER_TEXT_ENCODING",
 ];
 
+/// Those of the default set that may hold credentials for registries of packages, and the exceptions: a confined server has
+/// only the latter.
+const OF_REGISTRIES: [&str; 4] = ["NPM_CONFIG_*", "npm_config_*", "PIP_*", "UV_*"];
+const PLACES: [&str; 6] = [
+    "NPM_CONFIG_CACHE",
+    "npm_config_cache",
+    "PIP_CACHE_DIR",
+    "UV_CACHE_DIR",
+    "UV_PYTHON_INSTALL_DIR",
+    "UV_TOOL_DIR",
+];
+/// Those that may hold credentials for proxies, which a confined server has if it has the network.
+const PROXIES: [&str; 8] = [
+    "ALL_PROXY",
+    "FTP_PROXY",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "all_proxy",
+    "ftp_proxy",
+    "http_proxy",
+    "https_proxy",
+];
+
 /// Variables that shells keep for themselves. A server's words hold them by chance.
 const OF_SHELLS: [&str; 4] = ["OLDPWD", "PWD", "SHLVL", "_"];
 
@@ -70,13 +94,19 @@ pub struct Inherited {
 }
 
 impl Environment {
-    /// What a server that is started in this way inherits.
+    /// What a server that is started in this way inherits; of the default set, a confined one inherits less.
     #[must_use]
-    pub fn inherited(&self, launch: &Launch) -> Inherited {
-        let is_inherited = |name: &str| {
-            DEFAULTS.iter().any(|default| matches(default, name))
-                || launch.env_inherit.iter().any(|pattern| pattern.matches(name))
+    pub fn inherited(&self, launch: &Launch, sandbox: Option<&ServerSandbox>) -> Inherited {
+        let is_default = |name: &str| {
+            let is_in = |set: &[&str]| set.iter().any(|default| matches(default, name));
+            is_in(&DEFAULTS)
+                && sandbox.is_none_or(|sandbox| {
+                    let is_withheld = is_in(&OF_REGISTRIES) && !PLACES.contains(&name);
+                    !is_withheld && (sandbox.network == Network::Host || !is_in(&PROXIES))
+                })
         };
+        let is_inherited =
+            |name: &str| is_default(name) || launch.env_inherit.iter().any(|pattern| pattern.matches(name));
         let (variables, others): (Vec<_>, Vec<_>) =
             self.variables.iter().partition(|(name, _)| is_inherited(&name.to_string_lossy()));
         let names = others.into_iter().filter_map(|(name, _)| name.to_str());
@@ -100,7 +130,7 @@ impl Environment {
 
 #[cfg(test)]
 mod tests {
-    use super::super::transport::NamedSecrets;
+    use super::super::transport::{NamedSecrets, SandboxChoice};
     use super::*;
 
     const BRIDGE: [(&str, &str); 12] = [
@@ -119,6 +149,10 @@ mod tests {
     ];
 
     fn inherited(patterns: &[&str]) -> (String, String) {
+        inherited_in(patterns, None)
+    }
+
+    fn inherited_in(patterns: &[&str], sandbox: Option<ServerSandbox>) -> (String, String) {
         let environment = Environment {
             variables: BRIDGE.iter().map(|(name, value)| (name.into(), value.into())).collect(),
             home: None,
@@ -132,8 +166,9 @@ mod tests {
             env: NamedSecrets::new(vec![("OWN".into(), "2".into())]),
             env_inherit: patterns.iter().map(|pattern| EnvPattern::new(pattern).unwrap()).collect(),
             cwd: None,
+            sandbox: SandboxChoice::Default,
         };
-        let Inherited { variables, withheld } = environment.inherited(&launch);
+        let Inherited { variables, withheld } = environment.inherited(&launch, sandbox.as_ref());
         let names: Vec<_> = variables.iter().map(|(name, _)| name.to_str().unwrap()).collect();
         (names.join(" "), withheld.join(" "))
     }
@@ -153,6 +188,12 @@ mod tests {
             of(&format!("AWS_PROFILE {USUAL}"), "AWS_REGION GITHUB_TOKEN PYTHONPATH"),
             "a pattern without '*' is a whole name"
         );
+        let confined = |network| {
+            let sandbox = ServerSandbox { network, ..ServerSandbox::default() };
+            inherited_in(&["UV_*"], Some(sandbox)).0
+        };
+        assert_eq!(confined(Network::None), "LC_ALL PATH UV_INDEX_URL");
+        assert_eq!(confined(Network::Host), "LC_ALL PATH UV_INDEX_URL https_proxy");
         let (all, none) = inherited(&["*"]);
         assert_eq!((all.split(' ').count(), none.as_str()), (BRIDGE.len(), ""));
     }

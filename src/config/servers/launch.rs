@@ -4,11 +4,16 @@ use std::path::{Path, PathBuf};
 
 use super::env_pattern::EnvPattern;
 use super::reading::{Parts, Reading};
-use super::transport::{Launch, NamedSecrets};
+use super::transport::{Launch, NamedSecrets, SandboxChoice};
 use crate::config::read::json::{Node, Spanned};
-use crate::config::read::locate::locate_program;
+use crate::config::read::nearest::nearest;
 use crate::config::read::problem::Severity;
 use crate::config::read::references::Files;
+use crate::confine::{Network, ServerSandbox};
+use crate::programs::locate_program;
+
+/// Keys of `sandbox`.
+const SANDBOX_KEYS: [&str; 4] = ["read", "write", "network", "env"];
 
 impl Reading<'_> {
     /// The command of an entry and what belongs to it, unless something about it was reported.
@@ -47,7 +52,80 @@ impl Reading<'_> {
             let hint = "write the program alone as command, and each argument in args";
             self.push(Severity::Warning, (parts.command?.at, &format!("{key}.command")), message, hint);
         }
-        Some(Launch { program, args: args?, env: env?, env_inherit: env_inherit?.unwrap_or_default(), cwd })
+        let (sandbox, further) = self.sandbox(&format!("{key}.sandbox"), parts.sandbox)?;
+        let env_inherit = env_inherit?.into_iter().flatten().chain(further).collect();
+        Some(Launch { program, args: args?, env: env?, env_inherit, cwd, sandbox })
+    }
+
+    /// What the entry says of its server's confinement, and the variables that it inherits besides.
+    fn sandbox(&mut self, key: &str, value: Option<&Spanned>) -> Option<(SandboxChoice, Vec<EnvPattern>)> {
+        let members = match value.map(|value| (value.at, &value.node)) {
+            None | Some((_, Node::Null)) => return Some((SandboxChoice::Default, vec![])),
+            Some((_, Node::Bool(false))) => return Some((SandboxChoice::No, vec![])),
+            Some((_, Node::Bool(true))) => {
+                return Some((SandboxChoice::Yes(ServerSandbox::default()), vec![]));
+            }
+            Some((_, Node::Object(members))) => members,
+            Some((at, other)) => {
+                let message = format!("must be true, false or an object, not {}", other.kind());
+                self.report(at, key, message);
+                return None;
+            }
+        };
+        let (mut sandbox, mut env, errors_before) = (ServerSandbox::default(), vec![], self.errors);
+        for (index, member) in members.iter().enumerate() {
+            let at = format!("{key}.{}", member.key);
+            if members[..index].iter().any(|other| other.key == member.key) {
+                self.report(member.key_at, &at, "is repeated");
+                continue;
+            }
+            match member.key.as_str() {
+                "read" => sandbox.read = self.places(&at, &member.value).unwrap_or_default(),
+                "write" => sandbox.write = self.places(&at, &member.value).unwrap_or_default(),
+                "network" => match &member.value.node {
+                    Node::String(word) if word == "none" => sandbox.network = Network::None,
+                    Node::String(word) if word == "host" => sandbox.network = Network::Host,
+                    _ => self.report(member.value.at, &at, "must be \"none\" or \"host\""),
+                },
+                "env" => {
+                    let named = self.items(&at, Some(&member.value), "names of variables", EnvPattern::new);
+                    env = named.flatten().unwrap_or_default();
+                }
+                unknown => {
+                    let hint = match nearest(unknown, SANDBOX_KEYS) {
+                        Some(near) => format!("did you mean {near:?}?"),
+                        None => format!("known are {}", SANDBOX_KEYS.join(", ")),
+                    };
+                    let message = "is no key that belljar knows";
+                    self.push(Severity::Error, (member.key_at, &at), message, &hint);
+                }
+            }
+        }
+        (self.errors == errors_before).then_some((SandboxChoice::Yes(sandbox), env))
+    }
+
+    /// Files and folders of the user's; relative ones are taken from the file's folder.
+    fn places(&mut self, key: &str, value: &Spanned) -> Option<Vec<PathBuf>> {
+        let Node::Array(items) = &value.node else {
+            self.report(value.at, key, format!("must be an array of paths, not {}", value.node.kind()));
+            return None;
+        };
+        let mut places = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            let at = format!("{key}[{index}]");
+            let written = self.value(&at, item)?;
+            let place = self.sources.environment.resolve(&written, self.path.parent());
+            let is_kernel = ["/proc", "/sys", "/dev"].iter().any(|kernel| place.starts_with(kernel));
+            if written.trim().is_empty() || !place.is_absolute() {
+                self.report(item.at, &at, "is no path");
+            } else if place.parent().is_none() || is_kernel {
+                let message = format!("is {}, which cannot be passed on", place.display());
+                self.push(Severity::Error, (item.at, &at), message, "name the folders that the server needs");
+            } else {
+                places.push(place);
+            }
+        }
+        Some(places)
     }
 
     /// A command with a slash is taken from the server's working folder, or else from the file's; others stay names.

@@ -58,6 +58,7 @@ pub(super) struct Parts<'m> {
     pub(super) max_concurrency: Option<&'m Spanned>,
     pub(super) allow: Option<&'m Spanned>,
     pub(super) deny: Option<&'m Spanned>,
+    pub(super) sandbox: Option<&'m Spanned>,
     pub(super) sandbox_files: Option<&'m Spanned>,
     pub(super) description: Option<&'m Spanned>,
     pub(super) disabled: bool,

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use crate::config::read::environment::Environment;
-use crate::config::read::locate::locate_program;
+use crate::programs::locate_program;
 
 const OWN_NAMES: [&str; 3] = ["belljar", "mcp-server-code-execution-mode", "mcp_server_code_execution_mode"];
 

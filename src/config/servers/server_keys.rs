@@ -12,7 +12,7 @@ use crate::config::read::problem::Severity;
 use crate::policy::{Pattern, ToolChoice};
 
 /// Every key that counts, as it is written in TOML.
-pub(in crate::config) const KEYS: [&str; 19] = [
+pub(in crate::config) const KEYS: [&str; 20] = [
     "command",
     "args",
     "env",
@@ -31,6 +31,7 @@ pub(in crate::config) const KEYS: [&str; 19] = [
     "max_concurrency",
     "allow",
     "deny",
+    "sandbox",
     "sandbox_files",
 ];
 pub(in crate::config) const URL_KEYS: [&str; 3] = ["url", "serverUrl", "httpUrl"];

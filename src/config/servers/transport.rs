@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use url::Url;
 
 use super::env_pattern::EnvPattern;
+use crate::config::settings::choices::SandboxServers;
+use crate::confine::ServerSandbox;
 use crate::service_login::LoginSettings;
 
 /// The way to a server.
@@ -33,6 +35,32 @@ pub struct Launch {
     pub env_inherit: Vec<EnvPattern>,
     /// Its working folder, absolute: a relative one of the file was taken from the file's folder. `None`: the bridge's.
     pub cwd: Option<PathBuf>,
+    /// What its entry says of its confinement.
+    pub sandbox: SandboxChoice,
+}
+
+/// What an entry says of the confinement of its server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum SandboxChoice {
+    /// Nothing: `servers.sandbox` decides.
+    #[default]
+    Default,
+    /// The server has the user's rights.
+    No,
+    /// It is confined.
+    Yes(ServerSandbox),
+}
+
+impl SandboxChoice {
+    /// What the server is confined to, if it is.
+    #[must_use]
+    pub fn resolved(&self, by_default: SandboxServers) -> Option<ServerSandbox> {
+        match (self, by_default) {
+            (Self::Yes(sandbox), _) => Some(sandbox.clone()),
+            (Self::Default, SandboxServers::Yes) => Some(ServerSandbox::default()),
+            (Self::Default, SandboxServers::No) | (Self::No, _) => None,
+        }
+    }
 }
 
 /// Where a remote server is. `Debug` shows no more of the address than its origin.

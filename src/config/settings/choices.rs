@@ -40,6 +40,15 @@ pub enum SelfServers {
     Allow,
 }
 
+/// Whether servers are confined whose entries do not say so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SandboxServers {
+    /// They are.
+    Yes,
+    /// They have the user's rights.
+    No,
+}
+
 /// Whether entries may have commands run for their values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AllowCommands {

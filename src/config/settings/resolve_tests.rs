@@ -116,6 +116,7 @@ journal = "off"
 semantic = "off"
 [servers]
 roots = ["~"]
+sandbox = true
 sampling = "off"
 [model]
 via = "endpoint"

@@ -14,7 +14,9 @@ use nix::unistd::{Gid, Uid, chdir, setgroups, sethostname, setresgid, setresuid}
 use super::answer::{say, tell};
 use super::plan::{ENVIRONMENT_FOLDER, Plan, READY};
 use super::root::{self, Sources};
-use crate::confine::{Failed, Step, close_others, drop_capabilities, filter, limit, restrict_files};
+use crate::confine::{
+    Allowed, Failed, PROGRAM_FOLDERS, Step, close_others, drop_capabilities, filter, limit, restrict_files,
+};
 
 /// The kernel ends processes of sandboxes before others of the machine.
 const OOM_SCORE: &str = "500";
@@ -48,8 +50,10 @@ fn entered(plan: &str) -> Result<std::io::Error, Failed> {
     limit(&limits(&plan)).step("set its limits")?;
     drop_capabilities().step("drop its capabilities")?;
     set_no_new_privs().step("forbid new privileges")?;
-    let executable = plan.environment_folder.iter().map(|_| ENVIRONMENT_FOLDER.to_owned());
-    restrict_files(executable, writable(&plan)).step("restrict itself by Landlock")?;
+    let environment = plan.environment_folder.iter().map(|_| ENVIRONMENT_FOLDER);
+    let executable: Vec<&str> = PROGRAM_FOLDERS.into_iter().chain(environment).collect();
+    let allowed = Allowed { executable: &executable, writable: writable(&plan), tcp: false };
+    restrict_files(&allowed).step("restrict itself by Landlock")?;
     filter().step("filter its system calls")?;
     say(READY).step("answer the bridge")?;
     let (name, arguments) = plan.command.split_first().ok_or(Errno::EINVAL).step("start")?;
@@ -67,10 +71,10 @@ fn limits(plan: &Plan) -> [(Resource, u64); 3] {
     ]
 }
 
-fn writable(plan: &Plan) -> impl Iterator<Item = String> {
+fn writable(plan: &Plan) -> Vec<String> {
     let places = plan.places.iter().map(|(path, _)| path.clone());
     let folders = plan.folders.iter().filter(|folder| folder.writable).map(|folder| folder.guest.clone());
-    places.chain(folders)
+    places.chain(folders).collect()
 }
 
 fn become_user(plan: &Plan) -> Result<(), Failed> {

@@ -189,7 +189,7 @@ async fn run_script(
 ) -> Result<(), EngineError> {
     let keeper = Keeper::new(OWN_PROGRAM.into()).ok_or_else(|| refused("it takes Linux"))?;
     let context = folder.join(CONTEXT);
-    let mut command = keeper.command(Path::new("/bin/sh"));
+    let mut command = keeper.command(Path::new("/bin/sh"), None);
     command.arg(context.join(BuildFiles::SCRIPT)).arg(&context).arg(folder);
     command.args([&python.program, ENVIRONMENT_FOLDER]);
     command.env_clear().envs(variables).env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin");

@@ -29,7 +29,7 @@ use crate::upstream::connect_context::ConnectContext;
 use crate::upstream::error::{LastWords, UpstreamError};
 use crate::upstream::http::{ParameterHeaders, Remote};
 use crate::upstream::no_response::NoResponse;
-use crate::upstream::process::{Process, StderrTail};
+use crate::upstream::process::{Process, StartError, StderrTail};
 use crate::upstream::raw_results::RawResults;
 use crate::upstream::{CallBounds, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};
 
@@ -368,7 +368,11 @@ fn start_reason(error: &ClientInitializeError) -> String {
     }
 }
 
-fn spawn_reason(spec: &ProcessSpec, error: &std::io::Error) -> String {
+fn spawn_reason(spec: &ProcessSpec, error: &StartError) -> String {
+    let error = match error {
+        StartError::Program(error) => error,
+        StartError::Confinement(reason) => return format!("it cannot be confined: {reason}"),
+    };
     let missing = error.kind() == std::io::ErrorKind::NotFound;
     match &spec.cwd {
         Some(cwd) if missing && !cwd.is_dir() => format!("its folder {} does not exist", cwd.display()),

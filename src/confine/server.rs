@@ -1,0 +1,246 @@
+//! A confined server's two processes: its keeper makes the namespaces, and the first process in them starts the server.
+//!
+//! The first process stays: it reaps what the server leaves behind and passes signals on. With it everything in the
+//! namespaces ends.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::prctl::{set_dumpable, set_no_new_privs, set_pdeathsig};
+use nix::sys::resource::Resource;
+use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, getegid, geteuid, sethostname};
+
+use super::access::Access;
+use super::lock::{
+    Allowed, drop_capabilities, keep_capabilities, limit, restrict_files, scopes_abstract_sockets,
+};
+use super::root::{ACCOUNTS, Machine, Root, place};
+use super::server_plan::{Network, ServerPlan, Visible};
+use super::step::{Failed, Step, close_others};
+use super::system_calls::{filter, forbid_unix_sockets};
+
+/// What of /proc a server sees beside processes: programs need these files to size themselves.
+const OF_PROC: [&str; 9] =
+    ["cpuinfo", "filesystems", "loadavg", "meminfo", "mounts", "self", "stat", "uptime", "version"];
+/// Files for servers that use the network; those that are not there are left out.
+const OF_NETWORK: [&str; 7] = [
+    "/etc/hosts",
+    "/etc/resolv.conf",
+    "/etc/host.conf",
+    "/etc/gai.conf",
+    "/etc/nsswitch.conf",
+    "/etc/services",
+    "/etc/protocols",
+];
+/// Public files of the machine that programs look for.
+const PUBLIC: [&str; 8] = [
+    "/etc/localtime",
+    "/etc/timezone",
+    "/etc/mime.types",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/ca-certificates",
+    "/etc/pki/tls/certs",
+    "/etc/pki/ca-trust/extracted",
+];
+/// Sizes of the private places, in MiB.
+const TMP_MIB: u64 = 512;
+const HOME_MIB: u64 = 512;
+const SHARED_MEMORY_MIB: u64 = 64;
+
+/// Gives this process, the keeper, a user namespace of its own, and its next child the other namespaces.
+///
+/// # Errors
+/// The step that failed.
+pub fn part_server(plan: &ServerPlan) -> Result<(), Failed> {
+    close_others().step("close what it was started with")?;
+    let (uid, gid) = (geteuid(), getegid());
+    unshare(CloneFlags::CLONE_NEWUSER).step("make a user namespace")?;
+    // Without it nobody may map a group. The user stays the same, since the files of the server are the user's.
+    fs::write("/proc/self/setgroups", "deny").step("give up changes of its groups")?;
+    fs::write("/proc/self/gid_map", format!("{gid} {gid} 1\n")).step("map its group")?;
+    fs::write("/proc/self/uid_map", format!("{uid} {uid} 1\n")).step("map its user")?;
+    let network = match plan.network {
+        Network::None => CloneFlags::CLONE_NEWNET,
+        Network::Host => CloneFlags::empty(),
+    };
+    let others = CloneFlags::CLONE_NEWPID
+        | CloneFlags::CLONE_NEWIPC
+        | CloneFlags::CLONE_NEWUTS
+        | CloneFlags::CLONE_NEWCGROUP;
+    unshare(others | network).step("make namespaces")?;
+    keep_capabilities().step("keep its capabilities")
+}
+
+/// Becomes the first process in a server's namespaces and starts the server; returns its exit code when it has ended.
+/// `keeper` is this process's parent.
+///
+/// # Errors
+/// The step that failed, or why the server's program could not be started.
+pub fn serve_confined(keeper: u32, plan: &ServerPlan, command: &[OsString]) -> Result<u8, NotServed> {
+    set_pdeathsig(Signal::SIGKILL).step("bind itself to its keeper")?;
+    if parent_on_machine() != Some(keeper) {
+        return Ok(0);
+    }
+    let folder = fs::read_link("/proc/self/cwd").step("find its folder")?;
+    unshare(CloneFlags::CLONE_NEWNS).step("make a mount namespace")?;
+    build(plan)?;
+    sethostname("sandbox").step("set its host name")?;
+    limit(&[(Resource::RLIMIT_CORE, 0)]).step("set its limits")?;
+    drop_capabilities().step("drop its capabilities")?;
+    set_no_new_privs().step("forbid new privileges")?;
+    let writable = plan.visible.iter().filter(|visible| visible.access > Access::Execute);
+    let private = ["/tmp", "/var/tmp", "/dev/shm", plan.home.as_str()].into_iter();
+    let writable = private.chain(writable.map(|visible| visible.path.as_str())).map(str::to_owned).collect();
+    // What can be executed is left to the mounts, and what can be reached to the network's namespace.
+    let allowed = Allowed { executable: &["/"], writable, tcp: true };
+    restrict_files(&allowed).step("restrict itself by Landlock")?;
+    filter().step("filter its system calls")?;
+    if plan.network == Network::Host && !scopes_abstract_sockets() {
+        forbid_unix_sockets().step("filter its system calls")?;
+    }
+    set_dumpable(false).step("hide its memory")?;
+    // Where it does not see that folder, it begins in its HOME.
+    let folders = [folder.as_path(), Path::new(&plan.home)];
+    let entered = folders.into_iter().find(|folder| chdir(*folder).is_ok());
+    entered.ok_or(Errno::ENOENT).step("enter its folder")?;
+    let (program, arguments) = command.split_first().ok_or(Errno::EINVAL).step("start")?;
+    let server = Command::new(program).args(arguments).process_group(0).spawn()?;
+    watch(server).step("wait for the server").map_err(NotServed::from)
+}
+
+/// Why a server was not started in its namespaces.
+#[derive(Debug)]
+pub enum NotServed {
+    /// A step of its confinement failed.
+    Confinement(Failed),
+    /// Its program could not be started.
+    Start(io::Error),
+}
+
+impl From<io::Error> for NotServed {
+    fn from(error: io::Error) -> Self {
+        Self::Start(error)
+    }
+}
+
+impl From<Failed> for NotServed {
+    fn from(failed: Failed) -> Self {
+        Self::Confinement(failed)
+    }
+}
+
+/// The number of this process's parent as the machine counts, whose /proc is mounted still.
+fn parent_on_machine() -> Option<u32> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+}
+
+/// Builds the root and makes it this process's own.
+fn build(plan: &ServerPlan) -> Result<(), Failed> {
+    let machine = Machine::open()?;
+    let of_network: &[&str] = if plan.network == Network::Host { &OF_NETWORK } else { &[] };
+    // They may be symlinks to files that are not shown.
+    let texts: Vec<(&str, Vec<u8>)> =
+        of_network.iter().filter_map(|path| Some((*path, fs::read(path).ok()?))).collect();
+    let sources: Vec<_> =
+        plan.visible.iter().map(|visible| place(&visible.path)).collect::<Result<_, _>>()?;
+    let root = Root::new()?;
+    root.machine(machine)?;
+    for (path, text) in texts {
+        root.file(path, &text)?;
+    }
+    // Programs look for their own user.
+    let own = format!("user:x:{}:{}::{}:/bin/sh\n", geteuid(), getegid(), plan.home);
+    root.file("/etc/passwd", format!("{own}{ACCOUNTS}").as_bytes())?;
+    for path in PUBLIC {
+        let Ok(real) = fs::canonicalize(path) else { continue };
+        if real.is_dir() {
+            root.show(&place(&real.to_string_lossy())?, path, Access::Execute)?;
+        } else if let Ok(text) = fs::read(&real) {
+            root.file(path, &text)?;
+        }
+    }
+    for (path, mib, mode) in [
+        ("/tmp", TMP_MIB, "1777"),
+        ("/var/tmp", TMP_MIB, "1777"),
+        ("/dev/shm", SHARED_MEMORY_MIB, "1777"),
+        (&plan.home, HOME_MIB, "700"),
+    ] {
+        root.private(path, mib, mode)?;
+    }
+    root.processes_and(&OF_PROC)?;
+    for (path, target) in &plan.links {
+        root.link(path, target)?;
+    }
+    for (Visible { path, access }, source) in plan.visible.iter().zip(&sources) {
+        root.show(source, path, *access)?;
+    }
+    root.enter()
+}
+
+/// Until the server has ended, with the signals to end passed on to it.
+fn watch(server: Child) -> io::Result<u8> {
+    // Not before, since the server would have them blocked as well. As the first process of its namespace this one is not
+    // ended by a signal that comes earlier.
+    let mut signals = SigSet::empty();
+    signals.extend([Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
+    signals.thread_block()?;
+    let wake = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+    let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    dup2_stdin(&null)?;
+    dup2_stdout(&null)?;
+    dup2_stderr(&null)?;
+    let server = Pid::from_raw(i32::try_from(server.id()).map_err(io::Error::other)?);
+    loop {
+        if let Some(code) = reap(server)? {
+            return Ok(code);
+        }
+        let mut fds = [PollFd::new(wake.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, PollTimeout::NONE) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        while let Some(signal) = wake.read_signal()? {
+            let signal =
+                i32::try_from(signal.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok());
+            if let Some(signal) = signal.filter(|signal| *signal != Signal::SIGCHLD)
+                && let Err(error) = killpg(server, signal)
+                && error != Errno::ESRCH
+            {
+                return Err(error.into());
+            }
+        }
+    }
+}
+
+/// Reaps whatever has ended; the server's exit code when it has.
+///
+/// # Errors
+/// The system's.
+pub fn reap(server: Pid) -> io::Result<Option<u8>> {
+    loop {
+        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::Exited(pid, code)) if pid == server => {
+                return Ok(Some(u8::try_from(code).unwrap_or(u8::MAX)));
+            }
+            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == server => {
+                return Ok(Some(128_u8.saturating_add(signal as u8)));
+            }
+            Ok(WaitStatus::StillAlive) => return Ok(None),
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

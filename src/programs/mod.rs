@@ -1,0 +1,5 @@
+//! Programs of this machine.
+
+mod locate;
+
+pub use locate::locate_program;

@@ -1,0 +1,122 @@
+//! Programs that start servers out of packages that they have stored, and where those are.
+
+use std::path::{Path, PathBuf};
+
+use super::surroundings::Surroundings;
+use crate::confine::{Access, Network};
+
+/// A program that starts a package's program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Runner {
+    Npm,
+    Uv,
+    Pipx,
+    Bun,
+    Deno,
+    Pnpm,
+    Yarn,
+    /// An engine of containers, which needs its socket.
+    Containers,
+}
+
+impl Runner {
+    /// By the name of the program.
+    pub(super) fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "npx" | "npm" => Self::Npm,
+            "uvx" | "uv" => Self::Uv,
+            "pipx" => Self::Pipx,
+            "bunx" | "bun" => Self::Bun,
+            "deno" => Self::Deno,
+            "pnpm" | "pnpx" => Self::Pnpm,
+            "yarn" => Self::Yarn,
+            "docker" | "podman" | "nerdctl" => Self::Containers,
+            _ => return None,
+        })
+    }
+
+    /// Variables by which it takes packages from what is stored, where it reaches nothing else.
+    pub(super) fn variables(self, network: Network) -> Vec<(String, String)> {
+        let offline: &[(&str, &str)] = match self {
+            Self::Npm | Self::Pnpm => &[("npm_config_offline", "true")],
+            Self::Uv => &[("UV_OFFLINE", "1")],
+            _ => &[],
+        };
+        let quiet: &[(&str, &str)] = match self {
+            Self::Npm => &[("npm_config_update_notifier", "false")],
+            _ => &[],
+        };
+        let offline = if network == Network::None { offline } else { &[] };
+        let all = offline.iter().chain(quiet);
+        all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+}
+
+/// The packages of a runner, and the projects that it is told to run.
+pub(super) fn of(runner: Runner, args: &[String], at: &Surroundings<'_>) -> Vec<(PathBuf, Access)> {
+    let stored: Vec<PathBuf> = match runner {
+        Runner::Npm => {
+            let cache = of_variables(at, &["npm_config_cache", "NPM_CONFIG_CACHE"], ".npm");
+            let project = ["node_modules", "package.json"].map(|name| at.folder.join(name));
+            [cache.join("_npx"), cache.join("_cacache")].into_iter().chain(project).collect()
+        }
+        Runner::Uv => vec![
+            of_variables(at, &["UV_CACHE_DIR"], below(at, "XDG_CACHE_HOME", ".cache", "uv")),
+            of_variables(at, &["UV_TOOL_DIR"], below(at, "XDG_DATA_HOME", ".local/share", "uv/tools")),
+            of_variables(
+                at,
+                &["UV_PYTHON_INSTALL_DIR"],
+                below(at, "XDG_DATA_HOME", ".local/share", "uv/python"),
+            ),
+        ],
+        Runner::Pipx => {
+            let places = [".local/share/pipx", ".local/pipx", ".cache/pipx"];
+            places.iter().map(|place| at.home.join(place)).collect()
+        }
+        Runner::Bun => vec![at.home.join(".bun")],
+        Runner::Deno => vec![of_variables(at, &["DENO_DIR"], below(at, "XDG_CACHE_HOME", ".cache", "deno"))],
+        Runner::Pnpm => {
+            let places = [".local/share/pnpm", ".cache/pnpm"];
+            let project = ["node_modules", "package.json"].map(|name| at.folder.join(name));
+            places.iter().map(|place| at.home.join(place)).chain(project).collect()
+        }
+        Runner::Yarn => [".yarn", ".cache/yarn"].iter().map(|place| at.home.join(place)).collect(),
+        Runner::Containers => vec![],
+    };
+    let projects = projects(runner, args, at);
+    let all = stored.into_iter().chain(projects);
+    all.filter(|path| path.exists()).map(|path| (path, Access::Layer)).collect()
+}
+
+/// Folders that arguments name as the program's own.
+fn projects(runner: Runner, args: &[String], at: &Surroundings<'_>) -> Vec<PathBuf> {
+    let names: &[&str] = match runner {
+        Runner::Uv => &["--directory", "--project", "--from", "--with-editable", "--with"],
+        Runner::Npm => &["--prefix", "-C"],
+        Runner::Pnpm => &["--dir", "-C"],
+        _ => &[],
+    };
+    let values = args.iter().enumerate().filter_map(|(place, arg)| {
+        let joined = arg.split_once('=').filter(|(name, _)| names.contains(name)).map(|(_, value)| value);
+        joined.or_else(|| names.contains(&arg.as_str()).then(|| args.get(place + 1))?.map(String::as_str))
+    });
+    let mut found: Vec<PathBuf> =
+        values.map(|value| at.folder.join(value)).filter(|path| path.is_dir()).collect();
+    let runs_project = found.is_empty() && args.iter().any(|arg| arg == "run" || arg == "start");
+    if runs_project {
+        let marks = ["pyproject.toml", "package.json"];
+        let is_project = |folder: &&Path| marks.iter().any(|mark| folder.join(mark).is_file());
+        let root = at.folder.ancestors().take_while(|folder| !at.home.starts_with(folder)).find(is_project);
+        found.extend(root.map(Path::to_path_buf));
+    }
+    found
+}
+
+fn of_variables(at: &Surroundings<'_>, names: &[&str], otherwise: impl AsRef<Path>) -> PathBuf {
+    let named = names.iter().find_map(|name| at.variable(name)).map(PathBuf::from);
+    named.filter(|path| path.is_absolute()).unwrap_or_else(|| at.home.join(otherwise))
+}
+
+fn below(at: &Surroundings<'_>, variable: &str, otherwise: &str, name: &str) -> PathBuf {
+    of_variables(at, &[variable], otherwise).join(name)
+}

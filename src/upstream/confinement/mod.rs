@@ -1,0 +1,10 @@
+//! How a confined server is started: what it sees, found by following its command, and what its entry adds.
+//!
+//! Its keeper confines it, by what this module plans.
+
+mod caches;
+mod follow;
+mod plan;
+mod surroundings;
+
+pub(super) use plan::Confinement;

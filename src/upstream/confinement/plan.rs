@@ -1,0 +1,107 @@
+//! Plans the namespaces of one server from its command and its entry.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::caches::Runner;
+use super::follow::Found;
+use super::surroundings::Surroundings;
+use crate::confine::{Access, Failed, ServerPlan, ServerSandbox, Visible, remedy};
+use crate::upstream::{Inherited, ProcessSpec};
+
+/// How one confined server is started.
+#[derive(Debug)]
+pub(in crate::upstream) struct Confinement {
+    /// Its program, which PATH inside need not lead to.
+    pub(in crate::upstream) program: PathBuf,
+    /// Variables that take the place of those it would have.
+    pub(in crate::upstream) variables: Vec<(String, String)>,
+    /// What its keeper is told.
+    pub(in crate::upstream) plan: ServerPlan,
+}
+
+/// HOME of a server that has none, or one that is no place of its own.
+const HOME: &str = "/home/server";
+
+impl Confinement {
+    /// For this command; an error says why it cannot be confined, and what to do.
+    pub(in crate::upstream) fn new(spec: &ProcessSpec, sandbox: &ServerSandbox) -> Result<Self, String> {
+        let is_supported =
+            cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")));
+        if !is_supported || spec.keeper.is_none() {
+            return Err(format!("that takes Linux on x86-64 or aarch64; {WITHOUT}"));
+        }
+        let own = variables(spec);
+        let home = own.get("HOME").map(PathBuf::from);
+        let home = home.filter(|home| home.is_absolute() && home.parent().is_some());
+        let home = home.unwrap_or_else(|| HOME.into());
+        let here = || fs::read_link("/proc/self/cwd").unwrap_or_else(|_| "/".into());
+        let folder = spec.cwd.clone().unwrap_or_else(here);
+        let at = Surroundings { variables: &own, home: &home, folder: &folder };
+        // A program that is not there is an error of its start.
+        let program = at.locate(&spec.program).unwrap_or_else(|| spec.program.clone());
+        let mut found = Found::default();
+        found.command(&program, &spec.args, &at);
+        if found.runner == Some(Runner::Containers) {
+            return Err(format!(
+                "{} asks an engine outside to start containers, which has all your rights; {WITHOUT}",
+                program.display()
+            ));
+        }
+        for (key, paths, access) in
+            [("read", &sandbox.read, Access::Execute), ("write", &sandbox.write, Access::Change)]
+        {
+            for path in paths {
+                if let Err(error) = fs::metadata(path) {
+                    let what = error.kind();
+                    return Err(format!(
+                        "its sandbox.{key} names {}: {what}; create it, or change the entry",
+                        path.display()
+                    ));
+                }
+                found.tree(path, access);
+            }
+        }
+        let mut variables = vec![("HOME".to_owned(), text(&home)?), ("TMPDIR".to_owned(), "/tmp".to_owned())];
+        variables.extend(found.runner.iter().flat_map(|runner| runner.variables(sandbox.network)));
+        let home = found.real(&home).unwrap_or(home);
+        let (links, visible) = found.into_parts();
+        let visible = visible.into_iter().map(|(path, access)| Ok(Visible { path: text(&path)?, access }));
+        let links = links.into_iter().map(|(path, target)| Ok((text(&path)?, text(&target)?)));
+        Ok(Self {
+            program,
+            variables,
+            plan: ServerPlan {
+                network: sandbox.network,
+                home: text(&home)?,
+                links: links.collect::<Result<_, String>>()?,
+                visible: visible.collect::<Result<_, String>>()?,
+            },
+        })
+    }
+
+    /// Why a server was not started, by the step of its confinement that failed.
+    pub(in crate::upstream) fn failed(failed: &Failed) -> String {
+        let remedy =
+            remedy(failed).map_or_else(|| WITHOUT.to_owned(), |found| format!("{found}; or {WITHOUT}"));
+        format!("a process could not {}: {}; what to do: {remedy}", failed.could_not, failed.why)
+    }
+}
+
+const WITHOUT: &str = "`sandbox = false` in its entry starts it with all your rights";
+
+/// The variables that the server would have without confinement.
+fn variables(spec: &ProcessSpec) -> BTreeMap<String, String> {
+    let inherited = match &spec.inherited {
+        Inherited::All => &[][..],
+        Inherited::Only { variables, .. } => variables,
+    };
+    let inherited = inherited.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
+    let own = spec.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    inherited.chain(own).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+fn text(path: &Path) -> Result<String, String> {
+    path.to_str().map(str::to_owned).ok_or_else(|| format!("{} is no UTF-8", path.display()))
+}

@@ -1,0 +1,257 @@
+//! Confined servers: what a hostile one gets, beside the same server with the user's rights, and what each kind of command
+//! needs to start.
+
+use std::io::Read;
+use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use belljar::confine::{Network, ServerSandbox};
+use belljar::guard::Keeper;
+use belljar::limits::Limits;
+use belljar::names::ServerName;
+use belljar::upstream::{
+    Connection, Inherited, ProcessSpec, Request, ServerSpec, Upstream, UpstreamError, Way,
+};
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::deadline::Deadline;
+use crate::support::PATIENCE;
+
+fn name() -> ServerName {
+    ServerName::new("confined").unwrap()
+}
+
+/// A server that is started with this HOME.
+fn spec(program: &str, args: &[&str], home: &Path, sandbox: Option<ServerSandbox>) -> ProcessSpec {
+    let variables = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", home.to_str().unwrap())];
+    ProcessSpec {
+        program: program.into(),
+        args: args.iter().map(|&arg| arg.to_owned()).collect(),
+        env: vec![],
+        inherited: Inherited::Only {
+            variables: variables.map(|(name, value)| (name.into(), value.into())).to_vec(),
+            withheld: vec![],
+        },
+        cwd: None,
+        keeper: Keeper::new(env!("CARGO_BIN_EXE_belljar").into()),
+        sandbox,
+    }
+}
+
+fn upstream(process: ProcessSpec) -> Upstream {
+    Upstream::new(vec![ServerSpec::new(name(), Way::Process(process))], &Arc::new(Limits::default()))
+}
+
+async fn connected(upstream: &Upstream) -> Result<Arc<Connection>, UpstreamError> {
+    upstream.connect(&name(), Instant::now() + PATIENCE, &CancellationToken::new()).await
+}
+
+async fn call(connection: &Connection, tool: &str, arguments: Value) -> String {
+    let arguments: Map<String, Value> = arguments.as_object().unwrap().clone();
+    let request = Request::Tool { name: tool.to_owned(), arguments };
+    let cancel = CancellationToken::new();
+    let result = connection.ask(request, &Deadline::after(PATIENCE), &cancel, None).await.unwrap();
+    let result: Value = serde_json::from_str(result.get()).unwrap();
+    result["content"][0]["text"].as_str().unwrap().to_owned()
+}
+
+/// What a hostile server is after: files, a process and listeners of the user.
+struct Prey {
+    home: tempfile::TempDir,
+    process: Child,
+    tcp: TcpListener,
+    unix: UnixListener,
+    _abstract: UnixListener,
+    shared: tempfile::NamedTempFile,
+}
+
+const MARK: &str = "BELLJAR_TEST_PREY";
+
+impl Prey {
+    fn new() -> Self {
+        let home = tempfile::Builder::new().prefix("belljar-prey-").tempdir().unwrap();
+        for file in
+            [".ssh/id_ed25519", "other/server.db", "named/notes.txt", "shown/a.txt", "program/server.py"]
+        {
+            let path = home.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "secret").unwrap();
+        }
+        let hostile = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hostile_server.py");
+        std::fs::copy(hostile, home.path().join("program/server.py")).unwrap();
+        let mut process = Command::new("cat")
+            .env(MARK, "secret")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It runs, and is not about to be executed.
+        std::io::Write::write_all(process.stdin.as_mut().unwrap(), b"x").unwrap();
+        process.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let address = SocketAddr::from_abstract_name(home.path().to_str().unwrap()).unwrap();
+        Self {
+            tcp: TcpListener::bind("127.0.0.1:0").unwrap(),
+            unix: UnixListener::bind(home.path().join("socket")).unwrap(),
+            _abstract: UnixListener::bind_addr(&address).unwrap(),
+            shared: tempfile::Builder::new().prefix("belljar-prey-").tempfile_in("/dev/shm").unwrap(),
+            home,
+            process,
+        }
+    }
+
+    fn at(&self, path: &str) -> String {
+        self.home.path().join(path).to_str().unwrap().to_owned()
+    }
+
+    fn server(&self, sandbox: Option<ServerSandbox>) -> ProcessSpec {
+        spec("python3", &[&self.at("program/server.py")], self.home.path(), sandbox)
+    }
+
+    /// What it tries, each with what comes of it for a server with the user's rights.
+    fn attempts(&self) -> Vec<(&'static str, String, &'static str)> {
+        let process = self.process.id().to_string();
+        let group = nix::unistd::getpgid(None).unwrap().to_string();
+        vec![
+            ("read", self.at(".ssh/id_ed25519"), "secret"),
+            ("read", self.at("other/server.db"), "secret"),
+            ("read", self.at("named/../.ssh/id_ed25519"), "secret"),
+            ("read", format!("/proc/{process}/root{}", self.at("other/server.db")), "secret"),
+            ("read", self.shared.path().to_str().unwrap().to_owned(), ""),
+            ("write", self.at("program/server.new"), "written"),
+            ("names", self.at("other"), "server.db"),
+            ("environment", MARK.to_owned(), "found"),
+            ("memory", process.clone(), "opened"),
+            ("signal", process, "reached"),
+            ("group", group, "reached"),
+            ("tcp", self.tcp.local_addr().unwrap().port().to_string(), "connected"),
+            (
+                "unix",
+                self.unix.local_addr().unwrap().as_pathname().unwrap().to_str().unwrap().into(),
+                "connected",
+            ),
+            ("unix", format!("@{}", self.home.path().display()), "connected"),
+            ("namespace", String::new(), "made"),
+            ("names", "/sys/class".to_owned(), ""),
+        ]
+    }
+}
+
+impl Drop for Prey {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+async fn attempt(connection: &Connection, what: &str, of: &str) -> String {
+    call(connection, "attempt", json!({"what": what, "of": of})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hostile_server_gets_nothing_when_confined_and_everything_else() {
+    let prey = Prey::new();
+    let free = upstream(prey.server(None));
+    let confined = upstream(prey.server(Some(ServerSandbox::default())));
+    let (with_rights, without) = (connected(&free).await.unwrap(), connected(&confined).await.unwrap());
+    for (what, of, gets) in prey.attempts() {
+        let got = attempt(&without, what, &of).await;
+        assert!(got.starts_with("REFUSED"), "{what} {of}: {got}");
+        let got = attempt(&with_rights, what, &of).await;
+        assert!(!got.starts_with("REFUSED") && (gets.is_empty() || got == gets), "{what} {of}: {got}");
+    }
+    let of = attempt(&without, "identity", "").await;
+    assert_eq!(of, "CapBnd=0000000000000000 CapEff=0000000000000000 NoNewPrivs=1 Seccomp=2");
+    // HOME and /tmp are its own, and empty: its program is in the one, and both in the other here.
+    assert_eq!(attempt(&without, "names", &prey.at("")).await, "program");
+    assert_eq!(attempt(&without, "write", &prey.at("of-its-own")).await, "written");
+    assert!(!prey.home.path().join("of-its-own").exists());
+    assert_eq!(attempt(&without, "variable", "TMPDIR").await, "/tmp");
+    assert!(attempt(&without, "variable", MARK).await.starts_with("REFUSED"));
+    for upstream in [free, confined] {
+        upstream.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_confined_server_has_what_its_entry_names() {
+    let prey = Prey::new();
+    let sandbox = ServerSandbox {
+        read: vec![prey.at("shown").into()],
+        write: vec![prey.at("named").into()],
+        network: Network::Host,
+    };
+    let upstream = upstream(prey.server(Some(sandbox)));
+    let server = connected(&upstream).await.unwrap();
+    assert_eq!(attempt(&server, "read", &prey.at("shown/a.txt")).await, "secret");
+    let refused = attempt(&server, "write", &prey.at("shown/new")).await;
+    assert!(refused.contains("Read-only file system") || refused.contains("Permission denied"), "{refused}");
+    assert_eq!(attempt(&server, "write", &prey.at("named/new")).await, "written");
+    assert_eq!(std::fs::read_to_string(prey.at("named/new")).unwrap(), "taken");
+    for (what, of, _) in prey.attempts() {
+        let got = attempt(&server, what, &of).await;
+        // The network is all that it was given of these.
+        assert_eq!(got.starts_with("REFUSED"), what != "tcp", "{what} {of}: {got}");
+    }
+    upstream.close().await;
+}
+
+/// Processes of this machine whose command line has the mark.
+fn marked(mark: &str) -> Vec<PathBuf> {
+    let all = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let has_mark = |path: &PathBuf| {
+        let line = std::fs::read(path.join("cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(|word| word == mark.as_bytes())
+    };
+    all.filter(has_mark).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_confined_server_leaves_no_process() {
+    let prey = Prey::new();
+    for is_confined in [false, true] {
+        let mark = format!("{}-{is_confined}", prey.home.path().display());
+        let mut process = prey.server(is_confined.then(ServerSandbox::default));
+        if !is_confined {
+            process.keeper = None;
+        }
+        let upstream = upstream(process);
+        let server = connected(&upstream).await.unwrap();
+        assert_eq!(attempt(&server, "leave", &mark).await, "left");
+        assert!(!marked(&mark).is_empty());
+        upstream.close().await;
+        let left = marked(&mark);
+        for process in &left {
+            let pid = process.file_name().unwrap().to_str().unwrap().parse().unwrap();
+            nix::sys::signal::killpg(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL)
+                .unwrap();
+        }
+        assert_eq!(left.is_empty(), is_confined, "{left:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_confined_is_refused_with_the_reason() {
+    let prey = Prey::new();
+    let start = async |program: &str, sandbox| {
+        let upstream = upstream(spec(program, &[], prey.home.path(), Some(sandbox)));
+        let error = connected(&upstream).await.err().unwrap().to_string();
+        upstream.close().await;
+        error
+    };
+    let missing = ServerSandbox { read: vec![prey.at("nowhere").into()], ..ServerSandbox::default() };
+    let error = start("python3", missing).await;
+    let named = format!("it cannot be confined: its sandbox.read names {}", prey.at("nowhere"));
+    assert!(error.contains(&named), "{error}");
+    std::fs::write(prey.at("docker"), "").unwrap();
+    let error = start(&prey.at("docker"), ServerSandbox::default()).await;
+    assert!(error.contains("asks an engine outside to start containers"), "{error}");
+    assert!(error.contains("`sandbox = false` in its entry"), "{error}");
+    let error = start("no-such-program", ServerSandbox::default()).await;
+    assert!(error.contains("its command \"no-such-program\" was not found"), "{error}");
+}
