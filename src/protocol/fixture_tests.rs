@@ -86,6 +86,8 @@ fn to_sandbox(address: &str, frame: &Value) -> Vec<u8> {
         "keep" => {
             ToSupervisor::Keep { seq: number("seq"), everything: frame["everything"] == true }.to_line()
         }
+        "take_snapshot" => ToSupervisor::TakeSnapshot.to_line(),
+        "restore_snapshot" => ToSupervisor::RestoreSnapshot.to_line(),
         "ping" => ToSupervisor::Ping { seq: number("seq") }.to_line(),
         "shutdown" => ToSupervisor::Shutdown.to_line(),
         "run" => {

@@ -121,6 +121,12 @@ pub enum FromSupervisor {
         #[serde(default)]
         left_out_total: u64,
     },
+    /// The answer to `take_snapshot` and `restore_snapshot`.
+    SnapshotDone {
+        /// Why that failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failed: Option<String>,
+    },
     /// A worker has handed a job over: a process that goes on beside later runs.
     JobStarted {
         /// The number that it says it has.

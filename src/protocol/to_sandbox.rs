@@ -63,6 +63,10 @@ pub enum ToSupervisor {
         /// Tell of all files, as if nothing had been told.
         everything: bool,
     },
+    /// Copy the files of the workspace; answered by `snapshot_done`.
+    TakeSnapshot,
+    /// Make the files what they were then; answered by `snapshot_done`.
+    RestoreSnapshot,
     /// Sign of life; answered by `pong`.
     Ping {
         /// Comes back in the `pong`.

@@ -24,7 +24,7 @@ use self::jobs::OfJob;
 use super::checkpoints::Checkpoints;
 use super::files::Files;
 use super::machine::{Effect, Machine};
-use super::request::{Ask, Ended, RunAsked};
+use super::request::{Ask, Ended, RunAsked, SnapshotEnd};
 use super::run_queue::RunQueue;
 use super::sandbox::watchdog::Watchdog;
 use super::sandbox::{Maker, Sandbox, Wanted};
@@ -76,6 +76,8 @@ pub(super) struct Actor {
     /// Whether a reply has given, or need not give, the notice about a rootful engine.
     rootful_given: bool,
     files: Files,
+    /// Waits for a snapshot of the workspace.
+    snapshot: Option<oneshot::Sender<SnapshotEnd>>,
     /// What the sandbox has told last of its files is being kept.
     keeping: Option<Keeping>,
     checkpoints: Arc<Checkpoints>,
@@ -119,6 +121,7 @@ impl Actor {
             notices_given: false,
             rootful_given: false,
             files,
+            snapshot: None,
             keeping: None,
             jobs: BTreeMap::new(),
             pings: 0,
@@ -158,7 +161,13 @@ impl Actor {
                 started = joined(self.starting.as_mut()) => self.started(started),
                 numbers = to_cancel(&self.broker) => self.cancel_jobs(&numbers),
                 () = sleep_until(jobs_deadline) => self.tick_jobs(),
-                (asked, reply) = queue.next(is_free) => self.asked(asked, reply),
+                ask = queue.next(is_free) => match ask {
+                    Ask::Run(asked, reply) => self.asked(asked, reply),
+                    Ask::Snapshot(snapshot, reply) => {
+                        self.snapshot = Some(reply);
+                        self.machine.ask_snapshot(snapshot, Instant::now())
+                    }
+                },
                 failed = answered(self.keeping.as_mut()) => self.kept(failed),
                 frame = next_frame(self.sandbox.as_mut()) => self.frame(frame).await,
             };

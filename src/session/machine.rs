@@ -6,6 +6,8 @@
 mod checkpoints;
 mod frames;
 mod keeping;
+mod reports;
+mod snapshot;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +21,11 @@ use super::checkpoints::Checkpoints;
 use super::notes::Notes;
 use super::output::OutputBuffer;
 use super::phase::{Cause, GoingBack, Phase, Run, Then};
+use super::request::{Snapshot, SnapshotEnd};
 use crate::limits::Limits;
 use crate::names::{CallId, RunId, ServerName};
 use crate::protocol::{CallFrame, Dropped, ToSupervisor};
-use crate::run::{
-    Calls, FreshReason, Reset, RunOutcome, RunReport, RunRequest, SandboxLoss, StateNote, ToolFault,
-};
+use crate::run::{FreshReason, Reset, RunOutcome, RunReport, RunRequest, SandboxLoss, StateNote, ToolFault};
 
 /// What the actor must do.
 #[derive(Debug)]
@@ -51,6 +52,8 @@ pub(super) enum Effect {
     CloseSandbox,
     /// The run has ended.
     Finish(Box<RunReport>),
+    /// The snapshot that was asked for has ended.
+    SnapshotDone(SnapshotEnd),
 }
 
 /// The machine.
@@ -77,6 +80,8 @@ pub(super) struct Machine {
     /// The limit that was last exceeded, and by how much.
     exceeded: String,
     files: KeptFiles,
+    /// Waits for the sandbox.
+    snapshot: Option<Snapshot>,
     checkpoints: Arc<Checkpoints>,
     /// Jobs go on: the sandbox is not idle.
     has_jobs: bool,
@@ -101,6 +106,7 @@ impl Machine {
             waits_since: None,
             exceeded: String::new(),
             files: KeptFiles::default(),
+            snapshot: None,
             checkpoints,
             has_jobs: false,
         }
@@ -125,7 +131,8 @@ impl Machine {
 
     /// Whether a run may be asked for now.
     pub(super) fn takes_runs(&self) -> bool {
-        matches!(self.phase, Phase::Absent | Phase::Idle | Phase::Starting { run: None })
+        self.snapshot.is_none()
+            && matches!(self.phase, Phase::Absent | Phase::Idle | Phase::Starting { run: None })
     }
 
     /// When `tick` is due.
@@ -200,7 +207,7 @@ impl Machine {
             Phase::Starting { run: Some(run) } => self.begin(run, now),
             _ => {
                 self.idle(now);
-                vec![]
+                self.send_snapshot(now)
             }
         }
     }
@@ -215,7 +222,7 @@ impl Machine {
                     StateNote::Lost,
                 )))]
             }
-            _ => vec![],
+            _ => self.snapshot.take().map(|_| Effect::SnapshotDone(Err(fault))).into_iter().collect(),
         }
     }
 
@@ -285,6 +292,11 @@ impl Machine {
                 vec![Effect::CloseSandbox, self.lost_on_the_way(*going, why)]
             }
             Phase::AwaitingWorker { .. } => vec![Effect::CloseSandbox],
+            phase @ Phase::Snapshot { .. } => {
+                self.forget();
+                let answer = Self::no_snapshot(&phase, "the sandbox did not answer in time");
+                [Effect::CloseSandbox].into_iter().chain(answer).collect()
+            }
             other @ (Phase::Absent | Phase::Starting { .. }) => {
                 self.phase = other;
                 vec![]
@@ -315,7 +327,10 @@ impl Machine {
                 effects = self.not_kept("the sandbox ended", report);
                 effects.insert(0, Effect::EndCalls);
             }
-            Phase::Idle | Phase::AwaitingWorker { .. } | Phase::Absent => self.forget(),
+            phase @ (Phase::Idle | Phase::Snapshot { .. } | Phase::AwaitingWorker { .. } | Phase::Absent) => {
+                self.forget();
+                effects.extend(Self::no_snapshot(&phase, "the sandbox went away"));
+            }
         }
         effects
     }
@@ -338,6 +353,7 @@ impl Machine {
             Phase::Starting { .. }
             | Phase::Resetting { .. }
             | Phase::Idle
+            | Phase::Snapshot { .. }
             | Phase::AwaitingWorker { .. }
             | Phase::Keeping { report: None, .. }
             | Phase::Absent => vec![],
@@ -353,12 +369,13 @@ impl Machine {
                 self.phase = Phase::Replacing { run, cause: Cause::OverLimit, until };
                 vec![self.replace(true), Effect::EndCalls]
             }
-            Phase::Idle => {
+            phase @ (Phase::Idle | Phase::Snapshot { .. }) => {
                 self.note(format!("the interpreter was ended between runs: {exceeded}"));
                 self.forget();
                 self.phase = Phase::AwaitingWorker { until };
                 // The copy is as large.
-                vec![self.replace(false), Effect::EndCalls]
+                let effects = [self.replace(false), Effect::EndCalls];
+                effects.into_iter().chain(Self::no_snapshot(&phase, &exceeded)).collect()
             }
             Phase::Keeping { report, is_worker_gone, until } => {
                 self.note(format!("the interpreter was ended after the run: {exceeded}"));
@@ -411,114 +428,9 @@ impl Machine {
         self.idle_until = self.idle_stop.map(|after| now + after);
     }
 
-    /// Finishes a run whose sandbox is gone.
-    fn lose(&mut self, run: Box<Run>, outcome: RunOutcome) -> Vec<Effect> {
-        self.fresh = Some(FreshReason::Lost);
-        let mut report = self.report(*run, outcome, StateNote::Lost);
-        report.notes.push("what the run has changed in /workspace is not kept".into());
-        vec![Effect::EndCalls, Effect::Finish(Box::new(report))]
-    }
-
-    fn finish_unstarted(&mut self, run: Run) -> Effect {
-        let state = self.fresh.map_or(StateNote::Kept, StateNote::Fresh);
-        Effect::Finish(Box::new(self.report(run, RunOutcome::Interrupted, state)))
-    }
-
     /// The variables are gone, unless there were none.
     fn forget(&mut self) {
         self.fresh = Some(self.fresh.unwrap_or(FreshReason::Lost));
-    }
-
-    fn ended_by(&self, cause: Cause) -> RunOutcome {
-        match cause {
-            // `report` puts the run's own times here.
-            Cause::TimedOut => RunOutcome::TimedOut { after: self.limits.grace, at_most: self.limits.grace },
-            Cause::Cancelled => RunOutcome::Interrupted,
-            Cause::OverLimit => {
-                RunOutcome::SandboxLost(SandboxLoss::OverLimit { exceeded: self.exceeded.clone() })
-            }
-        }
-    }
-
-    fn report(&mut self, run: Run, outcome: RunOutcome, state: StateNote) -> RunReport {
-        let began = run.fresh.filter(|reason| *reason != FreshReason::First).map(began);
-        let mut notes = Vec::new();
-        if outcome == RunOutcome::Interrupted {
-            // Nobody reads this: what it would have said of what was before it is left for the next report.
-            if state != StateNote::Lost
-                && let Some(began) = began
-            {
-                self.note(format!("a run that was cancelled {began}"));
-            }
-            if state == StateNote::RolledBackFurther {
-                self.note(GONE_BACK.into());
-            }
-        } else {
-            notes = std::mem::take(&mut self.notes).into_vec();
-            notes.extend(run.notes.into_vec());
-            notes.append(&mut self.denied);
-            let stray = std::mem::take(&mut self.stray_bytes);
-            if stray > 0 {
-                notes.push(format!(
-                    "{stray} bytes written between the runs, by threads or processes left behind, are not shown"
-                ));
-            }
-            // Said by `state`, unless that says something else.
-            if !matches!(state, StateNote::Fresh(_))
-                && let Some(began) = began
-            {
-                notes.push(format!("the run {began}"));
-            }
-        }
-        let outcome = match outcome {
-            RunOutcome::TimedOut { .. } => {
-                RunOutcome::TimedOut { after: run.request.timeout, at_most: run.request.timeout_max }
-            }
-            other => other,
-        };
-        RunReport {
-            outcome,
-            output: run.output.finish(),
-            value: None,
-            bound: vec![],
-            images: vec![],
-            saved: vec![],
-            state,
-            notes,
-            sandbox_notes: vec![],
-            servers: run.servers,
-            calls: Calls::default(),
-            goes_back_to: None,
-        }
-    }
-
-    /// A sentence for the reader of the present run's report, or of the next.
-    pub(super) fn note(&mut self, note: String) {
-        let notes = match self.phase.current() {
-            Some(run) => &mut run.notes,
-            None => &mut self.notes,
-        };
-        notes.push(&note);
-    }
-}
-
-/// The rest of a sentence on a run.
-fn began(reason: FreshReason) -> String {
-    let why = match reason {
-        FreshReason::First => "it was the first",
-        FreshReason::Reset => "it asked for a reset",
-        FreshReason::IdleStop => "the sandbox had been stopped for being idle",
-        FreshReason::Lost => "the previous one was lost",
-        FreshReason::NewSession => "the session was new",
-    };
-    format!("began in a fresh interpreter: {why}; earlier variables are gone")
-}
-
-fn describe(outcome: &RunOutcome) -> String {
-    match outcome {
-        RunOutcome::SandboxLost(SandboxLoss::Exited { exit_code }) => format!("exit status {exit_code}"),
-        RunOutcome::SandboxLost(SandboxLoss::Killed { signal, .. }) => format!("signal {signal}"),
-        _ => "reason unknown".into(),
     }
 }
 

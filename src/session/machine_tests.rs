@@ -16,6 +16,7 @@ pub(super) struct Bench {
     pub(super) asked: Option<RunId>,
     pub(super) reports: Vec<(RunId, RunReport)>,
     pub(super) effects: Vec<&'static str>,
+    pub(super) snapshots: Vec<SnapshotEnd>,
     /// Files are kept as soon as they are asked for, and nobody hears of it.
     pub(super) keeps_at_once: bool,
 }
@@ -30,6 +31,7 @@ impl Bench {
             asked: None,
             reports: vec![],
             effects: vec![],
+            snapshots: vec![],
             keeps_at_once: true,
         }
     }
@@ -64,6 +66,8 @@ impl Bench {
                 Effect::Send(ToSupervisor::Replace { .. }) => "replace",
                 Effect::Send(ToSupervisor::Keep { everything: false, .. }) => "keep",
                 Effect::Send(ToSupervisor::Keep { everything: true, .. }) => "keep everything",
+                Effect::Send(ToSupervisor::TakeSnapshot) => "take snapshot",
+                Effect::Send(ToSupervisor::RestoreSnapshot) => "restore snapshot",
                 Effect::Send(_) => "send",
                 Effect::SendRun { .. } => "send run",
                 Effect::StartCall { .. } => "start call",
@@ -72,6 +76,10 @@ impl Bench {
                 Effect::CancelCall(_) => "cancel call",
                 Effect::EndCalls => "end calls",
                 Effect::CloseSandbox => "close sandbox",
+                Effect::SnapshotDone(end) => {
+                    self.snapshots.push(end);
+                    continue;
+                }
                 Effect::Finish(report) => {
                     let id = self.asked.take().expect("a run that was asked for");
                     self.reports.push((id, *report));
@@ -99,6 +107,12 @@ impl Bench {
         let id = self.machine.next_run();
         let effects = self.machine.ask(request, vec![], self.now);
         self.asked = Some(id);
+        self.take(effects);
+    }
+
+    pub(super) fn snapshot(&mut self, snapshot: Snapshot) {
+        assert!(self.machine.takes_runs());
+        let effects = self.machine.ask_snapshot(snapshot, self.now);
         self.take(effects);
     }
 
@@ -823,6 +837,8 @@ fn forged_texts_are_bounded() {
 enum Event {
     Ask(bool),
     AskFromCheckpoint,
+    AskSnapshot,
+    SnapshotDone,
     Made,
     Gone,
     Woken,
@@ -845,6 +861,8 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         4 => any::<bool>().prop_map(Event::Ask),
         1 => Just(Event::AskFromCheckpoint),
+        1 => Just(Event::AskSnapshot),
+        1 => Just(Event::SnapshotDone),
         1 => Just(Event::Made),
         1 => Just(Event::Gone),
         1 => Just(Event::Woken),
@@ -867,13 +885,13 @@ fn event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// Whatever happens in whatever order: a run that was taken is answered once, and within the bounds of time
+    /// Whatever happens in whatever order: a run or snapshot that was taken is answered once, and within the bounds of time
     /// even when the sandbox never says another word.
     #[test]
     fn every_run_is_answered_exactly_once(events in proptest::collection::vec(event(), 0..60)) {
         let mut bench = Bench::new();
         let mut starting = false;
-        let mut asked = 0;
+        let (mut asked, mut snapshots) = (0, 0);
         for event in events {
             match event {
                 Event::Ask(reset) if bench.machine.takes_runs() && bench.asked.is_none() => {
@@ -884,7 +902,11 @@ proptest! {
                     asked += 1;
                     bench.ask_from(Reset::Checkpoint("a".into()));
                 }
-                Event::Ask(_) | Event::AskFromCheckpoint => {}
+                Event::AskSnapshot if bench.machine.takes_runs() && bench.asked.is_none() => {
+                    snapshots += 1;
+                    bench.snapshot(Snapshot::Take);
+                }
+                Event::Ask(_) | Event::AskFromCheckpoint | Event::AskSnapshot => {}
                 Event::Prewarm => { let effects = bench.machine.prewarm(); bench.take(effects); }
                 // The actor reports the end of a start only when one is under way.
                 Event::Up if starting => { starting = false; bench.up(); }
@@ -895,6 +917,7 @@ proptest! {
                 }
                 Event::Up | Event::Failed => {}
                 _ if starting => {}
+                Event::SnapshotDone => bench.supervisor(FromSupervisor::SnapshotDone { failed: None }),
                 Event::Made => bench.made("a"),
                 Event::Gone => bench.gone("a"),
                 Event::Woken => bench.woken("a"),
@@ -921,7 +944,7 @@ proptest! {
             bench.wait();
             starting |= bench.effects().contains(&"start sandbox");
         }
-        prop_assert_eq!(bench.reports.len(), asked);
+        prop_assert_eq!((bench.reports.len(), bench.snapshots.len()), (asked, snapshots));
         prop_assert!(bench.machine.takes_runs());
         let ids: std::collections::BTreeSet<_> = bench.reports.iter().map(|(id, _)| *id).collect();
         prop_assert_eq!(ids.len(), asked);

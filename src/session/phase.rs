@@ -57,6 +57,10 @@ pub(super) enum Phase {
         is_worker_gone: bool,
         until: Instant,
     },
+    /// A snapshot of the workspace is being taken or restored.
+    Snapshot {
+        until: Instant,
+    },
     /// `replace` was sent with a checkpoint; a report or a run waits for it.
     GoingBack {
         going: Box<GoingBack>,
@@ -110,6 +114,7 @@ impl Phase {
             | Phase::Recovering { until, .. }
             | Phase::Keeping { until, .. }
             | Phase::GoingBack { until, .. }
+            | Phase::Snapshot { until }
             | Phase::AwaitingWorker { until } => Some(*until),
         }
     }

@@ -8,10 +8,29 @@ use tokio_util::sync::CancellationToken;
 use crate::broker::{Origin, Question};
 use crate::journal::RecordedSession;
 use crate::names::RunId;
-use crate::run::{ClientAbilities, OutputPiece, Progress, Reset, RunReport, RunRequest, ServerScope};
+use crate::run::{
+    ClientAbilities, OutputPiece, Progress, Reset, RunReport, RunRequest, ServerScope, ToolFault,
+};
 
-/// A run, and who waits for its report.
-pub(super) type Ask = (RunAsked, oneshot::Sender<Ended>);
+/// What the session's task is asked for, and who waits for it.
+pub(super) enum Ask {
+    /// A run.
+    Run(RunAsked, oneshot::Sender<Ended>),
+    /// A snapshot of the workspace.
+    Snapshot(Snapshot, oneshot::Sender<SnapshotEnd>),
+}
+
+/// What is done with the files of the workspace around runs that are made once more.
+#[derive(Debug)]
+pub(super) enum Snapshot {
+    /// They are copied.
+    Take,
+    /// They become what they were. The checkpoints of these names are let go.
+    Restore { forget: Vec<String> },
+}
+
+/// The inner error: why it failed. The outer one: why there is no sandbox for it.
+pub(super) type SnapshotEnd = Result<Result<(), String>, ToolFault>;
 
 /// What comes of a run.
 pub(super) struct Ended {

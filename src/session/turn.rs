@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::request::{Ask, Ended, RunAsked};
+use super::request::{Ask, Ended, RunAsked, Snapshot, SnapshotEnd};
 use super::run_queue::Entry;
 use crate::audit::{Event, RunEvent};
 use crate::broker::Broker;
@@ -73,11 +73,18 @@ impl Turn {
         Ok(ended)
     }
 
+    /// Has a snapshot of the workspace taken or restored, once its turn has come.
+    pub(super) async fn snapshot(&self, snapshot: Snapshot) -> SnapshotEnd {
+        let (reply, ended) = oneshot::channel();
+        self.runs.send(Ask::Snapshot(snapshot, reply)).await.map_err(|_| closed())?;
+        ended.await.unwrap_or_else(|_| Err(closed()))
+    }
+
     async fn ended(&mut self, asked: RunAsked) -> Result<Ended, ToolFault> {
         let (reply, ended) = oneshot::channel();
         let cancel = asked.cancel.clone();
         // Before its turn comes, so that nobody waits for it then.
-        self.runs.send((asked, reply)).await.map_err(|_| closed())?;
+        self.runs.send(Ask::Run(asked, reply)).await.map_err(|_| closed())?;
         self.line_up(&cancel).await?;
         ended.await.map_err(|_| {
             if cancel.is_cancelled() {

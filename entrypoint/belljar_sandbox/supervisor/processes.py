@@ -134,6 +134,16 @@ def lower_crowd(spared: Iterable[int], running_max: int) -> None:
                 pass
 
 
+def close_all_but(*kept: int) -> None:
+    """Closes all descriptors above 2 except these, in a fork of this process."""
+    for fd in map(int, os.listdir("/proc/self/fd")):
+        if fd > 2 and fd not in kept:
+            try:
+                os.close(fd)
+            except OSError:  # the descriptor that listed the folder
+                pass
+
+
 def leads_session(pid: int) -> bool:
     """Whether the process is a child of this one and leads a session of its own."""
     fields = _stat(pid)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .denials import Denials
+    from .workspace_snapshot import WorkspaceSnapshot
 
 VERSION = 1
 WORKER_BACKLOG_MAX = 96 << 20
@@ -73,6 +74,8 @@ class Supervisor:
         self.workspace = Workspace("", (0, 0))
         # Only in the diagnostic mode.
         self.denials: Denials | None = None
+        # While one is being taken or restored.
+        self.snapshot: WorkspaceSnapshot | None = None
         self.greeted = False
         self.preloaded = False
         self.worker: Worker | None = None
@@ -151,6 +154,8 @@ class Supervisor:
                 self.relay(worker)
         elif worker is not None and fd == worker.handover:
             self.take_over(worker)
+        elif self.snapshot is not None and fd == self.snapshot.fd:
+            self.snapshot_done(self.snapshot)
         elif self.denials is not None and self.denials.ready(fd):
             pass
         elif not self.jobs.ready(fd, self.bridge_writer.has_room) and worker is not None:
@@ -172,6 +177,7 @@ class Supervisor:
             inbox > WORKER_BACKLOG_MAX,
             self.jobs.state(),
             self.denials is not None and self.denials.state(),
+            self.snapshot,
         )
         if state == self.watched_state:
             return
@@ -192,6 +198,8 @@ class Supervisor:
         self.jobs.watched(wanted, room)
         if self.denials is not None:
             self.denials.watched(wanted)
+        if self.snapshot is not None:
+            wanted[self.snapshot.fd] = POLLIN
         self.poll_set.watch(wanted)
 
     def patience_ms(self) -> int | None:
@@ -246,6 +254,8 @@ class Supervisor:
                     self.bridge_writer.fault("there is no workspace whose files are stored")
                 else:
                     self.workspace.look(seq, everything)
+            case {"type": "take_snapshot" | "restore_snapshot" as what}:
+                self.begin_snapshot(restores=what == "restore_snapshot")
             case {"type": "shutdown"}:
                 raise SandboxEnd(0)
             case _:
@@ -302,6 +312,19 @@ class Supervisor:
                 self.workspace.put(frame)
         except (OSError, KeyError, ValueError, AssertionError) as error:
             self.bridge_writer.fault(f"a file could not be put back into the workspace: {error}")
+
+    def begin_snapshot(self, restores: bool) -> None:
+        from .workspace_snapshot import WorkspaceSnapshot
+
+        try:
+            self.snapshot = WorkspaceSnapshot(self.limits, restores)
+        except OSError as error:  # no process or descriptor is left
+            self.bridge_writer.send({"type": "snapshot_done", "failed": str(error)})
+
+    def snapshot_done(self, snapshot: WorkspaceSnapshot) -> None:
+        self.poll_set.forget((snapshot.fd,))
+        self.snapshot = None
+        self.bridge_writer.send({"type": "snapshot_done", "failed": snapshot.failure() or None})
 
     # From the worker.
 

@@ -27,6 +27,7 @@ from ..wire.frames import LineSplitter
 from ..wire.limits import Limits
 from ..wire.outbox import Outbox
 from ..wire.output_record import OutputRecord
+from .processes import close_all_but
 
 WAKE_MS_MAX = 2_000
 
@@ -130,12 +131,7 @@ def start_worker(number: int, limits: Limits, record: OutputRecord, of_libraries
     os.setsid()
     for number_wanted, fd in enumerate((os.open("/dev/null", os.O_RDONLY), stdout_end, stderr_end)):
         os.dup2(fd, number_wanted)
-    for fd in map(int, os.listdir("/proc/self/fd")):
-        if fd > 2 and fd not in (theirs, spare_end, handed_end, *of_libraries):
-            try:
-                os.close(fd)
-            except OSError:  # the descriptor that listed the folder
-                pass
+    close_all_but(theirs, spare_end, handed_end, *of_libraries)
     # The supervisor has to look at its descriptors first.
     system_calls.forbid_tracing(False)
     system_calls.die_with_parent()

@@ -21,7 +21,12 @@ JOB_DIGITS_MAX = 10
 SUPERVISOR, WORKER, JOB = b"S", b"W", b"J"
 
 TO_SANDBOX = {
-    SUPERVISOR: frozenset(("hello", "interrupt", "replace", "forget", "end_job", "file", "keep", "ping", "shutdown")),
+    SUPERVISOR: frozenset(
+        (
+            *("hello", "interrupt", "replace", "forget", "end_job", "file", "keep", "ping", "shutdown"),
+            *("take_snapshot", "restore_snapshot"),
+        )
+    ),
     WORKER: frozenset(("run", "result")),
     JOB: frozenset(("result",)),
 }
@@ -31,7 +36,7 @@ TO_BRIDGE = {
     SUPERVISOR: frozenset(
         (
             *("hello", "worker_started", "worker_exited", "pong", "output", "file", "file_gone", "kept", "taken"),
-            *("code", "fault", "denied", *_OF_CHECKPOINTS, *_OF_JOBS),
+            *("code", "fault", "denied", "snapshot_done", *_OF_CHECKPOINTS, *_OF_JOBS),
         )
     ),
     WORKER: frozenset(("call", "cancel", "done")),

@@ -44,6 +44,11 @@ impl Actor {
                         self.closings.spawn(sandbox.close());
                     }
                 }
+                Effect::SnapshotDone(end) => {
+                    if self.snapshot.take().is_some_and(|reply| reply.send(end).is_err()) {
+                        tracing::debug!("nobody waits for the snapshot any more");
+                    }
+                }
                 Effect::Finish(mut report) => {
                     if let Some(watchdog) = &self.watchdog {
                         watchdog.set_running(!self.jobs.is_empty());

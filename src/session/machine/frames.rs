@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
-use super::{Effect, GONE_BACK, Machine, Then, describe};
+use super::reports::describe;
+use super::{Effect, GONE_BACK, Machine, Then};
 use crate::protocol::{
     CallFrame, DeniedCall, DoneFrame, FromSandbox, FromSupervisor, FromWorker, system_call_name,
 };
@@ -64,6 +65,9 @@ impl Machine {
             }
             FromSandbox::Supervisor(FromSupervisor::CheckpointGone { name }) => {
                 self.checkpoint_gone(&name, now)
+            }
+            FromSandbox::Supervisor(FromSupervisor::SnapshotDone { failed }) => {
+                self.snapshot_done(failed, now)
             }
             FromSandbox::Supervisor(FromSupervisor::Fault { message, .. }) => {
                 self.note(message);
@@ -189,11 +193,11 @@ impl Machine {
                 self.phase = Phase::Recovering { run, outcome, until };
                 vec![Effect::EndCalls]
             }
-            Phase::Idle => {
+            phase @ (Phase::Idle | Phase::Snapshot { .. }) => {
                 self.note(format!("the interpreter ended between runs ({})", describe(&loss)));
                 self.forget();
                 self.phase = Phase::AwaitingWorker { until };
-                vec![]
+                Self::no_snapshot(&phase, "the interpreter ended").into_iter().collect()
             }
             Phase::GoingBack { going, until } => {
                 self.left(going, until);

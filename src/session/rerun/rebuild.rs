@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::own_runs::{ASIDE, begin_at, done, put_back};
+use super::own_runs::{begin_at, done, restore_snapshot, take_snapshot};
 use super::replay::{Anew, Compared, why_not};
 use crate::broker::Way;
 use crate::jobs::Status;
@@ -117,7 +117,7 @@ impl Session {
         let calls = runs.iter().flat_map(|run| &run.calls).filter(|call| is_of_server(call)).count();
         match made {
             Ok(runs) => {
-                self.forget_what_came_again(turn, places, Some(name), asker).await?;
+                self.forget_what_came_again(turn, places, Some(name)).await?;
                 said.push(format!(
                     "checkpoint '{shown}' was lost with its sandbox, and made again from the journal: {}, {}{told}",
                     counted(runs, "run"),
@@ -128,7 +128,7 @@ impl Session {
             Err(why) => {
                 let went_on = begin_at(turn, BEFORE, asker).await.is_ok();
                 let state = if went_on { "variables are as before" } else { "earlier variables are gone" };
-                self.forget_what_came_again(turn, places, None, asker).await?;
+                self.forget_what_came_again(turn, places, None).await?;
                 if asker.cancel.is_cancelled() {
                     return Err(cancelled().hint(state));
                 }
@@ -184,28 +184,25 @@ impl Session {
         if self.checkpoints.find(BEFORE).is_ok() {
             return Ok(Err(format!("a checkpoint of the code's own has the name '{BEFORE}'")));
         }
-        let code = format!("{ASIDE}.put_aside()\n__import__('mcp.runtime').runtime.checkpoint({BEFORE:?});");
+        if let Err(why) = take_snapshot(turn).await? {
+            return Ok(Err(why));
+        }
+        let code = format!("__import__('mcp.runtime').runtime.checkpoint({BEFORE:?});");
         done(turn.run(asker.asked(code, Reset::No, true)).await?.report)
     }
 
     /// Other checkpoints are where they were, and of what was kept meanwhile nothing stays.
     async fn forget_what_came_again(
         &self,
-        turn: &mut Turn,
+        turn: &Turn,
         mut places: Places,
         made_again: Option<&str>,
-        asker: &Asker,
     ) -> Result<(), ToolFault> {
         places.forget(BEFORE);
-        let names = self.checkpoints.made_since(&places, made_again.unwrap_or_default());
-        // JSON, which Python reads as well.
-        let names = serde_json::to_string(&names).unwrap_or_default();
-        let code = format!(
-            "[__import__('mcp.runtime').runtime.forget_checkpoint(name) for name in {names}]\n{ASIDE}.put_back()"
-        );
-        let report = turn.run(asker.asked(code, Reset::No, false)).await?.report;
+        let forget = self.checkpoints.made_since(&places, made_again.unwrap_or_default());
+        let restored = restore_snapshot(turn, forget).await;
         self.checkpoints.put_back(places, made_again);
-        put_back(report)
+        restored
     }
 }
 

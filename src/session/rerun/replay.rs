@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::own_runs::{put_files_aside, put_files_back};
+use super::own_runs::{restore_snapshot, take_snapshot};
 use super::run_diff::differences;
 use crate::broker::{Origin, Replay, Way, not_kept};
 use crate::journal::{Came, Damage, Kept, RecordedCall, RecordedRun, RecordedSession, Sessions};
@@ -94,12 +94,12 @@ impl Resumed {
         if !self.has_files {
             return self.make_runs(session, turn, asker, (of, until)).await;
         }
-        if let Err(why) = put_files_aside(turn, asker).await? {
+        if let Err(why) = take_snapshot(turn).await? {
             let why = format!("the files of the workspace cannot be put aside meanwhile: {why}");
             return Ok(Err(self.cannot_go_on(&id, &why, 0)));
         }
         let made = self.make_runs(session, turn, asker, (of, until)).await;
-        put_files_back(turn, asker).await?;
+        restore_snapshot(turn, vec![]).await?;
         made
     }
 

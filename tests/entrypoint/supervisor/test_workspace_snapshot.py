@@ -1,13 +1,18 @@
-"""Files of the workspace put aside and back: all of them as they were, whatever was done to them meanwhile."""
+"""A snapshot of the workspace: all files are as they were, whatever was done to them meanwhile."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+from belljar_sandbox.supervisor.workspace_snapshot import _SNAPSHOT as SNAPSHOT
 from sandbox import Sandbox
 
-SNAPSHOT = "__import__('belljar_sandbox.worker.workspace_snapshot').worker.workspace_snapshot"
+
+def snapshot(sandbox: Sandbox, what: str) -> object:
+    """Returns why it failed."""
+    sandbox.supervise({"type": what})
+    return sandbox.wait("snapshot_done").get("failed")
 
 
 def content(path: Path) -> str:
@@ -37,7 +42,8 @@ def test_all_is_as_it_was_whatever_runs_did_meanwhile(tmp_path: Path) -> None:
     before = everything(root)
     same = (root / "same").stat()
     with Sandbox(workspace=str(root)) as sandbox:
-        assert sandbox.run(f"{SNAPSHOT}.put_aside()")["outcome"] == "finished"
+        assert snapshot(sandbox, "restore_snapshot") is None, "there is none"
+        assert snapshot(sandbox, "take_snapshot") is None
         (root / "changed").write_text("CHANGED")
         # Of the same size and times.
         about = (root / "appended").stat()
@@ -55,7 +61,33 @@ def test_all_is_as_it_was_whatever_runs_did_meanwhile(tmp_path: Path) -> None:
         (root / "new" / "y").write_text("y")
         (root / "empty").rmdir()
         os.mkfifo(root / "pipe")
-        assert sandbox.run(f"{SNAPSHOT}.put_back()")["outcome"] == "finished"
+        assert snapshot(sandbox, "restore_snapshot") is None
+        assert not os.path.lexists(SNAPSHOT)
     (root / "pipe").unlink()
     assert everything(root) == before
     assert (root / "same").stat().st_ino == same.st_ino, "what is as it was is left alone"
+
+
+def test_a_snapshot_that_fails_says_why_and_runs_go_on(tmp_path: Path) -> None:
+    with Sandbox(workspace=str(tmp_path / "missing")) as sandbox:
+        failed = snapshot(sandbox, "take_snapshot")
+        assert isinstance(failed, str) and failed.startswith("[Errno 2] No such file or directory: ")
+        assert sandbox.run("print(1)")["outcome"] == "finished"
+
+
+def test_a_symlink_that_code_puts_in_place_of_a_folder_is_restored_as_one(tmp_path: Path) -> None:
+    root, outside = tmp_path / "workspace", tmp_path / "outside"
+    for folder in (root / "folder", outside):
+        folder.mkdir(parents=True)
+        (folder / "file").write_text(folder.name)
+    with Sandbox(workspace=str(root)) as sandbox:
+        assert snapshot(sandbox, "take_snapshot") is None
+        # In the snapshot, which code can write to as well.
+        copied = Path(SNAPSHOT, "folder")
+        assert (copied / "file").read_text() == "folder"
+        (copied / "file").unlink()
+        copied.rmdir()
+        copied.symlink_to(outside)
+        assert snapshot(sandbox, "restore_snapshot") is None
+    assert (root / "folder").is_symlink()
+    assert (outside / "file").read_text() == "outside"
