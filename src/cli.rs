@@ -261,6 +261,9 @@ pub struct Import {
     /// The files of the project in the working folder too: they may be a stranger's.
     #[arg(long)]
     pub project: bool,
+    /// Confine each server that a command starts, with `sandbox = true`, unless its entry in ~/MCPs says how.
+    #[arg(long)]
+    pub sandbox: bool,
     /// Only show what would be written.
     #[arg(long, conflicts_with = "yes")]
     pub dry_run: bool,

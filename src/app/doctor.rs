@@ -15,6 +15,7 @@ use super::common::printing::{err, out};
 use super::{login, model, search_model, wiring};
 use crate::audit::last_remarks;
 use crate::config::{Config, ConfigFiles, DeferredEntry, Environment, Launch, ServerConfig, Transport};
+use crate::confine::ServerSandbox;
 use crate::engine::{About, Kernel, find};
 use crate::guard::Mark;
 use crate::names::ServerName;
@@ -23,7 +24,7 @@ use crate::protocol::{Posture, PostureField};
 use crate::run::ToolFault;
 use crate::session::{SandboxReport, Session};
 use crate::text;
-use crate::upstream::Upstream;
+use crate::upstream::{ProcessSpec, ServerSpec, Upstream, Way};
 
 /// Remarks of each server that are shown.
 const REMARKS_SHOWN: usize = 3;
@@ -33,6 +34,9 @@ const WHY_CHARS_MAX: usize = 500;
 
 /// How long servers are waited for before they are named.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Starts of a server with more and more of what it lacks.
+const TRIALS_MAX: usize = 5;
 
 /// Servers that are looked at at once. Fewer are started.
 const LOOKED_AT_AT_ONCE_MAX: usize = 16;
@@ -59,11 +63,14 @@ pub(super) async fn doctor(config: Config, files: ConfigFiles, asks: bool, clien
         line("", &answer);
     }
     let environment = Arc::clone(files.environment());
-    let asking = asks.then(|| wiring::servers(&config, files, &Mark::new()).1);
-    servers(&config, &environment, asking.as_deref()).await;
-    if let Some(upstream) = asking {
+    let asking = asks.then(|| wiring::servers(&config, files, &Mark::new()));
+    let asking = asking.map(|(roster, upstream)| (roster.specs(), upstream));
+    let asked = asking.as_ref().map(|(specs, upstream)| (specs.as_slice(), &**upstream));
+    servers(&config, &environment, asked).await;
+    if let Some((_, upstream)) = asking {
         upstream.close().await;
     }
+    rights(&config);
     problems(&config);
     ExitCode::from(u8::from(probed.is_err()))
 }
@@ -160,7 +167,18 @@ fn no_sandbox(fault: &ToolFault) {
     line("", &format!("what to do: {}", fault.hint));
 }
 
-async fn servers(config: &Config, environment: &Environment, asking: Option<&Upstream>) {
+/// How many servers have the user's rights, and how they lose them.
+fn rights(config: &Config) {
+    let (free, all) = config.servers_with_rights();
+    let count = format!("{free} of {all} servers that a command starts run with all your rights");
+    match free {
+        _ if all == 0 => {}
+        0 => line("rights", &count),
+        _ => line("rights", &format!("{count}; `sandbox = true` in an entry confines one")),
+    }
+}
+
+async fn servers(config: &Config, environment: &Environment, asking: Option<(&[ServerSpec], &Upstream)>) {
     if config.servers.is_empty() {
         line("servers", "none configured (~/MCPs/*.json, [servers.NAME] of config.toml, MCP_SERVERS_CONFIG)");
     }
@@ -172,7 +190,11 @@ async fn servers(config: &Config, environment: &Environment, asking: Option<&Ups
     let under_way = &RefCell::new(BTreeSet::new());
     let states = futures_util::stream::iter(&config.servers).map(|server| async move {
         under_way.borrow_mut().insert(&server.name);
-        let told = (server, state(config, server).await, answer(server, asking).await);
+        let mut said = answer(server, asking.map(|(_, upstream)| upstream)).await;
+        if let Some((specs, _)) = asking {
+            said.extend(trial(config, server, specs).await);
+        }
+        let told = (server, state(config, server).await, said);
         under_way.borrow_mut().remove(&server.name);
         told
     });
@@ -186,6 +208,9 @@ async fn servers(config: &Config, environment: &Environment, asking: Option<&Ups
         match next {
             Ok(Some((server, state, answer))) => {
                 line("server", &state);
+                if let Some(confined) = confined(server, config) {
+                    line("", &confined);
+                }
                 if let Some(inherited) = inherited(server, environment) {
                     line("", &inherited);
                 }
@@ -228,6 +253,50 @@ async fn state(config: &Config, server: &ServerConfig) -> String {
     };
     let found = server.without_references(found);
     format!("{}: {found} ({})", server.name, server.source.display())
+}
+
+/// What a confined server has beside its own program.
+fn confined(server: &ServerConfig, config: &Config) -> Option<String> {
+    let Transport::Launch(launch) = &server.transport else { return None };
+    let sandbox = launch.sandbox.resolved(config.sandbox_servers)?;
+    Some(text::inert_excerpt(&format!("confined: sandbox = {sandbox}"), WHY_CHARS_MAX))
+}
+
+/// What becomes of a server that is not confined when it is started confined, and what to write so that it works.
+async fn trial(config: &Config, server: &ServerConfig, specs: &[ServerSpec]) -> Option<String> {
+    let spec = specs.iter().find(|spec| spec.name == server.name)?;
+    let (Way::Process(process), None) = (&spec.way, &spec.later) else { return None };
+    if process.sandbox.is_some() {
+        return None;
+    }
+    let limits = Arc::new(config.limits.clone());
+    let mut sandbox = ServerSandbox::default();
+    for _ in 0..TRIALS_MAX {
+        let process = ProcessSpec { sandbox: Some(sandbox.clone()), ..process.clone() };
+        let spec = ServerSpec { way: Way::Process(process), ..spec.clone() };
+        let upstream = Upstream::new(vec![spec], &limits);
+        let tools = upstream.tools(&server.name, &CancellationToken::new()).await;
+        let why = tools.as_ref().err().map(|error| upstream.redacted(&server.name, error.to_string()));
+        upstream.close().await;
+        let before = sandbox.clone();
+        match tools {
+            Ok(_) => {
+                let written =
+                    if sandbox == ServerSandbox::default() { "true".into() } else { sandbox.to_string() };
+                let said = format!(
+                    "starts confined with `sandbox = {written}` in its entry; its calls may need more, and name it"
+                );
+                return Some(text::inert_excerpt(&said, WHY_CHARS_MAX));
+            }
+            Err(error) => error.lacks().iter().for_each(|lack| lack.add_to(&mut sandbox)),
+        }
+        if sandbox == before {
+            let said =
+                format!("does not start confined with `sandbox = {sandbox}`: {}", why.unwrap_or_default());
+            return Some(text::inert_excerpt(&said, WHY_CHARS_MAX));
+        }
+    }
+    None
 }
 
 /// The variables of the environment that the entry has passed on to its server beside the default ones.

@@ -85,8 +85,22 @@ struct Target {
     kept: Entry,
 }
 
+/// What new entries say of the confinement of their servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Confining {
+    /// Nothing.
+    Nothing,
+    /// Servers that a command starts are confined.
+    Commands,
+}
+
 /// What has to be written to have these servers in the folder.
-pub fn merge(found: Vec<Found>, folder: &Path, uid: u32, limits: &Limits) -> (Vec<Change>, Vec<Remark>) {
+pub fn merge(
+    found: Vec<Found>,
+    (folder, confining): (&Path, Confining),
+    uid: u32,
+    limits: &Limits,
+) -> (Vec<Change>, Vec<Remark>) {
     let mut remarks = Vec::new();
     let mut targets = Vec::new();
     for found in found {
@@ -107,7 +121,7 @@ pub fn merge(found: Vec<Found>, folder: &Path, uid: u32, limits: &Limits) -> (Ve
         let mut servers = Map::new();
         for server in &found.servers {
             if let Some((name, entry)) = named(server, found.client.name, &target, &taken, &mut remarks) {
-                let entry = Json::Object(entry);
+                let entry = Json::Object(confined(entry, confining));
                 taken.insert(name.clone(), (entry.clone(), target.path.clone()));
                 servers.insert(name, entry);
             }
@@ -248,6 +262,14 @@ fn with_own_keys(entry: &Entry, former: Option<&Json>) -> Entry {
         if (OWN_KEYS.contains(&key.as_str()) || is_switched_off) && !entry.contains_key(key) {
             entry.insert(key.clone(), value.clone());
         }
+    }
+    entry
+}
+
+/// The entry, with what is said of the confinement of its server, unless it says so itself.
+fn confined(mut entry: Entry, confining: Confining) -> Entry {
+    if confining == Confining::Commands && entry.contains_key("command") && !entry.contains_key("sandbox") {
+        entry.insert("sandbox".into(), Json::Bool(true));
     }
     entry
 }

@@ -26,7 +26,7 @@ pub use install::edit::{
     Edit, Plan, Registration, Replacing, Workshop, install, missing_approval, uninstall,
 };
 pub use install::passed::passed;
-pub use merge::{Change, merge};
+pub use merge::{Change, Confining, merge};
 pub use own_entry::{Calls, Starting};
 pub use places::{Scope, Surroundings, place_variables};
 pub use reading::{Files, client_of_file, read_client, servers_of_client_file, unread_project_files};

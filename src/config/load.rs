@@ -16,6 +16,7 @@ use super::read::nearest::nearest;
 use super::read::problem::{Origin, Problem, Severity};
 use super::servers::load::{self, Allowed, Loaded, OfFiles};
 use super::servers::server::{RefusedServer, ServerConfig};
+use super::servers::transport::{Launch, Transport};
 use super::settings::choices::{
     AllowCommands, Audit, ContainerUser, EngineChoice, Journal, LearnShapes, Prewarm, Rollback, Sampling,
     SandboxServers, SelfServers, Semantic, StructuredContent,
@@ -197,6 +198,17 @@ impl Config {
     #[must_use]
     pub fn load(environment: &Environment) -> Self {
         Self::load_following(environment, None).0
+    }
+
+    /// How many of the servers that a command starts have the user's rights, and how many there are.
+    #[must_use]
+    pub fn servers_with_rights(&self) -> (usize, usize) {
+        let launches = self.servers.iter().filter_map(|server| match &server.transport {
+            Transport::Launch(launch) => Some(launch),
+            Transport::Endpoint(_) => None,
+        });
+        let has_rights = |launch: &&Launch| launch.sandbox.resolved(self.sandbox_servers).is_none();
+        (launches.clone().filter(has_rights).count(), launches.count())
     }
 
     /// Whether a value comes from this file.

@@ -1,5 +1,6 @@
 //! What the user allows a confined server, and what its first process is told to show it.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,27 @@ pub struct ServerSandbox {
     pub write: Vec<PathBuf>,
     /// What it can reach.
     pub network: Network,
+}
+
+impl fmt::Display for ServerSandbox {
+    /// As it is written in TOML.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |paths: &[PathBuf]| {
+            let quoted: Vec<String> =
+                paths.iter().map(|path| format!("{:?}", path.display().to_string())).collect();
+            format!("[{}]", quoted.join(", "))
+        };
+        let mut parts = Vec::new();
+        if !self.read.is_empty() {
+            parts.push(format!("read = {}", list(&self.read)));
+        }
+        if !self.write.is_empty() {
+            parts.push(format!("write = {}", list(&self.write)));
+        }
+        let network = if self.network == Network::Host { "host" } else { "none" };
+        parts.push(format!("network = \"{network}\""));
+        write!(f, "{{ {} }}", parts.join(", "))
+    }
 }
 
 /// What a confined server can reach.

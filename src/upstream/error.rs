@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::confinement::{Lack, in_words};
 use crate::names::ServerName;
 
 /// A failure to start, or of one request.
@@ -162,6 +163,8 @@ pub struct LastWords {
     pub text: String,
     /// The variables that it named which the bridge has and does not pass on to it.
     pub withheld: Vec<String>,
+    /// What it was not given, if it is confined.
+    pub lacks: Vec<Lack>,
 }
 
 impl UpstreamError {
@@ -174,9 +177,21 @@ impl UpstreamError {
         }
     }
 
-    /// What the user can change so that the server gets the variables that it named; `set_in` is where its entry stands.
+    /// What the failed server was not given, if it is confined.
+    #[must_use]
+    pub fn lacks(&self) -> &[Lack] {
+        match self {
+            Self::Handshake { stderr, .. } | Self::Died { stderr, .. } => &stderr.lacks,
+            _ => &[],
+        }
+    }
+
+    /// What the user can change so that the server gets what it named; `set_in` is where its entry stands.
     #[must_use]
     pub fn advice(&self, set_in: &str) -> Option<String> {
+        if let Some(said) = in_words(self.lacks()) {
+            return Some(format!("{said}; its entry is {set_in}"));
+        }
         let names = self.withheld();
         let list = names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
         (!names.is_empty()).then(|| {
@@ -216,7 +231,7 @@ mod tests {
     fn what_a_server_says_in_an_error_is_counted_and_our_own_words_are_not() {
         let (server, words) = (ServerName::new("s").unwrap(), "12345".to_owned());
         let of = |error: UpstreamError| error.bytes_of_server();
-        let stderr = LastWords { text: words.clone(), withheld: vec![] };
+        let stderr = LastWords { text: words.clone(), ..LastWords::default() };
         assert_eq!(of(UpstreamError::Refused { server: server.clone(), message: words.clone() }), 5);
         assert_eq!(of(UpstreamError::NotAllowed { server: server.clone(), reason: words.clone() }), 5);
         assert_eq!(of(UpstreamError::Died { server: server.clone(), stderr: stderr.clone() }), 5);
@@ -236,6 +251,7 @@ mod tests {
             stderr: LastWords {
                 text: "x".into(),
                 withheld: withheld.iter().map(|&name| name.to_owned()).collect(),
+                lacks: vec![],
             },
         };
         assert_eq!(died(&[]).advice("servers.s of /c.toml"), None);

@@ -25,6 +25,7 @@ pub use client::handler::Advance;
 pub use client::listeners::{Asked, Asks, Heard, NotAnswered, Said};
 pub use client::listing::Listed;
 pub use commands::printed;
+pub use confinement::{Lack, in_words};
 pub use error::{LastWords, UpstreamError};
 pub use login_file::{LoginFile, LoginState};
 pub use no_response::NoResponse;

@@ -15,10 +15,11 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
-use super::confinement::Confinement;
+use super::confinement::{Confinement, Lack, lacks};
 use super::error::LastWords;
 use super::redaction::Redaction;
 use super::{Inherited, ProcessSpec};
+use crate::confine::ServerPlan;
 use crate::guard::{Keeper, NotStarted};
 use crate::text;
 
@@ -73,6 +74,8 @@ pub(super) struct StderrTail {
     redaction: Redaction,
     /// Names of variables that the bridge has and the server does not.
     withheld: Arc<[String]>,
+    /// What a confined server sees.
+    plan: Option<Arc<ServerPlan>>,
 }
 
 #[derive(Default)]
@@ -131,7 +134,7 @@ impl Process {
         command
             .args(&spec.args)
             .envs(spec.env.iter().map(|(name, value)| (name, value)))
-            .envs(confinement.into_iter().flat_map(|confinement| confinement.variables))
+            .envs(confinement.iter().flat_map(|confinement| confinement.variables.clone()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -146,8 +149,9 @@ impl Process {
         let stdout = child.stdout.take().ok_or_else(missing)?;
         let pipe = child.stderr.take().ok_or_else(missing)?;
         let kept = Arc::<Mutex<Kept>>::default();
+        let plan = confinement.map(|confinement| Arc::new(confinement.plan));
         let stderr_task = tokio::spawn(keep_tail(pipe, Arc::clone(&kept), stderr_bytes_max));
-        let stderr = StderrTail { kept, redaction: redaction.clone(), withheld: withheld.into() };
+        let stderr = StderrTail { kept, redaction: redaction.clone(), withheld: withheld.into(), plan };
         let is_kept = spec.keeper.is_some();
         let process = Self { child, group: Pid::from_raw(pid), is_kept, stderr, stderr_task };
         Ok((process, Pipes { stdin, stdout }))
@@ -238,7 +242,11 @@ impl StderrTail {
     /// not be known for what it is.
     pub(super) fn last_words(&self) -> LastWords {
         let (bytes, text) = self.read();
-        LastWords { text: last_lines(&text).join(" | "), withheld: self.withheld_in(&bytes) }
+        LastWords {
+            text: last_lines(&text).join(" | "),
+            withheld: self.withheld_in(&bytes),
+            lacks: self.lacks(&text),
+        }
     }
 
     /// As [`Self::last_words`], behind the first line that tells of an error: what a server says last is mostly not the
@@ -247,14 +255,19 @@ impl StderrTail {
         let (bytes, text) = self.read();
         let last = last_lines(&text);
         let first = text.lines().map(str::trim).find(|line| tells_of_error(line));
-        let text = match first.map(|first| (first, last.iter().position(|line| *line == first))) {
+        let words = match first.map(|first| (first, last.iter().position(|line| *line == first))) {
             Some((_, Some(place))) => last[place..].join(" | "),
             Some((first, None)) => {
                 format!("{} | … | {}", text::bounded(first, FIRST_ERROR_CHARS_MAX), last.join(" | "))
             }
             None => last.join(" | "),
         };
-        LastWords { text, withheld: self.withheld_in(&bytes) }
+        LastWords { text: words, withheld: self.withheld_in(&bytes), lacks: self.lacks(&text) }
+    }
+
+    /// What the server was not given, by this text of it; nothing of one that is not confined.
+    pub(super) fn lacks(&self, text: &str) -> Vec<Lack> {
+        self.plan.as_deref().map(|plan| lacks(text, plan)).unwrap_or_default()
     }
 
     /// The lines that are stored, as they arrived and without secrets.
@@ -335,7 +348,9 @@ mod tests {
             kept.take_in(chunk, bytes_max);
         }
         let redaction = of(&[("KEY", "first-line-0123456789\nsecond-line-0123456789")]);
-        StderrTail { kept: Arc::new(Mutex::new(kept)), redaction, withheld: Arc::default() }.last_words().text
+        StderrTail { kept: Arc::new(Mutex::new(kept)), redaction, withheld: Arc::default(), plan: None }
+            .last_words()
+            .text
     }
 
     #[test]
@@ -359,7 +374,7 @@ mod tests {
         kept.take_in(said.as_bytes(), 64 * 1024);
         let redaction = of(&[("SET_KEY", "0123456789")]);
         let withheld = withheld.iter().map(|&name| name.to_owned()).collect();
-        StderrTail { kept: Arc::new(Mutex::new(kept)), redaction, withheld }
+        StderrTail { kept: Arc::new(Mutex::new(kept)), redaction, withheld, plan: None }
     }
 
     #[test]

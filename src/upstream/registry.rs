@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::client::connection::Connection;
 use super::client::listeners::{ClientSide, Heard};
+use super::confinement::Lack;
 use super::connect_context::ConnectContext;
 use super::error::UpstreamError;
 use super::oauth::TokenCache;
@@ -153,6 +154,13 @@ impl Upstream {
         let table = self.table();
         let Some(entry) = table.servers.get(server) else { return text };
         entry.redaction.text(text)
+    }
+
+    /// What the server was not given, by this text of it; nothing of one that is not confined, or does not run.
+    #[must_use]
+    pub fn lacks(&self, server: &ServerName, text: &str) -> Vec<Lack> {
+        let live = self.table().servers.get(server).and_then(|entry| entry.live.borrow().clone());
+        live.map(|connection| connection.lacks(text)).unwrap_or_default()
     }
 
     /// A text that code or the model wrote, with the credentials of all servers written as their names.

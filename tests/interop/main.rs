@@ -67,6 +67,47 @@ fn real_servers_answer_as_the_table_says() {
     table::check("docs/reference/compatibility.md", "interop", "interop", &table);
 }
 
+/// The sandbox of a case's entry: its data folder and what it fetches from, and nothing else.
+fn sandbox(package: &str, home: &Path) -> Value {
+    match package {
+        "mcp-server-git" => json!({"write": [home.join("repository")]}),
+        "mcp-server-fetch" => json!({"network": "host"}),
+        "@modelcontextprotocol/server-filesystem"
+        | "@modelcontextprotocol/server-memory"
+        | "mcp-server-sqlite" => json!({"write": [home.join("data")]}),
+        _ => json!(true),
+    }
+}
+
+#[test]
+fn real_servers_work_confined() {
+    let Some(engine) = Engine::all().into_iter().next() else {
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "no engine is there, and this is CI");
+        return eprintln!("SKIPPED: no engine is there; scripts/setup.sh engines-up starts them");
+    };
+    let home = Home::on(&engine).file("data/note.txt", "one\ntwo\n").file("repository/a.txt", "one\n");
+    commit(&home.path().join("repository"));
+    let page = HttpFixture::start(|_, stream| reply(stream, "200 OK", &[], "<p>Hot ones.</p>"));
+    let remotes =
+        [("streamableHttp", "mcp"), ("sse", "sse")].map(|(mode, path)| Everything::start(mode, path));
+    let cases: Vec<Case> = cases(home.path(), &remotes, &page.url)
+        .into_iter()
+        .filter(|case| case.transport == "stdio")
+        .map(|mut case| {
+            case.entry["sandbox"] = sandbox(case.package, home.path());
+            case
+        })
+        .collect();
+    let names: Vec<String> = (0..cases.len()).map(|number| format!("s{number}")).collect();
+    let home =
+        names.iter().zip(&cases).fold(home, |home, (name, case)| home.server(name, case.entry.clone()));
+    let mut bridge = Bridge::start(&home).warm();
+    for (name, case) in names.iter().zip(&cases) {
+        let called = called(&mut bridge, name, &case.code);
+        assert!(!called.is_empty(), "{}", case.package);
+    }
+}
+
 /// Runs the code, and names the tools that it has called, each once.
 fn called(bridge: &mut Bridge, server: &str, code: &str) -> String {
     let body: String = code.lines().map(|line| format!("    {line}\n")).collect();

@@ -467,7 +467,30 @@ fn an_import_says_what_is_left_in_the_clients() {
         Home::new().file(".cursor/mcp.json", &json!({"mcpServers": {"a": {"command": "x"}}}).to_string());
     let output = home.run(&["import", "--yes"]);
     let left = "note: Cursor still starts these itself: a; remove them from ~/.cursor/mcp.json\n";
-    assert!(said(&home, &output).ends_with(left), "{}", output.stdout);
+    assert!(said(&home, &output).contains(left), "{}", output.stdout);
+}
+
+#[test]
+fn an_import_confines_servers_when_told_to_and_stays_with_what_is_there() {
+    let servers = json!({"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}, "far": {"url": "https://a.example"}}});
+    let home = Home::new().file(".cursor/mcp.json", &servers.to_string()).file(
+        "MCPs/cursor.json",
+        "{\"mcpServers\": {\"b\": {\"command\": \"y\", \"sandbox\": {\"read\": [\"/a\"]}}}}",
+    );
+    let sandboxes = || {
+        let written = fs::read_to_string(home.path().join("MCPs/cursor.json")).unwrap();
+        let written: Value = serde_json::from_str(&written).unwrap();
+        ["a", "b", "far"].map(|name| written["mcpServers"][name]["sandbox"].clone())
+    };
+    let output = home.run(&["import", "--yes"]);
+    assert!(output.stdout.contains("run with all your rights"), "{}", output.stdout);
+    assert_eq!(sandboxes(), [Value::Null, json!({"read": ["/a"]}), Value::Null]);
+    let output = home.run(&["import", "--yes", "--sandbox"]);
+    assert!(!output.stdout.contains("all your rights"), "{}", output.stdout);
+    assert_eq!(sandboxes(), [json!(true), json!({"read": ["/a"]}), Value::Null]);
+    // What has been confined once is not given its rights back.
+    home.run(&["import", "--yes"]);
+    assert_eq!(sandboxes(), [json!(true), json!({"read": ["/a"]}), Value::Null]);
 }
 
 #[test]

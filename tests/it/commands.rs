@@ -95,7 +95,8 @@ fn doctor_without_an_engine_says_what_to_do_and_fails() {
                  search     by words; `belljar search install-model` adds meaning\n\
                  model      the client's, where the client offers one\n\
                  server     good: found at {program} ({config})\n\
-                 server     lost: NOT FOUND: command no-such-command ({config})\n",
+                 server     lost: NOT FOUND: command no-such-command ({config})\n\
+                 rights     2 of 2 servers that a command starts run with all your rights; `sandbox = true` in an entry confines one\n",
                 env!("CARGO_PKG_VERSION")
             ),
             stderr: String::new()

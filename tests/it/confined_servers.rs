@@ -14,14 +14,14 @@ use belljar::guard::Keeper;
 use belljar::limits::Limits;
 use belljar::names::ServerName;
 use belljar::upstream::{
-    Connection, Inherited, ProcessSpec, Request, ServerSpec, Upstream, UpstreamError, Way,
+    Connection, Inherited, Lack, ProcessSpec, Request, ServerSpec, Upstream, UpstreamError, Way,
 };
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::deadline::Deadline;
-use crate::support::PATIENCE;
+use crate::support::{Home, PATIENCE};
 
 fn name() -> ServerName {
     ServerName::new("confined").unwrap()
@@ -233,6 +233,62 @@ async fn a_confined_server_leaves_no_process() {
         }
         assert_eq!(left.is_empty(), is_confined, "{left:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_confined_server_lacks_is_named_with_its_key() {
+    let prey = Prey::new();
+    let upstream = upstream(prey.server(Some(ServerSandbox::default())));
+    let server = connected(&upstream).await.unwrap();
+    let lacks = |said: &str| upstream.lacks(&name(), said);
+    let hidden = prey.at("other/server.db");
+    let said = attempt(&server, "read", &hidden).await;
+    assert_eq!(lacks(&said), [Lack::Read(hidden.clone().into())], "{said}");
+    let said = attempt(&server, "write", &prey.at("program/new")).await;
+    assert_eq!(lacks(&said), [Lack::Write(prey.at("program").into())], "{said}");
+    // HOME inside is another one, so that nothing of this is lacking.
+    assert_eq!(lacks(&attempt(&server, "read", &prey.at("nothing")).await), []);
+    upstream.close().await;
+
+    // One that ends because of it is said with the key, too.
+    let program = prey.at("program/needs.py");
+    std::fs::write(&program, format!("open({hidden:?})\n")).unwrap();
+    let process = spec("python3", &[&program], prey.home.path(), Some(ServerSandbox::default()));
+    let upstream = self::upstream(process);
+    let error = connected(&upstream).await.err().unwrap();
+    assert_eq!(error.lacks(), [Lack::Read(hidden.clone().into())], "{error}");
+    let advice = error.advice("servers.s of /c.toml").unwrap();
+    let expected = format!(
+        "it does not see {hidden} (add \"{hidden}\" to sandbox.read); its entry is servers.s of /c.toml"
+    );
+    assert_eq!(advice, format!("this server is confined: {expected}"));
+    upstream.close().await;
+}
+
+#[test]
+fn doctor_starts_a_server_confined_and_says_what_to_write() {
+    let prey = Prey::new();
+    let needed = prey.at("other/server.db");
+    let program = prey.at("program/server.py");
+    let hostile = std::fs::read_to_string(&program).unwrap();
+    std::fs::write(&program, format!("open({needed:?}).close()\n{hostile}")).unwrap();
+    let home = Home::new()
+        .server("needs", json!({"command": "python3", "args": [program]}))
+        .server("has", json!({"command": "python3", "args": [program], "sandbox": {"read": [needed]}}))
+        .server("lacks", json!({"command": "python3", "args": [program], "sandbox": true}));
+    let said = home.run(&["doctor", "--ask"]).stdout;
+    let read = format!("{{ read = [\"{needed}\"], network = \"none\" }}");
+    for line in [
+        format!("starts confined with `sandbox = {read}` in its entry"),
+        format!("confined: sandbox = {read}"),
+        format!(
+            "what to do: this server is confined: it does not see {needed} (add \"{needed}\" to sandbox.read)"
+        ),
+        "rights     1 of 3 servers that a command starts run with all your rights".to_owned(),
+    ] {
+        assert!(said.contains(&line), "{line}: {said}");
+    }
+    assert_eq!(said.matches("answers; tools: 1").count(), 2, "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,14 +9,17 @@ use std::process::ExitCode;
 use crate::app::common::printing::{err, out, to_stdout};
 use crate::cli;
 use crate::clients::{
-    self, Change, Client, Files, Remark, Surroundings, Weight, client, client_of_file, clients, merge,
-    read_client, unread_project_files,
+    self, Change, Client, Confining, Files, Remark, Surroundings, Weight, client, client_of_file, clients,
+    merge, read_client, unread_project_files,
 };
 use crate::config::{Environment, is_own};
 use crate::limits::Limits;
 use crate::text;
 
 pub(in crate::app) const USAGE: u8 = 2;
+/// What there is to say where imported servers are not confined.
+const RIGHTS: &str = "note: servers that a command starts run with all your rights, unless their entry has sandbox = true; \
+                      `belljar import --sandbox` writes that, and `belljar doctor --ask` says what they need then";
 /// Longest list of servers in a note, in characters.
 const NAMES_CHARS_MAX: usize = 600;
 
@@ -53,7 +56,8 @@ pub(in crate::app) fn import(environment: &Environment, arguments: &cli::Import)
     let is_found = !found.is_empty();
     let left_there = left_there(&found);
     let folder = surroundings.home.join("MCPs");
-    let (changes, said) = merge(found, &folder, surroundings.uid, &limits);
+    let confining = if arguments.sandbox { Confining::Commands } else { Confining::Nothing };
+    let (changes, said) = merge(found, (&folder, confining), surroundings.uid, &limits);
     remarks.extend(said);
     say(&remarks);
     if matches!(files, Files::OfUser) {
@@ -75,6 +79,9 @@ pub(in crate::app) fn import(environment: &Environment, arguments: &cli::Import)
             left_there.iter().for_each(|line| {
                 out!("{line}");
             });
+            if !arguments.sandbox {
+                out!("{RIGHTS}");
+            }
             code
         }
         Err(reason) => {

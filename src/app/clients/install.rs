@@ -50,7 +50,7 @@ pub(in crate::app) fn install(environment: &Environment, arguments: &cli::Instal
     let scope = if arguments.project { Scope::Project } else { Scope::User };
     let named =
         Named { clients: &arguments.clients, name: &arguments.name, scope, is_dry_run: arguments.dry_run };
-    named.each(&config, &surroundings, &limits, |registration, workshop| {
+    let code = named.each(&config, &surroundings, &limits, |registration, workshop| {
         if registration.scope == Scope::User && !registration.client.is_there(workshop.surroundings) {
             out!("{} was not found here; its file is made all the same", registration.client.title);
         }
@@ -71,7 +71,15 @@ pub(in crate::app) fn install(environment: &Environment, arguments: &cli::Instal
                 Ok((Some(edit), after))
             }
         }
-    })
+    });
+    let (free, all) = config.servers_with_rights();
+    if free > 0 {
+        out!(
+            "note: {free} of {all} servers that a command starts run with all your rights; `sandbox = true` below [servers] \
+             of config.toml confines them, and `belljar doctor --ask` says what each one needs then"
+        );
+    }
+    code
 }
 
 /// A line on what the user may want to set: belljar sets it only when told to.

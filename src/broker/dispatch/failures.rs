@@ -2,8 +2,8 @@
 //!
 //! It decides on no call.
 
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::broker::answer::Answer;
 use crate::broker::failure_text::{FAILURE_CHARS_MAX, UNAVAILABLE_HINT, redact};
@@ -14,7 +14,7 @@ use crate::names::ServerName;
 use crate::policy::Names;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
-use crate::upstream::UpstreamError;
+use crate::upstream::{Lack, UpstreamError, in_words};
 
 impl Broker {
     /// A tool that the server does not offer: it has none of that name, or its entry keeps it back.
@@ -76,7 +76,12 @@ impl Broker {
         let text = self.upstream.redacted(server, error.to_string());
         // Before the escapes too: they make text ten times as long.
         let text = text::inert(&text::bounded(&text, FAILURE_CHARS_MAX)).into_owned();
-        ToolFault::new(code(error), text::bounded(&text, FAILURE_CHARS_MAX)).hint(hint(error))
+        let lacks = match error {
+            UpstreamError::Refused { message, .. } => self.upstream.lacks(server, message),
+            other => other.lacks().to_vec(),
+        };
+        let hint = lacking(&lacks).unwrap_or_else(|| hint(error));
+        ToolFault::new(code(error), text::bounded(&text, FAILURE_CHARS_MAX)).hint(hint)
     }
 
     /// Errors that a tool reports as its result are texts for the model as well; other results pass unread.
@@ -95,9 +100,20 @@ impl Broker {
         let mut value: Value = serde_json::from_str(result.get()).map_err(nonsense)?;
         redact(&mut value, &|text| self.upstream.redacted(server, text));
         let is_error = value.get("isError") == Some(&Value::Bool(true));
+        if is_error && let Some(content) = value.get_mut("content").and_then(Value::as_array_mut) {
+            let said: Vec<&str> = content.iter().filter_map(|item| item.get("text")?.as_str()).collect();
+            if let Some(hint) = lacking(&self.upstream.lacks(server, &said.join("\n"))) {
+                content.push(json!({"type": "text", "text": format!("belljar: {hint}")}));
+            }
+        }
         let answer = if is_error { Answer::ToolError } else { Answer::Value };
         serde_json::value::to_raw_value(&value).map(answer).map_err(nonsense)
     }
+}
+
+/// The hint of a failure of a confined server that names what it was not given.
+fn lacking(lacks: &[Lack]) -> Option<String> {
+    in_words(lacks).map(|said| format!("tell the user, whose entry of the server decides: {said}"))
 }
 
 /// Whether `"isError": true` stands anywhere in it.
@@ -176,6 +192,7 @@ mod tests {
             stderr: LastWords {
                 text: "KeyError".into(),
                 withheld: withheld.iter().map(|&name| name.to_owned()).collect(),
+                lacks: vec![],
             },
         };
         assert_eq!(

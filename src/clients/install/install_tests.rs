@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::edit::{Plan, Registration, Replacing, Workshop, install};
 use crate::clients::error::InstallError;
-use crate::clients::merge::merge;
+use crate::clients::merge::{Confining, merge};
 use crate::clients::own_entry::Starting;
 use crate::clients::places::{Scope, Surroundings};
 use crate::clients::reading::{Files, read_client};
@@ -51,7 +51,7 @@ fn a_file_that_is_changed_between_reading_and_writing_is_left_as_it_is() {
         read_client(registration.client, Files::OfUser, &surroundings, &limits, &|_, _| false);
     assert_eq!(remarks, []);
     let folder = home.path().join("MCPs");
-    let (changes, _) = merge(vec![found], &folder, surroundings.uid, &limits);
+    let (changes, _) = merge(vec![found], (&folder, Confining::Nothing), surroundings.uid, &limits);
     fs::create_dir(&folder).unwrap();
     fs::write(folder.join("cursor.json"), "{}").unwrap();
     let refused = changes[0].write(surroundings.uid, &limits).unwrap_err();

@@ -26,6 +26,7 @@ use crate::names::ServerName;
 use crate::protocol::depth_exceeds;
 use crate::text;
 use crate::upstream::CallBounds;
+use crate::upstream::confinement::Lack;
 use crate::upstream::error::{LastWords, UpstreamError};
 use crate::upstream::http::{ParameterHeaders, Remote};
 use crate::upstream::no_response::NoResponse;
@@ -307,6 +308,11 @@ impl Connection {
             Some(RawResult::Lost(lost)) => Err(lost_error(self.server.clone(), lost)),
             None => Err(self.nonsense("its answer has no result".into())),
         }
+    }
+
+    /// What the server was not given, by this text of it; nothing of one that is not confined.
+    pub(in crate::upstream) fn lacks(&self, text: &str) -> Vec<Lack> {
+        self.stderr.as_ref().map(|stderr| stderr.lacks(text)).unwrap_or_default()
     }
 
     /// The last that it has written to stderr; nothing of a remote one.

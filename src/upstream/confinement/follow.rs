@@ -37,7 +37,7 @@ const LISTING_BYTES: u64 = 64 * 1024;
 /// How far up the folder of a program's installation is looked for.
 const LEVELS_MAX: usize = 8;
 
-/// Folders below HOME of programs that install other programs: all of what they have installed is seen.
+/// Ends of the folders of programs that install other programs: all of what they have installed is seen.
 const INSTALLERS: [&str; 17] = [
     ".nvm",
     ".fnm",
@@ -171,9 +171,10 @@ impl Found {
         if is_of_system(file) {
             return;
         }
-        let installer = INSTALLERS.iter().map(|path| at.home.join(path)).find(|path| file.starts_with(path));
-        if let Some(installer) = installer {
-            self.tree(&installer, Access::Execute);
+        // Wherever they are: their variables and other users' homes lead elsewhere than HOME.
+        let is_installer = |folder: &&Path| INSTALLERS.iter().any(|path| folder.ends_with(path));
+        if let Some(installer) = file.ancestors().skip(1).find(is_installer) {
+            self.tree(installer, Access::Execute);
         }
         if let Some(modules) = outermost_modules(file) {
             self.tree(&modules, Access::Execute);

@@ -4,7 +4,10 @@
 
 mod caches;
 mod follow;
+mod lacks;
 mod plan;
 mod surroundings;
 
+pub(super) use lacks::lacks;
+pub use lacks::{Lack, in_words};
 pub(super) use plan::Confinement;

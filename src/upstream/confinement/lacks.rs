@@ -1,0 +1,264 @@
+//! What a confined server has not been given, by its own words: paths that are there outside, and hosts.
+//!
+//! Servers say this in texts for people. A path counts only if it exists outside and cannot be used inside, so that a word
+//! that only looks like one names nothing.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::follow::is_of_system;
+use crate::confine::{Access, Network, ServerPlan, ServerSandbox};
+use crate::text;
+
+/// Something that a confined server needed and does not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lack {
+    /// It does not see the file or folder.
+    Read(PathBuf),
+    /// It cannot change it.
+    Write(PathBuf),
+    /// It reaches no network; the host that it named, if it named one.
+    Host(Option<String>),
+}
+
+/// How much of a text is looked at, in bytes, and how many lacks are told.
+const TEXT_BYTES_MAX: usize = 16 * 1024;
+const TOLD_MAX: usize = 5;
+const SHOWN_CHARS_MAX: usize = 200;
+/// What a refused file is called, in lower case.
+const OF_FILES: [&str; 14] = [
+    "no such file",
+    "enoent",
+    "permission denied",
+    "eacces",
+    "eperm",
+    "not permitted",
+    "read-only file system",
+    "erofs",
+    "not exist",
+    "cannot access",
+    "not accessible",
+    "cannot open",
+    "can't open",
+    "unable to open",
+];
+/// Those that say that a file was to be changed.
+const OF_CHANGES: [&str; 2] = ["read-only file system", "erofs"];
+/// What a network that is not there is called.
+const OF_NETWORK: [&str; 11] = [
+    "enotfound ",
+    "eai_again ",
+    "enetunreach",
+    "network is unreachable",
+    "name resolution",
+    "name or service not known",
+    "could not resolve",
+    "getaddrinfo",
+    "no such host",
+    "dial tcp",
+    "dns error",
+];
+/// What stands before a host in such a text.
+const BEFORE_HOSTS: [&str; 9] = [
+    "https://",
+    "http://",
+    "enotfound ",
+    "eai_again ",
+    "host='",
+    "lookup ",
+    "resolve host: ",
+    "enetunreach ",
+    "dial tcp ",
+];
+
+/// What the text tells of.
+pub(in crate::upstream) fn lacks(said: &str, plan: &ServerPlan) -> Vec<Lack> {
+    let said = text::bounded(said, TEXT_BYTES_MAX);
+    let mut found: Vec<Lack> = Vec::new();
+    for line in said.lines() {
+        let small = line.to_lowercase();
+        let holds = |words: &[&str]| words.iter().any(|word| small.contains(word));
+        let mut add = |lack: Lack| {
+            if !found.contains(&lack) && found.len() < TOLD_MAX {
+                found.push(lack);
+            }
+        };
+        if holds(&OF_FILES) {
+            let changes = holds(&OF_CHANGES);
+            paths(line).filter_map(|path| of_path(&path, changes, plan)).for_each(&mut add);
+        }
+        if plan.network == Network::None && holds(&OF_NETWORK) {
+            add(Lack::Host(host(&small)));
+        }
+    }
+    // A host that is named says more than that there is one.
+    if found.iter().any(|lack| matches!(lack, Lack::Host(Some(_)))) {
+        found.retain(|lack| *lack != Lack::Host(None));
+    }
+    found
+}
+
+/// The absolute paths of a line: up to the quote that they stand in, else up to a blank.
+fn paths(line: &str) -> impl Iterator<Item = PathBuf> + '_ {
+    line.match_indices('/').filter_map(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        if before.is_some_and(|c| c.is_alphanumeric() || "/.:-_~@".contains(c)) {
+            // A line such as `open:/x` has a path, and an address has none.
+            let is_colon = before == Some(':') && !line[at..].starts_with("//");
+            if !is_colon {
+                return None;
+            }
+        }
+        let rest = &line[at..];
+        let end = match before.filter(|quote| "'\"`".contains(*quote)) {
+            Some(quote) => rest.find(quote)?,
+            None => {
+                rest.find(|c: char| c.is_whitespace() || "'\"`,;()[]<>".contains(c)).unwrap_or(rest.len())
+            }
+        };
+        let path = rest[..end].trim_end_matches(['.', ':', '/']);
+        (path.len() > 1).then(|| PathBuf::from(path))
+    })
+}
+
+fn of_path(path: &Path, changes: bool, plan: &ServerPlan) -> Option<Lack> {
+    // As it is outside; of a file that was to be made, the folder.
+    let (named, real) = match path.canonicalize() {
+        Ok(real) => (path.to_owned(), real),
+        Err(_) => {
+            let folder = path.parent()?;
+            (folder.to_owned(), folder.canonicalize().ok()?)
+        }
+    };
+    let is_made = named != path;
+    let is_kernel = ["/proc", "/sys", "/dev"].iter().any(|kernel| real.starts_with(kernel));
+    if is_kernel || is_of_system(&real) || real.parent().is_none() {
+        return None;
+    }
+    let seen = plan.visible.iter().rev().find(|visible| real.starts_with(&visible.path));
+    let is_private = |folder: &str| named.as_path() == Path::new(folder);
+    match seen.map(|visible| visible.access) {
+        Some(Access::Layer | Access::Write | Access::Change) => None,
+        Some(_) if is_made || changes => Some(Lack::Write(named)),
+        Some(_) => None,
+        // Its own HOME and /tmp are there inside, and hold what it puts there.
+        None if is_private(&plan.home) || is_private("/tmp") || is_private("/var/tmp") => None,
+        None if is_made || changes => Some(Lack::Write(named)),
+        None => Some(Lack::Read(named)),
+    }
+}
+
+fn host(line: &str) -> Option<String> {
+    let behind = BEFORE_HOSTS.iter().find_map(|mark| line.split_once(mark).map(|(_, rest)| rest))?;
+    let host = behind.split(|c: char| !(c.is_ascii_alphanumeric() || "-.".contains(c))).next()?;
+    (host.contains('.') || host == "localhost").then(|| host.trim_end_matches('.').to_owned())
+}
+
+impl Lack {
+    /// The sandbox with what was lacking.
+    pub fn add_to(&self, sandbox: &mut ServerSandbox) {
+        match self {
+            Self::Read(path) => sandbox.read.push(path.clone()),
+            Self::Write(path) => sandbox.write.push(path.clone()),
+            Self::Host(_) => sandbox.network = Network::Host,
+        }
+    }
+}
+
+impl fmt::Display for Lack {
+    /// In words, with the key that gives it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |path: &Path| text::inert_excerpt(&path.display().to_string(), SHOWN_CHARS_MAX);
+        match self {
+            Self::Read(path) => {
+                write!(f, "it does not see {0} (add \"{0}\" to sandbox.read)", shown(path))
+            }
+            Self::Write(path) => {
+                write!(f, "it cannot change {0} (add \"{0}\" to sandbox.write)", shown(path))
+            }
+            Self::Host(host) => {
+                let host = host.as_deref().map(|host| text::inert_excerpt(host, SHOWN_CHARS_MAX));
+                let host = host.unwrap_or_else(|| "the network".to_owned());
+                write!(f, "it does not reach {host} (set sandbox.network = \"host\")")
+            }
+        }
+    }
+}
+
+/// What a confined server lacks, in words; `None` where that is nothing.
+#[must_use]
+pub fn in_words(lacks: &[Lack]) -> Option<String> {
+    let said: Vec<String> = lacks.iter().map(ToString::to_string).collect();
+    (!said.is_empty()).then(|| format!("this server is confined: {}", said.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::confine::Visible;
+
+    fn plan(visible: &[(&Path, Access)], network: Network) -> ServerPlan {
+        let visible = visible
+            .iter()
+            .map(|(path, access)| Visible { path: path.to_str().unwrap().to_owned(), access: *access });
+        ServerPlan { network, home: "/home/me".into(), links: vec![], visible: visible.collect() }
+    }
+
+    #[test]
+    fn paths_that_are_there_outside_are_named_with_the_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        for name in ["seen", "hidden", "a b"] {
+            std::fs::create_dir(dir.join(name)).unwrap();
+            std::fs::write(dir.join(name).join("x.txt"), "").unwrap();
+        }
+        let plan = plan(&[(&dir.join("seen"), Access::Execute)], Network::Host);
+        let of = |said: &str| lacks(&said.replace('@', dir.to_str().unwrap()), &plan);
+        let at = |path: &str| dir.join(path);
+        for said in [
+            "Error: ENOENT: no such file or directory, open '@/hidden/x.txt'",
+            "FileNotFoundError: [Errno 2] No such file or directory: '@/hidden/x.txt'",
+            "open @/hidden/x.txt: no such file or directory",
+            "PermissionError: [Errno 13] Permission denied: \"@/hidden/x.txt\"",
+        ] {
+            assert_eq!(of(said), [Lack::Read(at("hidden/x.txt"))], "{said}");
+        }
+        assert_eq!(of("Warning: Cannot access directory @/hidden, skipping"), [Lack::Read(at("hidden"))]);
+        assert_eq!(of("ENOENT: open '@/a b/x.txt'"), [Lack::Read(at("a b/x.txt"))]);
+        assert_eq!(of("EROFS: read-only file system, open '@/seen/new'"), [Lack::Write(at("seen"))]);
+        assert_eq!(of("EROFS: read-only file system, open '@/seen/x.txt'"), [Lack::Write(at("seen/x.txt"))]);
+        assert_eq!(of("ENOENT: mkdir '@/hidden/new'"), [Lack::Write(at("hidden"))]);
+        for said in [
+            "no such file: '@/nowhere/x'",
+            "read @/hidden/x.txt",
+            "no such file: '/proc/1/environ'",
+            "no such file: '/usr/lib/nothing'",
+            "no such file: https://example.com@/hidden",
+            "ENOENT: open '@/seen/x.txt'",
+        ] {
+            assert_eq!(of(said), [], "{said}");
+        }
+        assert_eq!(
+            in_words(&of("ENOENT: '@/hidden'")).unwrap().replace(dir.to_str().unwrap(), "@"),
+            "this server is confined: it does not see @/hidden (add \"@/hidden\" to sandbox.read)"
+        );
+    }
+
+    #[test]
+    fn hosts_are_named_where_there_is_no_network() {
+        let offline = plan(&[], Network::None);
+        for (said, host) in [
+            ("FetchError: getaddrinfo ENOTFOUND api.github.com", Some("api.github.com")),
+            ("getaddrinfo EAI_AGAIN registry.npmjs.org registry.npmjs.org:443", Some("registry.npmjs.org")),
+            ("HTTPSConnectionPool(host='pypi.org', port=443): name resolution failed", Some("pypi.org")),
+            ("dial tcp: lookup example.com: no such host", Some("example.com")),
+            ("connect ENETUNREACH 192.0.2.1:443 - Local (0.0.0.0:0)", Some("192.0.2.1")),
+            ("[Errno -3] Temporary failure in name resolution", None),
+        ] {
+            assert_eq!(lacks(said, &offline), [Lack::Host(host.map(str::to_owned))], "{said}");
+        }
+        let online = plan(&[], Network::Host);
+        assert_eq!(lacks("getaddrinfo ENOTFOUND api.github.com", &online), []);
+        assert_eq!(lacks("see https://example.com", &offline), []);
+    }
+}
