@@ -4,7 +4,7 @@
 CACHE := $(or $(BELLJAR_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/belljar)
 BUILD := $(or $(CARGO_TARGET_DIR),target)
 export PATH := $(PATH):$(CACHE)/dev/bin:$(CACHE)/tools/bin
-# The engines of `make bench` and `make soak`: podman-rootful, podman-rootless, docker; empty: all that are available.
+# The engines of `make bench` and `make soak`: podman-rootful, podman-rootless, docker, process; empty: all that are available.
 ENGINE ?=
 # Files that `make search-bench` and `make stubs-check` measure, in the format of tests/search; empty: those in tests/search.
 TOOLS ?=
@@ -28,7 +28,8 @@ help: ## list these commands
 
 # The build and the image do not need each other.
 define build_beside_setup
-	cargo build --profile demo --locked & build=$$!; scripts/setup.sh demo; ready=$$?; wait $$build && exit $$ready
+	cargo build --profile demo --locked & build=$$!; scripts/setup.sh demo; ready=$$?; wait $$build && \
+		[ $$ready = 0 ] && scripts/setup.sh environment $(BUILD)/demo/belljar
 endef
 
 demo: ## set up what is missing, build a release binary without link-time optimisation, and run the main job on real servers

@@ -7,7 +7,9 @@ usage() {
     cat <<'TEXT'
 usage: scripts/setup.sh COMMAND
 
-  demo          a container engine if none works, python3, node, the real MCP servers, the sandbox image
+  demo          python3, node, the real MCP servers, and the sandbox image if a container engine works
+  environment PROGRAM
+                the usual packages for sandboxes without a container engine, made by this belljar if no container engine works
   test          the same, then Podman as root and as an ordinary user, Docker, the Python and cargo tools, engines-up
   clients       what test installs, and agent programs and SDKs for `make clients`: 1.8 GB, which no other test needs
   docs          mdBook, for `make docs`
@@ -56,6 +58,7 @@ main() {
     mkdir -p "$cache"
     case ${1:-} in
     demo) demo ;;
+    environment) environment "${2:?environment needs the program}" ;;
     test) test_bench ;;
     clients) clients ;;
     docs) install_python_set book "$repository/scripts/docs-requirements.lock" ;;
@@ -71,7 +74,16 @@ demo() {
     install_for_demo
     "$repository/scripts/engines.sh" machine
     install_servers
-    "$repository/sandbox-image/build.sh" "$(working_engine)"
+    if [ -n "$(working_engine)" ]; then
+        "$repository/sandbox-image/build.sh" "$(working_engine)"
+    fi
+}
+
+environment() {
+    [ -z "$(working_engine)" ] || return 0
+    if ! "$1" image ls | grep -q '^[* ] default '; then
+        "$1" image build
+    fi
 }
 
 test_bench() {
@@ -103,7 +115,11 @@ engines_up() {
     local endpoints=()
     "$repository/scripts/engines.sh" up
     mapfile -t endpoints < <(sed -n 's/^BELLJAR_TEST_[A-Z_]*=\(unix:.*\)$/\1/p' "$cache/engines.env")
-    [ ${#endpoints[@]} -gt 0 ] || die "no engine could be started"
+    if [ ${#endpoints[@]} = 0 ]; then
+        has_processes || die "no engine could be started"
+        say "no container engine could be started: sandboxes are processes of this machine"
+        return 0
+    fi
     "$repository/sandbox-image/build.sh" "${endpoints[@]}"
 }
 
@@ -111,22 +127,24 @@ engines_up() {
 
 install_for_demo() {
     local packages=() wanted=()
-    if [ -z "$(working_engine)" ]; then
+    if [ -z "$(working_engine)" ] && has_processes; then
+        say "no Podman or Docker works here: sandboxes are processes of this machine"
+    elif [ -z "$(working_engine)" ]; then
         packages+=(podman crun uidmap slirp4netns fuse-overlayfs catatonit)
         wanted+=("a container engine that works: Podman (after 'podman machine init && podman machine start' where it runs in a virtual machine) or Docker")
     fi
-    if ! python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+    if ! python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
         packages+=(python3 python3-venv)
-        wanted+=("Python 3.10 or newer with venv")
+        wanted+=("Python 3.11 or newer with venv")
     fi
     command -v node >/dev/null || { packages+=(nodejs); wanted+=("Node.js 20 or newer"); }
     command -v npm >/dev/null || { packages+=(npm); wanted+=("npm"); }
     # Only for a base image where no registry can be reached; too small to find out first.
-    if command -v apt-get >/dev/null && ! command -v debootstrap >/dev/null && ! image_is_kept; then
+    if [ -n "$(working_engine)" ] && command -v apt-get >/dev/null && ! command -v debootstrap >/dev/null && ! image_is_kept; then
         packages+=(debootstrap)
     fi
     install_packages wanted "${packages[@]+"${packages[@]}"}"
-    [ -n "$(working_engine)" ] || die "podman is installed but does not work: $(podman info 2>&1 | tail -n 1)"
+    [ -n "$(working_engine)" ] || has_processes || die "podman is installed but does not work: $(podman info 2>&1 | tail -n 1)"
 }
 
 install_for_tests() {
@@ -210,6 +228,9 @@ working_engine() {
         echo docker
     fi
 }
+
+# Whether belljar can have sandboxes without a container engine.
+has_processes() { [ "$(uname -s)" = Linux ] && case $(uname -m) in x86_64 | aarch64) ;; *) false ;; esac; }
 
 image_is_kept() { compgen -G "$cache/sandbox-*.tar" >/dev/null; }
 

@@ -9,7 +9,7 @@ use belljar::engine::{Choice, Instance, Places, SandboxSpec, Started, Streams, f
 use tokio::io::AsyncWriteExt;
 use tokio::runtime::Runtime;
 
-use crate::support::Engine;
+use crate::support::{Engine, environments};
 
 const IMAGE: &str = "localhost/belljar-sandbox:latest";
 /// About what a run's frames weigh.
@@ -28,7 +28,10 @@ impl Echo {
     pub fn start(engine: &Engine) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let places = Places {
-            choice: Choice::At(engine.address().to_owned()),
+            choice: match engine.is_process() {
+                true => Choice::Process,
+                false => Choice::At(engine.address().to_owned()),
+            },
             oci_runtime: None,
             container_host: None,
             docker_host: None,
@@ -37,7 +40,7 @@ impl Echo {
             podman: None,
             ssh: None,
             home: None,
-            environments: None,
+            environments: engine.is_process().then(environments::usual),
             mark: None,
         };
         let spec = SandboxSpec {
@@ -54,7 +57,9 @@ impl Echo {
             request: Duration::from_secs(30),
         };
         let Started { instance, streams, .. } = runtime.block_on(async {
-            let engine = find(&places, std::path::Path::new("/nowhere")).await.expect("the engine answers");
+            let engine = find(&places, &spec.images, std::path::Path::new("/nowhere"))
+                .await
+                .expect("the engine answers");
             engine.start(&spec).await.expect("the container starts")
         });
         let mut line = vec![b'x'; LINE_BYTES - 1];
@@ -91,6 +96,11 @@ pub struct CommandLine {
 }
 
 pub fn command_line(engine: &'static Engine) -> CommandLine {
+    if engine.is_process() {
+        // There is no command line but Python's own, which confines nothing.
+        let name = "python3 -I -c".to_owned();
+        return CommandLine { name, command: vec!["python3", "-I", "-c", "print(1, flush=True)"] };
+    }
     let is_docker = engine.name == "docker";
     let program = if is_docker { "docker" } else { "podman" };
     let is_local = engine.name == "podman-rootful" && nix::unistd::geteuid().is_root();

@@ -126,7 +126,7 @@ fn sandbox(about: &About, report: &SandboxReport, config: &Config) {
 /// The engine, where there is one though no sandbox could be started.
 async fn engine_alone(config: &Config) {
     let places = wiring::places(config, Some(Mark::new()));
-    let Ok(engine) = find(&places, &config.lock_dir).await else { return };
+    let Ok(engine) = find(&places, &wiring::images(config), &config.lock_dir).await else { return };
     match engine.about().await {
         Ok(about) => {
             line("engine", &about.name);

@@ -19,15 +19,14 @@ const SWITCHES: [(&str, &str, &str); 3] = [
     (
         "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
         "1",
-        "AppArmor forbids user namespaces to programs without a profile: `belljar` needs one that has `userns,`, as in \
-         /etc/apparmor.d/belljar: `abi <abi/4.0>, profile belljar PATH flags=(unconfined) { userns, }`, then `sudo \
-         apparmor_parser -r /etc/apparmor.d/belljar`; or, for all programs, `sudo sysctl -w \
-         kernel.apparmor_restrict_unprivileged_userns=0`",
+        "AppArmor forbids user namespaces to programs without a profile: `sudo cp config/apparmor/belljar \
+         /etc/apparmor.d/belljar && sudo apparmor_parser -r /etc/apparmor.d/belljar` with the file of belljar's sources \
+         allows them to belljar; or, for all programs, `sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`",
     ),
 ];
 const IN_CONTAINER: &str = "inside a container, its engine forbids it: start that container with the options \
                             `--security-opt seccomp=unconfined --security-opt systempaths=unconfined` (Docker) or \
-                            `--security-opt unmask=ALL` (Podman)";
+                            `--security-opt seccomp=unconfined --security-opt unmask=ALL` (Podman)";
 
 /// What lets processes make namespaces on this machine, if the step failed because something forbids it.
 #[must_use]

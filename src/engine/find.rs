@@ -8,21 +8,35 @@ use super::containers::{self, Places};
 use super::error::EngineError;
 use super::images::ImageStore;
 use super::interface::Engine;
-use super::processes::{Environments, ProcessEngine};
+use super::processes::{Environments, InsteadOf, ProcessEngine};
 
-/// The first engine that answers, else processes of this machine if any engine will do; `sockets` is the folder for sockets of the bridge's own, made when it is needed.
+/// The first engine that answers. If any engine will do, processes of this machine stand in where none answers, or where it
+/// has none of the images, and no image was asked for by name. `sockets` is the folder for sockets of the bridge's own, made
+/// when it is needed.
 ///
 /// # Errors
 /// [`EngineError::NoEngine`] lists every place and why it did not serve.
-pub async fn find(places: &Places, sockets: &Path) -> Result<Arc<dyn Engine>, EngineError> {
+pub async fn find(
+    places: &Places,
+    images: &[String],
+    sockets: &Path,
+) -> Result<Arc<dyn Engine>, EngineError> {
     if places.choice == Choice::Process {
         return Ok(Arc::new(ProcessEngine::new(environments(places))));
     }
+    let stands_in =
+        |instead_of| Ok(Arc::new(ProcessEngine::standing_in(environments(places), instead_of)) as _);
     match containers::find(places, sockets).await {
+        // What is named is never replaced.
+        Ok(engine) if places.takes_any() && images.len() > 1 => match engine.image(images).await {
+            Err(EngineError::ImageMissing { names }) => {
+                stands_in(InsteadOf::NoImage { engine: engine.kind_name(), names })
+            }
+            _ => Ok(Arc::new(engine)),
+        },
         Ok(engine) => Ok(Arc::new(engine)),
-        // One that is named is never replaced.
         Err(EngineError::NoEngine { tried, choice: Choice::Auto, is_named: false }) => {
-            Ok(Arc::new(ProcessEngine::standing_in(environments(places), tried)))
+            stands_in(InsteadOf::NoEngine { tried })
         }
         Err(error) => Err(error),
     }

@@ -5,8 +5,14 @@ use std::process::Command;
 
 use serde_json::json;
 
+use crate::on_every_container_engine;
 use crate::support::images::with_sources;
 use crate::support::{Bridge, Engine, Home, PATIENCE, environments, eventually};
+
+on_every_container_engine!(inside_a_container_it_works_with_the_options_that_the_remedy_names,);
+
+/// An option of Docker's command line.
+const SYSTEMPATHS: &str = "systempaths=unconfined";
 
 /// An ordinary user that the set-up has made, with subordinate numbers.
 const USER: &str = "belljar-test";
@@ -403,4 +409,142 @@ fn code_cannot_change_its_environment_nor_learn_where_it_is() {
     let code = "import pathlib\n[str(file) for file in [sys.prefix + '/pyvenv.cfg', *pathlib.Path(sys.prefix, 'bin').iterdir()] \
                 if b'test-environments' in pathlib.Path(file).read_bytes()]";
     assert_eq!(bridge.ok(code), "[]");
+}
+
+fn inside_a_container_it_works_with_the_options_that_the_remedy_names(engine: &Engine) {
+    let Some(world) = World::new() else { return };
+    let dir = world.dir.path().display();
+    let run = |user: &str, security: &[&str]| {
+        let opens = |option: &str| security.contains(&option);
+        let limit = |name: &str| json!({"Name": name, "Soft": 1024, "Hard": 4096});
+        let of_api: Vec<&str> = security.iter().copied().filter(|option| *option != SYSTEMPATHS).collect();
+        let host = json!({
+            "NetworkMode": "none",
+            "Binds": [format!("{dir}:/belljar:ro")],
+            "SecurityOpt": of_api,
+            "Ulimits": [limit("nofile"), limit("nproc")],
+            "LogConfig": {"Type": "json-file"},
+        });
+        let mut configuration = json!({
+            "Image": "localhost/belljar-sandbox:latest",
+            "Cmd": ["sh", "-c", "/belljar/belljar run -c 'print(\"ran\")' 2>&1"],
+            "User": user,
+            "Env": ["HOME=/tmp", "MCP_BRIDGE_RUNTIME=process"],
+            "HostConfig": host,
+        });
+        // Docker's command line does this.
+        if opens(SYSTEMPATHS) {
+            configuration["HostConfig"]["MaskedPaths"] = json!([]);
+            configuration["HostConfig"]["ReadonlyPaths"] = json!([]);
+        }
+        engine.run_container(&configuration)
+    };
+    let options = match engine.name {
+        "docker" => ["seccomp=unconfined", SYSTEMPATHS],
+        _ => ["seccomp=unconfined", "unmask=ALL"],
+    };
+    let remedy = options.map(|option| format!("--security-opt {option}")).join(" ");
+    for user in ["0", "4242"] {
+        for too_few in [&[][..], &options[..1]] {
+            let said = run(user, too_few);
+            assert!(
+                said.contains("does not allow sandboxes") && said.contains(&remedy),
+                "{user} {too_few:?}: {said}"
+            );
+        }
+        let said = run(user, &options);
+        assert!(said.lines().any(|line| line == "ran"), "{user}: {said}");
+    }
+}
+
+/// A command line after which /usr/bin lacks the programs `gone`, and has those that `first` makes in an empty folder.
+fn with_programs(world: &World, gone: &[&str], first: &str) -> String {
+    let own = tempfile::tempdir_in(world.dir.path()).unwrap().keep();
+    std::fs::set_permissions(&own, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let whiteouts: String =
+        gone.iter().map(|name| format!("rm -f {name} && mknod {name} c 0 0 && ")).collect();
+    let own = own.display();
+    format!(
+        "cd {own} && {whiteouts} {first} && mount -t overlay none -o lowerdir={own}:/usr/bin /usr/bin && cd /"
+    )
+}
+
+#[test]
+fn a_machine_without_a_new_python_is_said_with_the_remedy() {
+    let Some(world) = World::new() else { return };
+    if std::fs::exists("/usr/local/bin/python3").unwrap() {
+        return eprintln!("SKIPPED: this machine has a Python in /usr/local/bin as well");
+    }
+    let real = std::fs::canonicalize("/usr/bin/python3").unwrap();
+    let real = real.file_name().unwrap().to_str().unwrap().to_owned();
+    let old = "printf '#!/bin/sh\\necho 3.9\\n' > python3 && chmod 755 python3";
+    for (first, found) in [
+        (with_programs(&world, &["python3", &real], "true"), "no python3"),
+        (with_programs(&world, &[&real], old), "/usr/bin/python3 is Python 3.9"),
+    ] {
+        for user in ["0", USER] {
+            let (code, said) = world.run(user, &first, "print('ran')");
+            let what = format!("need Python 3.11 or newer in /usr/local/bin or /usr/bin: {found}");
+            assert!(code != Some(0) && said.contains(&what), "{user}: {said}");
+            assert!(said.contains("install it with `sudo apt-get install python3`"), "{user}: {said}");
+        }
+    }
+}
+
+/// A Podman with a store of its own, and its service.
+struct OwnPodman {
+    dir: tempfile::TempDir,
+    service: std::process::Child,
+}
+
+impl OwnPodman {
+    fn start(socket: &std::path::Path) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let address = format!("unix://{}", socket.display());
+        let service =
+            Self::command(&dir).args(["system", "service", "--time", "0", &address]).spawn().unwrap();
+        eventually("Podman's service", PATIENCE, || std::os::unix::net::UnixStream::connect(socket).is_ok());
+        Self { dir, service }
+    }
+
+    fn command(dir: &tempfile::TempDir) -> Command {
+        let mut command = Command::new("podman");
+        command.arg("--root").arg(dir.path().join("root")).arg("--runroot").arg(dir.path().join("run"));
+        command
+    }
+}
+
+impl Drop for OwnPodman {
+    fn drop(&mut self) {
+        drop(self.service.kill());
+        drop(self.service.wait());
+    }
+}
+
+#[test]
+fn a_podman_without_image_is_replaced_until_it_has_one_and_that_is_said() {
+    if !nix::unistd::geteuid().is_root() || Engine::find("podman-rootful").is_none() {
+        return eprintln!("SKIPPED: it needs root and Podman");
+    }
+    let home = Home::new().env("MCP_BRIDGE_RUNTIME", "auto");
+    std::fs::create_dir(home.path().join("run/podman")).unwrap();
+    let podman = OwnPodman::start(&home.path().join("run/podman/podman.sock"));
+    let ran = home.run(&["run", "-c", "print('ran')"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "ran\n"), "{}", ran.stderr);
+    let notice = "Podman has no image for sandboxes, which `belljar image build` builds, so sandboxes are processes of this \
+                  machine";
+    assert!(ran.stderr.contains(notice), "{}", ran.stderr);
+    assert!(home.run(&["doctor"]).stdout.contains(notice));
+    // What is asked for by name is not replaced.
+    for (variable, value) in [("MCP_BRIDGE_IMAGE", "localhost/mine:1"), ("MCP_BRIDGE_RUNTIME", "podman")] {
+        let said = home.clone().env(variable, value).run(&["run", "-c", "print('ran')"]).stderr;
+        assert!(said.contains("the sandbox image is missing: "), "{variable}: {said}");
+    }
+    // One that has nothing in it shows that Podman is used.
+    let empty = "tar --create --files-from /dev/null | \"$@\" import - localhost/belljar-sandbox:latest";
+    let import = OwnPodman::command(&podman.dir);
+    let words: Vec<_> = std::iter::once(import.get_program()).chain(import.get_args()).collect();
+    assert!(Command::new("sh").args(["-c", empty, "sh"]).args(words).status().unwrap().success());
+    let said = home.run(&["run", "-c", "print('ran')"]).stderr;
+    assert!(!said.contains("processes of this machine") && said.contains("python3"), "{said}");
 }

@@ -101,8 +101,12 @@ impl Engine {
         Some(Self { name, address })
     }
 
+    /// All that are there, or the one that `BELLJAR_TEST_ENGINE` names.
     pub fn all() -> Vec<Self> {
-        ENGINES.into_iter().map(|(_, name)| name).chain([PROCESS]).filter_map(Self::find).collect()
+        let only = std::env::var("BELLJAR_TEST_ENGINE").ok();
+        let is_wanted = |name: &&str| only.as_ref().is_none_or(|only| only == name);
+        let names = ENGINES.into_iter().map(|(_, name)| name).chain([PROCESS]);
+        names.filter(is_wanted).filter_map(Self::find).collect()
     }
 
     /// The first one, for what is the same on each.

@@ -105,6 +105,13 @@ pub async fn find(places: &Places, sockets: &Path) -> Result<ContainerEngine, En
     Err(EngineError::NoEngine { tried, choice: places.choice.clone(), is_named })
 }
 
+impl Places {
+    /// Whether the operator has named no engine, no OCI runtime, and no place.
+    pub(in super::super) fn takes_any(&self) -> bool {
+        self.choice == Choice::Auto && self.oci_runtime.is_none() && named(self).is_empty()
+    }
+}
+
 /// Those that variables name. DOCKER_HOST may name Podman's socket, and often does.
 fn named(places: &Places) -> Vec<Candidate> {
     let at = |address: &Option<String>, only| address.clone().map(|address| Candidate::At { address, only });
@@ -330,6 +337,14 @@ impl ContainerEngine {
             .map_err(|_| EngineError::Timeout { action, after })?
             .map_err(|error| EngineError::request(action, &error))?;
         Ok(info.ncpu.and_then(|count| u64::try_from(count).ok()).unwrap_or(1).max(1))
+    }
+
+    /// For people to read.
+    pub(in super::super) fn kind_name(&self) -> &'static str {
+        match self.kind {
+            EngineKind::Podman => "Podman",
+            EngineKind::Docker => "Docker",
+        }
     }
 
     /// Whether its containers run on this machine's kernel, as far as its address tells.

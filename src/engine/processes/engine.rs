@@ -24,12 +24,26 @@ use crate::confine::{Failed, PROGRAM_FOLDERS};
 pub struct ProcessEngine {
     environments: Environments,
     /// Why no container engine serves, where any would have done.
-    instead_of: Option<Vec<String>>,
+    instead_of: Option<InsteadOf>,
 }
 
-/// What the first reply says where no engine was named.
-const STANDS_IN: &str = "no Podman or Docker answers, so sandboxes are processes of this machine; \
-                         MCP_BRIDGE_RUNTIME=process names this engine and silences the notice";
+/// Why no container engine serves.
+#[derive(Debug, Clone)]
+pub enum InsteadOf {
+    /// None answers.
+    NoEngine {
+        /// Each place where one could be, and why it does not serve.
+        tried: Vec<String>,
+    },
+    /// One answers and has no image for sandboxes.
+    NoImage {
+        /// The engine.
+        engine: &'static str,
+        /// The names that were looked for.
+        names: Vec<String>,
+    },
+}
+
 /// What a sandbox could not exceed if it had them: nothing of them is mounted.
 const GROUPS: &str = "/sys/fs/cgroup";
 
@@ -39,21 +53,26 @@ impl ProcessEngine {
         Self { environments, instead_of: None }
     }
 
-    /// In place of a container engine. `tried`: each place where one could be, and why it does not serve.
-    pub fn standing_in(environments: Environments, tried: Vec<String>) -> Self {
-        Self { environments, instead_of: Some(tried) }
+    /// In place of a container engine.
+    pub fn standing_in(environments: Environments, instead_of: InsteadOf) -> Self {
+        Self { environments, instead_of: Some(instead_of) }
     }
 
     /// The error of a start, with that of the container engines that were looked for first.
     fn refused(&self, error: EngineError) -> EngineError {
-        let Some(tried) = &self.instead_of else { return error };
-        let no_engine = EngineError::NoEngine { tried: tried.clone(), choice: Choice::Auto, is_named: false };
+        let no_containers = match self.instead_of.clone() {
+            None => return error,
+            Some(InsteadOf::NoEngine { tried }) => {
+                EngineError::NoEngine { tried, choice: Choice::Auto, is_named: false }
+            }
+            Some(InsteadOf::NoImage { names, .. }) => EngineError::ImageMissing { names },
+        };
         match error {
-            EngineError::TakesContainers { .. } => no_engine,
+            EngineError::TakesContainers { .. } => no_containers,
             EngineError::Unconfined { .. }
             | EngineError::NoPython { .. }
             | EngineError::Environment { .. } => {
-                EngineError::Neither { containers: Box::new(no_engine), processes: Box::new(error) }
+                EngineError::Neither { containers: Box::new(no_containers), processes: Box::new(error) }
             }
             other => other,
         }
@@ -68,7 +87,7 @@ impl ProcessEngine {
             return Err(EngineError::TakesContainers { what: format!("the OCI runtime {name}") });
         }
         let mut started = start(spec, self.packages(&spec.images).await?).await?;
-        started.warnings.extend(self.instead_of.iter().map(|_| STANDS_IN.to_owned()));
+        started.warnings.extend(self.instead_of.as_ref().map(InsteadOf::notice));
         Ok(started)
     }
 
@@ -86,6 +105,22 @@ impl ProcessEngine {
             }),
             _ => Ok(Packages::Machine(Python::find().await?)),
         }
+    }
+}
+
+impl InsteadOf {
+    /// What the first reply says.
+    fn notice(&self) -> String {
+        let why = match self {
+            Self::NoEngine { .. } => "no Podman or Docker answers".to_owned(),
+            Self::NoImage { engine, .. } => {
+                format!("{engine} has no image for sandboxes, which `belljar image build` builds")
+            }
+        };
+        format!(
+            "{why}, so sandboxes are processes of this machine; MCP_BRIDGE_RUNTIME=process names this engine and \
+             silences the notice"
+        )
     }
 }
 

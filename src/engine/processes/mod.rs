@@ -23,7 +23,7 @@ mod start;
 
 #[cfg(target_os = "linux")]
 pub use begin::begin;
-pub use engine::ProcessEngine;
+pub use engine::{InsteadOf, ProcessEngine};
 #[cfg(target_os = "linux")]
 pub use enter::enter;
 pub use environment::Environments;

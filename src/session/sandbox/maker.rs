@@ -284,7 +284,7 @@ impl Maker {
             Some(owner) => owner.sockets(),
             None => self.claim().await?,
         };
-        let engine = find(&self.settings.places, &sockets).await?;
+        let engine = find(&self.settings.places, &self.settings.images, &sockets).await?;
         self.engine = Some(Arc::clone(&engine));
         self.tell().await;
         Ok((engine, true))
