@@ -4,9 +4,10 @@
 //!
 //! | layer | modules |
 //! |---|---|
-//! | L7 | `main` |
-//! | L6 | [`app`], [`cli`] |
-//! | L5 | [`server`] |
+//! | L8 | `main` |
+//! | L7 | [`app`], [`cli`] |
+//! | L6 | [`server`] |
+//! | L5 | [`rerun`] |
 //! | L4 | [`session`] |
 //! | L3 | [`broker`] |
 //! | L2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`clients`], [`audit`], [`journal`], [`models`], [`jobs`], [`workspace`], [`skills`], [`render`] |
@@ -40,6 +41,7 @@ pub mod programs;
 pub mod protocol;
 pub mod recipe;
 pub mod render;
+pub mod rerun;
 pub mod run;
 pub mod secret;
 pub mod server;

@@ -8,7 +8,6 @@ use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::common::named::named;
@@ -22,8 +21,8 @@ use crate::config::{Config, ConfigFiles, report};
 use crate::jobs::Status;
 use crate::render::{calls_made, calls_with_unknown_outcome};
 use crate::run::{
-    ClientAbilities, OutputCut, OutputStream, Planned, PlannedCall, PythonError, Reset, RunOutcome,
-    RunReport, RunRequest, SandboxLoss, ServerScope, StateNote,
+    OutputCut, OutputStream, Planned, PlannedCall, PythonError, Reset, RunOutcome, RunReport, RunRequest,
+    SandboxLoss, ServerScope, StateNote,
 };
 use crate::session::RunAsked;
 use crate::text;
@@ -94,20 +93,9 @@ pub(super) async fn run(mut config: Config, config_files: ConfigFiles, mut argum
             return ExitCode::from(USAGE);
         }
     }
-    let progress = mpsc::channel(1).0;
-    let (cancel, nobody) = (CancellationToken::new(), mpsc::channel(1).0);
-    let abilities = ClientAbilities::default();
-    let asked = RunAsked {
-        request,
-        cancel: cancel.clone(),
-        progress,
-        output: None,
-        questions: nobody,
-        abilities,
-        client: CLIENT.into(),
-        origin: Origin::Client,
-    };
-    let mut running = pin!(rooms.session.run(asked));
+    let cancel = CancellationToken::new();
+    let asked = RunAsked::unattended(request, cancel.clone(), CLIENT, Origin::Client);
+    let mut running = pin!(rooms.reruns.run(asked));
     let (reported, ending) = tokio::select! {
         reported = &mut running => (Some(reported), None),
         ending = signals.next() => {

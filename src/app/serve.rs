@@ -40,7 +40,7 @@ pub(super) async fn serve(config: Config, files: ConfigFiles) -> ExitCode {
     let rooms = Rooms::build(&config, files);
     let limits = Arc::new(config.limits.clone());
     let settings = move || face_settings(&told.borrow(), Arc::clone(&limits));
-    let handler = Handler::new(Arc::clone(&rooms.session), Arc::clone(&rooms.broker), settings);
+    let handler = Handler::new(Arc::clone(&rooms.reruns), Arc::clone(&rooms.broker), settings);
     let closing = CancellationToken::new();
     let serving = serve_client(handler, &config.limits, closing.clone());
     let code = tokio::select! {

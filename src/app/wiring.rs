@@ -16,8 +16,9 @@ use crate::journal::{Journal, Keep, RecordedSession, Sessions, SessionsError};
 use crate::limits::Limits;
 use crate::names::WorkspaceName;
 use crate::recipe::OWN_IMAGE;
+use crate::rerun::{Reruns, Resumed};
 use crate::run::{FaultCode, ToolFault};
-use crate::session::{CpuLimit, Resumed, SandboxSettings, Session, Wanted};
+use crate::session::{CpuLimit, SandboxSettings, Session, Wanted};
 use crate::upstream::Upstream;
 use crate::workspace::Place;
 
@@ -39,6 +40,7 @@ pub(super) const SERVER_LOG: &str = "servers";
 /// The rooms below the face.
 pub(super) struct Rooms {
     pub(super) session: Arc<Session>,
+    pub(super) reruns: Arc<Reruns>,
     pub(super) broker: Arc<Broker>,
     upstream: Arc<Upstream>,
     /// Held to the end: without it the guardian would take over while the servers are being ended in order.
@@ -94,8 +96,9 @@ impl Rooms {
             broker.journal().continues(&of.begun.id);
         }
         let resumed = resumed.map(|from| Resumed::new(from, config.workspace.is_some()));
-        let session = Session::start(wanted, Arc::clone(&broker), limits, resumed);
-        Self { session: Arc::new(session), broker, upstream, _guardian: guardian }
+        let session = Arc::new(Session::start(wanted, Arc::clone(&broker), limits));
+        let reruns = Arc::new(Reruns::new(Arc::clone(&session), Arc::clone(&broker), resumed));
+        Self { session, reruns, broker, upstream, _guardian: guardian }
     }
 
     /// Ends the session and the servers, side by side, within the bound for it.
@@ -265,13 +268,12 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
-    use tokio::sync::mpsc;
     use tokio_util::sync::CancellationToken;
 
     use super::*;
     use crate::broker::Origin;
     use crate::config::Environment;
-    use crate::run::{ClientAbilities, Reset, RunOutcome, RunReport, RunRequest, ServerScope, ToolFault};
+    use crate::run::{Reset, RunOutcome, RunReport, RunRequest, ServerScope, ToolFault};
     use crate::session::{BREAKS, RunAsked};
 
     #[test]
@@ -322,16 +324,7 @@ mod tests {
             dry_run: false,
             keep_files: true,
         };
-        let asked = RunAsked {
-            request,
-            cancel: CancellationToken::new(),
-            progress: mpsc::channel(1).0,
-            output: None,
-            questions: mpsc::channel(1).0,
-            abilities: ClientAbilities::default(),
-            client: String::new(),
-            origin: Origin::Client,
-        };
-        rooms.session.run(asked).await
+        let asked = RunAsked::unattended(request, CancellationToken::new(), "", Origin::Client);
+        rooms.reruns.run(asked).await
     }
 }

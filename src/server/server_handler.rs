@@ -30,6 +30,7 @@ use super::questions::{ask, forward};
 use super::settings::HandlerSettings;
 use super::tasks::{self, Tasks};
 use crate::broker::{Broker, Origin};
+use crate::rerun::Reruns;
 use crate::run::{ClientAbilities, OutputPiece, Progress, RunRequest};
 use crate::session::{RunAsked, Session};
 
@@ -42,6 +43,7 @@ const MANUAL_TYPE: &str = "text/plain";
 
 /// The server that clients see.
 pub struct Handler {
+    reruns: Arc<Reruns>,
     session: Arc<Session>,
     broker: Arc<Broker>,
     /// As they are now.
@@ -79,13 +81,14 @@ impl Handler {
     /// A face over the session; the broker knows the servers, and looks whether settings have been edited.
     #[must_use]
     pub fn new(
-        session: Arc<Session>,
+        reruns: Arc<Reruns>,
         broker: Arc<Broker>,
         settings: impl Fn() -> HandlerSettings + Send + Sync + 'static,
     ) -> Self {
         let settings = Box::new(settings);
         Self {
-            session,
+            session: Arc::clone(reruns.session()),
+            reruns,
             broker,
             settings,
             log_level: Mutex::new(None),
@@ -106,7 +109,7 @@ impl Handler {
     fn begin(
         &self,
         request: RunRequest,
-        arguments: &Map<String, Value>,
+        arguments: Map<String, Value>,
         settings: &HandlerSettings,
         context: &RequestContext<RoleServer>,
     ) -> UnderWay {
@@ -122,12 +125,12 @@ impl Handler {
         };
         let level = self.log_level(context);
         let output = level.map(|_| output);
-        let session = Arc::clone(&self.session);
+        let reruns = Arc::clone(&self.reruns);
         let stopped = CancellationToken::new();
         let cancel = stopped.clone();
         // As a task of its own: a defect in it must still be answered, or the client waits for ever.
         let run = tokio::spawn(async move {
-            session
+            reruns
                 .run(RunAsked {
                     request,
                     cancel,
@@ -144,8 +147,7 @@ impl Handler {
         // So that nobody tells what nobody hears.
         let is_progress_heard = token.is_some() || tasks::are_taken(context);
         let heard = Heard { progress: is_progress_heard.then_some(heard), output: level.map(|_| written) };
-        let (cancel, arguments) = (stopped.drop_guard(), arguments.clone());
-        UnderWay { run, asked, cancel, shows_forms: can.elicitation, heard, arguments }
+        UnderWay { run, asked, cancel: stopped.drop_guard(), shows_forms: can.elicitation, heard, arguments }
     }
 
     /// Tells the client how a run goes on, until it is stopped.
@@ -274,14 +276,14 @@ impl ServerHandler for Handler {
             let message = format!("unknown tool {:?}; the only tool is run_python", request.name);
             return Err(ErrorData::invalid_params(message, None));
         }
-        let none = Map::<String, Value>::new();
-        let arguments = request.arguments.as_ref().unwrap_or(&none);
+        let arguments = request.arguments.unwrap_or_default();
+        let code_bytes = arguments.get("code").and_then(Value::as_str).map_or(0, str::len);
         let (names, refusal) = (self.broker.configured(), |name: &str| self.broker.refusal(name));
         let settings = (self.settings)();
         let configured = Configured { names: &names, refusal: &refusal };
-        let checked = arguments::run_request(arguments, configured, settings.defaults, &settings.limits);
+        let checked = arguments::run_request(&arguments, configured, settings.defaults, &settings.limits);
         let run = match (&request.request_state, checked) {
-            (Some(state), _) => Ok(self.rounds.resumed(state, arguments, request.input_responses)?),
+            (Some(state), _) => Ok(self.rounds.resumed(state, &arguments, request.input_responses)?),
             (None, checked) => {
                 self.rounds.give_up();
                 checked.map(|asked| self.begin(asked, arguments, &settings, &context))
@@ -302,7 +304,6 @@ impl ServerHandler for Handler {
                 turn => Ok(self.task(turn, answering).into()),
             },
             Err(fault) => {
-                let code_bytes = arguments.get("code").and_then(Value::as_str).map_or(0, str::len);
                 self.session.refused(&fault, code_bytes as u64).await;
                 Ok(answering.refusal(&fault).await.into())
             }

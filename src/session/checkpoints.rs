@@ -23,20 +23,20 @@ const LIKENESS_MIN: f64 = 0.5;
 
 /// The checkpoints of a session.
 #[derive(Debug, Default)]
-pub(super) struct Checkpoints(Mutex<BTreeMap<String, Checkpoint>>);
+pub struct Checkpoints(Mutex<BTreeMap<String, Checkpoint>>);
 
 /// One of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Checkpoint {
+pub struct Checkpoint {
     /// The run that made it.
-    pub(super) run: RunId,
+    pub run: RunId,
     /// The line of its code.
-    pub(super) line: Option<u64>,
+    pub line: Option<u64>,
     /// Memory of the interpreter then.
-    pub(super) bytes: u64,
+    pub bytes: u64,
     made: Instant,
     /// It can be woken; otherwise it was lost, and can only be made again.
-    pub(super) sleeps: bool,
+    pub sleeps: bool,
 }
 
 impl Checkpoints {
@@ -67,12 +67,12 @@ impl Checkpoints {
     }
 
     /// Their names, and the runs that made them.
-    pub(super) fn runs(&self) -> Vec<(String, RunId)> {
+    pub fn runs(&self) -> Vec<(String, RunId)> {
         self.all().iter().map(|(name, one)| (name.clone(), one.run)).collect()
     }
 
     /// Whether the sandbox has it.
-    pub(super) fn sleeps(&self, name: &str) -> bool {
+    pub fn sleeps(&self, name: &str) -> bool {
         self.all().get(name).is_some_and(|one| one.sleeps)
     }
 
@@ -80,7 +80,7 @@ impl Checkpoints {
     ///
     /// # Errors
     /// There is none of that name: which there are, and which may be meant.
-    pub(super) fn find(&self, name: &str) -> Result<Checkpoint, ToolFault> {
+    pub fn find(&self, name: &str) -> Result<Checkpoint, ToolFault> {
         let all = self.all();
         if let Some(one) = all.get(name) {
             return Ok(one.clone());
@@ -110,12 +110,12 @@ impl Checkpoints {
     }
 
     /// As they are now.
-    pub(super) fn places(&self) -> Places {
+    pub fn places(&self) -> Places {
         Places(self.all().clone())
     }
 
     /// Those that sleep, though not as they did then, but for this one: runs that were made again have made them again.
-    pub(super) fn made_since(&self, then: &Places, but: &str) -> Vec<String> {
+    pub fn made_since(&self, then: &Places, but: &str) -> Vec<String> {
         let is_other =
             |name: &str, one: &Checkpoint| then.0.get(name).is_none_or(|before| before.run != one.run);
         let all = self.all();
@@ -125,7 +125,7 @@ impl Checkpoints {
 
     /// They are where they were then, and what is known of no other counts. What sleeps as it did then sleeps on; so does this
     /// one, as it was made again.
-    pub(super) fn put_back(&self, then: Places, made_again: Option<&str>) {
+    pub fn put_back(&self, then: Places, made_again: Option<&str>) {
         let mut all = self.all();
         let now = std::mem::replace(&mut *all, then.0);
         for (name, one) in all.iter_mut() {
@@ -158,10 +158,11 @@ impl Checkpoints {
 }
 
 /// Where all checkpoints were at one time.
-pub(super) struct Places(BTreeMap<String, Checkpoint>);
+pub struct Places(BTreeMap<String, Checkpoint>);
 
 impl Places {
-    pub(super) fn forget(&mut self, name: &str) {
+    /// Leaves one out.
+    pub fn forget(&mut self, name: &str) {
         self.0.remove(name);
     }
 }

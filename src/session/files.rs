@@ -138,7 +138,7 @@ impl Files {
     }
 
     /// Keeps files for the user that a run has handed over, as resources name them; says where the user finds them.
-    pub(super) async fn hand_over(&self, saved: &[String]) -> Vec<String> {
+    pub async fn hand_over(&self, saved: &[String]) -> Vec<String> {
         let paths: Vec<FilePath> = saved.iter().filter_map(|address| path_of(address)).collect();
         if paths.is_empty() {
             return vec![];

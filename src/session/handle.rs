@@ -5,22 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::{Mutex, Notify, OnceCell, mpsc};
+use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::actor::Actor;
 use super::checkpoints::Checkpoints;
 use super::files::Files;
-use super::request::{Ask, Asker, RunAsked};
-use super::resumed::{Earlier, Losses, Resumed};
+use super::request::Ask;
 use super::run_queue::{Entry, RunQueue};
 use super::sandbox::{Maker, SandboxReport, SandboxSettings, Wanted};
 use super::turn::{Turn, note_refused};
 use crate::broker::Broker;
 use crate::engine::About;
 use crate::limits::Limits;
-use crate::run::{RunReport, ToolFault};
+use crate::run::ToolFault;
 
 /// Between a defect that ended the session's work and its next beginning, so that one that comes back at once costs little.
 const PAUSE_AFTER_DEFECT: Duration = Duration::from_millis(100);
@@ -28,51 +27,49 @@ const PAUSE_AFTER_DEFECT: Duration = Duration::from_millis(100);
 /// A session. Ends with [`Session::close`].
 pub struct Session {
     queue: mpsc::Sender<Entry<Ask>>,
-    pub(super) broker: Arc<Broker>,
-    /// What it begins with.
-    resumed: Option<Resumed>,
-    /// The one before it, once it is of use.
-    pub(super) earlier: OnceCell<Option<Earlier>>,
-    /// What the interpreter before the present one knew, if it was stopped or lost.
-    pub(super) losses: Losses,
+    broker: Arc<Broker>,
     prewarm: Arc<Notify>,
     closing: CancellationToken,
     files: Files,
     wanted: Wanted,
-    pub(super) checkpoints: Arc<Checkpoints>,
+    checkpoints: Arc<Checkpoints>,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Session {
     /// Starts the session's task, and no sandbox yet; its workspace is the one that is wanted now. Must be called inside a tokio runtime.
     #[must_use]
-    pub fn start(wanted: Wanted, broker: Arc<Broker>, limits: Arc<Limits>, resumed: Option<Resumed>) -> Self {
+    pub fn start(wanted: Wanted, broker: Arc<Broker>, limits: Arc<Limits>) -> Self {
         let (queue, mut requests) = RunQueue::new(limits.runs_queued_max);
-        let closing = CancellationToken::new();
-        let prewarm = Arc::new(Notify::new());
-        let recorder = Arc::clone(&broker);
-        let (asked_to_close, asked_to_prewarm) = (closing.clone(), Arc::clone(&prewarm));
         let SandboxSettings { workspace, outbox, .. } = wanted();
         let (files, keeper) = Files::start(workspace, outbox, &limits);
-        let of_session = files.clone();
-        let checkpoints = Arc::<Checkpoints>::default();
-        let (of_handle, of_actors) = (Arc::clone(&wanted), Arc::clone(&checkpoints));
+        let (closing, prewarm) = (CancellationToken::new(), Arc::new(Notify::new()));
+        let mut session = Self {
+            queue,
+            broker: Arc::clone(&broker),
+            prewarm: Arc::clone(&prewarm),
+            closing: closing.clone(),
+            files: files.clone(),
+            wanted: Arc::clone(&wanted),
+            checkpoints: Arc::default(),
+            task: Mutex::default(),
+        };
+        let checkpoints = Arc::clone(&session.checkpoints);
         let task = tokio::spawn(async move {
             let begin = || {
                 let (broker, limits) = (Arc::clone(&broker), Arc::clone(&limits));
-                of_actors.lost();
-                Actor::new(Arc::clone(&wanted), files.clone(), broker, limits, Arc::clone(&of_actors))
+                checkpoints.lost();
+                Actor::new(Arc::clone(&wanted), files.clone(), broker, limits, Arc::clone(&checkpoints))
             };
-            let defects = Arc::clone(&broker);
             let mut actor = begin();
             // A defect costs the run, its variables and the sandbox, which ends when nobody holds its stdin; not the session.
-            while AssertUnwindSafe(actor.live(&mut requests, &asked_to_close, &asked_to_prewarm))
+            while AssertUnwindSafe(actor.live(&mut requests, &closing, &prewarm))
                 .catch_unwind()
                 .await
                 .is_err()
             {
                 tracing::error!("the session broke; it begins anew");
-                defects.jobs().lose_all("belljar broke inside");
+                broker.jobs().lose_all("belljar broke inside");
                 actor = begin();
                 actor.note("belljar broke inside and began anew; earlier variables are gone");
                 tokio::time::sleep(PAUSE_AFTER_DEFECT).await;
@@ -84,25 +81,20 @@ impl Session {
                 tracing::warn!(%error, "what keeps the files of the workspace broke");
             }
         });
-        let task = Mutex::new(Some(task));
-        Self {
-            queue,
-            broker: recorder,
-            resumed,
-            earlier: OnceCell::new(),
-            losses: Losses::default(),
-            prewarm,
-            closing,
-            files: of_session,
-            wanted: of_handle,
-            checkpoints,
-            task,
-        }
+        session.task = Mutex::new(Some(task));
+        session
     }
 
     /// How a sandbox would be now.
-    pub(super) fn wanted_now(&self) -> SandboxSettings {
+    #[must_use]
+    pub fn wanted_now(&self) -> SandboxSettings {
         (self.wanted)()
+    }
+
+    /// Its checkpoints.
+    #[must_use]
+    pub fn checkpoints(&self) -> &Arc<Checkpoints> {
+        &self.checkpoints
     }
 
     /// The files of the workspace.
@@ -116,41 +108,9 @@ impl Session {
         self.prewarm.notify_one();
     }
 
-    /// Runs code; waits behind the runs asked for before.
-    ///
-    /// # Errors
-    /// `busy` when too many wait already, `cancelled` when it was cancelled while it waited, `internal` when the session
-    /// has ended.
-    pub async fn run(&self, asked: RunAsked) -> Result<RunReport, ToolFault> {
-        let (asker, mut turn) = (Asker::of(&asked), self.turn());
-        let said = match &self.resumed {
-            None => None,
-            Some(resumed) => {
-                if !resumed.is_made() {
-                    turn.begin(&asked).await?;
-                }
-                match resumed.done(self, &mut turn, &asker).await {
-                    Ok(said) => said,
-                    Err(fault) => return Ok(RunReport::not_started(fault)),
-                }
-            }
-        };
-        let (mut report, resumes) = self.run_from_checkpoints(&mut turn, asked).await?;
-        report.notes.extend(said);
-        let where_kept = self.files.hand_over(&report.saved).await;
-        report.notes.extend(where_kept);
-        self.tell_of_loss(&mut report).await;
-        if let Some(from) = resumes {
-            self.resume_asked(&mut turn, &mut report, from, &asker).await;
-        }
-        if self.resumed.is_none() {
-            self.tell_of_earlier(&mut report).await;
-        }
-        Ok(report)
-    }
-
     /// A request, which lines up when it is first to run something.
-    pub(super) fn turn(&self) -> Turn {
+    #[must_use]
+    pub fn turn(&self) -> Turn {
         Turn::new(self.queue.clone(), Arc::clone(&self.broker), self.closing.clone())
     }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-pub(super) use self::checkpoints::checkpoint_error;
+pub use self::checkpoints::checkpoint_error;
 use self::keeping::KeptFiles;
 use super::checkpoints::Checkpoints;
 use super::notes::Notes;

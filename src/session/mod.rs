@@ -12,18 +12,17 @@ mod notes;
 mod output;
 mod phase;
 mod request;
-mod rerun;
-mod resumed;
 mod run_queue;
 mod sandbox;
 mod turn;
 
 #[cfg(test)]
 pub(crate) use actor::BREAKS;
+pub use checkpoints::{Checkpoints, Places};
 pub use files::Files;
 pub use handle::Session;
-pub use request::RunAsked;
-pub use rerun::replay::{Anew, Compared};
-pub use resumed::Resumed;
+pub use machine::checkpoint_error;
+pub use request::{Ended, RunAsked, Snapshot, SnapshotEnd};
 pub use sandbox::bundle::{BOOTSTRAP, bundle};
 pub use sandbox::{CpuLimit, SandboxReport, SandboxSettings, Wanted};
+pub use turn::Turn;

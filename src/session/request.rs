@@ -1,16 +1,12 @@
 //! What is asked of a session.
 
-use std::time::Duration;
-
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::broker::{Origin, Question};
 use crate::journal::RecordedSession;
 use crate::names::RunId;
-use crate::run::{
-    ClientAbilities, OutputPiece, Progress, Reset, RunReport, RunRequest, ServerScope, ToolFault,
-};
+use crate::run::{ClientAbilities, OutputPiece, Progress, RunReport, RunRequest, ToolFault};
 
 /// What the session's task is asked for, and who waits for it.
 pub(super) enum Ask {
@@ -22,22 +18,27 @@ pub(super) enum Ask {
 
 /// What is done with the files of the workspace around runs that are made once more.
 #[derive(Debug)]
-pub(super) enum Snapshot {
+pub enum Snapshot {
     /// They are copied.
     Take,
     /// They become what they were. The checkpoints of these names are let go.
-    Restore { forget: Vec<String> },
+    Restore {
+        /// Their names.
+        forget: Vec<String>,
+    },
 }
 
 /// The inner error: why it failed. The outer one: why there is no sandbox for it.
-pub(super) type SnapshotEnd = Result<Result<(), String>, ToolFault>;
+pub type SnapshotEnd = Result<Result<(), String>, ToolFault>;
 
 /// What comes of a run.
-pub(super) struct Ended {
-    pub(super) run: RunId,
-    pub(super) report: RunReport,
+pub struct Ended {
+    /// Its number.
+    pub run: RunId,
+    /// Its report.
+    pub report: RunReport,
     /// The session that its code asks to resume, and the last run of it that counts.
-    pub(super) resumes: Option<(RecordedSession, u64)>,
+    pub resumes: Option<(RecordedSession, u64)>,
 }
 
 /// A run that is asked for, and who waits for it.
@@ -60,39 +61,19 @@ pub struct RunAsked {
     pub origin: Origin,
 }
 
-/// Who asks.
-pub(super) struct Asker {
-    pub(super) client: String,
-    pub(super) cancel: CancellationToken,
-    timeout: Duration,
-}
-
-impl Asker {
-    pub(super) fn of(asked: &RunAsked) -> Self {
-        Self { client: asked.client.clone(), cancel: asked.cancel.clone(), timeout: asked.request.timeout }
-    }
-
-    /// What the bridge asks for itself.
-    pub(super) fn asked(&self, code: String, reset: Reset, keep_files: bool) -> RunAsked {
-        let servers = ServerScope::Only(vec![]);
-        RunAsked {
-            request: RunRequest {
-                code,
-                servers,
-                timeout: self.timeout,
-                timeout_max: self.timeout,
-                reset,
-                dry_run: false,
-                keep_files,
-            },
-            // A cancellation has its answer: it must not stand in the way of what there was before.
-            cancel: CancellationToken::new(),
+impl RunAsked {
+    /// A run that nobody watches, and during which nobody can be asked.
+    #[must_use]
+    pub fn unattended(request: RunRequest, cancel: CancellationToken, client: &str, origin: Origin) -> Self {
+        Self {
+            request,
+            cancel,
             progress: mpsc::channel(1).0,
             output: None,
             questions: mpsc::channel(1).0,
             abilities: ClientAbilities::default(),
-            client: self.client.clone(),
-            origin: Origin::Own,
+            client: client.to_owned(),
+            origin,
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::text;
 const WHY_CHARS_MAX: usize = 300;
 
 /// A request, which has its turn from its first run until this is dropped: no other request runs in between.
-pub(super) struct Turn {
+pub struct Turn {
     queue: mpsc::Sender<Entry<Ask>>,
     runs: mpsc::Sender<Ask>,
     /// The other end, until the request lines up.
@@ -41,7 +41,7 @@ impl Turn {
     /// # Errors
     /// `busy` when too many wait already, `cancelled` when it was cancelled while it waited, `internal` when the session
     /// has ended.
-    pub(super) async fn begin(&mut self, asked: &RunAsked) -> Result<(), ToolFault> {
+    pub async fn begin(&mut self, asked: &RunAsked) -> Result<(), ToolFault> {
         let begun = self.line_up(&asked.cancel).await;
         self.noted(begun, asked.request.code.len()).await
     }
@@ -50,7 +50,7 @@ impl Turn {
     ///
     /// # Errors
     /// As [`Self::begin`].
-    pub(super) async fn run(&mut self, asked: RunAsked) -> Result<Ended, ToolFault> {
+    pub async fn run(&mut self, asked: RunAsked) -> Result<Ended, ToolFault> {
         let (began, code_bytes) = (Instant::now(), asked.request.code.len());
         let ended = self.ended(asked).await;
         let ended = self.noted(ended, code_bytes).await?;
@@ -74,7 +74,10 @@ impl Turn {
     }
 
     /// Has a snapshot of the workspace taken or restored, once its turn has come.
-    pub(super) async fn snapshot(&self, snapshot: Snapshot) -> SnapshotEnd {
+    ///
+    /// # Errors
+    /// There is no sandbox for it; the inner error: why it failed.
+    pub async fn snapshot(&self, snapshot: Snapshot) -> SnapshotEnd {
         let (reply, ended) = oneshot::channel();
         self.runs.send(Ask::Snapshot(snapshot, reply)).await.map_err(|_| closed())?;
         ended.await.unwrap_or_else(|_| Err(closed()))

@@ -13,7 +13,7 @@ use crate::broker::Way;
 use crate::cli::RecordWay;
 use crate::config::{ConfigFiles, Journal, report};
 use crate::journal::{RecordedRun, RecordedSession};
-use crate::session::{Anew, Compared};
+use crate::rerun::{Anew, Compared};
 use crate::text;
 
 /// What journals and policies call this.
@@ -65,7 +65,7 @@ pub(super) async fn replay(files: ConfigFiles, session: RecordedSession, asked: 
         Anew { way, client: CLIENT, cancel: &CancellationToken::new(), is_aside: false, keep_files: true };
     for run in runs {
         let compared = tokio::select! {
-            compared = rooms.session.again(run, is_first, &anew) => compared,
+            compared = rooms.reruns.again(run, is_first, &anew) => compared,
             ending = signals.next() => {
                 worst = ending.exit_code();
                 break;

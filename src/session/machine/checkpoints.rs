@@ -185,7 +185,8 @@ impl Machine {
 }
 
 /// As code would have met it.
-pub(in crate::session) fn checkpoint_error(fault: &ToolFault) -> PythonError {
+#[must_use]
+pub fn checkpoint_error(fault: &ToolFault) -> PythonError {
     PythonError {
         class: "CheckpointError".into(),
         message: fault.message.clone(),

@@ -3,23 +3,21 @@
 //! Who answers their calls is the broker's matter.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::own_runs::{restore_snapshot, take_snapshot};
+use super::client::Reruns;
+use super::own_runs::{Asker, restore_snapshot, take_snapshot};
+use super::resumed::Resumed;
 use super::run_diff::differences;
 use crate::broker::{Origin, Replay, Way, not_kept};
 use crate::journal::{Came, Damage, Kept, RecordedCall, RecordedRun, RecordedSession, Sessions};
 use crate::names::{RunId, ServerName};
-use crate::run::{ClientAbilities, FaultCode, Reset, RunOutcome, RunRequest, ServerScope, ToolFault};
-use crate::session::handle::Session;
-use crate::session::request::{Asker, RunAsked};
-use crate::session::resumed::Resumed;
-use crate::session::turn::Turn;
+use crate::run::{FaultCode, Reset, RunOutcome, RunRequest, ServerScope, ToolFault};
+use crate::session::{RunAsked, Turn};
 use crate::text;
 
 /// How long a run that is stopped may take to end.
@@ -59,27 +57,29 @@ pub enum Compared {
 }
 
 impl Resumed {
-    /// Makes the runs, once; what the first reply says of them.
+    /// Makes the runs, unless that was done. Returns what the first reply says about them.
     ///
     /// # Errors
-    /// A call has no answer in what is kept, or there is no sandbox.
-    pub(in crate::session) async fn done(
+    /// A call has no answer in the journal, or there is no sandbox.
+    pub(super) async fn make_once(
         &self,
-        session: &Session,
+        reruns: &Reruns,
         turn: &mut Turn,
         asker: &Asker,
     ) -> Result<Option<String>, ToolFault> {
-        let said = self.done.get_or_try_init(|| self.make(session, turn, asker)).await?;
-        match said {
-            Ok(said) => Ok((!self.is_told.swap(true, Ordering::AcqRel)).then(|| said.clone())),
-            Err(fault) => Err(fault.clone()),
+        if let Some(made) = self.made.get() {
+            return made.clone().map(|()| None);
         }
+        let made = self.make(reruns, turn, asker).await?;
+        // Whoever has the turn is the only one who sets it.
+        self.made.get_or_init(|| made.as_ref().map(drop).map_err(Clone::clone));
+        made.map(Some)
     }
 
     /// The outer fault passes: the next run tries again.
-    pub(in crate::session) async fn make(
+    pub(super) async fn make(
         &self,
-        session: &Session,
+        reruns: &Reruns,
         turn: &mut Turn,
         asker: &Asker,
     ) -> Result<Result<String, ToolFault>, ToolFault> {
@@ -92,86 +92,66 @@ impl Resumed {
             return Ok(Err(self.cannot_go_on(&id, &why, before)));
         }
         if !self.has_files {
-            return self.make_runs(session, turn, asker, (of, until)).await;
+            return self.make_runs(reruns, turn, asker, (of, until)).await;
         }
         if let Err(why) = take_snapshot(turn).await? {
             let why = format!("the files of the workspace cannot be put aside meanwhile: {why}");
             return Ok(Err(self.cannot_go_on(&id, &why, 0)));
         }
-        let made = self.make_runs(session, turn, asker, (of, until)).await;
+        let made = self.make_runs(reruns, turn, asker, (of, until)).await;
         restore_snapshot(turn, vec![]).await?;
         made
     }
 
     async fn make_runs(
         &self,
-        session: &Session,
+        reruns: &Reruns,
         turn: &mut Turn,
         asker: &Asker,
         (of, until): (&RecordedSession, u64),
     ) -> Result<Result<String, ToolFault>, ToolFault> {
         let id = Sessions::short(&of.begun.id);
-        let (mut made, mut told) = (0, Vec::new());
-        let cancel = &asker.cancel;
         let anew = Anew {
             way: Way::Recorded,
             client: &asker.client,
-            cancel,
+            cancel: &asker.cancel,
             is_aside: false,
             // Files that are there already are put back afterwards: what is stored of them is right all the time.
             keep_files: !self.has_files,
         };
-        for run in of.runs.iter().filter(|run| run.begun.run <= until) {
-            let number = run.begun.run;
-            let mut tell = |said: String| {
-                if told.len() < TOLD_MAX {
-                    told.push(text::bounded(&format!("; run {number} {said}"), SAID_CHARS_MAX).into_owned());
-                }
-            };
-            let is_first = !self.is_begun.load(Ordering::Acquire);
-            let compared = session.again_in(turn, run, is_first, &anew).await;
-            self.is_begun.store(true, Ordering::Release);
-            if cancel.is_cancelled() {
+        let runs = of.runs.iter().filter(|run| run.begun.run <= until);
+        let Made { count, told, stop } = reruns.make_runs(turn, runs, (&anew, &self.is_begun)).await;
+        match stop {
+            None => {}
+            Some(Stop::Cancelled) => {
                 let why = format!("it was cancelled while the runs of {id} were made once more");
                 return Err(
                     ToolFault::new(FaultCode::Cancelled, why).hint("the next run begins with them anew")
                 );
             }
-            match compared {
-                Compared::Same => made += 1,
-                Compared::Differs(_) => {
-                    made += 1;
-                    tell("came otherwise than before".into());
-                }
-                Compared::LeftOut(why) => tell(format!("was left out: {why}")),
-                Compared::NotStarted(fault) => return Err(fault),
-                Compared::Stopped(why) => {
-                    return Ok(Err(self.cannot_go_on(&id, &format!("run {number}: {why}"), number - 1)));
-                }
+            Some(Stop::NotStarted(fault)) => return Err(fault),
+            Some(Stop::At(number, why)) => {
+                return Ok(Err(self.cannot_go_on(&id, &format!("run {number}: {why}"), number - 1)));
             }
         }
-        session.broker.journal_resumed();
+        reruns.broker.journal_resumed();
         if self.is_own {
-            let runs = if made == 1 { "1 run was".to_owned() } else { format!("{made} runs were") };
-            let told = told.concat();
+            let runs = if count == 1 { "1 run was".to_owned() } else { format!("{count} runs were") };
             return Ok(Ok(format!(
                 "variables are as after run {until} of this session: {runs} made once more, with calls answered from its \
                  journal{told}; files in /workspace are as they were last"
             )));
         }
-        if self.has_files {
-            told.push("; the files of the workspace are as they were last".into());
-        }
-        let runs = if made == 1 { "1 run of it was".to_owned() } else { format!("{made} runs of it were") };
+        let files = if self.has_files { "; the files of the workspace are as they were last" } else { "" };
+        let runs = if count == 1 { "1 run of it was".to_owned() } else { format!("{count} runs of it were") };
         Ok(Ok(format!(
-            "this session goes on from {id}: {runs} made once more, with calls answered from its journal{}",
-            told.concat()
+            "this session goes on from {id}: {runs} made once more, with calls answered from its journal{told}{files}"
         )))
     }
 
-    /// `before`: the last run after which it could be gone on with.
+    /// `before`: the last run from which it could be resumed.
     fn cannot_go_on(&self, id: &str, why: &str, before: u64) -> ToolFault {
-        let why = format!("session {id} cannot be gone on with: {why}");
+        let why = format!("session {id} cannot be resumed: {why}");
         let afresh = "without MCP_BRIDGE_RESUME a session begins afresh";
         ToolFault::new(FaultCode::SandboxUnavailable, why).hint(match (self.is_of_code, before) {
             (true, 0) => String::new(),
@@ -200,10 +180,73 @@ fn is_whole(of: &RecordedSession, until: u64) -> Result<(), (String, u64)> {
     Err((damage, last))
 }
 
-impl Session {
+/// What came of runs that were made once more.
+#[derive(Default)]
+pub(super) struct Made {
+    pub(super) count: usize,
+    /// On those that came otherwise or were left out, each behind a semicolon.
+    pub(super) told: String,
+    /// Why it ended before the last of them.
+    pub(super) stop: Option<Stop>,
+}
+
+/// Why runs are not made to the last one.
+pub(super) enum Stop {
+    Cancelled,
+    /// At this run, and why.
+    At(u64, String),
+    NotStarted(ToolFault),
+}
+
+impl Reruns {
     /// Makes a run of an earlier session once more. `is_first` in this one: it has a new interpreter in any case.
     pub async fn again(&self, run: &RecordedRun, is_first: bool, anew: &Anew<'_>) -> Compared {
-        self.again_in(&mut self.turn(), run, is_first, anew).await
+        self.again_in(&mut self.session().turn(), run, is_first, anew).await
+    }
+
+    /// Makes runs once more, until one cannot be. The flag: whether the interpreter is in use, so that a run that was the
+    /// first of its own needs another one.
+    pub(super) async fn make_runs<'r>(
+        &self,
+        turn: &mut Turn,
+        runs: impl Iterator<Item = &'r RecordedRun>,
+        (anew, is_begun): (&Anew<'_>, &AtomicBool),
+    ) -> Made {
+        let mut made = Made::default();
+        let mut told = 0;
+        for run in runs {
+            let number = run.begun.run;
+            let compared = self.again_in(turn, run, !is_begun.load(Ordering::Acquire), anew).await;
+            is_begun.store(true, Ordering::Release);
+            let said = match compared {
+                _ if anew.cancel.is_cancelled() => {
+                    made.stop = Some(Stop::Cancelled);
+                    break;
+                }
+                Compared::Stopped(why) => {
+                    made.stop = Some(Stop::At(number, why));
+                    break;
+                }
+                Compared::NotStarted(fault) => {
+                    made.stop = Some(Stop::NotStarted(fault));
+                    break;
+                }
+                Compared::LeftOut(why) => format!("was left out: {why}"),
+                Compared::Same => {
+                    made.count += 1;
+                    continue;
+                }
+                Compared::Differs(_) => {
+                    made.count += 1;
+                    "came otherwise than before".to_owned()
+                }
+            };
+            if told < TOLD_MAX {
+                made.told += &text::bounded(&format!("; run {number} {said}"), SAID_CHARS_MAX);
+                told += 1;
+            }
+        }
+        made
     }
 
     pub(super) async fn again_in(
@@ -273,16 +316,8 @@ fn asked(
         dry_run: run.begun.dry_run,
         keep_files: anew.keep_files,
     };
-    RunAsked {
-        request,
-        cancel,
-        progress: mpsc::channel(1).0,
-        output: None,
-        questions: mpsc::channel(1).0,
-        abilities: ClientAbilities::default(),
-        client: anew.client.to_owned(),
-        origin: Origin::Replay { replay, is_aside: anew.is_aside },
-    }
+    let origin = Origin::Replay { replay, is_aside: anew.is_aside };
+    RunAsked::unattended(request, cancel, anew.client, origin)
 }
 
 /// Why it cannot be made once more, as far as that is known before; nothing where it can, or need not.

@@ -6,14 +6,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::client::Reruns;
+use super::own_runs::Asker;
 use super::replay::why_not;
+use super::resumed::{Earlier, Loss, Resumed};
 use crate::journal::{RecordedSession, Sessions};
 use crate::run::{FaultCode, FreshReason, PythonError, RunOutcome, RunReport, StateNote, ToolFault};
-use crate::session::checkpoints::Checkpoints;
-use crate::session::handle::Session;
-use crate::session::request::Asker;
-use crate::session::resumed::{Earlier, Loss, Resumed};
-use crate::session::turn::Turn;
+use crate::session::{Checkpoints, Turn};
 use crate::text;
 
 /// Longest name in a sentence, in characters.
@@ -24,9 +23,9 @@ const NAMED_MAX: usize = 3;
 /// Tells how the earlier one is resumed.
 const RESUME: &str = "runtime.resume(\"last\") makes the last session's variables again";
 
-impl Session {
+impl Reruns {
     /// Where a name is missing that the last session knew, says that this is another session.
-    pub(in crate::session) async fn tell_of_earlier(&self, report: &mut RunReport) {
+    pub(super) async fn tell_of_earlier(&self, report: &mut RunReport) {
         let RunOutcome::Raised(error) = &report.outcome else { return };
         if !matches!(report.state, StateNote::Kept | StateNote::Fresh(FreshReason::First)) {
             return;
@@ -52,7 +51,7 @@ impl Session {
     }
 
     /// Makes the runs again of the session that the code has asked for, now that its own run has ended.
-    pub(in crate::session) async fn resume_asked(
+    pub(super) async fn resume_asked(
         &self,
         turn: &mut Turn,
         report: &mut RunReport,
@@ -63,11 +62,13 @@ impl Session {
             return;
         }
         let id = Sessions::short(&of.begun.id);
-        let settings = self.wanted_now();
-        let cannot = of.runs.iter().filter(|run| run.begun.run <= until).find_map(why_not).or_else(|| {
-            let folder = settings.folders.iter().find(|folder| folder.writable)?;
-            Some(format!("{} is mounted writable, and its runs would write there again", folder.guest))
-        });
+        let settings = self.session().wanted_now();
+        let cannot = of
+            .runs
+            .iter()
+            .filter(|run| run.begun.run <= until)
+            .find_map(why_not)
+            .or_else(|| self.mounted_writable());
         let is_own = self.broker.journal().among().is_some_and(|(_, own)| own == of.begun.id);
         let made = match cannot {
             Some(why) => Err(ToolFault::new(
@@ -113,9 +114,9 @@ fn words(code: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.is_empty())
 }
 
-impl Session {
+impl Reruns {
     /// Says what brings the variables back after a loss, and does not let a name of the lost interpreter pass for a typo.
-    pub(in crate::session) async fn tell_of_loss(&self, report: &mut RunReport) {
+    pub(super) async fn tell_of_loss(&self, report: &mut RunReport) {
         let is_new = match report.state {
             StateNote::Fresh(reason @ (FreshReason::IdleStop | FreshReason::Lost)) => {
                 let loss = self.read_loss(reason).await;
@@ -155,10 +156,8 @@ impl Session {
     }
 
     async fn read_loss(&self, reason: FreshReason) -> Loss {
-        let (broker, checkpoints) = (Arc::clone(&self.broker), Arc::clone(&self.checkpoints));
-        let mounted = self.wanted_now().folders.iter().find(|folder| folder.writable).map(|folder| {
-            format!("{} is mounted writable, and its runs would write there again", folder.guest)
-        });
+        let (broker, checkpoints) = (Arc::clone(&self.broker), Arc::clone(self.checkpoints()));
+        let mounted = self.mounted_writable();
         let read = tokio::task::spawn_blocking(move || {
             let recorded = broker.journal().recorded()?;
             let until = recorded.last_run_before_loss().ok_or("no run before has left any")?;

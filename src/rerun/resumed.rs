@@ -1,12 +1,10 @@
 //! What a session knows of earlier sessions, and of its own earlier interpreters.
 //!
-//! It makes no run; `rerun` does.
+//! It makes no run; `replay` does.
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use tokio::sync::OnceCell;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::journal::RecordedSession;
 use crate::run::{FreshReason, ToolFault};
@@ -23,9 +21,8 @@ pub struct Resumed {
     pub(super) is_of_code: bool,
     /// Whether it is the session itself, whose interpreter was stopped or lost.
     pub(super) is_own: bool,
-    /// What the first reply says of it, or why it cannot be.
-    pub(super) done: OnceCell<Result<String, ToolFault>>,
-    pub(super) is_told: AtomicBool,
+    /// That all were made, or why they cannot be.
+    pub(super) made: OnceLock<Result<(), ToolFault>>,
 }
 
 impl Resumed {
@@ -38,14 +35,13 @@ impl Resumed {
             is_begun: AtomicBool::new(false),
             is_of_code: false,
             is_own: false,
-            done: OnceCell::new(),
-            is_told: AtomicBool::new(false),
+            made: OnceLock::new(),
         }
     }
 
-    /// Whether its runs have been made, or cannot be.
-    pub(super) fn is_made(&self) -> bool {
-        self.done.get().is_some()
+    /// Whether its runs have not all been made.
+    pub(super) fn is_due(&self) -> bool {
+        !matches!(self.made.get(), Some(Ok(())))
     }
 
     /// The same, in a session that has run already: its interpreter gives way to a new one.

@@ -3,61 +3,31 @@
 //! It decides nothing about checkpoints that still sleep: the machine goes back to those.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use super::own_runs::{begin_at, done, restore_snapshot, take_snapshot};
-use super::replay::{Anew, Compared, why_not};
+use super::client::Reruns;
+use super::own_runs::{Asker, begin_at, make_checkpoint, restore_snapshot, take_snapshot};
+use super::replay::{Anew, Made, Stop, why_not};
 use crate::broker::Way;
 use crate::jobs::Status;
-use crate::journal::{RecordedCall, RecordedRun, RecordedSession};
-use crate::run::{FaultCode, Reset, RunOutcome, RunReport, StateNote, ToolFault};
-use crate::session::checkpoints::Places;
-use crate::session::handle::Session;
-use crate::session::machine::checkpoint_error;
-use crate::session::request::{Asker, Ended, RunAsked};
-use crate::session::turn::Turn;
+use crate::journal::RecordedCall;
+use crate::run::{FaultCode, ToolFault};
+use crate::session::{Places, Turn};
 use crate::text;
 
 /// Longest name in a sentence, in characters.
 const NAME_CHARS_MAX: usize = 64;
 /// Under this name is kept what there was, for as long as another checkpoint is being made again.
 const BEFORE: &str = "(before going back)";
-/// Runs that came otherwise of which is told.
-const TOLD_MAX: usize = 5;
 
-impl Session {
-    /// Runs code. A checkpoint that it begins from, or goes back to, is made again if it was lost. Nothing else may run meanwhile.
-    pub(in crate::session) async fn run_from_checkpoints(
+impl Reruns {
+    /// To one that was lost; what is to be said of it.
+    pub(super) async fn go_back(
         &self,
         turn: &mut Turn,
-        asked: RunAsked,
-    ) -> Result<(RunReport, Option<(RecordedSession, u64)>), ToolFault> {
-        let asker = Asker::of(&asked);
-        let mut said = vec![];
-        if let Reset::Checkpoint(name) = &asked.request.reset {
-            turn.begin(&asked).await?;
-            if !self.checkpoints.sleeps(name) {
-                match self.make_again(turn, name, &asker).await {
-                    Ok(made) => said = made,
-                    Err(fault) => return Ok((RunReport::not_started(fault), None)),
-                }
-            }
-        }
-        let Ended { mut report, resumes, .. } = turn.run(asked).await?;
-        report.notes.extend(said);
-        if let Some(name) = report.goes_back_to.take() {
-            match self.go_back(turn, &name, &asker).await {
-                Ok(notes) => {
-                    report.state = StateNote::Restored;
-                    report.notes.extend(notes);
-                }
-                Err(fault) => report.outcome = RunOutcome::Raised(checkpoint_error(&fault)),
-            }
-        }
-        Ok((report, resumes))
-    }
-
-    /// To one that was lost; what is to be said of it.
-    async fn go_back(&self, turn: &mut Turn, name: &str, asker: &Asker) -> Result<Vec<String>, ToolFault> {
+        name: &str,
+        asker: &Asker,
+    ) -> Result<Vec<String>, ToolFault> {
         let mut said = self.make_again(turn, name, asker).await?;
         let gone_back = begin_at(turn, name, asker).await?;
         said.extend(gone_back.notes);
@@ -65,8 +35,13 @@ impl Session {
     }
 
     /// What is to be said of it; nothing where somebody has made it again meanwhile.
-    async fn make_again(&self, turn: &mut Turn, name: &str, asker: &Asker) -> Result<Vec<String>, ToolFault> {
-        let known = self.checkpoints.find(name)?;
+    pub(super) async fn make_again(
+        &self,
+        turn: &mut Turn,
+        name: &str,
+        asker: &Asker,
+    ) -> Result<Vec<String>, ToolFault> {
+        let known = self.checkpoints().find(name)?;
         if known.sleeps {
             return Ok(vec![]);
         }
@@ -76,11 +51,8 @@ impl Session {
                 format!("checkpoint '{shown}' was lost with its sandbox, and cannot be made again: {why}");
             ToolFault::new(FaultCode::SandboxUnavailable, why)
         };
-        if let Some(folder) = self.wanted_now().folders.iter().find(|folder| folder.writable) {
-            return Err(cannot(&format!(
-                "{} is mounted writable, and the runs that led there would write to it again",
-                folder.guest
-            )));
+        if let Some(why) = self.mounted_writable() {
+            return Err(cannot(&why));
         }
         let broker = Arc::clone(&self.broker);
         let recorded = tokio::task::spawn_blocking(move || broker.journal().recorded()).await;
@@ -110,17 +82,31 @@ impl Session {
                 "run with reset: true to let all of them go, or runtime.forget_checkpoint(name) to make room",
             )
         })?;
-        let places = self.checkpoints.places();
-        let mut told = vec![];
-        let made = self.run_again(turn, (runs, name), asker, &mut told).await;
-        let told: String = told.iter().map(|said| format!("; {said}")).collect();
+        let places = self.checkpoints().places();
+        let anew = Anew {
+            way: Way::Recorded,
+            client: &asker.client,
+            cancel: &asker.cancel,
+            is_aside: true,
+            // Until they are as they were: what is stored of them is right all the time.
+            keep_files: false,
+        };
+        let Made { count, told, stop } =
+            self.make_runs(turn, runs.iter(), (&anew, &AtomicBool::new(true))).await;
+        let made = match stop {
+            None if self.checkpoints().sleeps(name) => Ok(()),
+            None => Err("its run did not make it this time".to_owned()),
+            Some(Stop::Cancelled) => Err("it was cancelled meanwhile".to_owned()),
+            Some(Stop::At(number, why)) => Err(format!("run {number}: {why}")),
+            Some(Stop::NotStarted(fault)) => Err(fault.message),
+        };
         let calls = runs.iter().flat_map(|run| &run.calls).filter(|call| is_of_server(call)).count();
         match made {
-            Ok(runs) => {
+            Ok(()) => {
                 self.forget_what_came_again(turn, places, Some(name)).await?;
                 said.push(format!(
                     "checkpoint '{shown}' was lost with its sandbox, and made again from the journal: {}, {}{told}",
-                    counted(runs, "run"),
+                    counted(count, "run"),
                     counted(calls, "recorded call")
                 ));
                 Ok(said)
@@ -137,43 +123,6 @@ impl Session {
         }
     }
 
-    /// How many runs were made; what became of others, or came otherwise, is told.
-    async fn run_again(
-        &self,
-        turn: &mut Turn,
-        (runs, name): (&[RecordedRun], &str),
-        asker: &Asker,
-        told: &mut Vec<String>,
-    ) -> Result<usize, String> {
-        let mut made = 0;
-        let anew = Anew {
-            way: Way::Recorded,
-            client: &asker.client,
-            cancel: &asker.cancel,
-            is_aside: true,
-            // Until they are as they were: what is stored of them is right all the time.
-            keep_files: false,
-        };
-        for run in runs {
-            let number = run.begun.run;
-            let compared = self.again_in(turn, run, false, &anew).await;
-            if asker.cancel.is_cancelled() {
-                return Err("it was cancelled meanwhile".into());
-            }
-            match compared {
-                Compared::Same => made += 1,
-                Compared::Differs(_) => {
-                    made += 1;
-                    tell(told, format!("run {number} came otherwise than before"));
-                }
-                Compared::LeftOut(why) => tell(told, format!("run {number} was left out: {why}")),
-                Compared::Stopped(why) => return Err(format!("run {number}: {why}")),
-                Compared::NotStarted(fault) => return Err(fault.message),
-            }
-        }
-        if self.checkpoints.sleeps(name) { Ok(made) } else { Err("its run did not make it this time".into()) }
-    }
-
     /// To go back to if nothing comes of the other one. What was said, perhaps of a new sandbox; the inner error: why it cannot
     /// be kept.
     async fn keep_what_there_is(
@@ -181,14 +130,13 @@ impl Session {
         turn: &mut Turn,
         asker: &Asker,
     ) -> Result<Result<Vec<String>, String>, ToolFault> {
-        if self.checkpoints.find(BEFORE).is_ok() {
+        if self.checkpoints().find(BEFORE).is_ok() {
             return Ok(Err(format!("a checkpoint of the code's own has the name '{BEFORE}'")));
         }
         if let Err(why) = take_snapshot(turn).await? {
             return Ok(Err(why));
         }
-        let code = format!("__import__('mcp.runtime').runtime.checkpoint({BEFORE:?});");
-        done(turn.run(asker.asked(code, Reset::No, true)).await?.report)
+        make_checkpoint(turn, BEFORE, asker).await
     }
 
     /// Other checkpoints are where they were, and of what was kept meanwhile nothing stays.
@@ -199,16 +147,10 @@ impl Session {
         made_again: Option<&str>,
     ) -> Result<(), ToolFault> {
         places.forget(BEFORE);
-        let forget = self.checkpoints.made_since(&places, made_again.unwrap_or_default());
+        let forget = self.checkpoints().made_since(&places, made_again.unwrap_or_default());
         let restored = restore_snapshot(turn, forget).await;
-        self.checkpoints.put_back(places, made_again);
+        self.checkpoints().put_back(places, made_again);
         restored
-    }
-}
-
-fn tell(told: &mut Vec<String>, said: String) {
-    if told.len() < TOLD_MAX {
-        told.push(said);
     }
 }
 

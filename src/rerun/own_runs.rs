@@ -1,14 +1,46 @@
 //! What the bridge runs in the sandbox for itself, before and after earlier runs are made once more.
 
-use crate::run::{FaultCode, Reset, RunOutcome, RunReport, ToolFault};
-use crate::session::request::{Asker, Snapshot};
-use crate::session::turn::Turn;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::broker::Origin;
+use crate::run::{FaultCode, Reset, RunOutcome, RunReport, RunRequest, ServerScope, ToolFault};
+use crate::session::{RunAsked, Snapshot, Turn};
 use crate::text;
 
 /// Longest name in a sentence, in characters.
 const NAME_CHARS_MAX: usize = 64;
 /// Longest reason of a failure, in characters.
 const WHY_CHARS_MAX: usize = 300;
+
+/// The client of a request, on whose behalf earlier runs are run again.
+pub(super) struct Asker {
+    pub(super) client: String,
+    pub(super) cancel: CancellationToken,
+    timeout: Duration,
+}
+
+impl Asker {
+    pub(super) fn of(asked: &RunAsked) -> Self {
+        Self { client: asked.client.clone(), cancel: asked.cancel.clone(), timeout: asked.request.timeout }
+    }
+
+    /// A run of the bridge's own.
+    fn asked(&self, code: String, reset: Reset, keep_files: bool) -> RunAsked {
+        let request = RunRequest {
+            code,
+            servers: ServerScope::Only(vec![]),
+            timeout: self.timeout,
+            timeout_max: self.timeout,
+            reset,
+            dry_run: false,
+            keep_files,
+        };
+        // A cancellation has its answer: it must not stand in the way of what there was before.
+        RunAsked::unattended(request, CancellationToken::new(), &self.client, Origin::Own)
+    }
+}
 
 /// Copies the files of the workspace, before earlier runs are made once more; the inner error: why not.
 pub(super) async fn take_snapshot(turn: &Turn) -> Result<Result<(), String>, ToolFault> {
@@ -37,8 +69,14 @@ pub(super) async fn begin_at(turn: &mut Turn, name: &str, asker: &Asker) -> Resu
     }
 }
 
-/// What was said of a run of belljar's own; the inner error: why it failed, the outer one: why it never began.
-pub(super) fn done(report: RunReport) -> Result<Result<Vec<String>, String>, ToolFault> {
+/// Makes a checkpoint of what there is now. What was said, perhaps of a new sandbox; the inner error: why there is none.
+pub(super) async fn make_checkpoint(
+    turn: &mut Turn,
+    name: &str,
+    asker: &Asker,
+) -> Result<Result<Vec<String>, String>, ToolFault> {
+    let code = format!("__import__('mcp.runtime').runtime.checkpoint({name:?});");
+    let report = turn.run(asker.asked(code, Reset::No, true)).await?.report;
     match report.outcome {
         RunOutcome::NotStarted(fault) => Err(fault),
         RunOutcome::Finished => Ok(Ok(report.notes)),

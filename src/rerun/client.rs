@@ -1,0 +1,102 @@
+//! A request of the client: what has to be run before it, itself, and what its code asks for after it.
+
+use std::sync::Arc;
+
+use tokio::sync::OnceCell;
+
+use super::own_runs::Asker;
+use super::resumed::{Earlier, Losses, Resumed};
+use crate::broker::Broker;
+use crate::run::{Reset, RunOutcome, RunReport, StateNote, ToolFault};
+use crate::session::{Checkpoints, Ended, RunAsked, Session, Turn, checkpoint_error};
+
+/// A session, and the runs before it and in it that can be run again.
+pub struct Reruns {
+    session: Arc<Session>,
+    pub(super) broker: Arc<Broker>,
+    /// What the session begins with.
+    resumed: Option<Resumed>,
+    /// The client's session before this one, once it is of use.
+    pub(super) earlier: OnceCell<Option<Earlier>>,
+    pub(super) losses: Losses,
+}
+
+impl Reruns {
+    /// `resumed`: what the session begins with.
+    #[must_use]
+    pub fn new(session: Arc<Session>, broker: Arc<Broker>, resumed: Option<Resumed>) -> Self {
+        Self { session, broker, resumed, earlier: OnceCell::new(), losses: Losses::default() }
+    }
+
+    /// The session.
+    #[must_use]
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    pub(super) fn checkpoints(&self) -> &Arc<Checkpoints> {
+        self.session.checkpoints()
+    }
+
+    /// Runs code; waits behind the requests before.
+    ///
+    /// # Errors
+    /// `busy` when too many wait already, `cancelled` when it was cancelled while it waited, `internal` when the session
+    /// has ended.
+    pub async fn run(&self, asked: RunAsked) -> Result<RunReport, ToolFault> {
+        let (asker, mut turn) = (Asker::of(&asked), self.session.turn());
+        let mut notes = vec![];
+        if self.resumed.as_ref().is_some_and(Resumed::is_due)
+            || matches!(asked.request.reset, Reset::Checkpoint(_))
+        {
+            turn.begin(&asked).await?;
+            match self.prepare(&mut turn, &asked.request.reset, &asker).await {
+                Ok(prepared) => notes = prepared,
+                Err(fault) => return Ok(RunReport::not_started(fault)),
+            }
+        }
+        let Ended { mut report, resumes, .. } = turn.run(asked).await?;
+        report.notes.extend(notes);
+        if let Some(name) = report.goes_back_to.take() {
+            match self.go_back(&mut turn, &name, &asker).await {
+                Ok(notes) => {
+                    report.state = StateNote::Restored;
+                    report.notes.extend(notes);
+                }
+                Err(fault) => report.outcome = RunOutcome::Raised(checkpoint_error(&fault)),
+            }
+        }
+        report.notes.extend(self.session.files().hand_over(&report.saved).await);
+        self.tell_of_loss(&mut report).await;
+        if let Some(from) = resumes {
+            self.resume_asked(&mut turn, &mut report, from, &asker).await;
+        }
+        if self.resumed.is_none() {
+            self.tell_of_earlier(&mut report).await;
+        }
+        Ok(report)
+    }
+
+    /// Why no run can be run again: a folder of the user's that it would write to.
+    pub(super) fn mounted_writable(&self) -> Option<String> {
+        let folders = self.session.wanted_now().folders;
+        let folder = folders.iter().find(|folder| folder.writable)?;
+        Some(format!("{} is mounted writable, and earlier runs would write to it again", folder.guest))
+    }
+
+    /// Makes the state from which a run is to begin. Returns sentences about that.
+    async fn prepare(&self, turn: &mut Turn, reset: &Reset, asker: &Asker) -> Result<Vec<String>, ToolFault> {
+        let resumed = match &self.resumed {
+            Some(resumed) => resumed.make_once(self, turn, asker).await?,
+            None => None,
+        };
+        let mut notes = match reset {
+            Reset::Checkpoint(name) if !self.checkpoints().sleeps(name) => {
+                self.make_again(turn, name, asker).await?
+            }
+            _ => vec![],
+        };
+        notes.extend(resumed);
+        Ok(notes)
+    }
+}
