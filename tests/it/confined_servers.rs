@@ -201,6 +201,32 @@ async fn a_confined_server_has_what_its_entry_names() {
     upstream.close().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_confined_server_cannot_write_what_it_sees_next_time() {
+    let prey = Prey::new();
+    let folder = prey.at("program");
+    let packages = prey.at("program/.venv/lib/python3/site-packages");
+    std::fs::create_dir_all(&packages).unwrap();
+    std::fs::write(prey.at("program/.venv/pyvenv.cfg"), "").unwrap();
+    std::fs::write(format!("{packages}/elsewhere.pth"), prey.at("other")).unwrap();
+    std::os::unix::fs::symlink(prey.at("shown"), prey.at("program/link")).unwrap();
+    let writes = ServerSandbox {
+        read: vec![prey.at("program/link").into()],
+        write: vec![folder.into()],
+        ..ServerSandbox::default()
+    };
+    let reads = ServerSandbox { read: writes.read.clone(), ..ServerSandbox::default() };
+    for (sandbox, gets) in [(reads, "secret"), (writes, "REFUSED")] {
+        let upstream = upstream(prey.server(Some(sandbox)));
+        let server = connected(&upstream).await.unwrap();
+        for file in ["other/server.db", "shown/a.txt"] {
+            let got = attempt(&server, "read", &prey.at(file)).await;
+            assert!(got.starts_with(gets), "{file}: {got}");
+        }
+        upstream.close().await;
+    }
+}
+
 /// Processes of this machine whose command line has the mark.
 fn marked(mark: &str) -> Vec<PathBuf> {
     let all = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
@@ -233,6 +259,30 @@ async fn a_confined_server_leaves_no_process() {
         }
         assert_eq!(left.is_empty(), is_confined, "{left:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_confined_server_ends_with_its_keeper() {
+    let prey = Prey::new();
+    let mark = format!("{}-kept", prey.home.path().display());
+    let upstream = upstream(prey.server(Some(ServerSandbox::default())));
+    let server = connected(&upstream).await.unwrap();
+    assert_eq!(attempt(&server, "leave", &mark).await, "left");
+    let of_server = marked(&prey.at("program/server.py"));
+    let is_keeper = |process: &&PathBuf| {
+        let line = std::fs::read(process.join("cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+        words.contains(&&b"keep"[..]) && !words.contains(&&b"--inside"[..])
+    };
+    let keeper = of_server.iter().find(is_keeper).unwrap();
+    let pid = keeper.file_name().unwrap().to_str().unwrap().parse().unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();
+    let until = Instant::now() + PATIENCE;
+    while !marked(&mark).is_empty() {
+        assert!(Instant::now() < until, "it lives");
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    upstream.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -22,6 +22,8 @@ pub(super) struct Found {
     pub(super) visible: BTreeMap<PathBuf, Access>,
     /// Programs that have been followed.
     followed: BTreeSet<PathBuf>,
+    /// Real paths that the server can change: what is written there leads nowhere else.
+    changeable: Vec<PathBuf>,
     /// What starts the server's program, if that is another program.
     pub(super) runner: Option<Runner>,
 }
@@ -63,6 +65,16 @@ const INTERPRETERS: [&str; 13] = [
 ];
 
 impl Found {
+    /// For a server that can change these files and folders.
+    pub(super) fn new(changeable: &[PathBuf]) -> Self {
+        let real = changeable.iter().filter_map(|path| path.canonicalize().ok());
+        Self { changeable: real.collect(), ..Self::default() }
+    }
+
+    fn is_changeable(&self, path: &Path) -> bool {
+        self.changeable.iter().any(|folder| path.starts_with(folder))
+    }
+
     /// Follows a command with its arguments.
     pub(super) fn command(&mut self, program: &Path, args: &[String], at: &Surroundings<'_>) {
         self.program(program, at);
@@ -145,6 +157,9 @@ impl Found {
             return;
         }
         let Some(steps) = self.file(path) else { return };
+        if steps.iter().any(|step| self.is_changeable(step)) {
+            return;
+        }
         for step in &steps {
             self.installation(step, at);
         }
@@ -204,7 +219,7 @@ impl Found {
     fn environment(&mut self, folder: &Path, at: &Surroundings<'_>) {
         let is_new = !self.visible.contains_key(folder);
         self.tree(folder, Access::Execute);
-        if !is_new {
+        if !is_new || self.is_changeable(folder) {
             return;
         }
         let about = text_of(&folder.join("pyvenv.cfg"));
@@ -289,7 +304,7 @@ impl Found {
         }
     }
 
-    /// Remembers the symlinks on the way to a path; `None` where it leads nowhere.
+    /// Remembers the symlinks on the way to a path; `None` where it leads nowhere, or the server can change where.
     fn links_to(&mut self, path: &Path) -> Option<Vec<PathBuf>> {
         let mut steps = vec![normal(path)];
         let mut links = Vec::new();
@@ -303,6 +318,10 @@ impl Found {
                 .find_map(|part| Some((part.to_owned(), fs::read_link(part).ok()?)));
             let Some((link, target)) = link else {
                 path.symlink_metadata().ok()?;
+                let is_led = steps.iter().any(|step| self.is_changeable(step));
+                if is_led && !self.is_changeable(&path) {
+                    return None;
+                }
                 self.links.extend(links);
                 return Some(steps);
             };
@@ -389,3 +408,7 @@ fn text_of(file: &Path) -> String {
     }
     String::from_utf8_lossy(&text).into_owned()
 }
+
+#[cfg(test)]
+#[path = "follow_tests.rs"]
+mod tests;

@@ -41,7 +41,7 @@ impl Confinement {
         let at = Surroundings { variables: &own, home: &home, folder: &folder };
         // A program that is not there is an error of its start.
         let program = at.locate(&spec.program).unwrap_or_else(|| spec.program.clone());
-        let mut found = Found::default();
+        let mut found = Found::new(&sandbox.write);
         found.command(&program, &spec.args, &at);
         if found.runner == Some(Runner::Containers) {
             return Err(format!(
