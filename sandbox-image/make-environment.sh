@@ -1,8 +1,9 @@
 #!/bin/sh
 # Makes a virtual environment for sandboxes without a container engine. CONTEXT, a folder below OUT, has the same files as
-# for install-packages.sh. PYTHON is the interpreter, and GUEST the place where a sandbox has OUT.
+# for install-packages.sh. PYTHON is the interpreter, and GUEST the place where a sandbox has OUT. BEGUN is an environment of
+# the same interpreter: if it has the same requirements.lock, OUT shares its files.
 # It runs with the user's rights, so nothing that is installed is executed here: pip is that of another environment.
-# usage: make-environment.sh CONTEXT OUT PYTHON GUEST
+# usage: make-environment.sh CONTEXT OUT PYTHON GUEST [BEGUN]
 set -eu
 umask 022
 exec </dev/null >&2
@@ -10,6 +11,7 @@ context=$1
 out=$2
 python=$3
 guest=$4
+begun=${5:-}
 share=$out/share/belljar
 
 if [ -s "$context/ca-bundle.pem" ]; then
@@ -28,22 +30,29 @@ if ! "$python" -I -m venv "$context/tool" >"$context/venv.log" 2>&1; then
     exit 1
 fi
 tool=$context/tool/bin/python
-mkdir -p "$out/bin" "$out/lib/python$version/site-packages" "$share"
-ln -s lib "$out/lib64"
-for name in python python3 "python$version"; do
-    ln -s "$python" "$out/bin/$name"
-done
-printf 'home = %s\ninclude-system-site-packages = false\nversion = %s\n' "${python%/*}" "$version" >"$out/pyvenv.cfg"
+site=lib/python$version/site-packages
+if [ -n "$begun" ] && cmp -s "$begun/share/belljar/requirements.lock" "$context/requirements.lock"; then
+    cp -al "$begun/bin" "$begun/lib" "$begun/lib64" "$begun/share" "$begun/pyvenv.cfg" "$out/"
+    # Others are written anew.
+    rm -rf "$out/share/belljar"
+else
+    begun=
+    mkdir -p "$out/bin" "$out/$site"
+    ln -s lib "$out/lib64"
+    for name in python python3 "python$version"; do
+        ln -s "$python" "$out/bin/$name"
+    done
+    printf 'home = %s\ninclude-system-site-packages = false\nversion = %s\n' "${python%/*}" "$version" >"$out/pyvenv.cfg"
+fi
+mkdir -p "$share"
+cp "$context/requirements.lock" "$share/"
 
 install() {
     "$tool" -I -m pip install --quiet --no-warn-script-location --no-compile --no-deps --only-binary=:all: \
         --require-hashes --ignore-installed --prefix "$out" -r "$1"
 }
 
-: >"$context/have.txt"
-if [ -s "$context/requirements.lock" ]; then
-    sed -n 's/^\([^ #]*==[^\\]*\).*$/\1/p' "$context/requirements.lock" >"$context/have.txt"
-fi
+sed -n 's/^\([^ #]*==[^\\]*\).*$/\1/p' "$context/requirements.lock" >"$context/have.txt"
 if [ -s "$context/with.txt" ]; then
     "$tool" -I -m pip install --quiet --dry-run --ignore-installed --only-binary=:all: --report "$context/report.json" \
         --constraint "$context/have.txt" -r "$context/with.txt"
@@ -51,11 +60,12 @@ if [ -s "$context/with.txt" ]; then
 elif [ -s "$context/with.lock" ]; then
     cp "$context/with.lock" "$share/with.lock"
 fi
-for lock in "$context/requirements.lock" "$share/with.lock"; do
-    if [ -s "$lock" ]; then
-        install "$lock"
-    fi
-done
+if [ -z "$begun" ]; then
+    install "$share/requirements.lock"
+fi
+if [ -s "$share/with.lock" ]; then
+    install "$share/with.lock"
+fi
 
 # Never imported by user code, a third of the size.
 find "$out" -depth -type d \( -path '*/pandas/tests' -o -path '*/scipy/*/tests' -o -path '*/sklearn/*tests' \
@@ -66,11 +76,21 @@ find "$out" -depth -type d \( -path '*/pandas/tests' -o -path '*/scipy/*/tests' 
 import pathlib, sys
 folder, here, there = sys.argv[1:]
 for script in pathlib.Path(folder).iterdir():
-    if not script.is_symlink():
-        script.write_bytes(script.read_bytes().replace(here.encode(), there.encode()))
+    text = b"" if script.is_symlink() else script.read_bytes()
+    if here.encode() in text:
+        script.write_bytes(text.replace(here.encode(), there.encode()))
 PYTHON
-"$python" -I -m compileall -q -j 0 --invalidation-mode unchecked-hash -s "$out" -p "$guest" "$out/lib" ||
-    echo "some files are not valid for this python and stay uncompiled"
+# What is shared is compiled.
+set --
+for entry in "$out/$site"/*; do
+    if [ -z "$begun" ] || [ ! -e "$begun/$site/${entry##*/}" ]; then
+        set -- "$@" "$entry"
+    fi
+done
+if [ $# -gt 0 ]; then
+    "$python" -I -m compileall -q -j 0 --invalidation-mode unchecked-hash -s "$out" -p "$guest" "$@" ||
+        echo "some files are not valid for this python and stay uncompiled"
+fi
 
 rm -rf "$context"
 { du -sk "$out" | cut -f1 && date -u +%Y-%m-%dT%H:%M:%SZ; } >"$share/made"

@@ -65,6 +65,16 @@ fn an_image_with_a_package_is_built_used_built_again_from_its_lock_and_removed(e
     };
     assert!(locked.contains(&format!("# base: {base}\n")), "{locked}");
 
+    if engine.is_process() {
+        let environments = home.path().join(".local/share/belljar/environments");
+        let version = python.to_str().unwrap().rsplit_once('/').unwrap().1;
+        let file = |name: &str| {
+            let path = environments.join(name).join(format!("lib/{version}/site-packages/numpy/__init__.py"));
+            std::os::unix::fs::MetadataExt::ino(&path.metadata().unwrap())
+        };
+        assert_eq!(file(&name), file("default"), "its files are those of the default one");
+    }
+
     // It is not in use before it is told to be.
     let import =
         ["run", "-c", "import mdurl, pandas; from mcp import runtime; print(runtime.packages()['mdurl'])"];

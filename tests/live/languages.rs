@@ -134,7 +134,8 @@ fn the_usual_image_runs_what_it_has_and_names_the_command_for_the_rest(engine: &
         let reply = bridge.run(&format!("await runtime.run({language:?}, '')"));
         let says = format!(
             "RuntimeError: {language} is not in this sandbox's image, which has python, bash; \
-             the user adds it with `belljar image build --with-languages {language} --use`"
+             the user adds it with `belljar image build --with-languages {language} --use`, or without a \
+             container engine by installing it"
         );
         assert!(reply.is_error && reply.text.contains(&says), "{}", reply.text);
     }

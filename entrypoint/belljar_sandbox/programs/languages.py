@@ -79,7 +79,7 @@ def language(name: str) -> Language:
     if found.program() is None:
         raise RuntimeError(
             f"{found.name} is not in this sandbox's image, which has {', '.join(available())}; "
-            f"the user adds it with `{BUILD} {found.name} --use`"
+            f"the user adds it with `{BUILD} {found.name} --use`, or without a container engine by installing it"
         )
     return found
 

@@ -25,7 +25,7 @@ use super::plan::ENVIRONMENT_FOLDER;
 use super::python::Python;
 use super::start::{OWN_PROGRAM, Packages, start};
 use crate::guard::Keeper;
-use crate::recipe::BuildFiles;
+use crate::recipe::{BuildFiles, OWN_IMAGE};
 
 /// The folder of a build below that of its environment.
 const CONTEXT: &str = ".build";
@@ -142,7 +142,10 @@ impl Environments {
         let dir = folder.path();
         let alone = Arc::new(lock(dir, FlockArg::LockExclusiveNonblock).map_err(refused)?);
         write_files(&dir.join(CONTEXT), &build.files).map_err(|error| self.failed(&error))?;
-        run_script(dir, &python, &build.arguments, on_line).await?;
+        // Kept until its files are shared. One that cannot be used is not needed.
+        let begun = self.open(OWN_IMAGE).await.ok().flatten().filter(|begun| begun.python == python);
+        run_script(dir, begun.as_ref(), &python, &build.arguments, on_line).await?;
+        drop(begun);
         // Code has another user than the one who makes this; nobody else gets through the folder above.
         let open = Permissions::from_mode(0o755);
         fs::set_permissions(dir, open).map_err(|error| self.failed(&error))?;
@@ -183,6 +186,7 @@ fn write_files(context: &Path, files: &BuildFiles) -> io::Result<()> {
 /// Runs the script below a keeper, so that pip ends with this process.
 async fn run_script(
     folder: &Path,
+    begun: Option<&Environment>,
     python: &Python,
     variables: &HashMap<String, String>,
     on_line: &mut (dyn FnMut(&str) + Send),
@@ -191,7 +195,7 @@ async fn run_script(
     let context = folder.join(CONTEXT);
     let mut command = keeper.command(Path::new("/bin/sh"), None);
     command.arg(context.join(BuildFiles::SCRIPT)).arg(&context).arg(folder);
-    command.args([&python.program, ENVIRONMENT_FOLDER]);
+    command.args([&python.program, ENVIRONMENT_FOLDER]).args(begun.map(|begun| &begun.dir));
     command.env_clear().envs(variables).env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = Command::from(command).spawn().map_err(refused)?;

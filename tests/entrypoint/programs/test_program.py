@@ -173,7 +173,8 @@ def test_a_language_that_is_not_there_is_answered_with_the_command_that_adds_it(
         said = sandbox.run("runtime.run_sync('ruby', '')")["error"]["traceback"].splitlines()[-1]
     assert said == (
         "RuntimeError: ruby is not in this sandbox's image, which has python; "
-        "the user adds it with `belljar image build --with-languages ruby --use`"
+        "the user adds it with `belljar image build --with-languages ruby --use`, "
+        "or without a container engine by installing it"
     )
 
 
