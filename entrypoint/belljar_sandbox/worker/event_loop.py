@@ -42,11 +42,14 @@ class EventLoop:
     # `interrupts` looks for this name: if all frames above it belong to asyncio, user code is waiting.
     def drive(self, main: Coroutine[Any, Any, object]) -> object:
         loop = self._loop
-        task = loop.create_task(main)
         self._may_have_tasks = True
-        self._interrupts.task = task
         self._calls.main_loop = loop
+        task = None
         try:
+            # An interrupt before the task can be cancelled would leave it to the next run that awaits.
+            with self._interrupts:
+                task = loop.create_task(main)
+                self._interrupts.task = task
             return loop.run_until_complete(task)
         except CancelledError as error:
             if self._interrupts.cancelled:
@@ -54,7 +57,9 @@ class EventLoop:
             raise
         except (KeyboardInterrupt, SystemExit):
             # Raised in a step of some task. The main task still runs its `finally` blocks.
-            if not task.done():
+            if task is None:
+                main.close()
+            elif not task.done():
                 task.cancel()
                 try:
                     loop.run_until_complete(task)

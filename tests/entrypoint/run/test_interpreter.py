@@ -242,6 +242,22 @@ def test_whatever_user_code_rebinds_the_next_run_works(sandbox: Sandbox, code: s
     assert (done["outcome"], done["stdout"], done["value"]) == ("finished", "alive\n", "2")
 
 
+def test_run_interrupted_before_its_first_step_does_not_go_on_in_a_later_run(sandbox: Sandbox) -> None:
+    sandbox.run(
+        "import asyncio, signal\n"
+        "def interrupted(loop, coroutine, **options):\n"
+        "    loop.set_task_factory(None)\n"
+        "    task = asyncio.Task(coroutine, loop=loop, **options)\n"
+        "    signal.raise_signal(signal.SIGINT)\n"
+        "    return task\n"
+        "await asyncio.sleep(0)\n"
+        "asyncio.get_running_loop().set_task_factory(interrupted)"
+    )
+    interrupted = sandbox.run("print('too late')\nawait asyncio.sleep(0)")
+    later = sandbox.run("await asyncio.sleep(0)\nprint('later')")
+    assert (interrupted["outcome"], interrupted["stdout"], later["stdout"]) == ("interrupted", "", "later\n")
+
+
 def test_a_part_of_the_runtime_that_could_not_be_imported_is_imported_again(sandbox: Sandbox) -> None:
     done = sandbox.run("import sys\nfrom mcp import runtime\nsys.modules['array'] = None\nruntime.chunk('x')")
     assert done["error"]["type"] == "ModuleNotFoundError"
