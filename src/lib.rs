@@ -12,7 +12,7 @@
 //! | L3 | [`broker`] |
 //! | L2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`clients`], [`audit`], [`journal`], [`models`], [`jobs`], [`workspace`], [`skills`], [`render`] |
 //! | L1 | [`cache_dir`], [`protocol`], [`jsonrpc`], [`policy`], [`recipe`], [`run`], [`guard`], [`jose`], [`service_login`], [`web`] |
-//! | L0 | [`confine`], [`digest`], [`names`], [`limits`], [`memory`], [`own_file`], [`programs`], [`secret`], [`text`] |
+//! | L0 | [`confine`], [`digest`], [`names`], [`limits`], [`own_file`], [`programs`], [`secret`], [`text`] |
 
 pub mod app;
 pub mod audit;
@@ -32,7 +32,6 @@ pub mod jose;
 pub mod journal;
 pub mod jsonrpc;
 pub mod limits;
-pub mod memory;
 pub mod models;
 pub mod names;
 pub mod own_file;

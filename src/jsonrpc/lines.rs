@@ -95,10 +95,20 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 // What was dropped needed more than what is to come.
                 self.buffer.shrink_to(READ_BYTES);
             }
-            self.buffer.reserve(READ_BYTES);
+            self.make_room();
             if self.inner.read_buf(&mut self.buffer).await? == 0 {
                 return Ok(None);
             }
+        }
+    }
+
+    /// Makes room for what is read next. The buffer doubles, but not beyond the longest line: while it is copied to a
+    /// larger one, both take memory.
+    fn make_room(&mut self) {
+        let (length, capacity) = (self.buffer.len(), self.buffer.capacity());
+        if capacity - length < READ_BYTES {
+            let doubled = (2 * capacity).min(self.line_bytes_max + READ_BYTES);
+            self.buffer.reserve_exact(doubled.max(length + READ_BYTES) - length);
         }
     }
 

@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 use super::envelope::{Envelope, NoMessage, Unreadable};
 use super::lines::{Incoming, Line, LineReader, LineWriter, Outgoing};
 use super::requests::Requests;
-use crate::memory;
 
 /// How long it may take to tell a peer that nobody waits for its answer any more: one that hangs does not read, and what
 /// it was sent before may stand in the way for ever.
@@ -128,18 +127,14 @@ impl<M: Messages, I: Incoming, O: Outgoing> LineTransport<M, I, O> {
             }
             let Some(line) = self.lines.next().await? else { return Ok(None) };
             let unreadable = match line {
-                Line::Whole(line) => {
-                    let read = self.read(&line);
-                    memory::release(line);
-                    match read {
-                        Ok(Some(message)) => match self.admitted(message) {
-                            Some(message) => return Ok(Some(message)),
-                            None => continue,
-                        },
-                        Ok(None) => continue,
-                        Err(NoMessage { id, why }) => (id, why),
-                    }
-                }
+                Line::Whole(line) => match self.read(&line) {
+                    Ok(Some(message)) => match self.admitted(message) {
+                        Some(message) => return Ok(Some(message)),
+                        None => continue,
+                    },
+                    Ok(None) => continue,
+                    Err(NoMessage { id, why }) => (id, why),
+                },
                 Line::Overlong { id } => (id, Unreadable::Overlong(self.line_bytes_max)),
                 Line::Endless => (None, Unreadable::Overlong(self.line_bytes_max)),
             };

@@ -9,7 +9,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::argument_room::HeldArguments;
 use crate::broker::{Answer, Broker, Call};
-use crate::memory;
 use crate::names::CallId;
 use crate::protocol::{CallResult, ToWorker};
 use crate::run::{FaultCode, ToolFault};
@@ -44,12 +43,7 @@ pub(super) fn result_line(
 ) -> Vec<u8> {
     let to_line = |result| {
         let frame = ToWorker::Result { call, result };
-        let line = job.map_or_else(|| frame.to_line(), |job| frame.to_line_of_job(job));
-        if let ToWorker::Result { result: CallResult::Value(value) | CallResult::Wrapped(value), .. } = frame
-        {
-            memory::release_json(value);
-        }
-        line
+        job.map_or_else(|| frame.to_line(), |job| frame.to_line_of_job(job))
     };
     let result = match answer {
         Ok(Answer::Value(value)) if wraps => CallResult::Wrapped(value),

@@ -11,7 +11,7 @@ const WITHIN_A_LAYER: [(&str, &str, &str); 2] = [
 ];
 
 /// Crates and modules of the standard library with owners: no other module names them.
-const OWNED: [(&str, &[&str]); 32] = [
+const OWNED: [(&str, &[&str]); 34] = [
     ("bollard", &["engine"]),
     ("landlock", &["confine"]),
     ("rustix", &["confine", "engine"]),
@@ -25,6 +25,8 @@ const OWNED: [(&str, &[&str]); 32] = [
     ("toml", &["config", "skills"]),
     ("rmcp", &["jsonrpc", "server", "upstream"]),
     ("clap", &["cli", "main"]),
+    ("tikv_jemalloc_ctl", &["main"]),
+    ("tikv_jemallocator", &["main"]),
     ("url", &["config", "models", "service_login", "upstream", "web"]),
     ("reqwest", &["models", "upstream", "web"]),
     ("ring", &["jose"]),
