@@ -76,6 +76,8 @@ pub(super) struct StderrTail {
     withheld: Arc<[String]>,
     /// What a confined server sees.
     plan: Option<Arc<ServerPlan>>,
+    /// Variables whose values are paths: texts have their names in place of them.
+    places: Arc<[(String, String)]>,
 }
 
 #[derive(Default)]
@@ -149,9 +151,11 @@ impl Process {
         let stdout = child.stdout.take().ok_or_else(missing)?;
         let pipe = child.stderr.take().ok_or_else(missing)?;
         let kept = Arc::<Mutex<Kept>>::default();
+        let places = spec.env.iter().filter(|(_, value)| value.starts_with('/')).cloned().collect();
         let plan = confinement.map(|confinement| Arc::new(confinement.plan));
         let stderr_task = tokio::spawn(keep_tail(pipe, Arc::clone(&kept), stderr_bytes_max));
-        let stderr = StderrTail { kept, redaction: redaction.clone(), withheld: withheld.into(), plan };
+        let stderr =
+            StderrTail { kept, redaction: redaction.clone(), withheld: withheld.into(), plan, places };
         let is_kept = spec.keeper.is_some();
         let process = Self { child, group: Pid::from_raw(pid), is_kept, stderr, stderr_task };
         Ok((process, Pipes { stdin, stdout }))
@@ -267,7 +271,10 @@ impl StderrTail {
 
     /// What the server was not given, by this text of it; nothing of one that is not confined.
     pub(super) fn lacks(&self, text: &str) -> Vec<Lack> {
-        self.plan.as_deref().map(|plan| lacks(text, plan)).unwrap_or_default()
+        let Some(plan) = self.plan.as_deref() else { return vec![] };
+        let named =
+            |text: String, (name, place): &(String, String)| text.replace(&format!("[{name}]"), place);
+        lacks(&self.places.iter().fold(text.to_owned(), named), plan)
     }
 
     /// The lines that are stored, as they arrived and without secrets.
@@ -348,9 +355,15 @@ mod tests {
             kept.take_in(chunk, bytes_max);
         }
         let redaction = of(&[("KEY", "first-line-0123456789\nsecond-line-0123456789")]);
-        StderrTail { kept: Arc::new(Mutex::new(kept)), redaction, withheld: Arc::default(), plan: None }
-            .last_words()
-            .text
+        StderrTail {
+            kept: Arc::new(Mutex::new(kept)),
+            redaction,
+            withheld: Arc::default(),
+            plan: None,
+            places: Arc::default(),
+        }
+        .last_words()
+        .text
     }
 
     #[test]
@@ -374,7 +387,13 @@ mod tests {
         kept.take_in(said.as_bytes(), 64 * 1024);
         let redaction = of(&[("SET_KEY", "0123456789")]);
         let withheld = withheld.iter().map(|&name| name.to_owned()).collect();
-        StderrTail { kept: Arc::new(Mutex::new(kept)), redaction, withheld, plan: None }
+        StderrTail {
+            kept: Arc::new(Mutex::new(kept)),
+            redaction,
+            withheld,
+            plan: None,
+            places: Arc::default(),
+        }
     }
 
     #[test]

@@ -101,11 +101,25 @@ fn real_servers_work_confined() {
     let names: Vec<String> = (0..cases.len()).map(|number| format!("s{number}")).collect();
     let home =
         names.iter().zip(&cases).fold(home, |home, (name, case)| home.server(name, case.entry.clone()));
+    let unnamed = cases.iter().find(|case| case.package.ends_with("server-memory")).map(|case| {
+        let mut entry = case.entry.clone();
+        entry["sandbox"] = json!(true);
+        entry
+    });
+    let home = home.server("unnamed", unnamed.unwrap());
     let mut bridge = Bridge::start(&home).warm();
     for (name, case) in names.iter().zip(&cases) {
         let called = called(&mut bridge, name, &case.code);
         assert!(!called.is_empty(), "{}", case.package);
     }
+    // What a call lacks is said in its error.
+    let reply = bridge.run(
+        "cell = {'name': 'cell', 'entityType': 'room', 'observations': []}\n\
+         try: await mcp_unnamed.create_entities(entities=[cell])\n\
+         except Exception as error: print(error)",
+    );
+    let key = format!("(add \"{}\" to sandbox.write)", home.path().join("data").display());
+    assert!(reply.text.contains(&key), "{}", reply.text);
 }
 
 /// Runs the code, and names the tools that it has called, each once.
