@@ -240,20 +240,21 @@ fn doctor_tells_engine_image_and_limits(engine: &Engine) {
     let rootless = if engine.is_rootless() { "rootless" } else { "rootful" };
     assert!(line("engine").starts_with(&format!("engine     {kind} ")), "{}", output.stdout);
     assert!(line("engine").ends_with(&format!(", {rootless}")), "{}", output.stdout);
-    let image = if engine.is_process() {
+    let of_image = if engine.is_process() {
         assert!(
             !output.stdout.contains("\nruntime") && !output.stdout.contains("\nsocket"),
             "{}",
             output.stdout
         );
-        "/usr/bin/python3 of this machine"
+        ", for /usr/bin/python3"
     } else {
         let runtime = if kind == "podman" { "crun" } else { "runc" };
         assert!(line("runtime").starts_with(&format!("runtime    {runtime} 1.")), "{}", output.stdout);
         assert_eq!(line("socket"), format!("socket     {}", engine.address()));
-        "localhost/belljar-sandbox:latest"
+        " (Python 3."
     };
-    assert!(line("image").starts_with(&format!("image      {image} (Python 3.")), "{}", output.stdout);
+    let image = format!("image      localhost/belljar-sandbox:latest{of_image}");
+    assert!(line("image").starts_with(&image), "{}", output.stdout);
     assert_eq!(line("network"), "network    none");
     assert_eq!(line("sandbox"), "sandbox    starts and answers");
 }
