@@ -18,7 +18,7 @@ fn main() -> ExitCode {
 /// Has the allocator return freed pages to the system at once. By default it does so over ten seconds, and only while
 /// memory is allocated or freed: a bridge that waits for its client would keep the memory of its last large result.
 fn give_freed_memory_back() {
-    // Of the arena that is there, and of those to come.
+    // One setting is for the arena that exists already, the other for arenas that are created later.
     for setting in [&b"arena.0.dirty_decay_ms\0"[..], b"arenas.dirty_decay_ms\0"] {
         // Without it memory is given back later, and nothing else changes.
         let _set_or_later = setting.name().write(0_isize);

@@ -2,17 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-/// From the least to the most.
+/// What a confined process may do with the files of a folder, from the least to the most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Access {
-    /// Its files are read.
+    /// The process reads the files.
     Read,
-    /// They are read and executed.
+    /// The process reads and executes the files.
     Execute,
-    /// They are read and executed, and what the process changes is seen by nobody else and ends with it.
+    /// The process reads, executes and changes the files. Nobody else sees its changes, and they end with it.
     Layer,
-    /// They are read and changed.
+    /// The process reads and changes the files.
     Write,
-    /// They are read, changed and executed.
+    /// The process reads, changes and executes the files.
     Change,
 }

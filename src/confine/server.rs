@@ -151,7 +151,7 @@ fn parent_on_machine() -> Option<u32> {
 fn build(plan: &ServerPlan) -> Result<(), Failed> {
     let machine = Machine::open()?;
     let of_network: &[&str] = if plan.network == Network::Host { &OF_NETWORK } else { &[] };
-    // They may be symlinks to files that are not shown.
+    // Their contents are read here, because these paths may be symlinks to files that the server does not see.
     let texts: Vec<(&str, Vec<u8>)> =
         of_network.iter().filter_map(|path| Some((*path, fs::read(path).ok()?))).collect();
     let sources: Vec<_> =

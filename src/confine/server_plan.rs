@@ -1,4 +1,4 @@
-//! What the user allows a confined server, and what its first process is told to show it.
+//! What the user allows a confined server, and the files that its first process makes visible to it.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -69,7 +69,8 @@ pub(super) async fn begin_at(turn: &mut Turn, name: &str, asker: &Asker) -> Resu
     }
 }
 
-/// Makes a checkpoint of what there is now. What was said, perhaps of a new sandbox; the inner error: why there is none.
+/// Makes a checkpoint of the present state. It returns the notes of the run that made it; the inner error says why no
+/// checkpoint could be made.
 pub(super) async fn make_checkpoint(
     turn: &mut Turn,
     name: &str,

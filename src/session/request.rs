@@ -19,9 +19,9 @@ pub(super) enum Ask {
 /// What is done with the files of the workspace around runs that are made once more.
 #[derive(Debug)]
 pub enum Snapshot {
-    /// They are copied.
+    /// The files are copied.
     Take,
-    /// They become what they were. The checkpoints of these names are let go.
+    /// The files become what they were in the copy, and the named checkpoints are removed.
     Restore {
         /// Their names.
         forget: Vec<String>,

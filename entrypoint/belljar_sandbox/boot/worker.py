@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _QUIET_MS = 20
 _HOME = "/workspace"
-# Of an image, and of a virtual environment.
+# The font caches of an image and of a virtual environment.
 _FONT_CACHES = ("/usr/local/share/belljar/matplotlib", f"{sys.prefix}/share/belljar/matplotlib")
 _ENVIRONMENT = {
     "HOME": _HOME,

@@ -43,9 +43,9 @@ pub enum SelfServers {
 /// Whether servers are confined whose entries do not say so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxServers {
-    /// They are.
+    /// Servers are confined.
     Yes,
-    /// They have the user's rights.
+    /// Servers run with the user's rights.
     No,
 }
 

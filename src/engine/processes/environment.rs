@@ -56,7 +56,7 @@ const RECORD: &str = "environment.json";
 const OPENS_MAX: usize = 10;
 
 impl Environments {
-    /// Below this folder; without one, there are none.
+    /// The store of the environments below this folder. Without a folder the store is empty.
     pub(crate) fn new(dir: Option<PathBuf>) -> Self {
         Self { dir: dir.unwrap_or_default() }
     }

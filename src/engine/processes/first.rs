@@ -41,7 +41,7 @@ impl First {
     }
 }
 
-/// There are none.
+/// Process sandboxes exist on Linux only, so this type has no value elsewhere.
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug)]
 pub(super) enum First {}

@@ -52,7 +52,7 @@ impl Runner {
     }
 }
 
-/// The packages of a runner, and the projects that it is told to run.
+/// The package folders of a runner, and the project folders in its arguments.
 pub(super) fn of(runner: Runner, args: &[String], at: &Surroundings<'_>) -> Vec<(PathBuf, Access)> {
     let stored: Vec<PathBuf> = match runner {
         Runner::Npm => {

@@ -21,7 +21,7 @@ pub enum Lack {
     Host(Option<String>),
 }
 
-/// How much of a text is looked at, in bytes, and how many lacks are told.
+/// Bytes of a server's text that are searched for a missing file or host. The next bound limits how many are reported.
 const TEXT_BYTES_MAX: usize = 16 * 1024;
 const TOLD_MAX: usize = 5;
 const SHOWN_CHARS_MAX: usize = 200;

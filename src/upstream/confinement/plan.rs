@@ -17,7 +17,7 @@ pub(in crate::upstream) struct Confinement {
     pub(in crate::upstream) program: PathBuf,
     /// Variables that take the place of those it would have.
     pub(in crate::upstream) variables: Vec<(String, String)>,
-    /// What its keeper is told.
+    /// The confinement that the server's keeper sets up.
     pub(in crate::upstream) plan: ServerPlan,
 }
 
