@@ -11,6 +11,8 @@ mod root;
 #[cfg(target_os = "linux")]
 mod server;
 mod server_plan;
+#[cfg(target_os = "linux")]
+mod signals;
 mod step;
 #[cfg(target_os = "linux")]
 mod system_calls;
@@ -24,6 +26,8 @@ pub use root::{Machine, Root, place};
 #[cfg(target_os = "linux")]
 pub use server::{NotServed, part_server, reap, serve_confined};
 pub use server_plan::{Network, ServerPlan, ServerSandbox, Visible};
+#[cfg(target_os = "linux")]
+pub use signals::{SignalQueue, release_all_streams, release_streams};
 #[cfg(target_os = "linux")]
 pub use step::close_others;
 pub use step::{Failed, PROGRAM_FOLDERS, Step};

@@ -4,22 +4,19 @@
 //! namespaces ends.
 
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command};
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::{set_dumpable, set_no_new_privs, set_pdeathsig};
 use nix::sys::resource::Resource;
-use nix::sys::signal::{SigSet, Signal, killpg};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, getegid, geteuid, sethostname};
+use nix::unistd::{Pid, chdir, getegid, geteuid, sethostname};
 
 use super::access::Access;
 use super::lock::{
@@ -27,6 +24,7 @@ use super::lock::{
 };
 use super::root::{ACCOUNTS, Machine, Root, place};
 use super::server_plan::{Network, ServerPlan, Visible};
+use super::signals::{SignalQueue, release_all_streams};
 use super::step::{Failed, Step, close_others};
 use super::system_calls::{filter, forbid_unix_sockets};
 
@@ -194,29 +192,16 @@ fn build(plan: &ServerPlan) -> Result<(), Failed> {
 fn watch(server: Child) -> io::Result<u8> {
     // Not before, since the server would have them blocked as well. As the first process of its namespace this one is not
     // ended by a signal that comes earlier.
-    let mut signals = SigSet::empty();
-    signals.extend([Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
-    signals.thread_block()?;
-    let wake = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-    let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
-    dup2_stdin(&null)?;
-    dup2_stdout(&null)?;
-    dup2_stderr(&null)?;
+    let signals = SignalQueue::of(&[Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP])?;
+    release_all_streams()?;
     let server = Pid::from_raw(i32::try_from(server.id()).map_err(io::Error::other)?);
     loop {
         if let Some(code) = reap(server)? {
             return Ok(code);
         }
-        let mut fds = [PollFd::new(wake.as_fd(), PollFlags::POLLIN)];
-        match poll(&mut fds, PollTimeout::NONE) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        while let Some(signal) = wake.read_signal()? {
-            let signal =
-                i32::try_from(signal.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok());
-            if let Some(signal) = signal.filter(|signal| *signal != Signal::SIGCHLD)
-                && let Err(error) = killpg(server, signal)
+        let (signals, _) = signals.wait(None)?;
+        for signal in signals.into_iter().filter(|signal| *signal != Signal::SIGCHLD) {
+            if let Err(error) = killpg(server, signal)
                 && error != Errno::ESRCH
             {
                 return Err(error.into());

@@ -1,9 +1,10 @@
 //! Which engine the operator wants.
 
 /// Which engine the operator wants.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Choice {
     /// Any, rootless before rootful.
+    #[default]
     Auto,
     /// Podman.
     Podman,

@@ -4,20 +4,19 @@
 //! end of the program's stderr only: when nobody is left to read it, the bridge is gone.
 
 use std::ffi::OsString;
-use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::{Pid, dup2_stdin, dup2_stdout};
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 
 use super::keeper::{Keeper, NOT_CONFINED, NOT_CONFINED_WORDS, NOT_STARTED, NOT_STARTED_WORDS};
 use super::tree;
-use crate::confine::{Failed, NotServed, ServerPlan, Step, part_server, reap, serve_confined};
+use crate::confine::{
+    Failed, NotServed, ServerPlan, SignalQueue, Step, part_server, reap, release_streams, serve_confined,
+};
 
 /// Starts the program, confined if there is a plan for it, and returns its exit code when it and everything below it have
 /// ended.
@@ -71,28 +70,22 @@ fn kept(command: &[OsString], plan: Option<&str>) -> Result<u8, NotServed> {
 }
 
 fn keep_server(server: &Child) -> std::io::Result<u8> {
-    // Not before, since the server would have them blocked as well.
-    let mut signals = SigSet::empty();
-    // The group's endings reach the server by themselves.
-    signals.extend([Signal::SIGCHLD, Keeper::AT_ONCE, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
-    signals.thread_block()?;
-    let wake = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-    let_go_of_streams()?;
-    let code = watch(server, &wake)?;
-    tree::end_descendants(&wake);
+    // Not before, since the server would have them blocked as well. The group's endings reach the server by themselves.
+    let signals = SignalQueue::of(&[
+        Signal::SIGCHLD,
+        Keeper::AT_ONCE,
+        Signal::SIGTERM,
+        Signal::SIGINT,
+        Signal::SIGHUP,
+    ])?;
+    release_streams()?;
+    let code = watch(server, &signals)?;
+    tree::end_descendants(&signals);
     Ok(code)
 }
 
-/// Whoever holds an end of them keeps the bridge and the server from seeing each other's end.
-fn let_go_of_streams() -> std::io::Result<()> {
-    let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
-    dup2_stdin(&null)?;
-    dup2_stdout(&null)?;
-    Ok(())
-}
-
 /// Until the server has ended, or everything is to.
-fn watch(server: &Child, wake: &SignalFd) -> std::io::Result<u8> {
+fn watch(server: &Child, signals: &SignalQueue) -> std::io::Result<u8> {
     let server = Pid::from_raw(i32::try_from(server.id()).map_err(std::io::Error::other)?);
     let lifeline = std::io::stderr();
     // Its end may have come before the signals were listened for.
@@ -100,24 +93,11 @@ fn watch(server: &Child, wake: &SignalFd) -> std::io::Result<u8> {
         return Ok(code);
     }
     loop {
-        let mut fds = [
-            PollFd::new(wake.as_fd(), PollFlags::POLLIN),
-            // Asked for nothing, it tells that nobody reads any more.
-            PollFd::new(lifeline.as_fd(), PollFlags::empty()),
-        ];
-        match poll(&mut fds, PollTimeout::NONE) {
-            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let bridge_is_gone = fds[1].any().unwrap_or(true);
-        let mut at_once = false;
-        while let Some(signal) = wake.read_signal()? {
-            at_once |= i32::try_from(signal.ssi_signo) == Ok(Keeper::AT_ONCE as i32);
-        }
+        let (signals, bridge_is_gone) = signals.wait(Some(lifeline.as_fd()))?;
         if let Some(code) = reap(server)? {
             return Ok(code);
         }
-        if bridge_is_gone || at_once {
+        if bridge_is_gone || signals.contains(&Keeper::AT_ONCE) {
             return Ok(128 + Signal::SIGKILL as u8);
         }
     }

@@ -126,19 +126,7 @@ impl Belongings {
     }
 
     fn places(&self, address: &str) -> Places {
-        Places {
-            choice: Choice::At(address.to_owned()),
-            oci_runtime: None,
-            container_host: None,
-            docker_host: None,
-            runtime_dir: None,
-            root: false,
-            podman: None,
-            ssh: self.ssh.clone(),
-            home: None,
-            environments: None,
-            mark: None,
-        }
+        Places { choice: Choice::At(address.to_owned()), ssh: self.ssh.clone(), ..Places::default() }
     }
 
     fn is_private(&self, address: &str) -> bool {

@@ -433,19 +433,7 @@ mod tests {
                 }
             }
         });
-        let places = Places {
-            choice,
-            oci_runtime: None,
-            container_host: None,
-            docker_host: None,
-            runtime_dir: None,
-            root: false,
-            podman: None,
-            ssh: None,
-            home: None,
-            environments: None,
-            mark: None,
-        };
+        let places = Places { choice, ..Places::default() };
         find(&places, Path::new("/nowhere")).await.unwrap()
     }
 

@@ -18,7 +18,7 @@ use super::runtime;
 use crate::guard::Mark;
 
 /// Where engines may listen, from the environment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Places {
     /// What the operator wants.
     pub choice: Choice,
@@ -393,16 +393,11 @@ mod tests {
         let [machine, desktop] = sockets_in(home.path(), desktops);
         let places = |choice: Choice, root: bool| Places {
             choice,
-            oci_runtime: None,
-            container_host: None,
-            docker_host: None,
             runtime_dir: Some(runtime.path().into()),
             root,
             podman: Some("/usr/bin/podman".into()),
-            ssh: None,
             home: Some(home.path().into()),
-            environments: None,
-            mark: None,
+            ..Places::default()
         };
         let (podmans, dockers) = ("/run/podman/podman.sock", "/var/run/docker.sock");
         let here = |all: &[&str]| -> Vec<String> {

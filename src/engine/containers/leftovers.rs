@@ -128,19 +128,7 @@ mod tests {
                 stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
             }
         });
-        let places = Places {
-            choice: Choice::At(address),
-            oci_runtime: None,
-            container_host: None,
-            docker_host: None,
-            runtime_dir: None,
-            root: false,
-            podman: None,
-            ssh: None,
-            home: None,
-            environments: None,
-            mark: None,
-        };
+        let places = Places { choice: Choice::At(address), ..Places::default() };
         (find(&places, Path::new("/nowhere")).await.unwrap(), asked)
     }
 

@@ -1,0 +1,79 @@
+//! What the processes share that stay above a sandbox or a confined server: they wait for signals, and hold none of the
+//! streams that pass through them.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout};
+
+/// Signals that wait to be read. Programs that are started while they are blocked have them blocked as well.
+#[derive(Debug)]
+pub struct SignalQueue(SignalFd);
+
+impl SignalQueue {
+    /// Blocks these signals in this thread and queues them from now on.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn of(signals: &[Signal]) -> io::Result<Self> {
+        let mut set = SigSet::empty();
+        set.extend(signals.iter().copied());
+        set.thread_block()?;
+        Ok(Self(SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?))
+    }
+
+    /// Waits until there is a signal, or until nobody reads the other end of `lifeline` any more. Returns the signals that
+    /// have come, and whether the lifeline is cut. Both can be empty, since a wait can be interrupted.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn wait(&self, lifeline: Option<BorrowedFd<'_>>) -> io::Result<(Vec<Signal>, bool)> {
+        let mut fds = vec![PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        // The kernel reports the end of its readers without being asked.
+        fds.extend(lifeline.map(|lifeline| PollFd::new(lifeline, PollFlags::empty())));
+        match poll(&mut fds, PollTimeout::NONE) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let is_cut = fds.get(1).is_some_and(|lifeline| lifeline.any().unwrap_or(true));
+        let mut signals = Vec::new();
+        while let Some(signal) = self.0.read_signal()? {
+            let number = i32::try_from(signal.ssi_signo).ok();
+            signals.extend(number.and_then(|number| Signal::try_from(number).ok()));
+        }
+        Ok((signals, is_cut))
+    }
+}
+
+impl AsFd for SignalQueue {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Replaces this process's stdin and stdout by `/dev/null`. A process that holds an end of a stream keeps the others at it
+/// from seeing each other's end.
+///
+/// # Errors
+/// The kernel's.
+pub fn release_streams() -> io::Result<()> {
+    let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    dup2_stdin(&null)?;
+    dup2_stdout(&null)?;
+    Ok(())
+}
+
+/// Replaces this process's stderr as well.
+///
+/// # Errors
+/// The kernel's.
+pub fn release_all_streams() -> io::Result<()> {
+    release_streams()?;
+    dup2_stderr(&OpenOptions::new().write(true).open("/dev/null")?)?;
+    Ok(())
+}
