@@ -186,6 +186,12 @@ pub struct InstallModel {
 /// Arguments of `keep`.
 #[derive(Debug, clap::Args)]
 pub struct Keep {
+    /// The bridge that has started this process.
+    #[arg(long, required_unless_present = "inside", default_value_t = 0)]
+    pub bridge: u32,
+    /// What its messages to the bridge begin with.
+    #[arg(long, required_unless_present = "inside", default_value_t)]
+    pub token: String,
     /// What a confined server sees, as JSON.
     #[arg(long)]
     pub confine: Option<String>,

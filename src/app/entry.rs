@@ -21,7 +21,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
         #[cfg(target_os = "linux")]
         Some(Command::Keep(keep)) => match (keep.inside, &keep.confine) {
             (Some(keeper), Some(plan)) => crate::guard::keep_inside(&keep.command, keeper, plan),
-            (_, plan) => crate::guard::keep(&keep.command, plan.as_deref()),
+            (_, plan) => crate::guard::keep(&keep.command, plan.as_deref(), keep.bridge, &keep.token),
         },
         #[cfg(target_os = "linux")]
         Some(Command::Confine(confine)) => match confine.parent {

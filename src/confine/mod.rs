@@ -27,7 +27,7 @@ pub use root::{Machine, Root, place};
 pub use server::{NotServed, part_server, reap, serve_confined};
 pub use server_plan::{Network, ServerPlan, ServerSandbox, Visible};
 #[cfg(target_os = "linux")]
-pub use signals::{SignalQueue, release_all_streams, release_streams};
+pub use signals::{SignalQueue, open_process, release_all_streams, release_streams};
 #[cfg(target_os = "linux")]
 pub use step::close_others;
 pub use step::{Failed, PROGRAM_FOLDERS, Step};

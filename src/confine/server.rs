@@ -81,17 +81,22 @@ pub fn part_server(plan: &ServerPlan) -> Result<(), Failed> {
     keep_capabilities().step("keep its capabilities")
 }
 
-/// Becomes the first process in a server's namespaces and starts the server; returns its exit code when it has ended.
+/// Becomes the first process in a server's namespaces and starts the server with these variables only; returns its exit code
+/// when it has ended.
 /// `keeper` is this process's parent.
 ///
 /// # Errors
 /// The step that failed, or why the server's program could not be started.
-pub fn serve_confined(keeper: u32, plan: &ServerPlan, command: &[OsString]) -> Result<u8, NotServed> {
+pub fn serve_confined(
+    keeper: u32,
+    plan: &ServerPlan,
+    command: &[OsString],
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<u8, NotServed> {
     set_pdeathsig(Signal::SIGKILL).step("bind itself to its keeper")?;
     if parent_on_machine() != Some(keeper) {
         return Ok(0);
     }
-    let folder = fs::read_link("/proc/self/cwd").step("find its folder")?;
     unshare(CloneFlags::CLONE_NEWNS).step("make a mount namespace")?;
     build(plan)?;
     sethostname("sandbox").step("set its host name")?;
@@ -110,11 +115,13 @@ pub fn serve_confined(keeper: u32, plan: &ServerPlan, command: &[OsString]) -> R
     }
     set_dumpable(false).step("hide its memory")?;
     // Where it does not see that folder, it begins in its HOME.
-    let folders = [folder.as_path(), Path::new(&plan.home)];
+    let folders = [Path::new(&plan.folder), Path::new(&plan.home)];
     let entered = folders.into_iter().find(|folder| chdir(*folder).is_ok());
     entered.ok_or(Errno::ENOENT).step("enter its folder")?;
     let (program, arguments) = command.split_first().ok_or(Errno::EINVAL).step("start")?;
-    let server = Command::new(program).args(arguments).process_group(0).spawn()?;
+    let mut server = Command::new(program);
+    server.args(arguments).env_clear().envs(variables).process_group(0);
+    let server = server.spawn()?;
     watch(server).step("wait for the server").map_err(NotServed::from)
 }
 
@@ -199,8 +206,7 @@ fn watch(server: Child) -> io::Result<u8> {
         if let Some(code) = reap(server)? {
             return Ok(code);
         }
-        let (signals, _) = signals.wait(None)?;
-        for signal in signals.into_iter().filter(|signal| *signal != Signal::SIGCHLD) {
+        for signal in signals.wait([])?.0.into_iter().filter(|signal| *signal != Signal::SIGCHLD) {
             if let Err(error) = killpg(server, signal)
                 && error != Errno::ESRCH
             {

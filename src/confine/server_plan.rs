@@ -54,6 +54,8 @@ pub enum Network {
 pub struct ServerPlan {
     /// What it can reach.
     pub network: Network,
+    /// The folder in which it begins, if it sees it.
+    pub folder: String,
     /// The place of its own, empty HOME.
     pub home: String,
     /// Symlinks on the way to what is visible, each with its target.

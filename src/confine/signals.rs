@@ -3,13 +3,14 @@
 
 use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout};
+use rustix::process::{PidfdFlags, pidfd_open};
 
 /// Signals that wait to be read. Programs that are started while they are blocked have them blocked as well.
 #[derive(Debug)]
@@ -27,26 +28,28 @@ impl SignalQueue {
         Ok(Self(SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?))
     }
 
-    /// Waits until there is a signal, or until nobody reads the other end of `lifeline` any more. Returns the signals that
-    /// have come, and whether the lifeline is cut. Both can be empty, since a wait can be interrupted.
+    /// Waits until there is a signal, or something happens at one of these descriptors. Returns the signals that have come,
+    /// and whether something happened at a descriptor. There can be neither, since a wait can be interrupted.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn wait(&self, lifeline: Option<BorrowedFd<'_>>) -> io::Result<(Vec<Signal>, bool)> {
+    pub fn wait<'f>(
+        &'f self,
+        others: impl IntoIterator<Item = PollFd<'f>>,
+    ) -> io::Result<(Vec<Signal>, bool)> {
         let mut fds = vec![PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
-        // The kernel reports the end of its readers without being asked.
-        fds.extend(lifeline.map(|lifeline| PollFd::new(lifeline, PollFlags::empty())));
+        fds.extend(others);
         match poll(&mut fds, PollTimeout::NONE) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let is_cut = fds.get(1).is_some_and(|lifeline| lifeline.any().unwrap_or(true));
+        let happened = fds[1..].iter().any(|other| other.any().unwrap_or(true));
         let mut signals = Vec::new();
         while let Some(signal) = self.0.read_signal()? {
             let number = i32::try_from(signal.ssi_signo).ok();
             signals.extend(number.and_then(|number| Signal::try_from(number).ok()));
         }
-        Ok((signals, is_cut))
+        Ok((signals, happened))
     }
 }
 
@@ -54,6 +57,13 @@ impl AsFd for SignalQueue {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// A descriptor that becomes readable when a process has ended; `None` if it has ended, or on kernels before 5.3.
+#[must_use]
+pub fn open_process(number: u32) -> Option<OwnedFd> {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(number).ok()?)?;
+    pidfd_open(pid, PidfdFlags::empty()).ok()
 }
 
 /// Replaces this process's stdin and stdout by `/dev/null`. A process that holds an end of a stream keeps the others at it

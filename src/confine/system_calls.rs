@@ -22,6 +22,23 @@ const PERSONALITIES: [u64; 5] = [0, 8, 0x2_0000, 0x2_0008, 0xFFFF_FFFF];
 /// Sockets to the machine below a virtual one.
 const AF_VSOCK: u64 = 40;
 const AF_UNIX: u64 = 1;
+/// Bits of a file's mode that give its user or group to whoever executes it. On the machine they would count.
+const SET_ID: u64 = (libc::S_ISUID | libc::S_ISGID) as u64;
+/// Bits of the flags with which a file is opened that have the call use its mode.
+const CREATES: u64 = (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) as u64;
+/// Calls that set a mode, each with the argument that is the mode.
+const MODES: [(libc::c_long, u8); 3] =
+    [(libc::SYS_fchmod, 1), (libc::SYS_fchmodat, 2), (libc::SYS_mknodat, 2)];
+#[cfg(target_arch = "x86_64")]
+const MODES_HERE: [(libc::c_long, u8); 3] =
+    [(libc::SYS_chmod, 1), (libc::SYS_creat, 1), (libc::SYS_mknod, 1)];
+#[cfg(not(target_arch = "x86_64"))]
+const MODES_HERE: [(libc::c_long, u8); 0] = [];
+/// Calls that open a file, each with the argument that is the flags. The mode comes next.
+#[cfg(target_arch = "x86_64")]
+const OPENING: [(libc::c_long, u8); 2] = [(libc::SYS_open, 1), (libc::SYS_openat, 2)];
+#[cfg(not(target_arch = "x86_64"))]
+const OPENING: [(libc::c_long, u8); 1] = [(libc::SYS_openat, 2)];
 
 macro_rules! numbers {
     ($($name:ident)*) => { [$(libc::$name),*] };
@@ -33,8 +50,8 @@ const ALLOWED: &[libc::c_long] = &numbers![
     SYS_accept SYS_accept4 SYS_adjtimex SYS_bind SYS_brk SYS_capget SYS_capset SYS_chdir SYS_clock_adjtime
     SYS_clock_getres SYS_clock_gettime SYS_clock_nanosleep SYS_close SYS_close_range SYS_connect SYS_copy_file_range
     SYS_dup SYS_dup3 SYS_epoll_create1 SYS_epoll_ctl SYS_epoll_pwait SYS_epoll_pwait2 SYS_eventfd2 SYS_execve
-    SYS_execveat SYS_exit SYS_exit_group SYS_faccessat SYS_faccessat2 SYS_fadvise64 SYS_fallocate SYS_fchdir SYS_fchmod
-    SYS_fchmodat SYS_fchown SYS_fchownat SYS_fcntl SYS_fdatasync SYS_fgetxattr SYS_flistxattr SYS_flock
+    SYS_execveat SYS_exit SYS_exit_group SYS_faccessat SYS_faccessat2 SYS_fadvise64 SYS_fallocate SYS_fchdir
+    SYS_fchown SYS_fchownat SYS_fcntl SYS_fdatasync SYS_fgetxattr SYS_flistxattr SYS_flock
     SYS_fremovexattr SYS_fsetxattr SYS_fstat SYS_fstatfs SYS_fsync SYS_ftruncate SYS_futex SYS_futex_waitv SYS_getcpu
     SYS_getcwd SYS_getdents64 SYS_getegid SYS_geteuid SYS_getgid SYS_getgroups SYS_getitimer SYS_getpeername SYS_getpgid
     SYS_getpid SYS_getppid SYS_getpriority SYS_getrandom SYS_getresgid SYS_getresuid SYS_getrlimit SYS_get_robust_list
@@ -42,9 +59,9 @@ const ALLOWED: &[libc::c_long] = &numbers![
     SYS_inotify_add_watch SYS_inotify_init1 SYS_inotify_rm_watch SYS_io_cancel SYS_ioctl SYS_io_destroy SYS_io_getevents
     SYS_ioprio_get SYS_ioprio_set SYS_io_setup SYS_io_submit SYS_kill SYS_landlock_add_rule SYS_landlock_create_ruleset
     SYS_landlock_restrict_self SYS_lgetxattr SYS_linkat SYS_listen SYS_listxattr SYS_llistxattr SYS_lremovexattr
-    SYS_lseek SYS_lsetxattr SYS_madvise SYS_membarrier SYS_memfd_create SYS_mincore SYS_mkdirat SYS_mknodat SYS_mlock
+    SYS_lseek SYS_lsetxattr SYS_madvise SYS_membarrier SYS_memfd_create SYS_mincore SYS_mkdirat SYS_mlock
     SYS_mlock2 SYS_mlockall SYS_mmap SYS_mprotect SYS_mremap SYS_msgctl SYS_msgget SYS_msgrcv SYS_msgsnd SYS_msync
-    SYS_munlock SYS_munlockall SYS_munmap SYS_nanosleep SYS_newfstatat SYS_openat SYS_openat2 SYS_pidfd_open
+    SYS_munlock SYS_munlockall SYS_munmap SYS_nanosleep SYS_newfstatat SYS_pidfd_open
     SYS_pidfd_send_signal SYS_pipe2 SYS_pkey_alloc SYS_pkey_free SYS_pkey_mprotect SYS_ppoll SYS_prctl SYS_pread64
     SYS_preadv SYS_preadv2 SYS_prlimit64 SYS_pselect6 SYS_pwrite64 SYS_pwritev SYS_pwritev2 SYS_read SYS_readahead
     SYS_readlinkat SYS_readv SYS_recvfrom SYS_recvmmsg SYS_recvmsg SYS_remap_file_pages SYS_removexattr SYS_renameat
@@ -65,9 +82,9 @@ const ALLOWED: &[libc::c_long] = &numbers![
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 const ALLOWED_HERE: &[libc::c_long] = &numbers![
-    SYS_access SYS_alarm SYS_arch_prctl SYS_chmod SYS_chown SYS_creat SYS_dup2 SYS_epoll_create SYS_epoll_ctl_old
+    SYS_access SYS_alarm SYS_arch_prctl SYS_chown SYS_dup2 SYS_epoll_create SYS_epoll_ctl_old
     SYS_epoll_wait SYS_epoll_wait_old SYS_eventfd SYS_fork SYS_futimesat SYS_getdents SYS_getpgrp SYS_inotify_init
-    SYS_lchown SYS_link SYS_lstat SYS_mkdir SYS_mknod SYS_modify_ldt SYS_open SYS_pause SYS_pipe SYS_poll SYS_readlink
+    SYS_lchown SYS_link SYS_lstat SYS_mkdir SYS_modify_ldt SYS_pause SYS_pipe SYS_poll SYS_readlink
     SYS_rename SYS_rmdir SYS_select SYS_signalfd SYS_stat SYS_symlink SYS_time SYS_unlink SYS_utime SYS_utimes SYS_vfork
 ];
 #[cfg(not(target_arch = "x86_64"))]
@@ -80,8 +97,7 @@ const ALLOWED_HERE: &[libc::c_long] = &[];
 pub fn filter() -> std::io::Result<()> {
     let install = || {
         apply_filter(&allowing()?)?;
-        // Its flags are in memory, which a filter cannot read: libraries then use clone.
-        apply_filter(&without_clone3()?)
+        apply_filter(&without_structures()?)
     };
     install().map_err(std::io::Error::other)
 }
@@ -111,16 +127,29 @@ fn allowing() -> Result<BpfProgram, Error> {
     let personalities = PERSONALITIES.map(|value| argument(long.clone(), SeccompCmpOp::Eq, value));
     rules.insert(libc::SYS_personality, personalities.into_iter().collect::<Result<_, _>>()?);
     // The kernel reads an int here, whatever the upper half is.
-    rules.insert(libc::SYS_socket, vec![argument(int, SeccompCmpOp::Ne, AF_VSOCK)?]);
+    rules.insert(libc::SYS_socket, vec![argument(int.clone(), SeccompCmpOp::Ne, AF_VSOCK)?]);
     rules.insert(libc::SYS_clone, vec![argument(long, SeccompCmpOp::MaskedEq(NAMESPACES), 0)?]);
-    rules.insert(libc::SYS_clone3, vec![]);
+    for (call, mode) in MODES.into_iter().chain(MODES_HERE) {
+        let has_none = SeccompCondition::new(mode, int.clone(), SeccompCmpOp::MaskedEq(SET_ID), 0)?;
+        rules.insert(call, vec![SeccompRule::new(vec![has_none])?]);
+    }
+    for (call, flags) in OPENING {
+        let only_opens = SeccompCondition::new(flags, int.clone(), SeccompCmpOp::MaskedEq(CREATES), 0)?;
+        let has_none = SeccompCondition::new(flags + 1, int.clone(), SeccompCmpOp::MaskedEq(SET_ID), 0)?;
+        let either = [only_opens, has_none].map(|condition| SeccompRule::new(vec![condition]));
+        rules.insert(call, either.into_iter().collect::<Result<_, _>>()?);
+    }
+    rules.extend(STRUCTURES.map(|call| (call, vec![])));
     let refuse = SeccompAction::Errno(libc::EPERM.cast_unsigned());
     Ok(SeccompFilter::new(rules, refuse, SeccompAction::Allow, ARCHITECTURE)?.try_into()?)
 }
 
-fn without_clone3() -> Result<BpfProgram, Error> {
+/// Calls whose flags are in memory, which a filter cannot read. Libraries use the older ones where these do not exist.
+const STRUCTURES: [libc::c_long; 2] = [libc::SYS_clone3, libc::SYS_openat2];
+
+fn without_structures() -> Result<BpfProgram, Error> {
     let absent = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
-    let rules = BTreeMap::from([(libc::SYS_clone3, vec![])]);
+    let rules = STRUCTURES.map(|call| (call, vec![])).into();
     Ok(SeccompFilter::new(rules, SeccompAction::Allow, absent, ARCHITECTURE)?.try_into()?)
 }
 
@@ -130,12 +159,12 @@ mod tests {
 
     const ALLOW: u32 = 0x7FFF_0000;
 
-    /// What the filter returns for a call with that first argument: the classic BPF instructions that it consists of.
-    fn verdict(program: &BpfProgram, number: i64, argument: u64) -> u32 {
+    /// What the filter returns for a call with these arguments: the classic BPF instructions that it consists of.
+    fn verdict(program: &BpfProgram, number: i64, arguments: &[u64]) -> u32 {
         let words = |value: u64| [value & 0xFFFF_FFFF, value >> 32].map(|word| u32::try_from(word).unwrap());
         let architecture = if cfg!(target_arch = "x86_64") { 0xC000_003E } else { 0xC000_00B7 };
-        let [low, high] = words(argument);
-        let data = [u32::try_from(number).unwrap(), architecture, 0, 0, low, high];
+        let mut data = vec![u32::try_from(number).unwrap(), architecture, 0, 0];
+        data.extend(arguments.iter().chain([&0; 6]).take(6).flat_map(|argument| words(*argument)));
         let (mut at, mut value) = (0, 0);
         loop {
             let step = &program[at];
@@ -166,7 +195,7 @@ mod tests {
     #[test]
     fn arguments_are_compared_as_the_kernel_reads_them() {
         let program = allowing().unwrap();
-        let allows = |number, argument| verdict(&program, number, argument) == ALLOW;
+        let allows = |number, argument| verdict(&program, number, &[argument]) == ALLOW;
         for upper in [0, 1 << 32, 0xFFFF_FFFF << 32] {
             assert!(allows(libc::SYS_socket, upper | 1), "{upper:#x}");
             assert!(!allows(libc::SYS_socket, upper | AF_VSOCK), "{upper:#x}");
@@ -176,5 +205,26 @@ mod tests {
         assert!(allows(libc::SYS_personality, 0xFFFF_FFFF));
         assert!(!allows(libc::SYS_personality, 0x40_0000));
         assert!(!allows(libc::SYS_ptrace, 0));
+    }
+    #[test]
+    fn files_get_no_mode_that_gives_a_user_away() {
+        let program = allowing().unwrap();
+        let allows = |number, arguments: &[u64]| verdict(&program, number, arguments) == ALLOW;
+        let (create, temporary) = (libc::O_CREAT as u64, libc::O_TMPFILE as u64);
+        for mode in [0o4755, 0o2755, 0o6000, 1 << 32 | 0o4755] {
+            assert!(!allows(libc::SYS_fchmod, &[3, mode]));
+            assert!(!allows(libc::SYS_fchmodat, &[3, 0, mode]));
+            assert!(!allows(libc::SYS_mknodat, &[3, 0, mode]));
+            assert!(!allows(libc::SYS_openat, &[3, 0, create, mode]));
+            assert!(!allows(libc::SYS_openat, &[3, 0, temporary, mode]));
+            // Without a new file the mode is what happens to be there.
+            assert!(allows(libc::SYS_openat, &[3, 0, libc::O_DIRECTORY as u64, mode]));
+        }
+        for mode in [0o755, 0o1777, 0o100_644] {
+            assert!(allows(libc::SYS_fchmod, &[3, mode]));
+            assert!(allows(libc::SYS_openat, &[3, 0, create, mode]));
+        }
+        let absent = without_structures().unwrap();
+        assert_ne!(verdict(&absent, libc::SYS_openat2, &[]), ALLOW);
     }
 }

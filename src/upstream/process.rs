@@ -2,7 +2,8 @@
 //!
 //! It speaks no MCP, and decides nothing about when a server starts or ends.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsString;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,7 +21,7 @@ use super::error::LastWords;
 use super::redaction::Redaction;
 use super::{Inherited, ProcessSpec};
 use crate::confine::ServerPlan;
-use crate::guard::{Keeper, NotStarted};
+use crate::guard::{Keeper, NotStarted, Token};
 use crate::text;
 
 /// How long a server gets after each step of its ending.
@@ -33,7 +34,8 @@ const STDERR_END: Duration = Duration::from_millis(100);
 pub(super) struct Process {
     child: Child,
     group: Pid,
-    is_kept: bool,
+    /// What its keeper's messages begin with, if it has a keeper.
+    token: Option<Token>,
     stderr: StderrTail,
     stderr_task: JoinHandle<()>,
 }
@@ -59,6 +61,15 @@ pub(super) enum StartError {
     Program(std::io::Error),
     /// It cannot be confined as its entry says.
     Confinement(String),
+}
+
+impl From<NotStarted> for StartError {
+    fn from(not_started: NotStarted) -> Self {
+        match not_started {
+            NotStarted::Program(error) => Self::Program(error),
+            NotStarted::Confinement(failed) => Self::Confinement(Confinement::failed(&failed)),
+        }
+    }
 }
 
 impl From<std::io::Error> for StartError {
@@ -111,6 +122,45 @@ const ERROR_WORDS: [&str; 12] = [
     "required",
 ];
 
+/// The command of a server without its arguments, and its keeper's token.
+fn command(
+    spec: &ProcessSpec,
+    confinement: Option<&Confinement>,
+) -> Result<(Command, Option<Token>), StartError> {
+    let own = spec.env.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    if let (Some(keeper), Some(confinement)) = (&spec.keeper, confinement) {
+        if let Some(cwd) = &spec.cwd {
+            // The keeper itself does not begin there.
+            std::fs::read_dir(cwd)?;
+        }
+        let mut variables: BTreeMap<OsString, OsString> = match &spec.inherited {
+            // Only for commands of the user, which are not confined.
+            Inherited::All => BTreeMap::new(),
+            Inherited::Only { variables, .. } => variables.iter().cloned().collect(),
+        };
+        let others = confinement.variables.iter().map(|(name, value)| (name.into(), value.into()));
+        variables.extend(own.chain(others));
+        let plan = serde_json::to_string(&confinement.plan).map_err(std::io::Error::other)?;
+        let (command, token) = keeper.confined(&confinement.program, &plan, variables);
+        return Ok((command.into(), Some(token)));
+    }
+    let (mut command, token) = match &spec.keeper {
+        Some(keeper) => {
+            let (command, token) = keeper.command(&spec.program);
+            (Command::from(command), Some(token))
+        }
+        None => (Command::new(&spec.program), None),
+    };
+    if let Inherited::Only { variables, .. } = &spec.inherited {
+        command.env_clear().envs(variables.iter().map(|(name, value)| (name, value)));
+    }
+    command.envs(own);
+    if let Some(cwd) = &spec.cwd {
+        command.current_dir(cwd);
+    }
+    Ok((command, token))
+}
+
 impl Process {
     pub(super) fn start(
         spec: &ProcessSpec,
@@ -119,31 +169,9 @@ impl Process {
     ) -> Result<(Self, Pipes), StartError> {
         let confinement = spec.sandbox.as_ref().map(|sandbox| Confinement::new(spec, sandbox));
         let confinement = confinement.transpose().map_err(StartError::Confinement)?;
-        let program = confinement.as_ref().map_or(&spec.program, |confinement| &confinement.program);
-        let plan = confinement.as_ref().map(|confinement| serde_json::to_string(&confinement.plan));
-        let plan = plan.transpose().map_err(std::io::Error::other)?;
-        let mut command = match &spec.keeper {
-            Some(keeper) => Command::from(keeper.command(program, plan.as_deref())),
-            None => Command::new(program),
-        };
-        let withheld = match &spec.inherited {
-            Inherited::All => Vec::new(),
-            Inherited::Only { variables, withheld } => {
-                command.env_clear().envs(variables.iter().map(|(name, value)| (name, value)));
-                withheld.clone()
-            }
-        };
-        command
-            .args(&spec.args)
-            .envs(spec.env.iter().map(|(name, value)| (name, value)))
-            .envs(confinement.iter().flat_map(|confinement| confinement.variables.clone()))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0);
-        if let Some(cwd) = &spec.cwd {
-            command.current_dir(cwd);
-        }
+        let (mut command, token) = command(spec, confinement.as_ref())?;
+        command.args(&spec.args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0);
         let mut child = command.spawn()?;
         let missing = || std::io::Error::other("a pipe is missing");
         let pid = child.id().and_then(|id| i32::try_from(id).ok()).ok_or_else(missing)?;
@@ -151,13 +179,16 @@ impl Process {
         let stdout = child.stdout.take().ok_or_else(missing)?;
         let pipe = child.stderr.take().ok_or_else(missing)?;
         let kept = Arc::<Mutex<Kept>>::default();
+        let withheld = match &spec.inherited {
+            Inherited::All => vec![],
+            Inherited::Only { withheld, .. } => withheld.clone(),
+        };
         let places = spec.env.iter().filter(|(_, value)| value.starts_with('/')).cloned().collect();
         let plan = confinement.map(|confinement| Arc::new(confinement.plan));
         let stderr_task = tokio::spawn(keep_tail(pipe, Arc::clone(&kept), stderr_bytes_max));
         let stderr =
             StderrTail { kept, redaction: redaction.clone(), withheld: withheld.into(), plan, places };
-        let is_kept = spec.keeper.is_some();
-        let process = Self { child, group: Pid::from_raw(pid), is_kept, stderr, stderr_task };
+        let process = Self { child, group: Pid::from_raw(pid), token, stderr, stderr_task };
         Ok((process, Pipes { stdin, stdout }))
     }
 
@@ -185,20 +216,16 @@ impl Process {
         }
         let stderr = self.stderr();
         let not_started = match status {
-            Ok(status) if self.is_kept => match Keeper::not_started(status, &stderr.last_words().text) {
-                Some(NotStarted::Program(error)) => Some(StartError::Program(error)),
-                Some(NotStarted::Confinement(failed)) => {
-                    Some(StartError::Confinement(Confinement::failed(&failed)))
-                }
-                None => None,
-            },
-            Ok(_) => None,
+            Ok(status) => {
+                let token = self.token.as_ref();
+                token.and_then(|token| Keeper::not_started(status, &stderr.last_words().text, token))
+            }
             Err(error) => {
                 tracing::debug!(%error, "a server's process could not be reaped");
                 None
             }
         };
-        Ended { stderr, not_started }
+        Ended { stderr, not_started: not_started.map(StartError::from) }
     }
 
     async fn ended_within(&self, limit: Duration) -> bool {
@@ -216,7 +243,7 @@ impl Process {
 
     /// A keeper finds also those that have left the group, and ends after them.
     fn end_at_once(&self) {
-        if !self.is_kept {
+        if self.token.is_none() {
             self.signal(Signal::SIGKILL);
         } else if let Err(error) = kill(self.group, Keeper::AT_ONCE) {
             tracing::debug!(%error, "a server's keeper had gone");

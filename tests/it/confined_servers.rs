@@ -193,6 +193,12 @@ async fn a_confined_server_has_what_its_entry_names() {
     assert!(refused.contains("Read-only file system") || refused.contains("Permission denied"), "{refused}");
     assert_eq!(attempt(&server, "write", &prey.at("named/new")).await, "written");
     assert_eq!(std::fs::read_to_string(prey.at("named/new")).unwrap(), "taken");
+    let refused = attempt(&server, "set_id", &prey.at("named/set-id")).await;
+    assert!(refused.contains("Operation not permitted"), "{refused}");
+    let free = self::upstream(prey.server(None));
+    let with_rights = connected(&free).await.unwrap();
+    assert_eq!(attempt(&with_rights, "set_id", &prey.at("other/set-id")).await, "made [0, 1, 2, 3]");
+    free.close().await;
     for (what, of, _) in prey.attempts() {
         let got = attempt(&server, what, &of).await;
         // The network is all that it was given of these.
@@ -237,6 +243,15 @@ fn marked(mark: &str) -> Vec<PathBuf> {
     all.filter(has_mark).collect()
 }
 
+/// A process that has just been executed has no command line yet.
+async fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < until, "{what}: not in time");
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_confined_server_leaves_no_process() {
     let prey = Prey::new();
@@ -249,7 +264,7 @@ async fn a_confined_server_leaves_no_process() {
         let upstream = upstream(process);
         let server = connected(&upstream).await.unwrap();
         assert_eq!(attempt(&server, "leave", &mark).await, "left");
-        assert!(!marked(&mark).is_empty());
+        wait_until("it has started", || !marked(&mark).is_empty()).await;
         upstream.close().await;
         let left = marked(&mark);
         for process in &left {
@@ -277,12 +292,72 @@ async fn a_confined_server_ends_with_its_keeper() {
     let keeper = of_server.iter().find(is_keeper).unwrap();
     let pid = keeper.file_name().unwrap().to_str().unwrap().parse().unwrap();
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();
-    let until = Instant::now() + PATIENCE;
-    while !marked(&mark).is_empty() {
-        assert!(Instant::now() < until, "it lives");
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    wait_until("it has ended", || marked(&mark).is_empty()).await;
     upstream.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn variables_of_a_server_do_nothing_to_its_keeper() {
+    let prey = Prey::new();
+    // The dynamic linker writes there what it does, once for each process that has these variables.
+    let written = prey.at("other/linker");
+    for is_confined in [false, true] {
+        let mut process = prey.server(is_confined.then(ServerSandbox::default));
+        process.env = [("LD_DEBUG", "libs"), ("LD_DEBUG_OUTPUT", written.as_str())]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .to_vec();
+        let upstream = upstream(process);
+        let server = connected(&upstream).await.unwrap();
+        // It has them itself.
+        assert_eq!(attempt(&server, "variable", "LD_DEBUG").await, "libs");
+        upstream.close().await;
+        let files = std::fs::read_dir(prey.at("other")).unwrap().flatten();
+        let files: Vec<_> = files.filter(|file| file.file_name() != "server.db").collect();
+        assert_eq!(files.is_empty(), is_confined, "{files:?}");
+        files.iter().for_each(|file| std::fs::remove_file(file.path()).unwrap());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_cannot_speak_as_its_keeper() {
+    let prey = Prey::new();
+    // As a keeper says it, with the token if the server finds it.
+    let script = r#"
+        for file in /proc/1/environ /proc/self/environ; do
+            token=$(tr '\0' '\n' < $file | sed -n 's/BELLJAR_KEEPER_TOKEN=//p')
+            printf '%s not confined: {"could_not":"a","why":"b","errno":1}\n' "$token" >&2
+        done
+        tr '\0' '\n' < /proc/1/cmdline | while read -r token; do
+            printf '%s not confined: {"could_not":"a","why":"b","errno":1}\n' "$token" >&2
+        done
+        exit 126"#;
+    let process = spec("/bin/sh", &["-c", script], prey.home.path(), Some(ServerSandbox::default()));
+    let upstream = upstream(process);
+    let error = connected(&upstream).await.err().unwrap();
+    assert!(matches!(error, UpstreamError::Handshake { .. }), "{error:?}");
+    upstream.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_reads_its_own_stderr_ends_with_the_bridge() {
+    let mark = tempfile::tempdir().unwrap();
+    let mark = mark.path().to_str().unwrap();
+    let belljar = env!("CARGO_BIN_EXE_belljar");
+    // The shell is the bridge. Its stderr is read until the end of this test, as if by the server.
+    let server = format!("exec 3</proc/self/fd/2; echo ready; sleep 600; : {mark}");
+    let script = format!("'{belljar}' keep --bridge $$ --token t -- /bin/sh -c '{server}' {mark}; :");
+    let mut bridge = Command::new("/bin/sh")
+        .args(["-c", &script])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    bridge.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
+    assert!(!marked(mark).is_empty());
+    bridge.kill().unwrap();
+    bridge.wait().unwrap();
+    wait_until("it has ended", || marked(mark).is_empty()).await;
+    drop(bridge.stderr);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -144,6 +144,17 @@ fn a_server_starts_with_no_signal_blocked() {
         eprintln!("SKIPPED: only Linux has keepers");
         return;
     }
-    let kept = Home::new().run(&["keep", "--", "grep", "SigBlk", "/proc/self/status"]);
+    let own = std::process::id().to_string();
+    let kept = Home::new().run(&[
+        "keep",
+        "--bridge",
+        &own,
+        "--token",
+        "t",
+        "--",
+        "grep",
+        "SigBlk",
+        "/proc/self/status",
+    ]);
     assert_eq!(kept.stdout, "SigBlk:\t0000000000000000\n", "{}", kept.stderr);
 }

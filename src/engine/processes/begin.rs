@@ -62,8 +62,7 @@ fn watch(mut first: Child, signals: &SignalQueue) -> io::Result<u8> {
         if let Some(status) = first.try_wait()? {
             return Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1));
         }
-        let (signals, _) = signals.wait(None)?;
-        if signals.contains(&Signal::SIGTERM) {
+        if signals.wait([])?.0.contains(&Signal::SIGTERM) {
             first.kill()?;
         }
     }

@@ -193,7 +193,7 @@ async fn run_script(
 ) -> Result<(), EngineError> {
     let keeper = Keeper::new(OWN_PROGRAM.into()).ok_or_else(|| refused("it takes Linux"))?;
     let context = folder.join(CONTEXT);
-    let mut command = keeper.command(Path::new("/bin/sh"), None);
+    let (mut command, _) = keeper.command(Path::new("/bin/sh"));
     command.arg(context.join(BuildFiles::SCRIPT)).arg(&context).arg(folder);
     command.args([&python.program, ENVIRONMENT_FOLDER]).args(begun.map(|begun| &begun.dir));
     command.env_clear().envs(variables).env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin");

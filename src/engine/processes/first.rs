@@ -9,8 +9,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use nix::errno::Errno;
 #[cfg(target_os = "linux")]
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
 #[cfg(target_os = "linux")]
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use crate::confine::open_process;
 
 /// A PID 1. It ends after every other process of its namespace.
 #[cfg(target_os = "linux")]
@@ -21,8 +22,7 @@ pub(super) struct First(OwnedFd);
 impl First {
     /// None if it has ended, or on kernels before 5.3.
     pub(super) fn new(number: u32) -> Option<Self> {
-        let pid = Pid::from_raw(i32::try_from(number).ok()?)?;
-        pidfd_open(pid, PidfdFlags::empty()).ok().map(Self)
+        open_process(number).map(Self)
     }
 
     /// Waits so long for its end; whether it has ended.

@@ -201,7 +201,13 @@ mod tests {
         let visible = visible
             .iter()
             .map(|(path, access)| Visible { path: path.to_str().unwrap().to_owned(), access: *access });
-        ServerPlan { network, home: "/home/me".into(), links: vec![], visible: visible.collect() }
+        ServerPlan {
+            network,
+            folder: "/".into(),
+            home: "/home/me".into(),
+            links: vec![],
+            visible: visible.collect(),
+        }
     }
 
     #[test]

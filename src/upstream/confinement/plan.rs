@@ -8,6 +8,7 @@ use super::caches::Runner;
 use super::follow::Found;
 use super::surroundings::Surroundings;
 use crate::confine::{Access, Failed, ServerPlan, ServerSandbox, Visible, remedy};
+use crate::text as texts;
 use crate::upstream::{Inherited, ProcessSpec};
 
 /// How one confined server is started.
@@ -74,6 +75,7 @@ impl Confinement {
             variables,
             plan: ServerPlan {
                 network: sandbox.network,
+                folder: text(&folder)?,
                 home: text(&home)?,
                 links: links.collect::<Result<_, String>>()?,
                 visible: visible.collect::<Result<_, String>>()?,
@@ -85,10 +87,14 @@ impl Confinement {
     pub(in crate::upstream) fn failed(failed: &Failed) -> String {
         let remedy =
             remedy(failed).map_or_else(|| WITHOUT.to_owned(), |found| format!("{found}; or {WITHOUT}"));
-        format!("a process could not {}: {}; what to do: {remedy}", failed.could_not, failed.why)
+        // Its package names files.
+        let could_not = texts::inert_excerpt(&failed.could_not, STEP_CHARS_MAX);
+        format!("a process could not {could_not}: {}; what to do: {remedy}", failed.why)
     }
 }
 
+/// The step that failed, with the path that it names.
+const STEP_CHARS_MAX: usize = 300;
 const WITHOUT: &str = "`sandbox = false` in its entry starts it with all your rights";
 
 /// The variables that the server would have without confinement.

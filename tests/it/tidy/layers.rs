@@ -45,7 +45,7 @@ const OWNED: [(&str, &[&str]); 34] = [
     ("percent_encoding", &["catalog", "policy", "workspace"]),
     ("icu_normalizer", &["text"]),
     ("icu_properties", &["text"]),
-    ("std::env", &["config"]),
+    ("std::env", &["config", "guard"]),
 ];
 
 /// A name in a string that looks like a path: the target whose log level is set.
