@@ -33,6 +33,7 @@ from .workspace import Workspace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import NoReturn
 
     from .denials import Denials
     from .workspace_snapshot import WorkspaceSnapshot
@@ -110,7 +111,7 @@ class Supervisor:
             ready = self.poll_set.poll(self.wait_ms(patience))
             # If this process itself was stopped for a while, what arrived meanwhile shows that the bridge is alive.
             if patience == 0 and self.bridge_in not in dict(ready):
-                raise SandboxEnd(0)
+                self.give_up()
             if not ready:
                 self.quiet()
             for fd, _ in ready:
@@ -208,6 +209,15 @@ class Supervisor:
             return None
         silent_ms = (monotonic() - self.bridge_reader.heard_at) * 1000
         return max(0, int(self.limits.heartbeat_ms - silent_ms) + 1) if silent_ms < self.limits.heartbeat_ms else 0
+
+    def give_up(self) -> NoReturn:
+        """Ends the sandbox of a bridge that is silent. If the bridge lives after all, it reads on stderr why."""
+        seconds = self.limits.heartbeat_ms / 1000
+        try:
+            os.write(2, f"it had heard nothing from belljar for {seconds:g} s, and took it for dead\n".encode())
+        except OSError:  # it is dead
+            pass
+        raise SandboxEnd(0)
 
     def wait_ms(self, patience: int | None) -> int | None:
         if patience == 0 or (self.workspace.has_news and self.bridge_writer.has_room):

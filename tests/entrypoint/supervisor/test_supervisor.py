@@ -394,12 +394,13 @@ def test_shutdown_ends_with_status_zero(sandbox: Sandbox) -> None:
     assert sandbox.process.wait(30) == 0
 
 
-def test_silence_of_the_bridge_ends_the_supervisor() -> None:
+def test_silence_of_the_bridge_ends_the_supervisor_which_says_so() -> None:
     with Sandbox(heartbeat_ms=300) as sandbox:
         for seq in range(5):
             sandbox.supervise({"type": "ping", "seq": seq})
             sandbox.wait("pong", seq=seq)
         assert sandbox.process.wait(30) == 0
+        assert sandbox.stderr() == "it had heard nothing from belljar for 0.3 s, and took it for dead\n"
 
 
 def test_a_supervisor_that_stood_still_itself_counts_what_came_meanwhile() -> None:
