@@ -123,6 +123,15 @@ fn is_style_selector(character: char) -> bool {
     matches!(character, '\u{fe0e}' | '\u{fe0f}')
 }
 
+/// The JSON text with blanks for its line breaks, which stand between its words only: in strings they are escaped.
+#[must_use]
+pub fn json_on_one_line(json: &str) -> Cow<'_, str> {
+    match memchr::memchr2(b'\n', b'\r', json.as_bytes()) {
+        Some(_) => json.replace(['\n', '\r'], " ").into(),
+        None => json.into(),
+    }
+}
+
 /// About how many values and keys a JSON text has, never fewer; what stands in strings does not count. It need not be
 /// valid.
 #[must_use]

@@ -1,8 +1,7 @@
 //! A piece of JSON as a journal has it: whole, or its size and hash.
 
-use std::borrow::Cow;
-
 use crate::digest;
+use crate::text;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -26,7 +25,7 @@ impl Kept {
     /// Keeps it if it has at most so many bytes.
     #[must_use]
     pub fn of(json: &RawValue, bytes_max: usize) -> Self {
-        let line = on_one_line(json.get());
+        let line = text::json_on_one_line(json.get());
         if line.len() <= bytes_max
             && let Ok(whole) = RawValue::from_string(line.clone().into_owned())
         {
@@ -60,14 +59,6 @@ impl Kept {
             Self::Whole(json) => serde_json::from_str(json.get()).ok(),
             Self::LeftOut { .. } => None,
         }
-    }
-}
-
-/// Line breaks of JSON stand between its words only: blanks say the same.
-fn on_one_line(json: &str) -> Cow<'_, str> {
-    match memchr::memchr2(b'\n', b'\r', json.as_bytes()).is_some() {
-        true => json.replace(['\n', '\r'], " ").into(),
-        false => json.into(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The servers' answers as the texts that they are, kept beside rmcp, which would read them into its own types: that
 //! loses keys that it does not know, and costs more than the call.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -16,6 +17,11 @@ use serde_json::{Value, json};
 use super::no_response::NoResponse;
 use super::redaction::Redaction;
 use crate::jsonrpc::{self, Envelope, Messages, OnUnreadable, Unreadable};
+use crate::text;
+
+/// Larger results are cleaned on a thread of their own: that may take longer than all else that is done for a call, and
+/// meanwhile the bridge's thread has to keep the heartbeat of the sandbox.
+const LARGE_BYTES: usize = 1 << 20;
 
 /// What came back for a request.
 #[derive(Debug)]
@@ -118,10 +124,18 @@ impl RawResults {
 }
 
 impl PendingResult {
-    /// The answer, if it has come.
-    #[must_use]
-    pub fn take(self) -> Option<RawResult> {
-        self.answers.table().remove(&self.id).flatten()
+    /// The answer, if it has come; a result is on one line, and without the server's credentials.
+    pub async fn take(self) -> Option<RawResult> {
+        let answer = self.answers.table().remove(&self.id).flatten()?;
+        let RawResult::Result(result) = answer else { return Some(answer) };
+        let (is_large, redaction) = (result.get().len() > LARGE_BYTES, self.answers.redaction.clone());
+        let clean = move || redaction.result(result).and_then(in_one_line);
+        let cleaned = match is_large {
+            true => tokio::task::spawn_blocking(clean).await.unwrap_or_else(|error| Err(error.to_string())),
+            false => clean(),
+        };
+        let misshapen = |reason| RawResult::Unreadable(Unreadable::Misshapen(reason));
+        Some(cleaned.map_or_else(misshapen, RawResult::Result))
     }
 }
 
@@ -137,8 +151,7 @@ impl Messages for RawResults {
     fn read(&mut self, line: &[u8], envelope: &Envelope<'_>) -> Result<Option<ServerJsonRpcMessage>, String> {
         if let (None, Some(id), Some(result)) = (&envelope.method, envelope.id, envelope.result)
             && let Ok(id) = serde_json::from_str(id.get())
-            && let Some(message) =
-                self.keep(id, RawResult::Result(in_one_line(self.redaction.result(result)?)?))
+            && let Some(message) = self.keep(id, RawResult::Result(result.to_owned()))
         {
             return Ok(Some(message));
         }
@@ -209,11 +222,10 @@ impl Messages for RawResults {
 
 /// JSON without line breaks, which remote servers put between its parts: the sandbox reads a message from each line.
 fn in_one_line(result: Box<RawValue>) -> Result<Box<RawValue>, String> {
-    if !result.get().contains(['\n', '\r']) {
-        return Ok(result);
+    match text::json_on_one_line(result.get()) {
+        Cow::Borrowed(_) => Ok(result),
+        Cow::Owned(line) => RawValue::from_string(line).map_err(|error| error.to_string()),
     }
-    // In strings they are escaped, so that all that there are stand between parts.
-    RawValue::from_string(result.get().replace(['\n', '\r'], " ")).map_err(|error| error.to_string())
 }
 
 /// Whether it answers the request with this id. A number may come back as a string.

@@ -1,5 +1,6 @@
 //! Everything that a server can send, read as it arrives: no spelling brings a credential past it.
 
+use futures_util::FutureExt;
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 
@@ -115,13 +116,17 @@ fn read(answers: &mut RawResults, line: &str) -> Value {
     serde_json::to_value(message).unwrap()
 }
 
-/// The result that answers a request, read as it arrives.
-fn read_result(answers: &mut RawResults, result: &str) -> Box<RawValue> {
+/// The answer to a request, as it arrives.
+fn answered(answers: &mut RawResults, result: &str) -> PendingResult {
     let id = RequestId::Number(7);
     answers.table().insert(id.clone(), None);
     let awaited = answers.awaited(id);
     read(answers, &format!(r#"{{"jsonrpc":"2.0","id":7,"result":{result}}}"#));
-    match awaited.take() {
+    awaited
+}
+
+fn read_result(answers: &mut RawResults, result: &str) -> Box<RawValue> {
+    match answered(answers, result).take().now_or_never().expect("a small result needs no thread") {
         Some(RawResult::Result(result)) => result,
         other => panic!("{other:?}"),
     }
@@ -151,6 +156,18 @@ fn check_all(value: &str, spelled: &str) {
             assert!(!holds(&Value::from(said.as_str()), value) && said.contains("[KEY]"), "{said}");
         }
     }
+}
+
+/// The bridge has one thread. A sandbox that hears nothing of it for long takes it for dead.
+#[tokio::test]
+async fn the_thread_beats_on_while_a_large_result_is_cleaned() {
+    let mut answers = RawResults::of(redaction::tests::of(&[("KEY", "abc+def")]));
+    let text = r"abc\u002Bdef ".repeat(LARGE_BYTES / 4);
+    let awaited = answered(&mut answers, &format!(r#"{{"content":[{{"type":"text","text":"{text}"}}]}}"#));
+    let heart = tokio::spawn(async {});
+    let Some(RawResult::Result(result)) = awaited.take().await else { panic!("no result") };
+    assert!(heart.is_finished(), "nothing else was done meanwhile");
+    assert!(result.get().contains("[KEY] [KEY]") && !result.get().contains("abc"));
 }
 
 #[test]

@@ -54,7 +54,7 @@ impl Redaction {
     ///
     /// # Errors
     /// The text cannot be JSON any more.
-    pub(super) fn result(&self, result: &RawValue) -> Result<Box<RawValue>, String> {
+    pub(super) fn result(&self, result: Box<RawValue>) -> Result<Box<RawValue>, String> {
         value_without(&self.credentials(), result)
     }
 
@@ -85,10 +85,10 @@ pub(super) fn text_without(secrets: &[Arc<Secret>], text: String) -> String {
 ///
 /// # Errors
 /// The text cannot be JSON any more.
-pub(super) fn value_without(secrets: &[Arc<Secret>], value: &RawValue) -> Result<Box<RawValue>, String> {
+pub(super) fn value_without(secrets: &[Arc<Secret>], value: Box<RawValue>) -> Result<Box<RawValue>, String> {
     match replaced_in_json(value.get(), &references(secrets)) {
         Some(json) => RawValue::from_string(json).map_err(|error| error.to_string()),
-        None => Ok(value.to_owned()),
+        None => Ok(value),
     }
 }
 
@@ -127,7 +127,7 @@ pub(super) mod tests {
 
     fn result(redaction: &Redaction, json: &str) -> String {
         let raw = RawValue::from_string(json.to_owned()).unwrap();
-        redaction.result(&raw).unwrap().get().to_owned()
+        redaction.result(raw).unwrap().get().to_owned()
     }
 
     #[test]

@@ -172,7 +172,7 @@ impl Upstream {
     /// The same of JSON. What cannot be written without them is null.
     #[must_use]
     pub fn json_without_credentials(&self, json: Box<RawValue>) -> Box<RawValue> {
-        value_without(&self.credentials(), &json).unwrap_or_else(|_| RawValue::NULL.to_owned())
+        value_without(&self.credentials(), json).unwrap_or_else(|_| RawValue::NULL.to_owned())
     }
 
     /// Those of all servers: a text may hold two that overlap.

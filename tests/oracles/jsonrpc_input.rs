@@ -157,7 +157,7 @@ async fn check_answers(bytes: &[u8]) {
     let answers = waiting();
     hear(bytes, Cut::Whole, answers.clone()).await;
     for id in AWAITED {
-        if let Some(RawResult::Result(result)) = answers.awaited(RequestId::Number(id)).take() {
+        if let Some(RawResult::Result(result)) = answers.awaited(RequestId::Number(id)).take().await {
             let is_part = memchr::memmem::find(bytes, result.get().as_bytes()).is_some();
             assert!(is_part, "{result} is not what came");
         }

@@ -290,14 +290,14 @@ impl Connection {
         match answer {
             Some(Ok(Ok(_))) => {}
             Some(Ok(Err(error))) => {
-                return Err(match awaited.take() {
+                return Err(match awaited.take().await {
                     Some(RawResult::Lost(lost)) => lost_error(self.server.clone(), lost),
                     _ => self.failure(error),
                 });
             }
             Some(Err(_)) | None => return Err(self.failure(ServiceError::TransportClosed)),
         }
-        match awaited.take() {
+        match awaited.take().await {
             Some(RawResult::Result(result)) => self.checked(result),
             Some(RawResult::Unreadable(Unreadable::Overlong(bytes_max))) => {
                 Err(UpstreamError::Overlong { server: self.server.clone(), bytes_max })

@@ -212,12 +212,12 @@ pub(super) async fn list_tools(
         let handle = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
         let awaited = answers.awaited(handle.id.clone());
         if let Err(error) = handle.await_response().await {
-            if let Some(RawResult::Lost(lost)) = awaited.take() {
+            if let Some(RawResult::Lost(lost)) = awaited.take().await {
                 answers.note_lost(lost);
             }
             return Err(error);
         }
-        let Some(RawResult::Result(page)) = awaited.take() else {
+        let Some(RawResult::Result(page)) = awaited.take().await else {
             return Err(ServiceError::UnexpectedResponse);
         };
         pages.take(&page).map_err(|NoPage| ServiceError::UnexpectedResponse)?;
