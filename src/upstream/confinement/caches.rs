@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::runner_arguments::RunnerArguments;
 use super::surroundings::Surroundings;
 use crate::confine::{Access, Network};
 
@@ -19,6 +20,22 @@ pub(super) enum Runner {
     Containers,
 }
 
+/// Options of uv that name a file.
+const UV_FILES: [&str; 12] = [
+    "-c",
+    "--constraint",
+    "--constraints",
+    "--override",
+    "--overrides",
+    "-b",
+    "--build-constraint",
+    "--build-constraints",
+    "--with-requirements",
+    "--env-file",
+    "--config-file",
+    "--from",
+];
+
 impl Runner {
     /// By the name of the program.
     pub(super) fn of(name: &str) -> Option<Self> {
@@ -33,6 +50,15 @@ impl Runner {
             "docker" | "podman" | "nerdctl" => Self::Containers,
             _ => return None,
         })
+    }
+
+    /// Its arguments, its own apart from those of what it runs.
+    pub(super) fn arguments(self, args: &[String]) -> RunnerArguments<'_> {
+        RunnerArguments::of(args, self.file_options())
+    }
+
+    fn file_options(self) -> &'static [&'static str] {
+        if self == Self::Uv { &UV_FILES } else { &[] }
     }
 
     /// Variables by which it takes packages from what is stored, where it reaches nothing else.
@@ -52,7 +78,7 @@ impl Runner {
     }
 }
 
-/// The package folders of a runner, and the project folders in its arguments.
+/// The package folders of a runner, and the project folders and files in its arguments.
 pub(super) fn of(runner: Runner, args: &[String], at: &Surroundings<'_>) -> Vec<(PathBuf, Access)> {
     let stored: Vec<PathBuf> = match runner {
         Runner::Npm => {
@@ -85,7 +111,16 @@ pub(super) fn of(runner: Runner, args: &[String], at: &Surroundings<'_>) -> Vec<
     };
     let projects = projects(runner, args, at);
     let all = stored.into_iter().chain(projects);
-    all.filter(|path| path.exists()).map(|path| (path, Access::Layer)).collect()
+    let all = all.filter(|path| path.exists()).map(|path| (path, Access::Layer));
+    all.chain(files(runner, args, at).into_iter().map(|path| (path, Access::Execute))).collect()
+}
+
+/// Files that the runner's own options name.
+fn files(runner: Runner, args: &[String], at: &Surroundings<'_>) -> Vec<PathBuf> {
+    let options = runner.arguments(args).options.into_iter();
+    let named = options.filter(|(name, _)| runner.file_options().contains(name));
+    let values = named.filter_map(|(_, value)| value);
+    values.map(|value| at.folder.join(value)).filter(|path| path.is_file()).collect()
 }
 
 /// Folders that arguments name as the program's own.

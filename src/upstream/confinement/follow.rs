@@ -10,6 +10,7 @@ use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 use super::caches::{self, Runner};
+use super::runner_arguments::RunnerArguments;
 use super::surroundings::Surroundings;
 use crate::confine::{Access, PROGRAM_FOLDERS};
 
@@ -63,6 +64,8 @@ const INSTALLERS: [&str; 17] = [
 const INTERPRETERS: [&str; 13] = [
     "node", "nodejs", "bun", "deno", "tsx", "ts-node", "ruby", "perl", "php", "java", "bash", "sh", "python",
 ];
+/// Programs of packages that run a script of the user.
+const SCRIPT_RUNNERS: [&str; 2] = ["mcp", "fastmcp"];
 
 impl Found {
     /// For a server that can change these files and folders.
@@ -84,6 +87,7 @@ impl Found {
             for (path, access) in caches::of(runner, args, at) {
                 self.tree(&path, access);
             }
+            self.script_of_runner(&runner.arguments(args), at);
         }
         match name.as_str() {
             "env" => {
@@ -102,6 +106,21 @@ impl Found {
             }
             _ if is_interpreter(&name) => self.interpreted(&name, args, at),
             _ => {}
+        }
+    }
+
+    /// The script that a runner starts, itself or by another program that runs scripts.
+    fn script_of_runner(&mut self, args: &RunnerArguments<'_>, at: &Surroundings<'_>) {
+        let Some((command, rest)) = args.command.split_first() else { return };
+        let script = |word: &String| {
+            // `fastmcp run server.py:app` names an object in the script.
+            let file = at.folder.join(word.split(':').next().unwrap_or_default());
+            (is_script(&file) && file.is_file()).then_some(file)
+        };
+        let own = script(command).filter(|_| args.runs_scripts());
+        let is_of_other = || is_interpreter(command) || SCRIPT_RUNNERS.contains(&command.as_str());
+        if let Some(script) = own.or_else(|| rest.iter().find_map(script).filter(|_| is_of_other())) {
+            self.program(&script, at);
         }
     }
 

@@ -122,3 +122,39 @@ fn runners_have_what_they_have_stored_with_a_layer_for_changes() {
     let with_project = home.visible(".local/bin", "uv --directory ~/src/project run server");
     assert!(with_project.contains("Layer src/project"), "{with_project}");
 }
+
+#[test]
+fn files_in_a_runners_own_arguments_are_visible() {
+    let home = Home::new()
+        .file("bin/uvx", "")
+        .file("bin/npx", "")
+        .file("locks/a.lock", "")
+        .file("locks/b.toml", "")
+        .file("secret", "");
+    let found = home
+        .visible("bin", "uvx --constraints ~/locks/a.lock --config-file=~/locks/b.toml server -c ~/secret");
+    assert_eq!(found, "Execute bin/uvx, Execute locks/a.lock, Execute locks/b.toml");
+    assert_eq!(home.visible("bin", "npx -y server --from ~/secret"), "Execute bin/npx");
+}
+
+#[test]
+fn a_script_that_a_runner_starts_has_its_package() {
+    let home = Home::new()
+        .file("bin/uv", "")
+        .file("bin/npx", "")
+        .file("src/server/pyproject.toml", "")
+        .file("src/server/server.py", "")
+        .file("src/node/package.json", "{}")
+        .file("src/node/server.ts", "")
+        .file("src/data.py", "");
+    for command in [
+        "uv run ~/src/server/server.py ~/src/data.py",
+        "uv run --with mcp[cli] mcp run ~/src/server/server.py",
+        "uv run --no-project fastmcp run ~/src/server/server.py:app",
+        "uv run python ~/src/server/server.py",
+    ] {
+        assert_eq!(home.visible("bin", command), "Execute bin/uv, Execute src/server", "{command}");
+    }
+    assert_eq!(home.visible("bin", "npx -y tsx ~/src/node/server.ts"), "Execute bin/npx, Execute src/node");
+    assert_eq!(home.visible("bin", "npx -y linter ~/src/data.py"), "Execute bin/npx");
+}

@@ -26,8 +26,9 @@ const TEXT_BYTES_MAX: usize = 16 * 1024;
 const TOLD_MAX: usize = 5;
 const SHOWN_CHARS_MAX: usize = 200;
 /// What a refused file is called, in lower case.
-const OF_FILES: [&str; 14] = [
+const OF_FILES: [&str; 15] = [
     "no such file",
+    "file not found",
     "enoent",
     "permission denied",
     "eacces",
@@ -225,6 +226,7 @@ mod tests {
             "Error: ENOENT: no such file or directory, open '@/hidden/x.txt'",
             "FileNotFoundError: [Errno 2] No such file or directory: '@/hidden/x.txt'",
             "open @/hidden/x.txt: no such file or directory",
+            "error: File not found: @/hidden/x.txt",
             "PermissionError: [Errno 13] Permission denied: \"@/hidden/x.txt\"",
         ] {
             assert_eq!(of(said), [Lack::Read(at("hidden/x.txt"))], "{said}");

@@ -6,6 +6,7 @@ mod caches;
 mod follow;
 mod lacks;
 mod plan;
+mod runner_arguments;
 mod surroundings;
 
 pub(super) use lacks::lacks;

@@ -1,0 +1,95 @@
+//! Splits the arguments of a runner into its own options and the command that it runs.
+//!
+//! An option that is not listed here counts as one without a value. Then the command may be found too early, and less is
+//! made visible.
+
+/// The arguments of a runner.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct RunnerArguments<'a> {
+    /// Its options with their values. A flag has none.
+    pub(super) options: Vec<(&'a str, Option<&'a str>)>,
+    /// Its subcommands, such as `run`.
+    subcommands: Vec<&'a str>,
+    /// The command that it runs, or the package, with that one's own arguments.
+    pub(super) command: &'a [String],
+}
+
+const SUBCOMMANDS: [&str; 6] = ["run", "tool", "exec", "dlx", "x", "start"];
+/// Options of all runners that have a value.
+const WITH_VALUE: [&str; 24] = [
+    "-p",
+    "-C",
+    "-w",
+    "-i",
+    "-f",
+    "--package",
+    "--prefix",
+    "--cache",
+    "--workspace",
+    "--dir",
+    "--python",
+    "--with",
+    "--with-editable",
+    "--directory",
+    "--project",
+    "--index",
+    "--default-index",
+    "--index-url",
+    "--extra-index-url",
+    "--find-links",
+    "--extra",
+    "--group",
+    "--exclude-newer",
+    "--cache-dir",
+];
+
+impl<'a> RunnerArguments<'a> {
+    /// `files` are further options that have a value.
+    pub(super) fn of(args: &'a [String], files: &[&str]) -> Self {
+        let mut found = Self { options: Vec::new(), subcommands: Vec::new(), command: args };
+        while let Some((first, rest)) = found.command.split_first() {
+            found.command = rest;
+            if let Some((name, value)) = first.split_once('=').filter(|_| first.starts_with('-')) {
+                found.options.push((name, Some(value)));
+            } else if WITH_VALUE.contains(&first.as_str()) || files.contains(&first.as_str()) {
+                found.options.push((first, rest.first().map(String::as_str)));
+                found.command = rest.get(1..).unwrap_or_default();
+            } else if first.starts_with('-') {
+                found.options.push((first, None));
+            } else if SUBCOMMANDS.contains(&first.as_str()) {
+                found.subcommands.push(first);
+            } else {
+                found.command = &args[args.len() - rest.len() - 1..];
+                break;
+            }
+        }
+        found
+    }
+
+    /// Whether the command may be a script instead of a package or a program.
+    pub(super) fn runs_scripts(&self) -> bool {
+        self.subcommands.contains(&"run")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_the_command_are_not_those_of_the_runner() {
+        let args = |words: &str| words.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let words = args("--offline --from=a==1 -c a.lock a --from b -c c");
+        let found = RunnerArguments::of(&words, &["-c", "--from"]);
+        let options = [("--offline", None), ("--from", Some("a==1")), ("-c", Some("a.lock"))];
+        assert_eq!(found.options, options);
+        assert_eq!(found.command, args("a --from b -c c"));
+        assert!(!found.runs_scripts());
+        let words = args("run --with mcp mcp run a.py");
+        let found = RunnerArguments::of(&words, &[]);
+        assert_eq!((found.command, found.runs_scripts()), (&args("mcp run a.py")[..], true));
+        let words = args("-y --package a -- b");
+        assert_eq!(RunnerArguments::of(&words, &[]).command, args("b"));
+        assert!(RunnerArguments::of(&args("-c"), &["-c"]).command.is_empty());
+    }
+}
