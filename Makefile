@@ -71,10 +71,10 @@ ux-transcripts: ## run a hundred situations and compare each whole reply with th
 	cargo build --locked --bin belljar --example fixture_server
 	cargo test --locked --test ux -- --nocapture
 
-interop: ## call real servers of others over every transport, and write their table in docs/reference/compatibility.md
-	scripts/setup.sh engines-up
+interop: ## call real servers of others over every transport and confined, and write the tables in docs/reference/compatibility.md; 0.9 GB
+	scripts/setup.sh interop
 	cargo build --locked --bin belljar --example fixture_server
-	BLESS=1 cargo test --locked --test interop real_servers -- --nocapture
+	BLESS=1 cargo test --locked --test interop real_servers -- --include-ignored --nocapture
 
 clients: ## run real agent programs and SDKs with scripted models, and write their table in docs/reference/compatibility.md; 1.8 GB
 	scripts/setup.sh clients

@@ -12,6 +12,7 @@ usage: scripts/setup.sh COMMAND
                 the usual packages for sandboxes without a container engine, made by this belljar if no container engine works
   test          the same, then Podman as root and as an ordinary user, Docker, the Python and cargo tools, engines-up
   clients       what test installs, and agent programs and SDKs for `make clients`: 1.8 GB, which no other test needs
+  interop       what test installs, and further MCP servers for `make interop`: 0.9 GB, which no other test needs
   docs          mdBook, for `make docs`
   fuzz          cargo-fuzz, and a message if its nightly toolchain is missing
   engines-up    start the engines for the tests on private sockets and load the sandbox image into them;
@@ -26,6 +27,8 @@ Everything lands in the cache, ${BELLJAR_CACHE:-${XDG_CACHE_HOME:-~/.cache}/bell
                                                                         for `make conformance`
   clients/node, clients/python                                          from tests/fixtures/real_clients/package-lock.json
                                                                         and requirements.lock there, for `make clients`
+  more-servers/{node,python,uv,npx,chromium}                            from the locks in tests/fixtures/more_servers, for
+                                                                        `make interop`
   servers/python/bin/mcp-server-{git,time,...}                          from tests/fixtures/servers/requirements.lock
   servers/python-older/bin/mcp-server-{sqlite,calculator}               from tests/fixtures/servers/requirements-older.lock
   book/bin/mdbook                                                       from scripts/docs-requirements.lock, for `make docs`
@@ -61,6 +64,7 @@ main() {
     environment) environment "${2:?environment needs the program}" ;;
     test) test_bench ;;
     clients) clients ;;
+    interop) interop ;;
     docs) install_python_set book "$repository/scripts/docs-requirements.lock" ;;
     fuzz) fuzz ;;
     engines-up) engines_up ;;
@@ -102,6 +106,12 @@ clients() {
     test_bench
     install_node_set clients/node "$repository/tests/fixtures/real_clients"
     install_python_set clients/python "$repository/tests/fixtures/real_clients/requirements.lock"
+}
+
+# The same.
+interop() {
+    test_bench
+    install_more_servers
 }
 
 fuzz() {
@@ -240,6 +250,85 @@ install_servers() {
     install_node_set servers/node "$servers"
     install_python_set servers/python "$servers/requirements.lock"
     install_python_set servers/python-older "$servers/requirements-older.lock"
+}
+
+# Servers that are started in each way in which users start them: out of npx's and uv's caches too.
+install_more_servers() {
+    local folder=$repository/tests/fixtures/more_servers
+    # The browser and one of the servers are binaries.
+    [ "$(uname -m)" = x86_64 ] || die "the servers of 'make interop' include binaries for x86-64 only"
+    install_node_set more-servers/node "$folder"
+    # Binaries of one of them for other machines, which take 90 MB.
+    find "$cache/more-servers/node/node_modules/@negokaz" -type d -name 'excel-mcp-server_*' ! -name '*_linux_amd64_*' \
+        -prune -exec rm -r {} +
+    install_python_set more-servers/python "$folder/requirements.lock"
+    install_uv_set more-servers/uv "$folder/requirements-uv.lock"
+    install_npx_package more-servers/npx @playwright/mcp
+    install_chromium more-servers/chromium
+}
+
+# usage: install_uv_set PLACE LOCK; a cache of uv with what the lock says, each package of the file beside the lock as a tool.
+install_uv_set() {
+    local target=$cache/$1 lock=$2 uv=$cache/more-servers/python/bin/uv stamp requirement
+    stamp=$(cat "$lock" "$cache/more-servers/python/.stamp" | digest)
+    [ "$(cat "$target/.stamp" 2>/dev/null)" != "$stamp" ] || return 0
+    say "installing programs of uv into $target"
+    rm -rf "$target"
+    mkdir -p "$target"
+    cp "$lock" "$target/constraints.txt"
+    (
+        export UV_CACHE_DIR=$target/cache UV_TOOL_DIR=$target/tools UV_TOOL_BIN_DIR=$target/bin UV_PYTHON_DOWNLOADS=never
+        # Tools are installed without hashes. Hence first an environment with them, of whose stored packages tools are made.
+        "$uv" --quiet venv "$target/checked"
+        "$uv" --quiet pip install --python "$target/checked" --only-binary :all: --require-hashes --no-deps --requirement "$lock"
+        grep -v '^#' "${lock%.lock}.in" | while read -r requirement; do
+            "$uv" --quiet tool install --constraints "$target/constraints.txt" "$requirement" </dev/null
+        done
+    ) >&2 </dev/null
+    rm -r "$target/checked"
+    echo "$stamp" >"$target/.stamp"
+}
+
+# usage: install_npx_package PLACE PACKAGE; a cache of npm in which npx finds the package of the Node.js set, whose
+# dependencies all name one version.
+install_npx_package() {
+    local target=$cache/$1 package=$2 node=$cache/more-servers/node stamp version
+    stamp=$(cat "$node/.stamp")
+    [ "$(cat "$target/.stamp" 2>/dev/null)" != "$stamp" ] || return 0
+    say "storing $package in $target"
+    rm -rf "$target"
+    mkdir -p "$target"
+    version=$(node -p 'require(process.argv[1]).dependencies[process.argv[2]]' "$node/package.json" "$package")
+    (cd "$target" && npm_config_cache=$target npx --yes --ignore-scripts "$package@$version" --version >&2 </dev/null)
+    # npx takes no lock, so what it has stored is compared with it.
+    node -e '
+        const [locked, stored] = process.argv.slice(1).map((file) => require(file).packages);
+        for (const [name, { integrity }] of Object.entries(stored)) {
+            if (integrity !== locked[name]?.integrity) throw new Error(`${name} is not as in the lock`);
+        }
+    ' "$node/package-lock.json" "$(echo "$target"/_npx/*/node_modules/.package-lock.json)"
+    echo "$stamp" >"$target/.stamp"
+}
+
+# usage: install_chromium PLACE; the browser out of its package in the Node.js set, which is not needed after that.
+install_chromium() {
+    local target=$cache/$1 packed=$cache/more-servers/node/node_modules/@sparticuz/chromium/bin stamp
+    stamp=$(cat "$cache/more-servers/node/.stamp")
+    [ "$(cat "$target/.stamp" 2>/dev/null)" != "$stamp" ] || return 0
+    say "unpacking a browser into $target"
+    rm -rf "$target"
+    mkdir -p "$target"
+    node -e '
+        const [packed, target] = process.argv.slice(1);
+        const { createReadStream, createWriteStream } = require("fs");
+        for (const [from, to] of [["chromium.br", "chromium"], ["al2023.tar.br", "libraries.tar"]]) {
+            const file = createWriteStream(`${target}/${to}`, { mode: 0o755 });
+            createReadStream(`${packed}/${from}`).pipe(require("zlib").createBrotliDecompress()).pipe(file);
+        }
+    ' "$packed" "$target"
+    tar -xf "$target/libraries.tar" -C "$target"
+    rm -r "$target/libraries.tar" "$packed"
+    echo "$stamp" >"$target/.stamp"
 }
 
 # usage: install_node_set PLACE FOLDER; in the cache exactly what the lock in the folder says.

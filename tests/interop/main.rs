@@ -7,6 +7,7 @@
 mod support;
 
 mod clients;
+mod confined;
 mod conformance;
 mod examples;
 mod listening;

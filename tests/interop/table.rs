@@ -2,14 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
+
+/// Held while a page is read and written: tests that run at once write tables into one page.
+static PAGES: Mutex<()> = Mutex::new(());
 
 /// Compares the table with the one between the marks of this name, or writes it there with `BLESS=1`; both are what
 /// `make TARGET` does.
 #[track_caller]
 pub fn check(page: &str, target: &str, name: &str, table: &str) {
     print!("{table}");
+    let _held = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
     let text = std::fs::read_to_string(&path).unwrap();
     let (before, written, after) = parts(&text, target, name);
