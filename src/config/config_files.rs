@@ -116,7 +116,8 @@ impl ConfigFiles {
             return Vec::new();
         }
         self.seen = seen;
-        let before = Before { config: &self.config, entries: &self.referred.entries };
+        let Following { entries, servers_problem, .. } = &self.referred;
+        let before = Before { config: &self.config, entries, servers_problem: servers_problem.as_ref() };
         let (mut config, referred) = Config::load_following(&self.environment, Some(before));
         (self.adjust)(&mut config);
         let is_new = |problem: &&Problem| !self.config.problems.contains(problem);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use super::super::edited_settings;
+use super::super::{SandboxServers, edited_settings};
 use super::*;
 
 /// A user's folder.
@@ -154,6 +154,31 @@ fn a_setting_of_the_sandbox_that_cannot_be_read_keeps_the_next_one_from_starting
     user.writes("[sandbox]\nmemory = \"100m\"\n");
     files.look();
     assert!(files.config().sandbox_problem.is_none() && files.config().memory_bytes == 100 << 20);
+}
+
+#[test]
+fn an_edit_never_takes_the_confinement_from_servers() {
+    let (user, mut files) = User::new("[servers]\nsandbox = \"true\"\n");
+    let mut edited = |config: &str| {
+        user.writes(config);
+        files.look();
+        (names(&files), files.config().sandbox_servers == SandboxServers::Yes)
+    };
+    let refused = || (String::new(), false);
+    for config in [
+        "[servers]\nsandbox = 1\n",
+        "[servers\nsandbox = true\n",
+        "",
+        "[servers]\nsandbox = true\n[run]\ntimeout = \"x\"\n",
+    ] {
+        assert_eq!(edited(config), refused(), "{config}");
+    }
+    assert_eq!(edited("[servers]\nsandbox = true\n"), ("a b".to_owned(), true));
+    for config in ["[servers\nsandbox = true\n", "", "[run]\ntimeout = \"x\"\n"] {
+        assert_eq!(edited(config), ("a b".to_owned(), true), "{config}: what it said before counts");
+    }
+    assert_eq!(edited("[servers]\nsandbx = true\n").0, "");
+    assert_eq!(edited("# Nothing\n"), ("a b".to_owned(), false));
 }
 
 #[test]

@@ -170,6 +170,7 @@ const DAY_S: u64 = 86_400;
 pub(super) struct Before<'c> {
     pub(super) config: &'c Config,
     pub(super) entries: &'c OfFiles,
+    pub(super) servers_problem: Option<&'c Problem>,
 }
 
 /// What the next look at the files is compared with.
@@ -183,6 +184,8 @@ pub(super) struct Following {
     pub(super) entries: OfFiles,
     /// Why files cannot be used now.
     pub(super) unread: Vec<Problem>,
+    /// The problem with what may have confined servers: those without a `sandbox` of their own are not used.
+    pub(super) servers_problem: Option<Problem>,
 }
 
 /// What the settings say.
@@ -191,6 +194,8 @@ struct ReadSettings {
     /// Where the choice of servers comes from.
     names: Source,
     profile_setting: ProfileSetting,
+    /// The problem with what may have confined servers.
+    servers_problem: Option<Problem>,
 }
 
 impl Config {
@@ -228,10 +233,12 @@ impl Config {
         let (read, tables) = ReadSettings::read(environment, &limits, &mut problems);
         let unusable = before.as_ref().and_then(|_| unusable(environment, &problems));
         let is_emptied = |before: &Before<'_>| {
-            toml_file::is_emptied(environment) && before.config.has_settings_of(environment.config_file())
+            let has_said =
+                before.config.has_settings_of(environment.config_file()) || before.servers_problem.is_some();
+            toml_file::is_emptied(environment) && has_said
         };
         let kept = before.as_ref().filter(|before| unusable.is_some() || is_emptied(before));
-        let ReadSettings { config, names, profile_setting } = match kept {
+        let ReadSettings { config, names, profile_setting, servers_problem } = match kept {
             Some(before) => {
                 // As at a start: a sandbox's setting that cannot be read must not be replaced by something looser.
                 let sandbox_problem = read.config.sandbox_problem.clone();
@@ -239,7 +246,16 @@ impl Config {
             }
             None => read,
         };
-        let allowed = Allowed { self_servers: config.self_servers, commands: config.allow_commands };
+        let servers_problem = match (servers_problem, kept) {
+            (Some(problem), Some(before)) if is_of_whole_file(&problem) => before.servers_problem.cloned(),
+            (None, Some(before)) => before.servers_problem.cloned(),
+            (problem, _) => problem,
+        };
+        let allowed = Allowed {
+            self_servers: config.self_servers,
+            commands: config.allow_commands,
+            unconfined: servers_problem.as_ref(),
+        };
         let none = OfFiles::new();
         let entries = before.as_ref().map_or(&none, |before| before.entries);
         let loaded = load::load(environment, &limits, allowed, (&tables, entries), &mut problems);
@@ -255,7 +271,7 @@ impl Config {
         };
         (
             Self { servers, refused, policy, problems, ..config },
-            Following { files, variables, entries, unread },
+            Following { files, variables, entries, unread, servers_problem },
         )
     }
 }
@@ -322,7 +338,7 @@ impl ReadSettings {
             output_mode: settings.required("MCP_BRIDGE_OUTPUT_MODE", read::output_mode),
             log_level: settings.required("MCP_BRIDGE_LOG_LEVEL", read::log_level),
             self_servers,
-            sandbox_servers: sandbox_servers(&mut settings),
+            sandbox_servers: settings.required("MCP_BRIDGE_SANDBOX_SERVERS", read::sandbox_servers),
             prewarm,
             rollback,
             checkpoints: settings.required("MCP_BRIDGE_CHECKPOINTS", |text| read::whole(text, 0, 64)) as u8,
@@ -362,7 +378,7 @@ impl ReadSettings {
             None => config.model.clone(),
         };
         let config = Config { settings, mounts, sandbox_problem: misread.sandbox, model, ..config };
-        (Self { config, names, profile_setting }, tables)
+        (Self { config, names, profile_setting, servers_problem: misread.servers }, tables)
     }
 }
 
@@ -393,16 +409,14 @@ fn unusable(environment: &Environment, problems: &[Problem]) -> Option<Problem> 
     problems.iter().filter(is_of_it).find(|problem| problem.severity == Severity::Error).cloned()
 }
 
+/// Whether nothing of the file could be read: what it said before counts.
+fn is_of_whole_file(problem: &Problem) -> bool {
+    matches!(problem.origin, Origin::File(_)) && problem.key.is_none()
+}
+
 /// As the policy, it is not replaced by something looser where it cannot be read.
 fn sampling(settings: &mut Settings<'_>) -> Sampling {
     unless_misread(settings, "MCP_BRIDGE_SAMPLING", Sampling::Off, read::sampling)
-}
-
-/// Nor are servers given rights that they were not to have.
-fn sandbox_servers(settings: &mut Settings<'_>) -> SandboxServers {
-    let read =
-        |text: &str| read::switch(text).map(|on| if on { SandboxServers::Yes } else { SandboxServers::No });
-    unless_misread(settings, "MCP_BRIDGE_SANDBOX_SERVERS", SandboxServers::Yes, read)
 }
 
 /// Nor is more kept than was asked for.

@@ -416,6 +416,23 @@ fn doctor_starts_a_server_confined_and_says_what_to_write() {
     assert_eq!(said.matches("answers; tools: 1").count(), 2, "{said}");
 }
 
+#[test]
+fn a_misread_default_starts_no_server_with_all_rights() {
+    let prey = Prey::new();
+    let program = prey.at("program/server.py");
+    for setting in ["sandbox = \"true\"", "sanbdox = true"] {
+        let home = Home::new()
+            .file(".config/belljar/config.toml", &format!("[servers]\n{setting}\n"))
+            .server("left", json!({"command": "python3", "args": [program]}))
+            .server("own", json!({"command": "python3", "args": [program], "sandbox": true}));
+        let said = home.run(&["doctor", "--ask"]).stdout;
+        let refused = "left: NOT USED: is not started, since servers.sandbox cannot be read and its entry has no sandbox";
+        assert!(said.contains(refused), "{setting}: {said}");
+        assert!(said.contains("rights     0 of 1 servers"), "{setting}: {said}");
+        assert_eq!(said.matches("answers; tools: 1").count(), 1, "{setting}: {said}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_confined_is_refused_with_the_reason() {
     let prey = Prey::new();

@@ -12,7 +12,7 @@ use super::precedence::{self, Level};
 use super::reading::{Reading, Section};
 use super::self_reference;
 use super::server::{RefusedServer, ServerConfig};
-use super::transport::{Launch, Transport};
+use super::transport::{Launch, SandboxChoice, Transport};
 use crate::config::read::environment::{Environment, Nesting};
 use crate::config::read::file;
 use crate::config::read::file::WatchedFile;
@@ -29,9 +29,11 @@ use crate::limits::Limits;
 
 /// What the operator lets entries do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::config) struct Allowed {
+pub(in crate::config) struct Allowed<'p> {
     pub(in crate::config) self_servers: SelfServers,
     pub(in crate::config) commands: AllowCommands,
+    /// Why it is not known whether servers are confined whose entries do not say so: these are not used.
+    pub(in crate::config) unconfined: Option<&'p Problem>,
 }
 
 /// What all files say.
@@ -74,7 +76,7 @@ pub fn servers_of_file(
 pub(in crate::config) fn load(
     environment: &Environment,
     limits: &Limits,
-    allowed: Allowed,
+    allowed: Allowed<'_>,
     (tables, before): (&[TomlFile], &OfFiles),
     problems: &mut Vec<Problem>,
 ) -> Loaded {
@@ -141,6 +143,9 @@ pub(in crate::config) fn load(
         for (_, entry) in &mut entries {
             refuse_own(environment, entry, problems);
         }
+    }
+    if let Some(problem) = allowed.unconfined {
+        entries.iter_mut().for_each(|(_, entry)| refuse_unconfined(entry, problem));
     }
     let variables = entries.iter().flat_map(|(_, entry)| entry.variables.iter().cloned()).collect();
     let (mut servers, mut refused) = precedence::first(entries, problems);
@@ -356,6 +361,16 @@ fn refuse_own(environment: &Environment, entry: &mut Entry, problems: &mut Vec<P
         .hint("MCP_BRIDGE_ALLOW_SELF_SERVER=1 allows it");
     entry.read = Err(format!("is not used: {problem}"));
     problems.push(problem);
+}
+
+/// An entry that leaves to a setting whether its server is confined is not used while that cannot be read.
+fn refuse_unconfined(entry: &mut Entry, problem: &Problem) {
+    let Ok(server) = &entry.read else { return };
+    if let Transport::Launch(Launch { sandbox: SandboxChoice::Default, .. }) = &server.transport {
+        let reason =
+            "is not started, since servers.sandbox cannot be read and its entry has no sandbox of its own";
+        entry.read = Err(format!("{reason}: {problem}"));
+    }
 }
 
 #[cfg(test)]

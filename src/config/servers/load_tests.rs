@@ -199,9 +199,10 @@ fn each_defect_of_a_table_is_said_at_its_place_and_costs_its_entry_only() {
 
 #[test]
 fn a_file_that_is_no_toml_gives_none_of_its_servers_and_lets_no_other_take_their_names() {
-    let home = Home::new()
-        .user("[servers.x]\ncommand = \"c\"\ndeny = [\"a\"\nallow = 3\n")
-        .file("MCPs/a.json", r#"{"mcpServers": {"x": {"command": "other"}, "y": {"command": "c"}}}"#);
+    let home = Home::new().user("[servers.x]\ncommand = \"c\"\ndeny = [\"a\"\nallow = 3\n").file(
+        "MCPs/a.json",
+        r#"{"mcpServers": {"x": {"command": "other"}, "y": {"command": "c", "sandbox": false}}}"#,
+    );
     let config = home.load();
     assert_eq!(config.servers.iter().map(|server| server.name.as_str()).collect::<Vec<_>>(), ["y"]);
     let refused = home.said(&config.refused[0]);
@@ -211,6 +212,55 @@ fn a_file_that_is_no_toml_gives_none_of_its_servers_and_lets_no_other_take_their
         ),
         "{refused}"
     );
+}
+
+#[test]
+fn servers_without_a_sandbox_are_refused_while_the_setting_cannot_be_read() {
+    let entries = r#"{"mcpServers": {"left": {"command": "c"}, "free": {"command": "c", "sandbox": false},
+        "own": {"command": "c", "sandbox": true}, "far": {"url": "https://x.test"}}}"#;
+    let home = |text: &str| Home::new().user(text).file("MCPs/a.json", entries);
+    let used = |home: &Home| {
+        let names: Vec<String> = home.load().servers.iter().map(|server| server.name.to_string()).collect();
+        names.join(" ")
+    };
+    for text in [
+        "[servers]\nsandbox = \"true\"",
+        "[servers]\nsandbox = 1",
+        "[servers]\nsandbox = { network = \"none\" }",
+        "[servers.sandbox]\nnetwork = \"none\"",
+        "[servers]\nsanbdox = true",
+        "[servers]\nSandbox = true",
+        "[servers]\nsandboxed = \"yes\"",
+        "[servers]\nSandbox = { write = [] }",
+        "[servers]\nconfined = true",
+        "[server]\nsandbox = true",
+        "[run]\nsandbox = true",
+        "[sandbox]\nservers = true",
+        "sandbox = true",
+        "[servers]\nsandbox = tru",
+        "[servers]\nsandbox = true\nsandbox = true",
+    ] {
+        let home = home(text);
+        assert_eq!(used(&home), "far free own", "{text}");
+        let refused = home.load().refused.iter().map(|refused| home.said(refused)).collect::<Vec<_>>();
+        let said = "server 'left' is configured, but is not started, since servers.sandbox cannot be read and its entry \
+                    has no sandbox of its own: .config/belljar/config.toml:";
+        assert!(matches!(refused.as_slice(), [one] if one.starts_with(said)), "{text}: {refused:?}");
+        assert_eq!(used(&home.variable("MCP_BRIDGE_SANDBOX_SERVERS", "0")), "far free left own", "{text}");
+    }
+    for (name, value) in [("MCP_BRIDGE_SANDBOX_SERVERS", "yess"), ("MCP_BRIDGE_SANDBOX_SERVER", "1")] {
+        assert_eq!(used(&home("").variable(name, value)), "far free own", "{name}");
+    }
+    for text in [
+        "",
+        "[servers]\nflat = 3",
+        "[servers.sandbox2]\ncommand = \"c\"\ndisabled = true",
+        "[run]\ntimeot = 3",
+    ] {
+        assert_eq!(used(&home(text)), "far free left own", "{text}");
+    }
+    let project = Home::new().file("MCPs/a.json", entries).project("[servers]\nsandbox = \"true\"");
+    assert_eq!(used(&project), "far free left own", "a project does not set it");
 }
 
 #[test]

@@ -16,6 +16,8 @@ use crate::text;
 
 /// What the names of most variables begin with.
 const VARIABLE_PREFIX: &str = "MCP_BRIDGE_";
+/// The variable that confines servers.
+const SANDBOX_SERVERS: &str = "MCP_BRIDGE_SANDBOX_SERVERS";
 
 /// A setting as it counts.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,12 +89,18 @@ impl<'s> Settings<'s> {
     ) -> Self {
         let definitions = definitions();
         let files = toml_file::read_all(environment, limits, &definitions, problems);
-        problems.extend(unknown_variables(environment, &definitions));
+        let unknown = unknown_variables(environment, &definitions);
+        let of_servers = unknown.iter().find(|(_, near)| near.as_deref() == Some(SANDBOX_SERVERS));
+        let of_servers = of_servers.map(|(problem, _)| problem.clone());
+        problems.extend(unknown.into_iter().map(|(problem, _)| problem));
         let trusted = || files.iter().filter(|file| is_trusted(file.standing));
+        // No project sets this one.
+        let own = || files.iter().filter(|file| file.standing == Standing::User);
         let misread = Misread {
             sandbox: trusted().find_map(|file| file.misread.sandbox.clone()),
             policy: trusted().find_map(|file| file.misread.policy.clone()),
             model: trusted().find_map(|file| file.misread.model.clone()),
+            servers: own().find_map(|file| file.misread.servers.clone()).or(of_servers),
         };
         Self { environment, definitions, files, problems, counting: Vec::new(), misread }
     }
@@ -150,10 +158,15 @@ impl<'s> Settings<'s> {
             (Some("sandbox"), _) => Some(&mut self.misread.sandbox),
             (Some("model"), _) => Some(&mut self.misread.model),
             (_, "policy.profile") => Some(&mut self.misread.policy),
+            (_, "servers.sandbox") => Some(&mut self.misread.servers),
             _ => None,
         };
         if let Some(misread) = misread.filter(|misread| misread.is_none()) {
             *misread = unreadable;
+        }
+        // Whatever else may have been meant for it, the variable counts more.
+        if variable == SANDBOX_SERVERS && matches!(counting.source, Source::Variable(_)) {
+            self.misread.servers = None;
         }
         let shown = counting.text.as_deref().map(|text| row.typed(&values::without_secrets(text)));
         self.counting.push(Setting { name: row.name().to_owned(), value: shown, source: counting.source });
@@ -218,6 +231,9 @@ impl<'s> Settings<'s> {
         };
         let instead = match row.name() {
             "policy.profile" => "no call of a tool passes until that is right".to_owned(),
+            "servers.sandbox" => {
+                "no server without a `sandbox` of its own is started until that is right".to_owned()
+            }
             _ => instead,
         };
         let mut problem = problem.hint(format!("allowed: {}; {instead}", row.allowed));
@@ -276,7 +292,11 @@ impl<'s> Settings<'s> {
 }
 
 /// Variables that look like settings and are none: a slip, or one of another version.
-fn unknown_variables(environment: &Environment, definitions: &[Definition]) -> Vec<Problem> {
+/// Each has the variable beside it that it most likely stands for.
+fn unknown_variables(
+    environment: &Environment,
+    definitions: &[Definition],
+) -> Vec<(Problem, Option<String>)> {
     let known = || definitions.iter().map(|row| row.variable.as_str());
     let names = environment.variables.keys().filter_map(|name| name.to_str());
     let unknown = names.filter(|name| {
@@ -292,11 +312,13 @@ fn unknown_variables(environment: &Environment, definitions: &[Definition]) -> V
             let near =
                 nearest(&upper[VARIABLE_PREFIX.len()..], lower.iter().map(|(lower, _)| lower.as_str()));
             let near = near.and_then(|near| lower.iter().find(|(lower, _)| lower == near));
-            let hint = near.map(|(_, rest)| format!("did you mean {VARIABLE_PREFIX}{rest}?"));
+            let near = near.map(|(_, rest)| format!("{VARIABLE_PREFIX}{rest}"));
+            let hint = near.as_ref().map(|near| format!("did you mean {near}?"));
             let shown = text::bounded(name, 100).into_owned();
-            Problem::new(Origin::Variable(shown), "is no variable that belljar reads")
+            let problem = Problem::new(Origin::Variable(shown), "is no variable that belljar reads")
                 .severity(Severity::Warning)
-                .hint(hint.unwrap_or_else(|| "`belljar config` shows what can be set".to_owned()))
+                .hint(hint.unwrap_or_else(|| "`belljar config` shows what can be set".to_owned()));
+            (problem, near)
         })
         .collect()
 }

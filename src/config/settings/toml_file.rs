@@ -22,6 +22,8 @@ use crate::text;
 
 /// The section of the servers' entries.
 const SERVERS: &str = "servers";
+/// The key there that confines servers.
+const SANDBOX: &str = "sandbox";
 /// The tables of mounted folders.
 const MOUNT: &str = "mount";
 const MOUNT_KEYS: [&str; 3] = ["host", "guest", "writable"];
@@ -60,6 +62,8 @@ pub(in crate::config) struct Misread {
     pub(in crate::config) policy: Option<Problem>,
     /// Which model may be asked, and how much.
     pub(in crate::config) model: Option<Problem>,
+    /// Whether servers are confined whose entries do not say so.
+    pub(in crate::config) servers: Option<Problem>,
 }
 
 /// The entries below `[servers]`.
@@ -163,6 +167,7 @@ fn read(
                 sandbox: Some((*problem).clone()),
                 policy: Some((*problem).clone()),
                 model: Some((*problem).clone()),
+                servers: Some((*problem).clone()),
             };
             problems.push(*problem);
         }
@@ -200,8 +205,9 @@ impl Reading<'_> {
                     let full = format!("{SERVERS}.{key}");
                     self.definitions.iter().any(|row| row.key.as_deref() == Some(&full))
                 };
-                let (settings, entries): (Vec<_>, Vec<_>) =
-                    table.iter().partition(|(key, _)| is_setting(key.get_ref()));
+                let (settings, entries): (Vec<_>, Vec<_>) = table.iter().partition(|(key, value)| {
+                    is_setting(key.get_ref()) || is_misspelt_sandbox(key.get_ref(), value.get_ref())
+                });
                 for (key, value) in settings {
                     self.key(SERVERS, (key.span().start, key.get_ref()), value);
                 }
@@ -323,7 +329,7 @@ impl Reading<'_> {
         if !key.is_empty() {
             problem = problem.key(text::bounded(key, 100));
         }
-        let Misread { sandbox, policy, model } = &mut self.file.misread;
+        let Misread { sandbox, policy, model, servers } = &mut self.file.misread;
         // Anything may have stood in what is no TOML or no section.
         let (section, name) = key.split_once('.').unwrap_or_default();
         if section.is_empty() || section == "sandbox" || section == "run" && may_mean_servers(name) {
@@ -337,11 +343,31 @@ impl Reading<'_> {
         if section.is_empty() || section == "model" {
             model.get_or_insert_with(|| problem.clone());
         }
+        let may_confine = match section {
+            SERVERS => name == SANDBOX || !is_known,
+            SANDBOX => may_mean_servers(name),
+            _ => !is_known && nearest(name, [SANDBOX]).is_some(),
+        };
+        if section.is_empty() || may_confine {
+            servers.get_or_insert_with(|| problem.clone());
+        }
         if self.problems.len() < self.told_max {
             self.problems.push(problem);
         } else {
             self.untold += 1;
         }
+    }
+}
+
+/// Whether a key below `[servers]` that is no setting is a slip for `sandbox` and not the name of a server.
+fn is_misspelt_sandbox(key: &str, value: &DeValue<'_>) -> bool {
+    match value {
+        DeValue::Boolean(_) => true,
+        DeValue::Table(entry) => {
+            let is_of_entry = |key: &str| key == "command" || key.to_lowercase().contains("url");
+            nearest(key, [SANDBOX]).is_some() && !entry.iter().any(|(key, _)| is_of_entry(key.get_ref()))
+        }
+        _ => nearest(key, [SANDBOX]).is_some(),
     }
 }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 
-use super::choices::{Audit, ContainerUser, EngineChoice, Journal, ModelVia, Sampling, Semantic};
+use super::choices::{
+    Audit, ContainerUser, EngineChoice, Journal, ModelVia, Sampling, SandboxServers, Semantic,
+};
 use crate::names::WorkspaceName;
 use crate::policy::Profile;
 use crate::protocol::{ExtraSystemCall, PostureField};
@@ -29,6 +31,10 @@ pub(in crate::config) fn audit(value: &str) -> Result<Audit, String> {
         "arguments" => Ok(Audit::Arguments),
         _ => Err(format!("is {}, neither off, hash nor arguments", quoted(value))),
     }
+}
+
+pub(in crate::config) fn sandbox_servers(value: &str) -> Result<SandboxServers, String> {
+    Ok(if switch(value)? { SandboxServers::Yes } else { SandboxServers::No })
 }
 
 pub(in crate::config) fn journal(value: &str) -> Result<Journal, String> {
