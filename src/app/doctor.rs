@@ -24,7 +24,7 @@ use crate::protocol::{Posture, PostureField};
 use crate::run::ToolFault;
 use crate::session::{SandboxReport, Session};
 use crate::text;
-use crate::upstream::{ProcessSpec, ServerSpec, Upstream, Way};
+use crate::upstream::{ProcessSpec, ServerSpec, Upstream, Way, in_words};
 
 /// Remarks of each server that are shown.
 const REMARKS_SHOWN: usize = 3;
@@ -262,7 +262,8 @@ fn confined(server: &ServerConfig, config: &Config) -> Option<String> {
     Some(text::inert_excerpt(&format!("confined: sandbox = {sandbox}"), WHY_CHARS_MAX))
 }
 
-/// What becomes of a server that is not confined when it is started confined, and what to write so that it works.
+/// What becomes of a server that is not confined when it is started confined, and what to write so that it works. On its own
+/// word it is given ordinary files to read, and nothing to change and no network.
 async fn trial(config: &Config, server: &ServerConfig, specs: &[ServerSpec]) -> Option<String> {
     let spec = specs.iter().find(|spec| spec.name == server.name)?;
     let (Way::Process(process), None) = (&spec.way, &spec.later) else { return None };
@@ -288,12 +289,16 @@ async fn trial(config: &Config, server: &ServerConfig, specs: &[ServerSpec]) -> 
                 );
                 return Some(text::inert_excerpt(&said, WHY_CHARS_MAX));
             }
-            Err(error) => error.lacks().iter().for_each(|lack| lack.add_to(&mut sandbox)),
-        }
-        if sandbox == before {
-            let said =
-                format!("does not start confined with `sandbox = {sandbox}`: {}", why.unwrap_or_default());
-            return Some(text::inert_excerpt(&said, WHY_CHARS_MAX));
+            Err(error) => {
+                sandbox
+                    .read
+                    .extend(error.lacks().iter().filter_map(|lack| lack.to_read()).map(Path::to_owned));
+                if sandbox == before {
+                    let needs = in_words(error.lacks()).map(|needs| format!("; {needs}")).unwrap_or_default();
+                    let why = text::inert_excerpt(&why.unwrap_or_default(), WHY_CHARS_MAX);
+                    return Some(format!("does not start confined with `sandbox = {sandbox}`: {why}{needs}"));
+                }
+            }
         }
     }
     None

@@ -29,6 +29,7 @@ use super::settings::resolve::{Setting, Settings, Source};
 use super::settings::resume::ResumeFrom;
 use super::settings::toml_file::{self, TomlFile};
 use super::settings::values as read;
+use crate::confine::PrivatePlaces;
 use crate::limits::Limits;
 use crate::names::{ServerName, WorkspaceName};
 use crate::policy::Policy;
@@ -85,6 +86,8 @@ pub struct Config {
     pub cache_dir: Option<PathBuf>,
     /// Where the sentence encoder's model is put; `None`: nowhere, since the user has no home.
     pub model_dir: Option<PathBuf>,
+    /// What servers are not given unasked.
+    pub private: PrivatePlaces,
     /// Where virtual environments for sandboxes without a container engine are; `None`: nowhere, since the user has no home.
     pub environments_dir: Option<PathBuf>,
     /// Whether tools are searched by meaning.
@@ -255,6 +258,7 @@ impl Config {
             self_servers: config.self_servers,
             commands: config.allow_commands,
             unconfined: servers_problem.as_ref(),
+            private: &config.private,
         };
         let none = OfFiles::new();
         let entries = before.as_ref().map_or(&none, |before| before.entries);
@@ -334,6 +338,7 @@ impl ReadSettings {
             cache_dir,
             model_dir: environment.data_dir().map(|dir| dir.join("model")),
             environments_dir: environment.data_dir().map(|dir| dir.join("environments")),
+            private: PrivatePlaces::default(),
             semantic: settings.required("MCP_BRIDGE_SEMANTIC", read::semantic),
             output_mode: settings.required("MCP_BRIDGE_OUTPUT_MODE", read::output_mode),
             log_level: settings.required("MCP_BRIDGE_LOG_LEVEL", read::log_level),
@@ -377,29 +382,31 @@ impl ReadSettings {
             Some(problem) => config.model.clone().misread(problem),
             None => config.model.clone(),
         };
-        let config = Config { settings, mounts, sandbox_problem: misread.sandbox, model, ..config };
+        let private = PrivatePlaces::new(environment.home.clone(), files_of_rights(environment, &config));
+        let config = Config { settings, mounts, sandbox_problem: misread.sandbox, model, private, ..config };
         (Self { config, names, profile_setting, servers_problem: misread.servers }, tables)
     }
 }
 
-/// Where belljar keeps what code must not have: configuration, servers' entries, skills, logins, locks.
-fn own_folders(environment: &Environment, config: &Config) -> Vec<PathBuf> {
+/// Where belljar keeps what it goes by: configuration, servers' entries, trust, logins, skills, environments.
+fn files_of_rights(environment: &Environment, config: &Config) -> impl Iterator<Item = PathBuf> {
     let kept = [
         environment.config_file().and_then(|file| file.parent().map(Path::to_owned)),
         environment.state_dir(),
         environment.data_dir(),
         config.cache_dir.clone(),
     ];
+    kept.into_iter().flatten().chain([config.state_dir.clone()]).chain(load::places(environment))
+}
+
+/// Where belljar keeps what code must not have: all that, the folders of files that are named, and locks.
+fn own_folders(environment: &Environment, config: &Config) -> Vec<PathBuf> {
     let servers = load::places(environment).into_iter().map(|place| match place.parent() {
         // The folder of a file that is named.
         Some(folder) if place.is_file() => folder.to_owned(),
         _ => place,
     });
-    kept.into_iter()
-        .flatten()
-        .chain(servers)
-        .chain([config.state_dir.clone(), config.lock_dir.clone()])
-        .collect()
+    files_of_rights(environment, config).chain(servers).chain([config.lock_dir.clone()]).collect()
 }
 
 /// Why the settings as the user's file has them now are not to be used. What is wrong in a project's costs the project's.

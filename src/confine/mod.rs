@@ -5,6 +5,7 @@
 mod access;
 #[cfg(target_os = "linux")]
 mod lock;
+mod private_places;
 mod remedy;
 #[cfg(target_os = "linux")]
 mod root;
@@ -20,6 +21,7 @@ mod system_calls;
 pub use access::Access;
 #[cfg(target_os = "linux")]
 pub use lock::{Allowed, drop_capabilities, keep_capabilities, limit, restrict_files};
+pub use private_places::{LOGIN_PLACES, Private, PrivatePlaces};
 pub use remedy::remedy;
 #[cfg(target_os = "linux")]
 pub use root::{Machine, Root, place};

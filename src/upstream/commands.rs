@@ -113,6 +113,7 @@ mod tests {
             cwd: None,
             keeper: None,
             sandbox: None,
+            private: crate::confine::PrivatePlaces::default(),
         }
     }
 

@@ -30,6 +30,16 @@ pub enum UpstreamError {
         /// The system's words.
         reason: String,
     },
+    /// It cannot be confined as its entry says; it was not started.
+    #[error("server '{server}' could not be confined, and was not started: {reason}")]
+    NotConfined {
+        /// The server.
+        server: ServerName,
+        /// What is wrong: the step that failed, or what the entry says.
+        reason: String,
+        /// What the user can do. [`Self::advice`] has it, and the error's text does not.
+        remedy: Option<String>,
+    },
     /// It started but did not become usable.
     #[error("server '{server}' did not start: {reason}{}", stderr_note(stderr))]
     Handshake {
@@ -189,6 +199,9 @@ impl UpstreamError {
     /// What the user can change so that the server gets what it named; `set_in` is where its entry stands.
     #[must_use]
     pub fn advice(&self, set_in: &str) -> Option<String> {
+        if let Self::NotConfined { remedy, .. } = self {
+            return remedy.as_ref().map(|remedy| format!("{remedy} ({set_in})"));
+        }
         if let Some(said) = in_words(self.lacks()) {
             return Some(format!("{said}; its entry is {set_in}"));
         }

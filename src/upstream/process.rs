@@ -16,11 +16,11 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
-use super::confinement::{Confinement, Lack, lacks};
+use super::confinement::{Confinement, Lack, NotConfined, lacks};
 use super::error::LastWords;
 use super::redaction::Redaction;
 use super::{Inherited, ProcessSpec};
-use crate::confine::ServerPlan;
+use crate::confine::{PrivatePlaces, ServerPlan};
 use crate::guard::{Keeper, NotStarted, Token};
 use crate::text;
 
@@ -60,7 +60,7 @@ pub(super) enum StartError {
     /// The system's reason.
     Program(std::io::Error),
     /// It cannot be confined as its entry says.
-    Confinement(String),
+    Confinement(NotConfined),
 }
 
 impl From<NotStarted> for StartError {
@@ -87,6 +87,8 @@ pub(super) struct StderrTail {
     withheld: Arc<[String]>,
     /// What a confined server sees.
     plan: Option<Arc<ServerPlan>>,
+    /// What it is not offered.
+    private: PrivatePlaces,
     /// Variables whose values are paths: texts have their names in place of them.
     places: Arc<[(String, String)]>,
 }
@@ -186,8 +188,8 @@ impl Process {
         let places = spec.env.iter().filter(|(_, value)| value.starts_with('/')).cloned().collect();
         let plan = confinement.map(|confinement| Arc::new(confinement.plan));
         let stderr_task = tokio::spawn(keep_tail(pipe, Arc::clone(&kept), stderr_bytes_max));
-        let stderr =
-            StderrTail { kept, redaction: redaction.clone(), withheld: withheld.into(), plan, places };
+        let (redaction, withheld, private) = (redaction.clone(), withheld.into(), spec.private.clone());
+        let stderr = StderrTail { kept, redaction, withheld, plan, private, places };
         let process = Self { child, group: Pid::from_raw(pid), token, stderr, stderr_task };
         Ok((process, Pipes { stdin, stdout }))
     }
@@ -301,7 +303,7 @@ impl StderrTail {
         let Some(plan) = self.plan.as_deref() else { return vec![] };
         let named =
             |text: String, (name, place): &(String, String)| text.replace(&format!("[{name}]"), place);
-        lacks(&self.places.iter().fold(text.to_owned(), named), plan)
+        lacks(&self.places.iter().fold(text.to_owned(), named), plan, &self.private)
     }
 
     /// The lines that are stored, as they arrived and without secrets.
@@ -387,6 +389,7 @@ mod tests {
             redaction,
             withheld: Arc::default(),
             plan: None,
+            private: PrivatePlaces::default(),
             places: Arc::default(),
         }
         .last_words()
@@ -419,6 +422,7 @@ mod tests {
             redaction,
             withheld,
             plan: None,
+            private: PrivatePlaces::default(),
             places: Arc::default(),
         }
     }

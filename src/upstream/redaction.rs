@@ -118,6 +118,7 @@ pub(super) mod tests {
             cwd: None,
             keeper: None,
             sandbox: None,
+            private: crate::confine::PrivatePlaces::default(),
         });
         let name = ServerName::new("a").unwrap();
         let secrets = references.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));

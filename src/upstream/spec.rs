@@ -8,7 +8,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::login_file::LoginFile;
-use crate::confine::ServerSandbox;
+use crate::confine::{PrivatePlaces, ServerSandbox};
 use crate::guard::Keeper;
 use crate::names::ServerName;
 use crate::service_login::LoginSettings;
@@ -98,6 +98,8 @@ pub struct ProcessSpec {
     pub keeper: Option<Keeper>,
     /// What it is confined to; `None`: it has the user's rights.
     pub sandbox: Option<ServerSandbox>,
+    /// What it is not offered if it says that it lacks it.
+    pub private: PrivatePlaces,
 }
 
 /// What a process has of the bridge's environment.

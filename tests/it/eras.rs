@@ -53,6 +53,7 @@ async fn opened(reply: &str, start: Duration) -> (Result<usize, String>, Vec<Str
         cwd: None,
         keeper: None,
         sandbox: None,
+        private: belljar::confine::PrivatePlaces::default(),
     };
     let limits = Arc::new(Limits { server_start: start, ..Limits::default() });
     let spec = ServerSpec::new(name.clone(), Way::Process(process));

@@ -32,6 +32,7 @@ fn process(program: &str, args: &[&str], env: &[(&str, &str)]) -> ProcessSpec {
         cwd: None,
         keeper: None,
         sandbox: None,
+        private: belljar::confine::PrivatePlaces::default(),
     }
 }
 

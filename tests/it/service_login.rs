@@ -247,6 +247,7 @@ async fn credentials_of_a_command_are_printed_anew_once_they_are_refused() {
         cwd: None,
         keeper: None,
         sandbox: None,
+        private: belljar::confine::PrivatePlaces::default(),
     };
     let first = way(settings.clone());
     let found = move |printed: &[String]| {

@@ -128,6 +128,7 @@ fn code(error: &UpstreamError) -> FaultCode {
     match error {
         UpstreamError::Unknown { .. } | UpstreamError::Unavailable { .. } => FaultCode::ServerUnavailable,
         UpstreamError::Spawn { .. }
+        | UpstreamError::NotConfined { .. }
         | UpstreamError::Handshake { .. }
         | UpstreamError::NeedsLogin { .. }
         | UpstreamError::LoginFailed { .. } => FaultCode::ServerNotStarted,
@@ -156,6 +157,9 @@ fn hint(error: &UpstreamError) -> String {
         UpstreamError::NeedsLogin { command, .. } => return format!("the user runs: {command}"),
         UpstreamError::Handshake { is_late: true, .. } => {
             "call it again: it may only be slow to start; the user can raise start_timeout in its entry"
+        }
+        UpstreamError::NotConfined { .. } => {
+            "tell the user to run `belljar doctor --ask`, which says what to do"
         }
         UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } => {
             "the user must fix it; `belljar doctor` checks the configured commands and addresses"

@@ -15,7 +15,7 @@ use crate::config::{
     ModelKey, ModelSettings, NamedSecrets, SandboxFiles, SandboxServers, ServerConfig, Transport,
     edited_settings, report,
 };
-use crate::confine::ServerSandbox;
+use crate::confine::{PrivatePlaces, ServerSandbox};
 use crate::guard::{Keeper, Mark, PARENT_VARIABLE};
 use crate::limits::Limits;
 use crate::models::{self, ModelError};
@@ -102,8 +102,7 @@ impl Roster {
     pub fn specs(&self) -> Vec<ServerSpec> {
         let now = self.now();
         let Now { files, in_effect, .. } = &*now;
-        let by_default = in_effect.sandbox_servers;
-        in_effect.servers.iter().map(|server| self.spec(server, files.environment(), by_default)).collect()
+        in_effect.servers.iter().map(|server| self.spec(server, files.environment(), in_effect)).collect()
     }
 
     /// What is known of the servers in effect without asking them.
@@ -173,15 +172,11 @@ impl Roster {
         model_endpoint(endpoint, &self.mark, limits).await
     }
 
-    fn spec(
-        &self,
-        server: &ServerConfig,
-        environment: &Arc<Environment>,
-        sandbox_servers: SandboxServers,
-    ) -> ServerSpec {
+    fn spec(&self, server: &ServerConfig, environment: &Arc<Environment>, config: &Config) -> ServerSpec {
         let (mark, program, logins) = (self.mark.clone(), self.program.clone(), self.logins.clone());
         let environment = Arc::clone(environment);
-        let of_bridge = OfBridge { mark, program, environment, logins, sandbox_servers };
+        let (sandbox_servers, private) = (config.sandbox_servers, config.private.clone());
+        let of_bridge = OfBridge { mark, program, environment, logins, sandbox_servers, private };
         let later = server.later.as_ref().map(|later| of_bridge.later(later));
         let rules = &server.rules;
         let set_in = server.place();
@@ -210,6 +205,8 @@ struct OfBridge {
     logins: Option<PathBuf>,
     /// Whether servers are confined whose entries do not say so.
     sandbox_servers: SandboxServers,
+    /// What servers are not given unasked.
+    private: PrivatePlaces,
 }
 
 impl OfBridge {
@@ -232,6 +229,7 @@ impl OfBridge {
             cwd: launch.cwd.clone(),
             keeper: Keeper::new(self.program.clone()),
             sandbox,
+            private: self.private.clone(),
         }
     }
 
@@ -289,6 +287,7 @@ fn command_spec(command: &CommandLine, mark: &Mark) -> ProcessSpec {
         cwd: command.folder.clone(),
         keeper: None,
         sandbox: None,
+        private: PrivatePlaces::default(),
     }
 }
 

@@ -272,6 +272,7 @@ mod tests {
             cwd: None,
             keeper: None,
             sandbox: None,
+            private: crate::confine::PrivatePlaces::default(),
         });
         let spec = |name: &ServerName| ServerSpec::new(name.clone(), way.clone());
         let upstream = Arc::new(Upstream::new(names.iter().map(spec).collect(), &limits));

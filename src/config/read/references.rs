@@ -11,6 +11,7 @@ use super::environment::Environment;
 use super::file::{self, WatchedFile};
 use super::json::{Node, Spanned};
 use super::plain_value::{is_existing_path, is_plain_address};
+use crate::confine::PrivatePlaces;
 use crate::limits::Limits;
 use crate::text;
 
@@ -28,6 +29,8 @@ pub(in crate::config) struct Sources<'s> {
     pub(in crate::config) limits: &'s Limits,
     pub(in crate::config) files: Files,
     pub(in crate::config) commands: Commands<'s>,
+    /// What servers are not given unasked.
+    pub(in crate::config) private: &'s PrivatePlaces,
 }
 
 /// What becomes of `${file:…}`.

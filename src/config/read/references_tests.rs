@@ -24,7 +24,13 @@ impl Folder {
             executable: None,
         };
         let limits = Limits { reference_bytes_max: 10, ..Limits::default() };
-        let sources = Sources { environment: &environment, limits: &limits, files: Files::Read, commands };
+        let sources = Sources {
+            environment: &environment,
+            limits: &limits,
+            files: Files::Read,
+            commands,
+            private: &PrivatePlaces::default(),
+        };
         let mut followed = Followed::default();
         (sources.substitute(value, Some(self.0.path()), &mut followed), followed)
     }
@@ -156,6 +162,7 @@ fn where_nothing_may_be_opened_no_file_is() {
         limits: &limits,
         files: Files::Closed,
         commands: Commands::Refused,
+        private: &PrivatePlaces::default(),
     };
     let mut followed = Followed::default();
     let refused = sources.substitute("${file:a}", Some(folder.0.path()), &mut followed).unwrap_err();
@@ -176,7 +183,13 @@ fn a_referred_value_is_a_secret_unless_it_says_where_something_is() {
             executable: None,
         };
         let (limits, files, commands) = (Limits::default(), Files::Read, Commands::Refused);
-        let sources = Sources { environment: &environment, limits: &limits, files, commands };
+        let sources = Sources {
+            environment: &environment,
+            limits: &limits,
+            files,
+            commands,
+            private: &PrivatePlaces::default(),
+        };
         let mut followed = Followed::default();
         assert_eq!(sources.substitute("${V}", None, &mut followed).unwrap().unwrap(), value);
         followed.values

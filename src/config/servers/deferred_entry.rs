@@ -10,6 +10,7 @@ use super::reading::Section;
 use crate::config::read::environment::Environment;
 use crate::config::read::json::Member;
 use crate::config::read::references::CommandLine;
+use crate::confine::PrivatePlaces;
 use crate::limits::Limits;
 
 /// An entry with commands. `Debug` shows nothing of it, and equality compares what is written.
@@ -20,6 +21,7 @@ pub struct DeferredEntry(Arc<Unfinished>);
 pub(super) struct Unfinished {
     pub(super) environment: Environment,
     pub(super) limits: Limits,
+    pub(super) private: PrivatePlaces,
     pub(super) path: PathBuf,
     pub(super) text: Arc<str>,
     pub(super) section: Section,

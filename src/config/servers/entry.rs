@@ -133,6 +133,7 @@ impl Reading<'_> {
             DeferredEntry::new(Unfinished {
                 environment: self.sources.environment.clone(),
                 limits: self.sources.limits.clone(),
+                private: self.sources.private.clone(),
                 path: self.path.to_owned(),
                 text: Arc::clone(self.text),
                 section: self.section,
@@ -275,9 +276,9 @@ impl DeferredEntry {
     /// # Errors
     /// What is wrong with the entry then; no value is repeated.
     pub fn finished(&self, printed: &BTreeMap<String, String>) -> Result<ServerConfig, String> {
-        let Unfinished { environment, limits, path, text, section, member, .. } = self.unfinished();
+        let Unfinished { environment, limits, private, path, text, section, member, .. } = self.unfinished();
         let commands = Commands::Ran(printed);
-        let sources = Sources { environment, limits, files: Files::Read, commands };
+        let sources = Sources { environment, limits, files: Files::Read, commands, private };
         let mut problems = Vec::new();
         let mut reading = Reading::new(&sources, path, text, *section, &mut problems);
         let entry = reading.entry(member);

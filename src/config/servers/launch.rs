@@ -3,17 +3,20 @@
 use std::path::{Path, PathBuf};
 
 use super::env_pattern::EnvPattern;
-use super::reading::{Parts, Reading};
+use super::reading::{Parts, Reading, STAND_IN};
 use super::transport::{Launch, NamedSecrets, SandboxChoice};
 use crate::config::read::json::{Node, Spanned};
 use crate::config::read::nearest::nearest;
 use crate::config::read::problem::Severity;
 use crate::config::read::references::Files;
-use crate::confine::{Network, ServerSandbox};
+use crate::confine::{Access, Network, Private, ServerSandbox};
 use crate::programs::locate_program;
+use crate::text;
 
 /// Keys of `sandbox`.
 const SANDBOX_KEYS: [&str; 4] = ["read", "write", "network", "env"];
+/// How much of a path is shown, in characters.
+const SHOWN_CHARS_MAX: usize = 200;
 
 impl Reading<'_> {
     /// The command of an entry and what belongs to it, unless something about it was reported.
@@ -80,8 +83,10 @@ impl Reading<'_> {
                 continue;
             }
             match member.key.as_str() {
-                "read" => sandbox.read = self.places(&at, &member.value).unwrap_or_default(),
-                "write" => sandbox.write = self.places(&at, &member.value).unwrap_or_default(),
+                "read" => sandbox.read = self.places(&at, &member.value, Access::Execute).unwrap_or_default(),
+                "write" => {
+                    sandbox.write = self.places(&at, &member.value, Access::Change).unwrap_or_default()
+                }
                 "network" => match &member.value.node {
                     Node::String(word) if word == "none" => sandbox.network = Network::None,
                     Node::String(word) if word == "host" => sandbox.network = Network::Host,
@@ -105,7 +110,7 @@ impl Reading<'_> {
     }
 
     /// Files and folders of the user's; relative ones are taken from the file's folder.
-    fn places(&mut self, key: &str, value: &Spanned) -> Option<Vec<PathBuf>> {
+    fn places(&mut self, key: &str, value: &Spanned, access: Access) -> Option<Vec<PathBuf>> {
         let Node::Array(items) = &value.node else {
             self.report(value.at, key, format!("must be an array of paths, not {}", value.node.kind()));
             return None;
@@ -116,16 +121,42 @@ impl Reading<'_> {
             let written = self.value(&at, item)?;
             let place = self.sources.environment.resolve(&written, self.path.parent());
             let is_kernel = ["/proc", "/sys", "/dev"].iter().any(|kernel| place.starts_with(kernel));
-            if written.trim().is_empty() || !place.is_absolute() {
+            if written == STAND_IN {
+                let message =
+                    "has a ${cmd:…}; which files the server gets must be known before it is started";
+                self.push(Severity::Error, (item.at, &at), message, "write the path itself");
+            } else if written.trim().is_empty() || !place.is_absolute() {
                 self.report(item.at, &at, "is no path");
             } else if place.parent().is_none() || is_kernel {
                 let message = format!("is {}, which cannot be passed on", place.display());
                 self.push(Severity::Error, (item.at, &at), message, "name the folders that the server needs");
             } else {
+                self.private(item.at, &at, &place, access);
                 places.push(place);
             }
         }
         Some(places)
+    }
+
+    /// Says what a place gives a server that hardly any server should have. What would free the server is an error.
+    fn private(&mut self, at: usize, key: &str, place: &Path, access: Access) {
+        let Some((private, met)) = self.sources.private.at(place) else { return };
+        let changes = access == Access::Change;
+        let gives = match (private, changes) {
+            (Private::Own, true) => "would let the server change its own rights",
+            (Private::Own, false) => "gives the server what belljar keeps, such as logins",
+            (Private::Logins, true) => "lets the server change keys and logins",
+            (Private::Logins, false) => "gives the server keys and logins",
+            (Private::Start, true) => "lets the server run programs with all your rights",
+            (Private::Start, false) => {
+                "gives the server the start files of your shell, with what secrets they hold"
+            }
+        };
+        let severity = if private == Private::Own && changes { Severity::Error } else { Severity::Warning };
+        let shown = |path: &Path| text::inert_excerpt(&path.display().to_string(), SHOWN_CHARS_MAX);
+        let relation = if met.starts_with(place) { "is or holds" } else { "lies in" };
+        let message = format!("{gives}: {} {relation} {}", shown(place), shown(&met));
+        self.push(severity, (at, key), message, "name only the folders that the server needs");
     }
 
     /// A command with a slash is taken from the server's working folder, or else from the file's; others stay names.

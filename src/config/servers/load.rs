@@ -24,6 +24,7 @@ use crate::config::read::references::{Commands, Files, Sources};
 use crate::config::read::trust::Trust;
 use crate::config::settings::choices::{AllowCommands, SelfServers};
 use crate::config::settings::toml_file::{ServerTable, Standing, TomlFile, project_folder};
+use crate::confine::PrivatePlaces;
 use crate::guard::PARENT_VARIABLE;
 use crate::limits::Limits;
 
@@ -34,6 +35,8 @@ pub(in crate::config) struct Allowed<'p> {
     pub(in crate::config) commands: AllowCommands,
     /// Why it is not known whether servers are confined whose entries do not say so: these are not used.
     pub(in crate::config) unconfined: Option<&'p Problem>,
+    /// What servers are not given unasked.
+    pub(in crate::config) private: &'p PrivatePlaces,
 }
 
 /// What all files say.
@@ -66,7 +69,8 @@ pub fn servers_of_file(
     bytes: Vec<u8>,
 ) -> (Vec<ServerConfig>, Vec<Problem>) {
     let mut problems = Vec::new();
-    let sources = Sources { environment, limits, files: Files::Closed, commands: Commands::Refused };
+    let private = &PrivatePlaces::default();
+    let sources = Sources { environment, limits, files: Files::Closed, commands: Commands::Refused, private };
     let entries = entries_of(&sources, path, bytes, &mut problems, &mut Vec::new()).unwrap_or_default();
     (entries.into_iter().filter_map(|entry| entry.read.ok()).map(|server| *server).collect(), problems)
 }
@@ -89,7 +93,11 @@ pub(in crate::config) fn load(
         AllowCommands::Yes => Commands::Later,
         AllowCommands::No => Commands::Refused,
     };
-    let sources = Sources { environment, limits, files: Files::Read, commands };
+    let (paths, unlisted) = json_files(environment, limits, problems);
+    // Files that are links are belljar's where they are, too.
+    let own = tables.iter().filter(|file| file.standing == Standing::User).map(|file| file.path.clone());
+    let private = &allowed.private.with(own.chain(paths.iter().map(|(_, path)| path.clone())));
+    let sources = Sources { environment, limits, files: Files::Read, commands, private };
     let mut files = Vec::new();
     let (mut of_files, mut unread) = (OfFiles::new(), Vec::new());
     let mut untrusted = Vec::new();
@@ -113,7 +121,6 @@ pub(in crate::config) fn load(
         let entries = of_table(&sources, &file.path, table, problems, &mut files);
         of_files.insert(file.path.clone(), entries.map(|entry| (level, entry)).collect());
     }
-    let (paths, unlisted) = json_files(environment, limits, problems);
     unread.extend(unlisted.iter().map(|(_, problem)| problem.clone()));
     for (level, path) in paths {
         let problems_before = problems.len();
@@ -367,6 +374,8 @@ fn refuse_own(environment: &Environment, entry: &mut Entry, problems: &mut Vec<P
 fn refuse_unconfined(entry: &mut Entry, problem: &Problem) {
     let Ok(server) = &entry.read else { return };
     if let Transport::Launch(Launch { sandbox: SandboxChoice::Default, .. }) = &server.transport {
+        // The hint says what the setting does, which is for the user alone.
+        let problem = Problem { hint: String::new(), ..problem.clone() };
         let reason =
             "is not started, since servers.sandbox cannot be read and its entry has no sandbox of its own";
         entry.read = Err(format!("{reason}: {problem}"));

@@ -264,6 +264,64 @@ fn servers_without_a_sandbox_are_refused_while_the_setting_cannot_be_read() {
 }
 
 #[test]
+fn what_would_free_a_confined_server_is_an_error_and_keys_and_start_files_a_warning() {
+    let said = |sandbox: &str| {
+        let home = Home::new()
+            .user(&format!("[servers.x]\ncommand = \"c\"\nsandbox = {{ {sandbox} }}\n"))
+            .file(".ssh/id", "")
+            .file("linked/named.json", r#"{"mcpServers": {}}"#);
+        fs::create_dir_all(home.path("MCPs")).unwrap();
+        std::os::unix::fs::symlink(home.path("linked/named.json"), home.path("MCPs/named.json")).unwrap();
+        let config = home.load();
+        let [problem] = config.problems.as_slice() else { return format!("{:?}", config.problems) };
+        let used = if config.servers.is_empty() { "refused" } else { "used" };
+        let said = problem.to_string().replace(home.folder.path().to_str().unwrap(), "@");
+        format!("{used}: {}", said.split_once(": servers.x.sandbox.").unwrap().1)
+    };
+    let frees = |path: &str, relation: &str, met: &str| {
+        format!(
+            "refused: write[0]: would let the server change its own rights: @{path} {relation} @{met}; name only the folders \
+             that the server needs"
+        )
+    };
+    for (sandbox, expected) in [
+        (r#"write = ["~"]"#, frees("", "is or holds", "/.config/belljar")),
+        (r#"write = ["~/.config"]"#, frees("/.config", "is or holds", "/.config/belljar")),
+        (
+            r#"write = ["~/.config/belljar/config.toml"]"#,
+            frees("/.config/belljar/config.toml", "lies in", "/.config/belljar"),
+        ),
+        (r#"write = ["~/linked"]"#, frees("/linked", "lies in", "/MCPs/named.json")),
+        (r#"write = ["~/.local"]"#, frees("/.local", "is or holds", "/.local/state/belljar")),
+        (
+            r#"read = ["~/.ssh/id"]"#,
+            "used: read[0]: gives the server keys and logins: @/.ssh/id lies in @/.ssh; name only the folders that the server \
+             needs"
+                .to_owned(),
+        ),
+        (
+            r#"write = ["~/.bashrc"]"#,
+            "used: write[0]: lets the server run programs with all your rights: @/.bashrc is or holds @/.bashrc; name only the \
+             folders that the server needs"
+                .to_owned(),
+        ),
+        (
+            r#"read = ["~/.config"]"#,
+            "used: read[0]: gives the server what belljar keeps, such as logins: @/.config is or holds @/.config/belljar; name \
+             only the folders that the server needs"
+                .to_owned(),
+        ),
+        (r#"read = ["~/a"], write = ["~/b", "~/.config/other"]"#, "[]".to_owned()),
+    ] {
+        assert_eq!(said(sandbox), expected, "{sandbox}");
+    }
+    let home = Home::new().user(
+        "[policy]\nallow_cmd = true\n[servers.x]\ncommand = \"c\"\nsandbox = { write = [\"${cmd:echo /}\"] }\n",
+    );
+    assert!(home.seen().contains("sandbox.write[0]: has a ${cmd:…}"), "{}", home.seen());
+}
+
+#[test]
 fn the_first_level_that_has_a_name_counts_and_the_others_are_noted() {
     let entry = |command: &str| format!(r#"{{"mcpServers": {{"x": {{"command": "{command}"}}}}}}"#);
     let toml = |command: &str| format!("[servers.x]\ncommand = \"{command}\"\n");

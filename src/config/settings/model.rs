@@ -17,6 +17,7 @@ use crate::config::read::environment::Environment;
 use crate::config::read::file::WatchedFile;
 use crate::config::read::problem::Severity;
 use crate::config::read::references::{CommandLine, Commands, Files, Followed, Sources, variables_in};
+use crate::confine::PrivatePlaces;
 use crate::limits::Limits;
 
 const ENDPOINT: &str = "MCP_BRIDGE_MODEL_ENDPOINT";
@@ -121,7 +122,8 @@ impl ModelSettings {
                     AllowCommands::Yes => Commands::Later,
                     AllowCommands::No => Commands::Refused,
                 };
-                let sources = Sources { environment, limits, files: Files::Read, commands };
+                let private = &PrivatePlaces::default();
+                let sources = Sources { environment, limits, files: Files::Read, commands, private };
                 key(&sources, settings, reference, &mut followed).map(Some)
             }
             None => Ok(None),

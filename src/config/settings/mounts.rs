@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use super::toml_file::{Standing, TomlFile, WrittenMount};
 use crate::config::read::environment::Environment;
 use crate::config::read::problem::{Origin, Position, Problem, Severity};
+use crate::confine::LOGIN_PLACES;
 use crate::text;
 
 /// Folders that may be mounted.
@@ -69,29 +70,6 @@ const OF_THE_SYSTEM: [&str; 47] = [
 const SHARED: [&str; 6] = ["/Users", "/Volumes", "/home", "/private/tmp", "/tmp", "/var/tmp"];
 /// Where desktops attach disks, in a folder of the system.
 const DISKS: &str = "/run/media";
-/// Folders of a home that are there for keys and logins.
-const OF_LOGINS: [&str; 20] = [
-    ".ssh",
-    ".gnupg",
-    ".aws",
-    ".azure",
-    ".kube",
-    ".docker",
-    ".password-store",
-    ".pki",
-    ".mozilla",
-    ".thunderbird",
-    ".config/BraveSoftware",
-    ".config/chromium",
-    ".config/containers",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/google-chrome",
-    ".local/share/keyrings",
-    ".local/share/kwalletd",
-    "Library/Cookies",
-    "Library/Keychains",
-];
 
 /// A folder of the user inside the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -222,7 +200,7 @@ fn is_kept_from_code(environment: &Environment, own: &[PathBuf], host: &Path) ->
     }
     if let Some(home) = environment.home.as_deref().map(real) {
         // As they are named and where they are: many are links to folders elsewhere.
-        let mut logins = OF_LOGINS.iter().map(|name| home.join(name)).flat_map(|path| [real(&path), path]);
+        let mut logins = LOGIN_PLACES.iter().map(|name| home.join(name)).flat_map(|path| [real(&path), path]);
         if logins.any(|login| host.starts_with(&login) || (login.starts_with(host) && login.exists())) {
             return Some("holds keys or logins");
         }

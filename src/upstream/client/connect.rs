@@ -25,6 +25,7 @@ use super::subscription::subscribe;
 use crate::jsonrpc::LineTransport;
 use crate::limits::Limits;
 use crate::names::ServerName;
+use crate::upstream::confinement::NotConfined;
 use crate::upstream::connect_context::ConnectContext;
 use crate::upstream::error::{LastWords, UpstreamError};
 use crate::upstream::http::{ParameterHeaders, Remote};
@@ -168,11 +169,8 @@ impl Attempt<'_> {
 async fn started(attempt: Attempt<'_>, spec: &ProcessSpec) -> Result<(Connection, Running), NotOpen> {
     let (server, limits) = (attempt.server.clone(), attempt.limits);
     let redaction = &attempt.context.redaction;
-    let (process, pipes) =
-        Process::start(spec, redaction, limits.server_stderr_bytes_max).map_err(|error| {
-            let reason = spawn_reason(spec, &error);
-            NotOpen { error: UpstreamError::Spawn { server: server.clone(), reason }, next: None }
-        })?;
+    let (process, pipes) = Process::start(spec, redaction, limits.server_stderr_bytes_max)
+        .map_err(|error| NotOpen { error: spawn_error(server.clone(), spec, error), next: None })?;
     let stderr = process.stderr();
     let answers = RawResults::of(redaction.clone());
     let (transport, closed_its_end) = LineTransport::new(
@@ -199,10 +197,7 @@ async fn started(attempt: Attempt<'_>, spec: &ProcessSpec) -> Result<(Connection
             let ended = process.end().await;
             let (reason, next) = not_begun.parts();
             Err(match ended.not_started {
-                Some(error) => {
-                    let error = UpstreamError::Spawn { server, reason: spawn_reason(spec, &error) };
-                    NotOpen { error, next: None }
-                }
+                Some(error) => NotOpen { error: spawn_error(server, spec, error), next: None },
                 None => {
                     let stderr = before_its_end.filter(|words| !words.text.is_empty());
                     let stderr = stderr.unwrap_or_else(|| ended.stderr.first_error_and_last_words());
@@ -368,15 +363,18 @@ fn start_reason(error: &ClientInitializeError) -> String {
     }
 }
 
-fn spawn_reason(spec: &ProcessSpec, error: &StartError) -> String {
+fn spawn_error(server: ServerName, spec: &ProcessSpec, error: StartError) -> UpstreamError {
     let error = match error {
         StartError::Program(error) => error,
-        StartError::Confinement(reason) => return format!("it cannot be confined: {reason}"),
+        StartError::Confinement(NotConfined { reason, remedy }) => {
+            return UpstreamError::NotConfined { server, reason, remedy };
+        }
     };
     let missing = error.kind() == std::io::ErrorKind::NotFound;
-    match &spec.cwd {
+    let reason = match &spec.cwd {
         Some(cwd) if missing && !cwd.is_dir() => format!("its folder {} does not exist", cwd.display()),
         _ if missing => format!("its command {:?} was not found", spec.program),
         _ => format!("its command {:?}: {error}", spec.program),
-    }
+    };
+    UpstreamError::Spawn { server, reason }
 }

@@ -1,13 +1,13 @@
 //! What a confined server has not been given, by its own words: paths that are there outside, and hosts.
 //!
-//! Servers say this in texts for people. A path counts only if it exists outside and cannot be used inside, so that a word
-//! that only looks like one names nothing.
+//! Servers say this in texts for people, and a hostile one says what it likes. A path counts only if it exists outside, cannot
+//! be used inside, and may be suggested: it has ordinary characters and leads to nothing private. Nothing is believed in it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::follow::is_of_system;
-use crate::confine::{Access, Network, ServerPlan, ServerSandbox};
+use crate::confine::{Access, Network, PrivatePlaces, ServerPlan};
 use crate::text;
 
 /// Something that a confined server needed and does not have.
@@ -24,7 +24,8 @@ pub enum Lack {
 /// Bytes of a server's text that are searched for a missing file or host. The next bound limits how many are reported.
 const TEXT_BYTES_MAX: usize = 16 * 1024;
 const TOLD_MAX: usize = 5;
-const SHOWN_CHARS_MAX: usize = 200;
+/// Longest host that is named, in characters.
+const HOST_CHARS_MAX: usize = 100;
 /// What a refused file is called, in lower case.
 const OF_FILES: [&str; 15] = [
     "no such file",
@@ -73,7 +74,7 @@ const BEFORE_HOSTS: [&str; 9] = [
 ];
 
 /// What the text tells of.
-pub(in crate::upstream) fn lacks(said: &str, plan: &ServerPlan) -> Vec<Lack> {
+pub(in crate::upstream) fn lacks(said: &str, plan: &ServerPlan, private: &PrivatePlaces) -> Vec<Lack> {
     let said = text::bounded(said, TEXT_BYTES_MAX);
     let mut found: Vec<Lack> = Vec::new();
     for line in said.lines() {
@@ -86,7 +87,8 @@ pub(in crate::upstream) fn lacks(said: &str, plan: &ServerPlan) -> Vec<Lack> {
         };
         if holds(&OF_FILES) {
             let changes = holds(&OF_CHANGES);
-            paths(line).filter_map(|path| of_path(&path, changes, plan)).for_each(&mut add);
+            let lacks = paths(line).filter_map(|path| of_path(&path, changes, plan));
+            lacks.filter(|lack| lack.may_be_suggested(plan, private)).for_each(&mut add);
         }
         if plan.network == Network::None && holds(&OF_NETWORK) {
             add(Lack::Host(host(&small)));
@@ -152,45 +154,49 @@ fn of_path(path: &Path, changes: bool, plan: &ServerPlan) -> Option<Lack> {
 fn host(line: &str) -> Option<String> {
     let behind = BEFORE_HOSTS.iter().find_map(|mark| line.split_once(mark).map(|(_, rest)| rest))?;
     let host = behind.split(|c: char| !(c.is_ascii_alphanumeric() || "-.".contains(c))).next()?;
-    (host.contains('.') || host == "localhost").then(|| host.trim_end_matches('.').to_owned())
+    let is_host = (host.contains('.') || host == "localhost") && host.len() <= HOST_CHARS_MAX;
+    is_host.then(|| host.trim_end_matches('.').to_owned())
 }
 
 impl Lack {
-    /// The sandbox with what was lacking.
-    pub fn add_to(&self, sandbox: &mut ServerSandbox) {
+    /// What the server can be given to read, if that is what it lacks.
+    #[must_use]
+    pub fn to_read(&self) -> Option<&Path> {
         match self {
-            Self::Read(path) => sandbox.read.push(path.clone()),
-            Self::Write(path) => sandbox.write.push(path.clone()),
-            Self::Host(_) => sandbox.network = Network::Host,
+            Self::Read(path) => Some(path),
+            Self::Write(_) | Self::Host(_) => None,
+        }
+    }
+
+    fn may_be_suggested(&self, plan: &ServerPlan, private: &PrivatePlaces) -> bool {
+        match self {
+            Self::Read(path) | Self::Write(path) => {
+                private.may_be_suggested(path) && !Path::new(&plan.home).starts_with(path)
+            }
+            Self::Host(_) => true,
         }
     }
 }
 
 impl fmt::Display for Lack {
-    /// In words, with the key that gives it.
+    /// In words, to be said behind "it needs", with the key that gives it. Paths and hosts have ordinary characters only.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = |path: &Path| text::inert_excerpt(&path.display().to_string(), SHOWN_CHARS_MAX);
         match self {
-            Self::Read(path) => {
-                write!(f, "it does not see {0} (add \"{0}\" to sandbox.read)", shown(path))
-            }
-            Self::Write(path) => {
-                write!(f, "it cannot change {0} (add \"{0}\" to sandbox.write)", shown(path))
-            }
-            Self::Host(host) => {
-                let host = host.as_deref().map(|host| text::inert_excerpt(host, SHOWN_CHARS_MAX));
-                let host = host.unwrap_or_else(|| "the network".to_owned());
-                write!(f, "it does not reach {host} (set sandbox.network = \"host\")")
-            }
+            Self::Read(path) => write!(f, "to read {path:?} (sandbox.read)"),
+            Self::Write(path) => write!(f, "to change {path:?} (sandbox.write)"),
+            Self::Host(Some(host)) => write!(f, "to reach {host:?} (sandbox.network)"),
+            Self::Host(None) => f.write_str("to reach the network (sandbox.network)"),
         }
     }
 }
 
-/// What a confined server lacks, in words; `None` where that is nothing.
+/// What a confined server says that it lacks, in words that leave no doubt whose word it is; `None` where that is nothing.
 #[must_use]
 pub fn in_words(lacks: &[Lack]) -> Option<String> {
     let said: Vec<String> = lacks.iter().map(ToString::to_string).collect();
-    (!said.is_empty()).then(|| format!("this server is confined: {}", said.join("; ")))
+    (!said.is_empty()).then(|| {
+        format!("this server is confined; it says, and nobody has checked, that it needs {}", said.join(", "))
+    })
 }
 
 #[cfg(test)]
@@ -215,12 +221,13 @@ mod tests {
     fn paths_that_are_there_outside_are_named_with_the_key() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().canonicalize().unwrap();
-        for name in ["seen", "hidden", "a b"] {
-            std::fs::create_dir(dir.join(name)).unwrap();
+        for name in ["seen", "hidden", "a b", "own", "me/.ssh", "me/.gnupg", "x`y", "x(y)"] {
+            std::fs::create_dir_all(dir.join(name)).unwrap();
             std::fs::write(dir.join(name).join("x.txt"), "").unwrap();
         }
         let plan = plan(&[(&dir.join("seen"), Access::Execute)], Network::Host);
-        let of = |said: &str| lacks(&said.replace('@', dir.to_str().unwrap()), &plan);
+        let private = PrivatePlaces::new(Some(dir.join("me")), [dir.join("own")]);
+        let of = |said: &str| lacks(&said.replace('@', dir.to_str().unwrap()), &plan, &private);
         let at = |path: &str| dir.join(path);
         for said in [
             "Error: ENOENT: no such file or directory, open '@/hidden/x.txt'",
@@ -232,7 +239,6 @@ mod tests {
             assert_eq!(of(said), [Lack::Read(at("hidden/x.txt"))], "{said}");
         }
         assert_eq!(of("Warning: Cannot access directory @/hidden, skipping"), [Lack::Read(at("hidden"))]);
-        assert_eq!(of("ENOENT: open '@/a b/x.txt'"), [Lack::Read(at("a b/x.txt"))]);
         assert_eq!(of("EROFS: read-only file system, open '@/seen/new'"), [Lack::Write(at("seen"))]);
         assert_eq!(of("EROFS: read-only file system, open '@/seen/x.txt'"), [Lack::Write(at("seen/x.txt"))]);
         assert_eq!(of("ENOENT: mkdir '@/hidden/new'"), [Lack::Write(at("hidden"))]);
@@ -243,12 +249,23 @@ mod tests {
             "no such file: '/usr/lib/nothing'",
             "no such file: https://example.com@/hidden",
             "ENOENT: open '@/seen/x.txt'",
+            // Nothing of this is to be suggested, or can be told from belljar's own words.
+            "ENOENT: open '@/a b/x.txt'",
+            "ENOENT: open '@/x`y/x.txt'",
+            "ENOENT: open '@/x(y)/x.txt'",
+            "ENOENT: open '@/hidden/../me/.ssh/x.txt'",
+            "ENOENT: open '@/me/.ssh'",
+            "ENOENT: open '@/me/.gnupg/x.txt'",
+            "ENOENT: open '@/own/x.txt'",
+            "ENOENT: open '@/me'",
+            "ENOENT: open '@'",
+            "EROFS: open '@/me/new'",
         ] {
             assert_eq!(of(said), [], "{said}");
         }
         assert_eq!(
             in_words(&of("ENOENT: '@/hidden'")).unwrap().replace(dir.to_str().unwrap(), "@"),
-            "this server is confined: it does not see @/hidden (add \"@/hidden\" to sandbox.read)"
+            "this server is confined; it says, and nobody has checked, that it needs to read \"@/hidden\" (sandbox.read)"
         );
     }
 
@@ -263,10 +280,14 @@ mod tests {
             ("connect ENETUNREACH 192.0.2.1:443 - Local (0.0.0.0:0)", Some("192.0.2.1")),
             ("[Errno -3] Temporary failure in name resolution", None),
         ] {
-            assert_eq!(lacks(said, &offline), [Lack::Host(host.map(str::to_owned))], "{said}");
+            assert_eq!(
+                lacks(said, &offline, &PrivatePlaces::default()),
+                [Lack::Host(host.map(str::to_owned))],
+                "{said}"
+            );
         }
         let online = plan(&[], Network::Host);
-        assert_eq!(lacks("getaddrinfo ENOTFOUND api.github.com", &online), []);
-        assert_eq!(lacks("see https://example.com", &offline), []);
+        assert_eq!(lacks("getaddrinfo ENOTFOUND api.github.com", &online, &PrivatePlaces::default()), []);
+        assert_eq!(lacks("see https://example.com", &offline, &PrivatePlaces::default()), []);
     }
 }

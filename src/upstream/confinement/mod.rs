@@ -11,4 +11,4 @@ mod surroundings;
 
 pub(super) use lacks::lacks;
 pub use lacks::{Lack, in_words};
-pub(super) use plan::Confinement;
+pub(super) use plan::{Confinement, NotConfined};

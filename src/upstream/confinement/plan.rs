@@ -22,16 +22,32 @@ pub(in crate::upstream) struct Confinement {
     pub(in crate::upstream) plan: ServerPlan,
 }
 
+/// Why a server cannot be confined.
+#[derive(Debug)]
+pub(in crate::upstream) struct NotConfined {
+    /// What is wrong, for everybody.
+    pub(in crate::upstream) reason: String,
+    /// What the user can do, if the reason does not say it. A model does not read it: the remedies give rights.
+    pub(in crate::upstream) remedy: Option<String>,
+}
+
+impl From<String> for NotConfined {
+    fn from(reason: String) -> Self {
+        Self { reason, remedy: None }
+    }
+}
+
 /// HOME of a server that has none, or one that is no place of its own.
 const HOME: &str = "/home/server";
 
 impl Confinement {
-    /// For this command; an error says why it cannot be confined, and what to do.
-    pub(in crate::upstream) fn new(spec: &ProcessSpec, sandbox: &ServerSandbox) -> Result<Self, String> {
+    /// For this command.
+    pub(in crate::upstream) fn new(spec: &ProcessSpec, sandbox: &ServerSandbox) -> Result<Self, NotConfined> {
         let is_supported =
             cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")));
         if !is_supported || spec.keeper.is_none() {
-            return Err(format!("that takes Linux on x86-64 or aarch64; {WITHOUT}"));
+            let reason = "that takes Linux on x86-64 or aarch64".to_owned();
+            return Err(NotConfined { reason, remedy: Some(WITHOUT.to_owned()) });
         }
         let own = variables(spec);
         let home = own.get("HOME").map(PathBuf::from);
@@ -45,10 +61,13 @@ impl Confinement {
         let mut found = Found::new(&sandbox.write);
         found.command(&program, &spec.args, &at);
         if found.runner == Some(Runner::Containers) {
-            return Err(format!(
-                "{} asks an engine outside to start containers, which has all your rights; {WITHOUT}",
-                program.display()
-            ));
+            let program = program.display();
+            return Err(NotConfined {
+                reason: format!(
+                    "{program} asks an engine outside to start containers, which has all your rights"
+                ),
+                remedy: Some(WITHOUT.to_owned()),
+            });
         }
         for (key, paths, access) in
             [("read", &sandbox.read, Access::Execute), ("write", &sandbox.write, Access::Change)]
@@ -56,10 +75,11 @@ impl Confinement {
             for path in paths {
                 if let Err(error) = fs::metadata(path) {
                     let what = error.kind();
+                    let path = path.display();
                     return Err(format!(
-                        "its sandbox.{key} names {}: {what}; create it, or change the entry",
-                        path.display()
-                    ));
+                        "its sandbox.{key} names {path}: {what}; create it, or change the entry"
+                    )
+                    .into());
                 }
                 found.tree(path, access);
             }
@@ -84,12 +104,13 @@ impl Confinement {
     }
 
     /// Why a server was not started, by the step of its confinement that failed.
-    pub(in crate::upstream) fn failed(failed: &Failed) -> String {
+    pub(in crate::upstream) fn failed(failed: &Failed) -> NotConfined {
         let remedy =
             remedy(failed).map_or_else(|| WITHOUT.to_owned(), |found| format!("{found}; or {WITHOUT}"));
         // Its package names files.
         let could_not = texts::inert_excerpt(&failed.could_not, STEP_CHARS_MAX);
-        format!("a process could not {could_not}: {}; what to do: {remedy}", failed.why)
+        let reason = format!("a process could not {could_not}: {}", failed.why);
+        NotConfined { reason, remedy: Some(remedy) }
     }
 }
 
