@@ -259,13 +259,19 @@ impl Config {
             commands: config.allow_commands,
             unconfined: servers_problem.as_ref(),
             private: &config.private,
+            mounts: &config.mounts,
         };
         let none = OfFiles::new();
         let entries = before.as_ref().map_or(&none, |before| before.entries);
         let loaded = load::load(environment, &limits, allowed, (&tables, entries), &mut problems);
         problems.extend(unknown(config.chosen_servers.as_deref(), &names, &loaded));
-        let Loaded { servers, refused, mut files, mut variables, entries, mut unread } =
+        let Loaded { servers, refused, mut files, mut variables, entries, mut unread, changeable } =
             chosen(loaded, config.chosen_servers.as_deref());
+        let misled = config.model.named.iter().find_map(|file| changeable.misleads(file));
+        let misled = misled.map(|(message, hint)| {
+            Problem::new(Origin::Variable("MCP_BRIDGE_MODEL_KEY".to_owned()), message).hint(hint)
+        });
+        problems.extend(misled.clone());
         files.extend(config.model.files.iter().cloned());
         variables.extend(config.model.variables.iter().cloned());
         unread.extend(unusable.filter(|problem| !unread.contains(problem)));
@@ -273,8 +279,12 @@ impl Config {
             Some(before) => before.config.policy.clone(),
             None => PolicyFile::open(environment, &limits, profile_setting, &mut problems),
         };
+        let model = match &misled {
+            Some(problem) => config.model.clone().misread(problem),
+            None => config.model.clone(),
+        };
         (
-            Self { servers, refused, policy, problems, ..config },
+            Self { servers, refused, policy, problems, model, ..config },
             Following { files, variables, entries, unread, servers_problem },
         )
     }

@@ -458,6 +458,34 @@ fn doctor_gives_a_server_on_its_own_word_neither_a_folder_to_change_nor_the_netw
 }
 
 #[test]
+fn a_server_chooses_no_file_that_an_entry_refers_to() {
+    let prey = Prey::new();
+    let program = prey.at("program/server.py");
+    let home = Home::new().server(
+        "e",
+        json!({"command": "python3", "args": [program], "sandbox": {"write": [prey.at("named")]},
+               "env": {"TOKEN": format!("${{file:{}}}", prey.at("named/notes.txt"))}}),
+    );
+    let said = home.run(&["doctor", "--ask"]).stdout;
+    assert!(said.contains("answers; tools: 1"), "{said}");
+    std::fs::remove_file(prey.at("named/notes.txt")).unwrap();
+    std::os::unix::fs::symlink(prey.at(".ssh/id_ed25519"), prey.at("named/notes.txt")).unwrap();
+    let said = home.run(&["doctor", "--ask"]).stdout;
+    let refused = "e: NOT USED: ";
+    assert!(said.contains(refused) && said.contains("the confined server 'e' can change the link"), "{said}");
+}
+
+#[test]
+fn a_server_cannot_be_let_change_what_belljar_reads() {
+    let home = Home::new().server("e", json!({"command": "python3", "sandbox": {"write": ["~"]}}));
+    let said = home.run(&["doctor"]).stdout;
+    assert!(
+        said.contains("e: NOT USED: ") && said.contains("would let the server change its own rights"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_misread_default_starts_no_server_with_all_rights() {
     let prey = Prey::new();
     let program = prey.at("program/server.py");

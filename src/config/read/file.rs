@@ -4,6 +4,7 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -110,14 +111,25 @@ pub(in crate::config) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<
 pub(super) fn read_at_most(path: &Path, uid: u32, bytes_max: u64) -> Result<Vec<u8>, Box<Problem>> {
     let metadata = path.metadata().map_err(|error| unreadable(path, &error))?;
     trusted(path, &metadata, uid, bytes_max)?;
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits())
-        .open(path)
-        .map_err(|error| unreadable(path, &error))?;
+    let file = opened(path)?;
     // What the path named may have been replaced since: only what was opened counts.
     let opened = file.metadata().map_err(|error| unreadable(path, &error))?;
     trusted(path, &opened, uid, bytes_max)?;
+    bounded_bytes(path, file, bytes_max)
+}
+
+/// The same of a path without links, which must not have led elsewhere when the file was opened.
+pub(super) fn read_at_its_place(path: &Path, uid: u32, bytes_max: u64) -> Result<Vec<u8>, Box<Problem>> {
+    let metadata = path.metadata().map_err(|error| unreadable(path, &error))?;
+    trusted(path, &metadata, uid, bytes_max)?;
+    let file = opened(path)?;
+    let opened = file.metadata().map_err(|error| unreadable(path, &error))?;
+    trusted(path, &opened, uid, bytes_max)?;
+    // Where there is no such list there are no confined servers either.
+    let place = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    if place.is_ok_and(|place| place != path) {
+        return refuse(problem(path, "was replaced while it was read"));
+    }
     bounded_bytes(path, file, bytes_max)
 }
 
@@ -145,6 +157,13 @@ pub(in crate::config) fn text(path: &Path, mut bytes: Vec<u8>) -> Result<String,
         return refuse(problem(path, "is empty").hint("write {\"mcpServers\": {}} or remove it"));
     }
     Ok(text)
+}
+
+/// The file, without waiting for whatever it may be.
+fn opened(path: &Path) -> Result<File, Box<Problem>> {
+    let flags = (OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    file.map_err(|error| Box::new(unreadable(path, &error)))
 }
 
 fn bounded_bytes(path: &Path, file: File, bytes_max: u64) -> Result<Vec<u8>, Box<Problem>> {

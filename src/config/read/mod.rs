@@ -3,10 +3,12 @@
 //! It does not know what a setting or a server's entry means.
 
 pub(super) mod address;
+pub(super) mod changeable;
 pub(super) mod environment;
 pub(super) mod file;
 pub(super) mod json;
 pub(super) mod line_index;
+pub(super) mod named_file;
 pub(super) mod nearest;
 mod plain_value;
 pub(super) mod problem;

@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 use super::environment::Environment;
 use super::file::{self, WatchedFile};
 use super::json::{Node, Spanned};
+use super::named_file::{NamedFile, Read, Way};
 use super::plain_value::{is_existing_path, is_plain_address};
 use crate::confine::PrivatePlaces;
 use crate::limits::Limits;
+use crate::programs::locate_program;
 use crate::text;
 
 /// What other programs' references begin with.
@@ -72,6 +74,8 @@ pub(in crate::config) struct Followed {
     pub(in crate::config) files: Vec<WatchedFile>,
     /// The commands that are to be run.
     pub(in crate::config) commands: Vec<CommandLine>,
+    /// The files that were named, those on the lines of commands among them.
+    pub(in crate::config) named: Vec<NamedFile>,
 }
 
 /// Why a reference leads nowhere; no value is repeated.
@@ -176,8 +180,11 @@ impl Sources<'_> {
         let path = self.environment.resolve(path.trim(), folder);
         // Before it is read: what is changed meanwhile is seen as changed.
         followed.files.push((path.clone(), file::fingerprint(&path)));
-        let bytes = file::read_at_most(&path, self.environment.uid, self.limits.reference_bytes_max)
+        let way = Way::of(&std::path::absolute(&path).unwrap_or_else(|_| path.clone()));
+        // What the path leads to could be another file by now: only the end of this way is read.
+        let bytes = file::read_at_its_place(&way.end, self.environment.uid, self.limits.reference_bytes_max)
             .map_err(|problem| unresolved(&problem.message))?;
+        followed.named.push(NamedFile { shown: shown.clone(), way, read: Read::Now });
         let found = String::from_utf8(bytes).map_err(|_| unresolved("is not UTF-8"))?;
         let found = without_line_end(&found).to_owned();
         self.note("file", &found, followed);
@@ -207,6 +214,9 @@ impl Sources<'_> {
                 {
                     words[0] = program.to_owned();
                 }
+                if self.files == Files::Read {
+                    self.files_of_command(&words, folder, followed);
+                }
                 let folder = folder.map(Path::to_owned);
                 let command = CommandLine { written: written.to_owned(), words, folder };
                 if !followed.commands.contains(&command) {
@@ -222,6 +232,23 @@ impl Sources<'_> {
                 self.note("cmd", &found, followed);
                 Ok(Some(found))
             }
+        }
+    }
+}
+
+impl Sources<'_> {
+    /// The program of a command, and what among its arguments are files.
+    fn files_of_command(&self, words: &[String], folder: Option<&Path>, followed: &mut Followed) {
+        let shown = format!("${{cmd:{} …}}", text::bounded(&words[0], SHOWN_CHARS_MAX));
+        let folder = folder.or(self.environment.cwd.as_deref()).unwrap_or(Path::new("/"));
+        let program = locate_program(Path::new(&words[0]), self.environment.variable("PATH"), folder);
+        let values = words[1..]
+            .iter()
+            .flat_map(|word| [Some(word.as_str()), word.split_once('=').map(|(_, value)| value)]);
+        let files =
+            values.flatten().map(|value| folder.join(value)).filter(|path| path.symlink_metadata().is_ok());
+        for path in program.into_iter().chain(files) {
+            followed.named.push(NamedFile { shown: shown.clone(), way: Way::of(&path), read: Read::Later });
         }
     }
 }

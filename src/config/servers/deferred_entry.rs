@@ -7,15 +7,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::reading::Section;
+use crate::config::read::changeable::Changeable;
 use crate::config::read::environment::Environment;
 use crate::config::read::json::Member;
+use crate::config::read::named_file::NamedFile;
 use crate::config::read::references::CommandLine;
 use crate::confine::PrivatePlaces;
 use crate::limits::Limits;
 
 /// An entry with commands. `Debug` shows nothing of it, and equality compares what is written.
 #[derive(Clone)]
-pub struct DeferredEntry(Arc<Unfinished>);
+pub struct DeferredEntry {
+    unfinished: Arc<Unfinished>,
+    /// What files that it names must not be reached through.
+    changeable: Changeable,
+}
 
 /// The entry, and everything that is needed to read it again.
 pub(super) struct Unfinished {
@@ -32,35 +38,45 @@ pub(super) struct Unfinished {
 
 impl DeferredEntry {
     pub(super) fn new(unfinished: Unfinished) -> Self {
-        Self(Arc::new(unfinished))
+        Self { unfinished: Arc::new(unfinished), changeable: Changeable::default() }
     }
 
     pub(super) fn unfinished(&self) -> &Unfinished {
-        &self.0
+        &self.unfinished
+    }
+
+    /// From now on these can be changed.
+    pub(super) fn set_changeable(&mut self, changeable: &Changeable) {
+        self.changeable = changeable.clone();
+    }
+
+    /// What is wrong with the first of these files that somebody else can choose.
+    pub(super) fn misled(&self, named: &[NamedFile]) -> Option<(String, &'static str)> {
+        named.iter().find_map(|file| self.changeable.misleads(file))
     }
 
     /// The commands that are to be run; at least one.
     #[must_use]
     pub fn commands(&self) -> &[CommandLine] {
-        &self.0.commands
+        &self.unfinished.commands
     }
 
     /// The entry in one form that tells whether another one means the same. It may hold secrets.
     #[must_use]
     pub fn written(&self) -> String {
-        self.0.member.value.written()
+        format!("{}{:?}", self.unfinished.member.value.written(), self.changeable)
     }
 
     /// Whether the program or the address itself is not known yet.
     #[must_use]
     pub fn hides_reach(&self) -> bool {
-        self.0.hides_reach
+        self.unfinished.hides_reach
     }
 }
 
 impl PartialEq for DeferredEntry {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || self.written() == other.written()
+        self.written() == other.written()
     }
 }
 

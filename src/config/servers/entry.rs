@@ -13,6 +13,7 @@ use super::server::ServerConfig;
 use super::server_keys::{CLIENT_ALLOW, CLIENT_DENY, URL_KEYS, snake_case};
 use super::transport::{NamedSecrets, Transport};
 use crate::config::read::json::{Member, Node, Spanned};
+use crate::config::read::named_file::NamedFile;
 use crate::config::read::problem::{OF_FILE_MAX, Position, Severity, report};
 use crate::config::read::references::{Commands, Files, Followed, Sources, variables_of, written_origin};
 use crate::names::ServerName;
@@ -29,6 +30,8 @@ pub(in crate::config) struct Entry {
     pub(super) key: String,
     /// The environment variables that it refers to, also where it is not used.
     pub(super) variables: BTreeSet<String>,
+    /// The files that it names.
+    pub(super) named: Vec<NamedFile>,
     /// The server, or why there is none, to be said behind "is configured, but".
     pub(super) read: Result<Box<ServerConfig>, String>,
 }
@@ -50,7 +53,8 @@ impl Reading<'_> {
         let server = self.server(&name, &key, member);
         self.files.append(&mut self.followed.files);
         let read = server.map(Box::new).ok_or_else(|| self.reason(problems_before));
-        Some(self.as_entry(name, key, member, read))
+        let named = std::mem::take(&mut self.followed.named);
+        Some(Entry { named, ..self.as_entry(name, key, member, read) })
     }
 
     fn as_entry(
@@ -61,7 +65,7 @@ impl Reading<'_> {
         read: Result<Box<ServerConfig>, String>,
     ) -> Entry {
         let (path, position) = (self.path.to_owned(), self.position(member.key_at));
-        Entry { name, path, position, key, variables: variables_of(&member.value), read }
+        Entry { name, path, position, key, variables: variables_of(&member.value), named: Vec::new(), read }
     }
 
     /// An entry that is not read for this reason, which is reported.
@@ -284,7 +288,10 @@ impl DeferredEntry {
         let entry = reading.entry(member);
         report(problems.iter().filter(|problem| problem.severity == Severity::Warning));
         match entry {
-            Some(entry) => entry.read.map(|server| *server),
+            Some(entry) => match self.misled(&entry.named) {
+                Some((message, hint)) => Err(format!("cannot be used: it {message}; {hint}")),
+                None => entry.read.map(|server| *server),
+            },
             None => Err("cannot be used: its name is invalid".to_owned()),
         }
     }

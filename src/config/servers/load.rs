@@ -13,6 +13,7 @@ use super::reading::{Reading, Section};
 use super::self_reference;
 use super::server::{RefusedServer, ServerConfig};
 use super::transport::{Launch, SandboxChoice, Transport};
+use crate::config::read::changeable::Changeable;
 use crate::config::read::environment::{Environment, Nesting};
 use crate::config::read::file;
 use crate::config::read::file::WatchedFile;
@@ -23,6 +24,7 @@ use crate::config::read::problem::{OF_FILE_MAX, Origin, Problem, Severity};
 use crate::config::read::references::{Commands, Files, Sources};
 use crate::config::read::trust::Trust;
 use crate::config::settings::choices::{AllowCommands, SelfServers};
+use crate::config::settings::mounts::MountedFolder;
 use crate::config::settings::toml_file::{ServerTable, Standing, TomlFile, project_folder};
 use crate::confine::PrivatePlaces;
 use crate::guard::PARENT_VARIABLE;
@@ -37,6 +39,8 @@ pub(in crate::config) struct Allowed<'p> {
     pub(in crate::config) unconfined: Option<&'p Problem>,
     /// What servers are not given unasked.
     pub(in crate::config) private: &'p PrivatePlaces,
+    /// What code can change.
+    pub(in crate::config) mounts: &'p [MountedFolder],
 }
 
 /// What all files say.
@@ -53,6 +57,8 @@ pub(in crate::config) struct Loaded {
     pub(in crate::config) entries: OfFiles,
     /// Why files could not be read.
     pub(in crate::config) unread: Vec<Problem>,
+    /// What confined servers and code can change.
+    pub(in crate::config) changeable: Changeable,
 }
 
 /// The entries of each file that could be read, or once could.
@@ -154,6 +160,15 @@ pub(in crate::config) fn load(
     if let Some(problem) = allowed.unconfined {
         entries.iter_mut().for_each(|(_, entry)| refuse_unconfined(entry, problem));
     }
+    let changeable = changeable(entries.iter().map(|(_, entry)| entry), allowed.mounts);
+    for (_, entry) in &mut entries {
+        refuse_misled(entry, &changeable, problems);
+        if let Ok(server) = &mut entry.read
+            && let Some(later) = &mut server.later
+        {
+            later.set_changeable(&changeable);
+        }
+    }
     let variables = entries.iter().flat_map(|(_, entry)| entry.variables.iter().cloned()).collect();
     let (mut servers, mut refused) = precedence::first(entries, problems);
     if servers.len() > limits.servers_max {
@@ -169,7 +184,7 @@ pub(in crate::config) fn load(
     untrusted.retain(|server: &RefusedServer| !is_known(&server.name));
     refused.extend(untrusted);
     refused.sort_by(|one, other| one.name.cmp(&other.name));
-    Loaded { servers, refused, files, variables, entries: of_files, unread }
+    Loaded { servers, refused, files, variables, entries: of_files, unread, changeable }
 }
 
 /// Where JSON files may be: the user's folder, and the folder or file that MCP_SERVERS_CONFIG names.
@@ -368,6 +383,31 @@ fn refuse_own(environment: &Environment, entry: &mut Entry, problems: &mut Vec<P
         .hint("MCP_BRIDGE_ALLOW_SELF_SERVER=1 allows it");
     entry.read = Err(format!("is not used: {problem}"));
     problems.push(problem);
+}
+
+/// What confined servers and code can change.
+fn changeable<'e>(entries: impl Iterator<Item = &'e Entry>, mounts: &[MountedFolder]) -> Changeable {
+    let servers = entries.filter_map(|entry| match &entry.read.as_ref().ok()?.transport {
+        Transport::Launch(Launch { sandbox: SandboxChoice::Yes(sandbox), .. }) => Some((entry, sandbox)),
+        _ => None,
+    });
+    let of_servers = servers.flat_map(|(entry, sandbox)| {
+        let who = format!("the confined server '{}'", entry.name);
+        sandbox.write.iter().map(move |folder| (who.clone(), folder.clone()))
+    });
+    let of_code = mounts.iter().filter(|mount| mount.writable);
+    Changeable::new(of_servers.chain(of_code.map(|mount| ("code".to_owned(), mount.host.clone()))))
+}
+
+/// An entry is not used that names a file which somebody else can choose.
+fn refuse_misled(entry: &mut Entry, changeable: &Changeable, problems: &mut Vec<Problem>) {
+    let misled = entry.named.iter().find_map(|file| changeable.misleads(file));
+    if let (Ok(_), Some((message, hint))) = (&entry.read, misled) {
+        let problem = Problem::new(Origin::File(entry.path.clone()), message);
+        let problem = problem.at(entry.position).key(entry.key.clone()).hint(hint);
+        entry.read = Err(format!("cannot be used: {problem}"));
+        problems.push(problem);
+    }
 }
 
 /// An entry that leaves to a setting whether its server is confined is not used while that cannot be read.

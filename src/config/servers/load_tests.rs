@@ -264,6 +264,85 @@ fn servers_without_a_sandbox_are_refused_while_the_setting_cannot_be_read() {
 }
 
 #[test]
+fn a_link_that_a_confined_server_can_change_leads_to_no_file() {
+    let home = Home::new()
+        .file("w/token", "plain-token")
+        .file("w/folder/token", "plain-token")
+        .file("secret", "secret-key")
+        .file("outside", "other-token");
+    for (link, target) in
+        [("w/link", "../secret"), ("w/up", ".."), ("mine", "w/link"), ("own", "secret"), ("alias", "w")]
+    {
+        std::os::unix::fs::symlink(target, home.path(link)).unwrap();
+    }
+    let writes =
+        "[policy]\nallow_cmd = true\n[servers.e]\ncommand = \"c\"\nsandbox = { write = [\"~/alias\"] }\n";
+    let of = |entry: &str| {
+        let home_path = home.folder.path().to_str().unwrap();
+        let config = format!("{writes}[servers.x]\n{}\n", entry.replace('@', home_path));
+        fs::create_dir_all(home.path(".config/belljar")).unwrap();
+        fs::write(home.path(".config/belljar/config.toml"), config).unwrap();
+        let config = home.load();
+        let refused = config.refused.first().map(|refused| home.said(refused));
+        assert_eq!(refused.is_none(), config.servers.len() == 2, "{entry}");
+        refused
+    };
+    for entry in [
+        "command = \"c\"\nenv = { T = \"${file:~/w/token}\" }",
+        "command = \"c\"\nenv = { T = \"${file:~/alias/folder/token}\" }",
+        "command = \"c\"\nenv = { T = \"${file:~/own}\" }",
+        "command = \"c\"\nenv = { T = \"${cmd:cat @/outside}\" }",
+        "url = \"https://x.test\"\nlogin = { type = \"workload_identity\", assertion_file = \"~/own\" }",
+    ] {
+        assert_eq!(of(entry), None, "{entry}");
+    }
+    for (entry, said) in [
+        ("command = \"c\"\nenv = { T = \"${file:~/w/link}\" }", "${file:~/w/link}"),
+        ("command = \"c\"\nenv = { T = \"${file:~/mine}\" }", "${file:~/mine}"),
+        ("command = \"c\"\nargs = [\"${file:~/w/up/secret}\"]", "${file:~/w/up/secret}"),
+        ("url = \"https://x.test\"\nheaders = { T = \"${file:~/w/link}\" }", "${file:~/w/link}"),
+    ] {
+        let refused = of(entry).unwrap_or_else(|| panic!("{entry}"));
+        let begin = format!("refers to {said}, and the confined server 'e' can change the link ");
+        assert!(
+            refused.contains(&begin) && refused.contains("name the file itself, or one outside"),
+            "{refused}"
+        );
+    }
+    // What is opened later can have been changed by then.
+    for (entry, said) in [
+        ("command = \"c\"\nenv = { T = \"${cmd:cat @/w/token}\" }", "${cmd:cat …}"),
+        ("command = \"c\"\nenv = { T = \"${cmd:cat --file=@/mine}\" }", "${cmd:cat …}"),
+        (
+            "url = \"https://x.test\"\nlogin = { type = \"workload_identity\", assertion_file = \"~/w/token\" }",
+            "servers.x.login.assertion_file",
+        ),
+    ] {
+        let refused = of(entry).unwrap_or_else(|| panic!("{entry}"));
+        assert!(
+            refused.contains(&format!("refers to {said}, and the confined server 'e' can change ")),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn a_command_s_entry_is_read_again_without_links_that_a_server_can_change() {
+    let home = Home::new().file("w/token", "plain-token").file("secret", "secret-key").user(
+        "[policy]\nallow_cmd = true\n[servers.e]\ncommand = \"c\"\nsandbox = { write = [\"~/w\"] }\n\
+         [servers.x]\ncommand = \"c\"\nenv = { A = \"${cmd:echo a}\", T = \"${file:~/w/token}\" }\n",
+    );
+    let config = home.load();
+    let later = config.servers[1].later.clone().unwrap();
+    let printed = BTreeMap::from([("echo a".to_owned(), "a".to_owned())]);
+    assert!(later.finished(&printed).is_ok());
+    fs::remove_file(home.path("w/token")).unwrap();
+    std::os::unix::fs::symlink("../secret", home.path("w/token")).unwrap();
+    let said = later.finished(&printed).unwrap_err();
+    assert!(said.contains("the confined server 'e' can change the link"), "{said}");
+}
+
+#[test]
 fn what_would_free_a_confined_server_is_an_error_and_keys_and_start_files_a_warning() {
     let said = |sandbox: &str| {
         let home = Home::new()

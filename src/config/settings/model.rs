@@ -15,6 +15,7 @@ use super::values as read;
 use crate::config::read::address::{http_url, is_loopback};
 use crate::config::read::environment::Environment;
 use crate::config::read::file::WatchedFile;
+use crate::config::read::named_file::NamedFile;
 use crate::config::read::problem::Severity;
 use crate::config::read::references::{CommandLine, Commands, Files, Followed, Sources, variables_in};
 use crate::confine::PrivatePlaces;
@@ -38,6 +39,8 @@ pub struct ModelSettings {
     pub bounds: ModelBounds,
     /// What the key's reference has led to.
     pub(in crate::config) files: Vec<WatchedFile>,
+    /// The files that it names.
+    pub(in crate::config) named: Vec<NamedFile>,
     /// The environment variables that it refers to.
     pub(in crate::config) variables: BTreeSet<String>,
 }
@@ -154,7 +157,7 @@ impl ModelSettings {
                 }
             },
         };
-        Self { way, name, bounds, files: followed.files, variables }
+        Self { way, name, bounds, files: followed.files, named: followed.named, variables }
     }
 
     /// Nobody is asked, since some of the section could not be read: it is not replaced by something looser.

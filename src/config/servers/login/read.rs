@@ -8,8 +8,10 @@ use url::Url;
 
 use crate::config::read::address::{http_url, is_loopback};
 use crate::config::read::json::{Node, Spanned};
+use crate::config::read::named_file::{NamedFile, Read, Way};
 use crate::config::read::nearest::nearest;
 use crate::config::read::problem::Severity;
+use crate::config::read::references::Files;
 use crate::config::servers::reading::{Reading, STAND_IN, Section};
 use crate::config::servers::server_keys::snake_case;
 use crate::jose::SigningKey;
@@ -248,7 +250,14 @@ impl Reading<'_> {
         let (written, path) = (self.text(fields, text)?, self.text(fields, file)?);
         match (written, path) {
             (Some(written), None) => Some(Assertion::Text(written)),
-            (None, Some(path)) => Some(Assertion::File(self.file_path(&path))),
+            (None, Some(path)) => {
+                let path = self.file_path(&path);
+                if self.sources.files == Files::Read {
+                    let way = Way::of(&path);
+                    self.followed.named.push(NamedFile { shown: fields.path(file), way, read: Read::Later });
+                }
+                Some(Assertion::File(path))
+            }
             _ => {
                 self.report(fields.at, &fields.key, format!("needs either {text} or {file}"));
                 None

@@ -1,0 +1,46 @@
+//! Folders that confined servers and sandboxed code can change, and the files that are named in them: whoever can put a link in
+//! the place of a file chooses what belljar reads.
+//!
+//! It reads no file.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::named_file::{NamedFile, Read, Way};
+use crate::text;
+
+/// How much of a path is shown, in characters.
+const SHOWN_CHARS_MAX: usize = 200;
+
+/// Folders, each with who can change it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::config) struct Changeable(Arc<[(String, PathBuf)]>);
+
+impl Changeable {
+    /// Of folders with who can change them.
+    pub(in crate::config) fn new(folders: impl Iterator<Item = (String, PathBuf)>) -> Self {
+        Self(folders.map(|(who, folder)| (who, Way::of(&folder).end)).collect())
+    }
+
+    /// What is wrong with a file that is named, if somebody else can choose what it is.
+    pub(in crate::config) fn misleads(&self, file: &NamedFile) -> Option<(String, &'static str)> {
+        let NamedFile { shown, way, read } = file;
+        let places = if *read == Read::Now { &way.links } else { &way.passed };
+        let (who, place) = places.iter().find_map(|place| Some((self.who(place)?, place)))?;
+        let place = text::inert_excerpt(&place.display().to_string(), SHOWN_CHARS_MAX);
+        Some(match read {
+            Read::Now => (
+                format!("refers to {shown}, and {who} can change the link {place} that leads there"),
+                "name the file itself, or one outside of what servers and code can change",
+            ),
+            Read::Later => (
+                format!("refers to {shown}, and {who} can change {place}"),
+                "name a file outside of what servers and code can change",
+            ),
+        })
+    }
+
+    fn who(&self, place: &Path) -> Option<&str> {
+        self.0.iter().find(|(_, folder)| place.starts_with(folder)).map(|(who, _)| who.as_str())
+    }
+}
