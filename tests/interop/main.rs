@@ -119,7 +119,7 @@ fn real_servers_work_confined() {
          try: await mcp_unnamed.create_entities(entities=[cell])\n\
          except Exception as error: print(error)",
     );
-    let key = format!("(add \"{}\" to sandbox.write)", home.path().join("data").display());
+    let key = format!("to change \"{}\" (sandbox.write)", home.path().join("data").display());
     assert!(reply.text.contains(&key), "{}", reply.text);
 }
 

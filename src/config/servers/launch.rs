@@ -6,6 +6,7 @@ use super::env_pattern::EnvPattern;
 use super::reading::{Parts, Reading, STAND_IN};
 use super::transport::{Launch, NamedSecrets, SandboxChoice};
 use crate::config::read::json::{Node, Spanned};
+use crate::config::read::named_file::Way;
 use crate::config::read::nearest::nearest;
 use crate::config::read::problem::Severity;
 use crate::config::read::references::Files;
@@ -120,14 +121,18 @@ impl Reading<'_> {
             let at = format!("{key}[{index}]");
             let written = self.value(&at, item)?;
             let place = self.sources.environment.resolve(&written, self.path.parent());
-            let is_kernel = ["/proc", "/sys", "/dev"].iter().any(|kernel| place.starts_with(kernel));
+            // A link leads there as well.
+            let end = if self.sources.files == Files::Read { Way::of(&place).end } else { place.clone() };
+            let is_kernel =
+                |path: &Path| ["/proc", "/sys", "/dev"].iter().any(|kernel| path.starts_with(kernel));
+            let is_kernel = is_kernel(&place) || is_kernel(&end);
             if written == STAND_IN {
                 let message =
                     "has a ${cmd:…}; which files the server gets must be known before it is started";
                 self.push(Severity::Error, (item.at, &at), message, "write the path itself");
             } else if written.trim().is_empty() || !place.is_absolute() {
                 self.report(item.at, &at, "is no path");
-            } else if place.parent().is_none() || is_kernel {
+            } else if end.parent().is_none() || is_kernel {
                 let message = format!("is {}, which cannot be passed on", place.display());
                 self.push(Severity::Error, (item.at, &at), message, "name the folders that the server needs");
             } else {

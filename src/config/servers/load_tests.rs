@@ -394,6 +394,11 @@ fn what_would_free_a_confined_server_is_an_error_and_keys_and_start_files_a_warn
     ] {
         assert_eq!(said(sandbox), expected, "{sandbox}");
     }
+    for (link, target) in [("root", "/"), ("dev", "/dev"), ("proc", "/proc/1")] {
+        let home = Home::new().user("[servers.x]\ncommand = \"c\"\nsandbox = { read = [\"~/link\"] }\n");
+        std::os::unix::fs::symlink(target, home.path("link")).unwrap();
+        assert!(home.seen().contains("which cannot be passed on"), "{link}: {}", home.seen());
+    }
     let home = Home::new().user(
         "[policy]\nallow_cmd = true\n[servers.x]\ncommand = \"c\"\nsandbox = { write = [\"${cmd:echo /}\"] }\n",
     );
