@@ -4,7 +4,6 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::limits::Limits;
@@ -44,11 +43,13 @@ impl Room {
     }
 }
 
-/// Does work that takes long where the arguments are large: other tasks of this thread, such as the sandbox's heartbeat, go on
-/// meanwhile.
-pub(super) fn aside<T>(raw: &RawValue, work: impl FnOnce() -> T) -> T {
-    let has_threads = || Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
-    if raw.get().len() > LARGE_BYTES && has_threads() { tokio::task::block_in_place(work) } else { work() }
+/// Does work that takes long where the arguments are large: what else waits for the bridge's one thread, such as the
+/// sandbox's heartbeat, goes first.
+pub(super) async fn after_others<T>(raw: &RawValue, work: impl FnOnce() -> T) -> T {
+    if raw.get().len() > LARGE_BYTES {
+        tokio::task::yield_now().await;
+    }
+    work()
 }
 
 /// The arguments of a tool's call.
@@ -158,6 +159,15 @@ fn invalid(message: String) -> ToolFault {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn what_waits_goes_before_large_arguments_and_not_before_small_ones() {
+        for (bytes, goes_first) in [(LARGE_BYTES - 2, false), (LARGE_BYTES, true)] {
+            let raw = RawValue::from_string(format!("\"{}\"", "x".repeat(bytes))).unwrap();
+            let heart = tokio::spawn(async {});
+            assert_eq!(after_others(&raw, || heart.is_finished()).await, goes_first);
+        }
+    }
 
     #[test]
     fn a_word_that_a_parameter_does_not_take_is_refused_with_those_that_it_takes_the_likest_first() {

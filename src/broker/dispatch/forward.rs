@@ -10,7 +10,7 @@ use tokio::sync::{SemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::broker::answer::Answer;
-use crate::broker::arguments::{self, aside};
+use crate::broker::arguments::{self, after_others};
 use crate::broker::call::{Call, Making};
 use crate::broker::gate::pins::Comparing;
 use crate::broker::human::Until;
@@ -52,10 +52,10 @@ impl Broker {
         let catalog = self.catalog();
         let target = self.resolve(&catalog, &server, call)?;
         let (arguments, from_results) = self.fill_handles(target, call, arguments).await?;
-        let Checked { arguments, unchecked } = validate(target, call, arguments)?;
+        let Checked { arguments, unchecked } = validate(target, call, arguments).await?;
         let Target { server, tool } = target;
         let implied = match self.admission.weighs_arguments(server.names(), tool.names()) {
-            true => aside(&call.arguments, || catalog::implied(tool, &arguments, unchecked)),
+            true => after_others(&call.arguments, || catalog::implied(tool, &arguments, unchecked)).await,
             false => Implied { unchecked, ..Implied::default() },
         };
         let called = Called {
@@ -92,7 +92,8 @@ impl Broker {
             }
             () = cancel.cancelled() => return given_up(UpstreamError::Cancelled { server: server() }),
         };
-        let arguments = aside(&call.arguments, || arguments::object(&call.arguments, &self.limits))?;
+        let read = || arguments::object(&call.arguments, &self.limits);
+        let arguments = after_others(&call.arguments, read).await?;
         Ok((arguments, room))
     }
 
@@ -204,7 +205,7 @@ impl Broker {
 }
 
 /// Checks the arguments against the tool's schema. A placeholder may stand for anything.
-fn validate(
+async fn validate(
     Target { server, tool }: Target<'_>,
     call: &Call<'_>,
     arguments: Map<String, Value>,
@@ -212,7 +213,7 @@ fn validate(
     match call.making {
         Making::Never => Ok(Checked { arguments, unchecked: None }),
         Making::Always | Making::IfItReads => {
-            aside(&call.arguments, || catalog::checked(&server.name, tool, arguments))
+            after_others(&call.arguments, || catalog::checked(&server.name, tool, arguments)).await
         }
     }
 }
