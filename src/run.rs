@@ -27,7 +27,7 @@ pub struct RunRequest {
     pub keep_files: bool,
 }
 
-/// What a run begins in.
+/// The state that a run begins in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Reset {
     /// What the run before it has left.
@@ -48,7 +48,7 @@ pub enum ServerScope {
     Only(Vec<ServerName>),
 }
 
-/// What the client that a run comes from can do for the servers that are called in it, and for code.
+/// The abilities of the client of a run that servers and code may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClientAbilities {
     /// Show its human a form.
@@ -61,7 +61,7 @@ pub struct ClientAbilities {
     pub reply_chars_max: Option<usize>,
 }
 
-/// What happens in a run while it goes on.
+/// An event of a run that is in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
     /// The code is executing.
@@ -89,7 +89,7 @@ pub enum Progress {
     },
 }
 
-/// How a reply is written.
+/// The form of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OutputMode {
@@ -101,7 +101,7 @@ pub enum OutputMode {
     Json,
 }
 
-/// What came of a run.
+/// The report on a run that has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunReport {
     /// How it ended.
@@ -151,7 +151,7 @@ impl RunReport {
     }
 }
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunOutcome {
     /// To the end of the code.
@@ -194,7 +194,7 @@ impl RunOutcome {
     }
 }
 
-/// Why the interpreter of a run is gone.
+/// The reason for which the interpreter of a run is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SandboxLoss {
     /// It ended itself, for example by `os._exit`.
@@ -238,7 +238,7 @@ pub struct PythonError {
     pub hint: String,
 }
 
-/// What became of the session's variables.
+/// The state of the session's variables after a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StateNote {
@@ -256,7 +256,7 @@ pub enum StateNote {
     Restored,
 }
 
-/// Why a run began with an empty namespace.
+/// The reason for which a run began with an empty namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FreshReason {
@@ -272,7 +272,7 @@ pub enum FreshReason {
     NewSession,
 }
 
-/// What a run wrote, head and tail of it.
+/// The output of a run: its head and its tail.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Output {
     /// Pieces in the order of arrival, neighbours of one stream joined.
@@ -341,17 +341,17 @@ pub struct Calls {
     /// Those of further tools, when there are too many to name.
     pub others: CallCounts,
     /// Those that were listed instead of being made, in their order.
-    pub planned: Planned,
+    pub planned: PlannedCalls,
     /// Resources and prompts that were asked for, which are no calls of tools; lists of them count.
     pub readings: u64,
 }
 
-/// The calls that a dry run has not made.
+/// The calls that a dry run has listed instead of sending them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Planned {
-    /// The first of them.
+pub struct PlannedCalls {
+    /// The first calls.
     pub calls: Vec<PlannedCall>,
-    /// How many more there were.
+    /// The number of further calls.
     pub further: u64,
 }
 
@@ -369,17 +369,17 @@ pub struct PlannedCall {
     /// Whether the user would be asked first.
     pub asks: bool,
     /// Why it was not made.
-    pub why: NotMade,
+    pub why: DryRunReason,
 }
 
-/// Why a dry run has not made a call.
+/// The reason for which a dry run has not sent a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotMade {
+pub enum DryRunReason {
     /// The server does not mark the tool as read-only.
     NotMarkedReadOnly,
     /// An argument is a placeholder, or was made from one.
     NeedsPlaceholder,
-    /// It is a helper that a dry run never calls: it saves something, or asks a model.
+    /// The call is to a helper that a dry run never calls, because it saves something or asks a model.
     Helper,
 }
 
@@ -396,7 +396,7 @@ pub struct ToolCalls {
     pub counts: CallCounts,
 }
 
-/// How many calls ended how.
+/// The numbers of calls by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CallCounts {
     /// As [`CallState::Answered`].
@@ -409,7 +409,7 @@ pub struct CallCounts {
     pub unknown: u64,
 }
 
-/// What calls of a tool do.
+/// The effect of calls of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolEffect {
     /// They only read.
@@ -418,7 +418,7 @@ pub enum ToolEffect {
     MayWrite,
 }
 
-/// How far a call has come.
+/// The state of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallState {
     /// It may still be refused or given up.
@@ -455,7 +455,7 @@ impl CallCounts {
     }
 }
 
-/// Why a call, or a whole run, could not be done: for the model.
+/// The reason for which a call, or a whole run, could not be done, in words for the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolFault {

@@ -49,7 +49,7 @@ struct Characters {
     has_others: bool,
 }
 
-/// What a text is in which secrets are replaced.
+/// The content of a text in which secrets are replaced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Content {
     Text,
@@ -57,7 +57,7 @@ enum Content {
     JsonString,
 }
 
-/// What stands at a backslash.
+/// The escape that begins at a backslash.
 enum Escape {
     /// This character, in so many bytes.
     Of(char, usize),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use url::Url;
 
-/// What an entry says of the login at its server.
+/// The settings of an entry for the login at its server.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct LoginSettings {
     /// `None`: the user logs in, in a browser.
@@ -30,7 +30,7 @@ pub struct ServiceLogin {
     pub scopes: Vec<String>,
 }
 
-/// What is exchanged for a token.
+/// The credential that is exchanged for a token.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ServiceGrant {
     /// The client's own credentials (RFC 6749, section 4.4).
@@ -69,7 +69,7 @@ pub struct ServiceClient {
     pub authentication: ClientAuthentication,
 }
 
-/// How a client shows who it is.
+/// The method by which a client authenticates.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ClientAuthentication {
     /// It does not.

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use belljar::engine::{Choice, Instance, Places, SandboxSpec, Started, Streams, find};
+use belljar::engine::{Choice, EngineLocations, Instance, SandboxSpec, StartedSandbox, Streams, find};
 use tokio::io::AsyncWriteExt;
 use tokio::runtime::Runtime;
 
@@ -27,7 +27,7 @@ pub struct Echo {
 impl Echo {
     pub fn start(engine: &Engine) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let places = Places {
+        let locations = EngineLocations {
             choice: match engine.is_process() {
                 true => Choice::Process,
                 false => Choice::At(engine.address().to_owned()),
@@ -56,8 +56,8 @@ impl Echo {
             labels: HashMap::new(),
             request: Duration::from_secs(30),
         };
-        let Started { instance, streams, .. } = runtime.block_on(async {
-            let engine = find(&places, &spec.images, std::path::Path::new("/nowhere"))
+        let StartedSandbox { instance, streams, .. } = runtime.block_on(async {
+            let engine = find(&locations, &spec.images, std::path::Path::new("/nowhere"))
                 .await
                 .expect("the engine answers");
             engine.start(&spec).await.expect("the container starts")

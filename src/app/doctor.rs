@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::common::printing::{err, out};
 use super::{login, model, search_model, wiring};
-use crate::audit::last_remarks;
+use crate::audit::last_entries;
 use crate::config::{Config, ConfigFiles, DeferredEntry, Environment, Launch, ServerConfig, Transport};
 use crate::confine::ServerSandbox;
-use crate::engine::{About, Kernel, find};
+use crate::engine::{EngineInfo, Kernel, find};
 use crate::guard::Mark;
 use crate::names::ServerName;
 use crate::programs::locate_program;
@@ -24,10 +24,10 @@ use crate::protocol::{Posture, PostureField};
 use crate::run::ToolFault;
 use crate::session::{SandboxReport, Session};
 use crate::text;
-use crate::upstream::{ProcessSpec, ServerSpec, Upstream, Way, in_words};
+use crate::upstream::{ProcessSpec, ServerSpec, ServerTransport, Upstream, in_words};
 
 /// Remarks of each server that are shown.
-const REMARKS_SHOWN: usize = 3;
+const ENTRIES_SHOWN: usize = 3;
 
 /// Longest reason why a server does not answer, in characters.
 const WHY_CHARS_MAX: usize = 500;
@@ -49,7 +49,7 @@ pub(super) async fn doctor(config: Config, files: ConfigFiles, asks: bool, clien
         line(if at == 0 { "client" } else { "" }, said);
     }
     let limits = Arc::new(config.limits.clone());
-    let probed = Session::probe(wiring::wanted_once(&config), limits).await;
+    let probed = Session::probe(wiring::settings_once(&config), limits).await;
     match &probed {
         Ok((about, report)) => sandbox(about, report, &config),
         Err(fault) => {
@@ -64,7 +64,7 @@ pub(super) async fn doctor(config: Config, files: ConfigFiles, asks: bool, clien
     }
     let environment = Arc::clone(files.environment());
     let asking = asks.then(|| wiring::servers(&config, files, &Mark::new()));
-    let asking = asking.map(|(roster, upstream)| (roster.specs(), upstream));
+    let asking = asking.map(|(active_config, upstream)| (active_config.specs(), upstream));
     let asked = asking.as_ref().map(|(specs, upstream)| (specs.as_slice(), &**upstream));
     servers(&config, &environment, asked).await;
     if let Some((_, upstream)) = asking {
@@ -75,7 +75,7 @@ pub(super) async fn doctor(config: Config, files: ConfigFiles, asks: bool, clien
     ExitCode::from(u8::from(probed.is_err()))
 }
 
-fn sandbox(about: &About, report: &SandboxReport, config: &Config) {
+fn sandbox(about: &EngineInfo, report: &SandboxReport, config: &Config) {
     let Posture { memory_max_bytes, pids_max, cpu_max_millis, .. } = report.posture;
     line("engine", &format!("{}, {}", about.name, rootless(&report.posture)));
     if about.is_containers {
@@ -125,8 +125,8 @@ fn sandbox(about: &About, report: &SandboxReport, config: &Config) {
 
 /// The engine, where there is one though no sandbox could be started.
 async fn engine_alone(config: &Config) {
-    let places = wiring::places(config, Some(Mark::new()));
-    let Ok(engine) = find(&places, &wiring::images(config), &config.lock_dir).await else { return };
+    let locations = wiring::locations(config, Some(Mark::new()));
+    let Ok(engine) = find(&locations, &wiring::images(config), &config.lock_dir).await else { return };
     match engine.about().await {
         Ok(about) => {
             line("engine", &about.name);
@@ -138,7 +138,7 @@ async fn engine_alone(config: &Config) {
 }
 
 /// What makes the containers, which is what code would have to get out of.
-fn runtime(about: &About, config: &Config) {
+fn runtime(about: &EngineInfo, config: &Config) {
     let engines = about.runtime.as_ref();
     // The engine tells the version of its default only.
     if let Some(name) = &config.oci_runtime
@@ -217,7 +217,7 @@ async fn servers(config: &Config, environment: &Environment, asking: Option<(&[S
                 for said in answer {
                     line("", &said);
                 }
-                remarks(config, &server.name);
+                last_log_entries(config, &server.name);
             }
             Ok(None) => break,
             Err(_) => {
@@ -238,7 +238,7 @@ async fn servers(config: &Config, environment: &Environment, asking: Option<(&[S
 async fn state(config: &Config, server: &ServerConfig) -> String {
     let path = config.engine_addresses.path.as_deref();
     let found = match &server.transport {
-        _ if server.later.as_ref().is_some_and(DeferredEntry::hides_reach) => server.shown_reach(),
+        _ if server.deferred.as_ref().is_some_and(DeferredEntry::hides_reach) => server.shown_reach(),
         Transport::Launch(Launch { program, cwd, .. }) => {
             let cwd = cwd.as_deref().unwrap_or(Path::new("."));
             match locate_program(program, path, cwd) {
@@ -266,7 +266,7 @@ fn confined(server: &ServerConfig, config: &Config) -> Option<String> {
 /// word it is given ordinary files to read, and nothing to change and no network.
 async fn trial(config: &Config, server: &ServerConfig, specs: &[ServerSpec]) -> Option<String> {
     let spec = specs.iter().find(|spec| spec.name == server.name)?;
-    let (Way::Process(process), None) = (&spec.way, &spec.later) else { return None };
+    let (ServerTransport::Process(process), None) = (&spec.transport, &spec.deferred) else { return None };
     if process.sandbox.is_some() {
         return None;
     }
@@ -274,7 +274,7 @@ async fn trial(config: &Config, server: &ServerConfig, specs: &[ServerSpec]) -> 
     let mut sandbox = ServerSandbox::default();
     for _ in 0..TRIALS_MAX {
         let process = ProcessSpec { sandbox: Some(sandbox.clone()), ..process.clone() };
-        let spec = ServerSpec { way: Way::Process(process), ..spec.clone() };
+        let spec = ServerSpec { transport: ServerTransport::Process(process), ..spec.clone() };
         let upstream = Upstream::new(vec![spec], &limits);
         let tools = upstream.tools(&server.name, &CancellationToken::new()).await;
         let why = tools.as_ref().err().map(|error| upstream.redacted(&server.name, error.to_string()));
@@ -332,13 +332,13 @@ async fn answer(server: &ServerConfig, asking: Option<&Upstream>) -> Vec<String>
 }
 
 /// What the server has said last, to any bridge.
-fn remarks(config: &Config, server: &ServerName) {
+fn last_log_entries(config: &Config, server: &ServerName) {
     let Some(dir) = config.own_state_dir.as_ref().map(|dir| dir.join(wiring::SERVER_LOG)) else { return };
-    match last_remarks(&dir, server, REMARKS_SHOWN) {
-        Ok(remarks) => {
-            for remark in remarks {
+    match last_entries(&dir, server, ENTRIES_SHOWN) {
+        Ok(entries) => {
+            for entry in entries {
                 // The file is the user's, but what stands in it came from the server.
-                let said = format!("{}, {}: {}", remark.level, remark.age(), remark.text);
+                let said = format!("{}, {}: {}", entry.level, entry.age(), entry.text);
                 line("", &format!("said: {}", text::inert_line(&said)));
             }
         }

@@ -15,7 +15,7 @@ use crate::config::{Config, nearest};
 use crate::journal::Sessions;
 use crate::names::WorkspaceName;
 use crate::text;
-use crate::workspace::{FilePath, HandedOver, Outbox, Piece, Place, View, Workspace, names};
+use crate::workspace::{FilePath, Outbox, Piece, SessionOutbox, View, Workspace, WorkspaceLocation, names};
 
 /// Longest name that is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 300;
@@ -42,11 +42,11 @@ fn done(config: &Config, arguments: cli::Files) -> Result<(), Failure> {
         (FilesCommand::Ls, Some(name)) => list(&view(&root, &name)?),
         (FilesCommand::Get { path, to }, Some(name)) => get(&view(&root, &name)?, &path, to),
         (FilesCommand::Put { file, path }, Some(name)) => {
-            put(config, &Place { root, name: Some(name) }, &file, path)
+            put(config, &WorkspaceLocation { root, name: Some(name) }, &file, path)
         }
         (FilesCommand::Rm { path: Some(path), .. }, Some(name)) => {
             view(&root, &name)?;
-            remove(config, &Place { root, name: Some(name) }, &path)
+            remove(config, &WorkspaceLocation { root, name: Some(name) }, &path)
         }
         (FilesCommand::Rm { path: None, .. }, Some(_)) => {
             Err(Failure::Usage("--all is for what a session has handed over: --session ID".into()))
@@ -57,7 +57,7 @@ fn done(config: &Config, arguments: cli::Files) -> Result<(), Failure> {
 /// What is asked for of the files that a session has handed over.
 fn of_session(config: &Config, asked: &str, command: FilesCommand) -> Result<(), Failure> {
     let outbox = Outbox::new(outbox(config), &config.limits);
-    let HandedOver { session, view, .. } = found(outbox.all().map_err(failed)?, asked)?;
+    let SessionOutbox { session, view, .. } = found(outbox.all().map_err(failed)?, asked)?;
     match command {
         FilesCommand::Ls => list(&view),
         FilesCommand::Get { path, to } => get(&view, &path, to),
@@ -79,7 +79,7 @@ fn of_session(config: &Config, asked: &str, command: FilesCommand) -> Result<(),
 }
 
 /// The session that begins like this, or the last one.
-fn found(mut all: Vec<HandedOver>, asked: &str) -> Result<HandedOver, Failure> {
+fn found(mut all: Vec<SessionOutbox>, asked: &str) -> Result<SessionOutbox, Failure> {
     if asked == Sessions::LAST
         && let Some(last) = all.pop()
     {
@@ -130,7 +130,7 @@ fn list_all(config: &Config, root: &Path) -> Result<(), Failure> {
             out!("{name}  {}", counted(&view)?);
         }
     }
-    for HandedOver { session, view, .. } in sessions {
+    for SessionOutbox { session, view, .. } in sessions {
         out!("session {}  {}", Sessions::short(session.as_str()), counted(&view)?);
     }
     Ok(())
@@ -213,12 +213,17 @@ fn copy(pieces: impl Iterator<Item = io::Result<Piece>>, to: &mut impl Write) ->
     to.flush()
 }
 
-fn put(config: &Config, place: &Place, file: &Path, path: Option<String>) -> Result<(), Failure> {
+fn put(
+    config: &Config,
+    location: &WorkspaceLocation,
+    file: &Path,
+    path: Option<String>,
+) -> Result<(), Failure> {
     let own_name = || file.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
     let path =
         FilePath::new(&path.unwrap_or_else(own_name)).map_err(|error| Failure::Usage(error.to_string()))?;
     let opened = plain_file(file).map_err(Failure::Failed)?;
-    let mut workspace = Workspace::open(place, &config.limits).map_err(failed)?;
+    let mut workspace = Workspace::open(location, &config.limits).map_err(failed)?;
     workspace.put(&path, opened).map_err(failed)?;
     out!("/workspace/{}", text::inert_excerpt(path.as_str(), SHOWN_CHARS_MAX));
     Ok(())
@@ -234,8 +239,8 @@ pub(super) fn plain_file(path: &Path) -> Result<File, String> {
     File::open(path).map_err(named)
 }
 
-fn remove(config: &Config, place: &Place, path: &str) -> Result<(), Failure> {
-    let mut workspace = Workspace::open(place, &config.limits).map_err(failed)?;
+fn remove(config: &Config, location: &WorkspaceLocation, path: &str) -> Result<(), Failure> {
+    let mut workspace = Workspace::open(location, &config.limits).map_err(failed)?;
     let path = kept(&workspace.view(), path)?;
     workspace.remove(&path).map_err(failed)
 }

@@ -6,32 +6,32 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::ExitCode;
 
-use crate::engine::Belongings;
+use crate::engine::CleanupList;
 use crate::guard::{LINE_BYTES_MAX, Mark, end_marked};
 
 /// Waits for the bridge's end, then removes what it has left.
 pub(super) fn guard(mark: Mark) -> ExitCode {
     // Out of the reach of what ends the bridge's group or terminal.
     let alone = nix::unistd::setsid();
-    let belongings = last_told();
+    let cleanup_list = last_told();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return ExitCode::from(70) };
     let removed = runtime.block_on(async {
-        let (removed, ()) = tokio::join!(remove(belongings), end_marked(&mark));
+        let (removed, ()) = tokio::join!(remove(cleanup_list), end_marked(&mark));
         removed
     });
     ExitCode::from(u8::from(removed.is_err() || alone.is_err()))
 }
 
-async fn remove(belongings: Option<Belongings>) -> Result<(), crate::engine::EngineError> {
-    match belongings {
-        Some(belongings) => belongings.remove().await,
+async fn remove(cleanup_list: Option<CleanupList>) -> Result<(), crate::engine::EngineError> {
+    match cleanup_list {
+        Some(cleanup_list) => cleanup_list.remove().await,
         None => Ok(()),
     }
 }
 
 /// What the last line said; a line that cannot be read changes nothing.
-fn last_told() -> Option<Belongings> {
+fn last_told() -> Option<CleanupList> {
     let mut input = BufReader::with_capacity(4096, std::io::stdin());
     let mut told = None;
     let mut line = Vec::new();

@@ -14,7 +14,7 @@ use crate::config::{Config, Endpoint, Environment, ServerConfig, Transport};
 use crate::programs::locate_program;
 use crate::text;
 use crate::upstream::{
-    self, Client, LoggedOut, LoginRequest, LoginSpec, LoginState, Probed, RemoteSpec, Started,
+    self, Client, LoginRequest, LoginSpec, LoginState, LogoutOutcome, PendingLogin, ProbeResult, RemoteSpec,
 };
 
 const USAGE: u8 = 2;
@@ -80,9 +80,9 @@ pub(super) async fn logout(config: &Config, arguments: &cli::Logout) -> ExitCode
     };
     let name = text::inert_line(&arguments.server);
     match upstream::log_out(&login).await {
-        Ok(LoggedOut::NoLogin) => out!("there is no login at {name}"),
-        Ok(LoggedOut::Revoked) => out!("logged out of {name}; its tokens are revoked"),
-        Ok(LoggedOut::OnlyHere(why)) => out!(
+        Ok(LogoutOutcome::NoLogin) => out!("there is no login at {name}"),
+        Ok(LogoutOutcome::Revoked) => out!("logged out of {name}; its tokens are revoked"),
+        Ok(LogoutOutcome::OnlyHere(why)) => out!(
             "logged out of {name} here; its authorization server was not told, so that the tokens stay good there: {}",
             text::inert_excerpt(&why, SAID_CHARS_MAX)
         ),
@@ -123,10 +123,12 @@ pub(super) async fn state(config: &Config, server: &ServerConfig, endpoint: &End
         LoginState::OfAnotherAddress => format!("the login is for another address; {command}"),
         LoginState::Unreadable(why) => format!("the login cannot be read: {why}; {command}"),
         LoginState::None => match upstream::probe(&remote).await {
-            Ok(Probed::Open) => "answers".into(),
-            Ok(Probed::Other(why)) => format!("NO SERVER THERE: {why}; correct its url"),
-            Ok(Probed::Wants { challenge: Some(_), .. }) => format!("needs a login; {command}"),
-            Ok(Probed::Wants { challenge: None, .. }) => format!("wants credentials: headers, or {command}"),
+            Ok(ProbeResult::Open) => "answers".into(),
+            Ok(ProbeResult::Other(why)) => format!("NO SERVER THERE: {why}; correct its url"),
+            Ok(ProbeResult::Wants { challenge: Some(_), .. }) => format!("needs a login; {command}"),
+            Ok(ProbeResult::Wants { challenge: None, .. }) => {
+                format!("wants credentials: headers, or {command}")
+            }
             Err(why) => format!("NOT REACHED: {}", text::inert_excerpt(&why, SAID_CHARS_MAX)),
         },
     }
@@ -155,7 +157,7 @@ fn opener(config: &Config) -> Option<PathBuf> {
     locate_program(Path::new(OPENER), config.engine_addresses.path.as_deref(), Path::new("."))
 }
 
-fn show(name: &str, started: &Started, browser: Option<&Path>) {
+fn show(name: &str, started: &PendingLogin, browser: Option<&Path>) {
     let address = started.address();
     let opened = browser.is_some_and(|browser| {
         let mut command = tokio::process::Command::new(browser);

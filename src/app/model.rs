@@ -3,9 +3,9 @@
 use tokio::time::Instant;
 
 use crate::broker::model_endpoint;
-use crate::config::{Config, ModelEndpoint, ModelWay};
+use crate::config::{Config, ModelAccess, ModelEndpoint};
 use crate::guard::Mark;
-use crate::models::{Asked, ModelError, Said};
+use crate::models::{ModelAnswer, ModelError, ModelRequest};
 use crate::text;
 
 /// Longest reason why it does not answer, in characters.
@@ -16,11 +16,11 @@ const ANSWER_TOKENS: u32 = 16;
 
 /// One line on which model code may ask.
 pub(super) fn state(config: &Config) -> String {
-    match &config.model.way {
-        ModelWay::Off => "none: model.via is off".into(),
-        ModelWay::Unusable(reason) => format!("NONE: {}", text::inert_line(reason)),
-        ModelWay::Sampling => "the client's, where the client offers one".into(),
-        ModelWay::Endpoint(endpoint) => {
+    match &config.model.access {
+        ModelAccess::Off => "none: model.via is off".into(),
+        ModelAccess::Unusable(reason) => format!("NONE: {}", text::inert_line(reason)),
+        ModelAccess::Sampling => "the client's, where the client offers one".into(),
+        ModelAccess::Endpoint(endpoint) => {
             let key = if endpoint.key.is_some() { "with a key" } else { "without a key" };
             format!("{} at {}, {key}", text::inert_line(&endpoint.name), endpoint.origin())
         }
@@ -29,7 +29,7 @@ pub(super) fn state(config: &Config) -> String {
 
 /// What becomes of a question; nothing where no endpoint is set.
 pub(super) async fn answer(config: &Config) -> Option<String> {
-    let ModelWay::Endpoint(endpoint) = &config.model.way else { return None };
+    let ModelAccess::Endpoint(endpoint) = &config.model.access else { return None };
     let asking = tokio::time::timeout(config.model.bounds.time, ask(config, endpoint));
     let why = match asking.await {
         Ok(Ok(said)) => {
@@ -44,10 +44,14 @@ pub(super) async fn answer(config: &Config) -> Option<String> {
     Some(format!("FAILED: {}", text::inert_excerpt(&why, WHY_CHARS_MAX)))
 }
 
-async fn ask(config: &Config, settings: &ModelEndpoint) -> Result<Said, ModelError> {
+async fn ask(config: &Config, settings: &ModelEndpoint) -> Result<ModelAnswer, ModelError> {
     let until = Instant::now() + config.model.bounds.time;
     let endpoint = model_endpoint(settings, &Mark::new(), &config.limits).await?;
-    let asked =
-        Asked { system: None, prompt: QUESTION.to_owned(), max_tokens: ANSWER_TOKENS, temperature: None };
+    let asked = ModelRequest {
+        system: None,
+        prompt: QUESTION.to_owned(),
+        max_tokens: ANSWER_TOKENS,
+        temperature: None,
+    };
     endpoint.ask(&asked, || until.duration_since(Instant::now())).await
 }

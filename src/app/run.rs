@@ -12,19 +12,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::common::named::named;
 use super::common::printing::{err, lost, out, to_stderr, to_stdout};
-use super::common::signals::{Ending, Signals};
+use super::common::signals::{EndSignal, Signals};
 use super::files::plain_file;
-use super::wiring::Rooms;
+use super::wiring::Modules;
 use crate::broker::Origin;
 use crate::cli;
 use crate::config::{Config, ConfigFiles, report};
 use crate::jobs::Status;
 use crate::render::{calls_made, calls_with_unknown_outcome};
 use crate::run::{
-    OutputCut, OutputStream, Planned, PlannedCall, PythonError, Reset, RunOutcome, RunReport, RunRequest,
-    SandboxLoss, ServerScope, StateNote,
+    OutputCut, OutputStream, PlannedCall, PlannedCalls, PythonError, Reset, RunOutcome, RunReport,
+    RunRequest, SandboxLoss, ServerScope, StateNote,
 };
-use crate::session::RunAsked;
+use crate::session::RunSubmission;
 use crate::text;
 use crate::workspace::FilePath;
 
@@ -85,17 +85,17 @@ pub(super) async fn run(mut config: Config, config_files: ConfigFiles, mut argum
             return ExitCode::from(70);
         }
     };
-    let rooms = Rooms::build(&config, config_files);
+    let modules = Modules::build(&config, config_files);
     for (path, file) in files {
-        if let Err(reason) = rooms.session.files().put(path, file).await {
+        if let Err(reason) = modules.session.files().put(path, file).await {
             err!("belljar: --file: {reason}");
-            rooms.close(&config).await;
+            modules.close(&config).await;
             return ExitCode::from(USAGE);
         }
     }
     let cancel = CancellationToken::new();
-    let asked = RunAsked::unattended(request, cancel.clone(), CLIENT, Origin::Client);
-    let mut running = pin!(rooms.reruns.run(asked));
+    let asked = RunSubmission::unattended(request, cancel.clone(), CLIENT, Origin::Client);
+    let mut running = pin!(modules.reruns.run(asked));
     let (reported, ending) = tokio::select! {
         reported = &mut running => (Some(reported), None),
         ending = signals.next() => {
@@ -116,11 +116,11 @@ pub(super) async fn run(mut config: Config, config_files: ConfigFiles, mut argum
         }
         None => 70,
     };
-    let code = ending.map_or(code, Ending::exit_code);
-    if rooms.broker.jobs().all().iter().any(|job| job.status == Status::Running) {
+    let code = ending.map_or(code, EndSignal::exit_code);
+    if modules.broker.jobs().all().iter().any(|job| job.status == Status::Running) {
         err!("belljar: jobs that go on end with this command: `await` them in the code");
     }
-    rooms.close(&config).await;
+    modules.close(&config).await;
     ExitCode::from(code)
 }
 
@@ -222,7 +222,7 @@ fn print(report: &RunReport) -> u8 {
 }
 
 /// A line for each call that a dry run has not made.
-fn planned(planned: &Planned) -> Vec<String> {
+fn planned(planned: &PlannedCalls) -> Vec<String> {
     let count = planned.calls.len() as u64 + planned.further;
     if count == 0 {
         return vec![];

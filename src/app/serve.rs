@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::common::failure::USAGE;
 use super::common::printing::err;
 use super::common::signals::Signals;
-use super::wiring::Rooms;
+use super::wiring::Modules;
 use crate::config::{Config, ConfigFiles, Prewarm, Sampling, StructuredContent, report};
 use crate::limits::Limits;
 use crate::server::{Handler, HandlerSettings, RunDefaults, serve as serve_client};
@@ -37,10 +37,10 @@ pub(super) async fn serve(config: Config, files: ConfigFiles) -> ExitCode {
         }
     };
     let told = files.told();
-    let rooms = Rooms::build(&config, files);
+    let modules = Modules::build(&config, files);
     let limits = Arc::new(config.limits.clone());
     let settings = move || face_settings(&told.borrow(), Arc::clone(&limits));
-    let handler = Handler::new(Arc::clone(&rooms.reruns), Arc::clone(&rooms.broker), settings);
+    let handler = Handler::new(Arc::clone(&modules.reruns), Arc::clone(&modules.broker), settings);
     let closing = CancellationToken::new();
     let serving = serve_client(handler, &config.limits, closing.clone());
     let code = tokio::select! {
@@ -55,7 +55,7 @@ pub(super) async fn serve(config: Config, files: ConfigFiles) -> ExitCode {
     };
     closing.cancel();
     tokio::select! {
-        () = rooms.close(&config) => ExitCode::from(code),
+        () = modules.close(&config) => ExitCode::from(code),
         // Whoever asks twice means at once; what is left ends by itself when our pipes close.
         ending = signals.next() => ExitCode::from(ending.exit_code()),
     }

@@ -10,7 +10,7 @@ use super::{run, wiring};
 use crate::cli::{self, RunSkill, SkillCommand};
 use crate::clients::diff;
 use crate::config::{Config, ConfigFiles};
-use crate::skills::{Found, Given, Skill, SkillError, SkillName, Skills, Waiting};
+use crate::skills::{PendingSkill, Skill, SkillArguments, SkillError, SkillFile, SkillName, Skills};
 use crate::text;
 
 const USAGE: u8 = 2;
@@ -55,10 +55,10 @@ pub(super) async fn skill(config: Config, config_files: ConfigFiles, arguments: 
 /// The exit code is 1 when something waits to be accepted or cannot be used.
 fn list(skills: &Skills, as_json: bool) -> Result<ExitCode, SkillError> {
     let all = skills.all()?;
-    let is_sound = all.iter().all(|(_, found)| matches!(**found, Found::Ready(_)));
+    let is_sound = all.iter().all(|(_, found)| matches!(**found, SkillFile::Ready(_)));
     if as_json {
         let rows = all.iter().map(|(name, found)| match &**found {
-            Found::Ready(skill) => {
+            SkillFile::Ready(skill) => {
                 let Skill { header, definition, .. } = &**skill;
                 json!({
                     "name": name, "state": "ready", "signature": definition.signature,
@@ -66,8 +66,8 @@ fn list(skills: &Skills, as_json: bool) -> Result<ExitCode, SkillError> {
                     "saved": header.saved, "servers": header.servers, "test": header.test,
                 })
             }
-            Found::Changed { why } => json!({"name": name, "state": "changed", "why": why}),
-            Found::Unusable { why } => json!({"name": name, "state": "unusable", "why": why}),
+            SkillFile::Changed { why } => json!({"name": name, "state": "changed", "why": why}),
+            SkillFile::Unusable { why } => json!({"name": name, "state": "unusable", "why": why}),
         });
         out!("{:#}", rows.collect::<serde_json::Value>());
     } else if all.is_empty() {
@@ -75,15 +75,15 @@ fn list(skills: &Skills, as_json: bool) -> Result<ExitCode, SkillError> {
     } else {
         for (name, found) in &all {
             match &**found {
-                Found::Ready(skill) => {
+                SkillFile::Ready(skill) => {
                     let Skill { header, definition, .. } = &**skill;
                     let about = if header.description.is_empty() { "" } else { "  # " };
                     out!("{}{about}{}; version {}", definition.signature, header.description, header.version);
                 }
-                Found::Changed { why } => {
+                SkillFile::Changed { why } => {
                     out!("{name}  NOT LOADED: {}; belljar skill trust {name}", text::inert_line(why));
                 }
-                Found::Unusable { why } => out!("{name}  CANNOT BE USED: it {}", text::inert_line(why)),
+                SkillFile::Unusable { why } => out!("{name}  CANNOT BE USED: it {}", text::inert_line(why)),
             }
         }
     }
@@ -94,7 +94,7 @@ fn show(skills: &Skills, name: &str, version: Option<u64>) -> Result<ExitCode, S
     let name = SkillName::new(name)?;
     let text = match (version, skills.find(&name).as_deref()) {
         (Some(version), _) => skills.version(&name, version)?.text(),
-        (None, Some(Found::Changed { .. })) => skills.waiting(&name)?.text,
+        (None, Some(SkillFile::Changed { .. })) => skills.waiting(&name)?.text,
         (None, _) => skills.ready(&name)?.text(),
     };
     to_stdout(&text::inert(&text));
@@ -141,7 +141,7 @@ fn trust(skills: &Skills, name: &str) -> Result<ExitCode, SkillError> {
 fn trust_all(skills: &Skills) -> Result<ExitCode, SkillError> {
     let mut code = ExitCode::SUCCESS;
     for (name, found) in skills.all()? {
-        if !matches!(*found, Found::Ready(_))
+        if !matches!(*found, SkillFile::Ready(_))
             && let Err(error) = accept(skills, &name)
         {
             err!("belljar: {}", text::inert_line(&error.to_string()));
@@ -154,7 +154,7 @@ fn trust_all(skills: &Skills) -> Result<ExitCode, SkillError> {
 /// Shows what stands there, then accepts just that.
 fn accept(skills: &Skills, name: &SkillName) -> Result<(), SkillError> {
     let waiting = skills.waiting(name)?;
-    let Waiting { why, text, before } = &waiting;
+    let PendingSkill { why, text, before } = &waiting;
     out!("{name}: {}", text::inert_line(why));
     match before {
         Some(before) => to_stdout(&diff(before, waiting.body(), AROUND)),
@@ -171,7 +171,7 @@ fn code(skills: &Skills, arguments: RunSkill) -> Result<cli::Run, String> {
     let name = SkillName::new(&name).map_err(|error| error.to_string())?;
     let skill = skills.ready(&name).map_err(|error| error.to_string())?;
     let args = if args == "-" { from_stdin()? } else { args };
-    let given = Given::read(&args).map_err(|wrong| format!("--args: {wrong}"))?;
+    let given = SkillArguments::read(&args).map_err(|wrong| format!("--args: {wrong}"))?;
     skill.definition.takes(&given).map_err(|wrong| format!("--args: {wrong}"))?;
     // JSON has all strings of Python's, but for two that no JSON has unescaped.
     let quoted = serde_json::Value::from(args).to_string();

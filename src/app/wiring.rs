@@ -1,26 +1,26 @@
-//! Builds the rooms from the configuration, and takes them down in order.
+//! Connects the modules as configured, and shuts them down in order.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::audit::Log;
-use crate::broker::{Broker, Folders, LoggedArguments, Oversight, Roster};
+use crate::audit::AuditLog;
+use crate::broker::{ActiveConfig, AuditSetup, Broker, Folders, LoggedArguments};
 use crate::catalog::StatedLimits;
 use crate::config::{
     self, Audit, Config, ConfigFiles, ContainerUser, EngineChoice, LearnShapes, MountedFolder, ResumeFrom,
     Rollback, Semantic,
 };
-use crate::engine::{Choice, Folder, Places, User, tmpfs_mib};
+use crate::engine::{Choice, EngineLocations, Folder, User, tmpfs_mib};
 use crate::guard::{Guardian, Mark};
-use crate::journal::{Journal, Keep, RecordedSession, Sessions, SessionsError};
+use crate::journal::{Journal, JournalDetail, RecordedSession, Sessions, SessionsError};
 use crate::limits::Limits;
 use crate::names::WorkspaceName;
 use crate::recipe::OWN_IMAGE;
-use crate::rerun::{Reruns, Resumed};
+use crate::rerun::{Reruns, ResumedSession};
 use crate::run::{FaultCode, ToolFault};
-use crate::session::{CpuLimit, SandboxSettings, Session, Wanted};
+use crate::session::{CpuLimit, SandboxSettings, Session, SettingsSource};
 use crate::upstream::Upstream;
-use crate::workspace::Place;
+use crate::workspace::WorkspaceLocation;
 
 /// What serves when that one is not there: any image with Python does, though without pandas.
 pub(super) const PLAIN_IMAGE: &str = "docker.io/library/python:3.14-slim";
@@ -37,8 +37,8 @@ const OUTBOX: &str = "outbox";
 /// Where is kept what servers say of themselves, below what is kept of the user's own.
 pub(super) const SERVER_LOG: &str = "servers";
 
-/// The rooms below the face.
-pub(super) struct Rooms {
+/// The modules below `server`, connected.
+pub(super) struct Modules {
     pub(super) session: Arc<Session>,
     pub(super) reruns: Arc<Reruns>,
     pub(super) broker: Arc<Broker>,
@@ -47,17 +47,17 @@ pub(super) struct Rooms {
     _guardian: Guardian,
 }
 
-impl Rooms {
+impl Modules {
     /// Builds them; starts no engine and no server. Must be called inside a tokio runtime.
     pub(super) fn build(config: &Config, files: ConfigFiles) -> Self {
         let limits = Arc::new(config.limits.clone());
         let mark = Mark::new();
         let told = files.told();
-        let (roster, upstream) = servers(config, files, &mark);
+        let (active_config, upstream) = servers(config, files, &mark);
         let cached = |name: &str| config.cache_dir.as_ref().map(|dir| dir.join(name));
         let folders = Folders {
             skills: skills(config),
-            learned: cached("learned").filter(|_| config.learn_shapes == LearnShapes::On),
+            shape_store: cached("learned").filter(|_| config.learn_shapes == LearnShapes::On),
             pins: config.own_state_dir.as_ref().map(|dir| dir.join("pins")),
             catalog: cached("catalog"),
             model: config.model_dir.clone().filter(|_| config.semantic == Semantic::Auto),
@@ -66,14 +66,14 @@ impl Rooms {
         };
         let dir = config.own_state_dir.clone().filter(|_| config.audit != Audit::Off);
         let keep = match config.journal {
-            config::Journal::Off => Keep::Off,
-            config::Journal::Calls => Keep::Calls,
-            config::Journal::Full => Keep::Full,
+            config::Journal::Off => JournalDetail::Off,
+            config::Journal::Calls => JournalDetail::Calls,
+            config::Journal::Full => JournalDetail::Full,
         };
-        let oversight = Oversight {
+        let audit_setup = AuditSetup {
             journal: Journal::new(keep, config.sessions_dir.clone(), mark.as_str(), &limits),
             policy: config.policy.clone(),
-            log: Log::start(dir, mark.as_str()),
+            log: AuditLog::start(dir, mark.as_str()),
             arguments: match config.audit {
                 Audit::Arguments => LoggedArguments::Whole,
                 Audit::Off | Audit::Hash => LoggedArguments::Hash,
@@ -82,12 +82,13 @@ impl Rooms {
         let of_sandbox = told.clone();
         let stated_limits = Box::new(move || stated_limits(&of_sandbox.borrow()));
         let (upstreams, bounds) = (Arc::clone(&upstream), Arc::clone(&limits));
-        let broker = Arc::new(Broker::new(roster, upstreams, folders, oversight, (bounds, stated_limits)));
+        let broker =
+            Arc::new(Broker::new(active_config, upstreams, folders, audit_setup, (bounds, stated_limits)));
         let guardian = Guardian::new(OWN_PROGRAM.into(), mark.clone());
         let of_session = guardian.clone();
         // Of this command: a configuration that is read again does not have it.
         let trace_denied = config.trace_denied;
-        let wanted = Arc::new(move || SandboxSettings {
+        let settings_source = Arc::new(move || SandboxSettings {
             trace_denied,
             ..sandbox_settings(&told.borrow(), &mark, of_session.clone())
         });
@@ -95,8 +96,8 @@ impl Rooms {
         if let Some(Ok((of, _))) = &resumed {
             broker.journal().continues(&of.begun.id);
         }
-        let resumed = resumed.map(|from| Resumed::new(from, config.workspace.is_some()));
-        let session = Arc::new(Session::start(wanted, Arc::clone(&broker), limits));
+        let resumed = resumed.map(|from| ResumedSession::new(from, config.workspace.is_some()));
+        let session = Arc::new(Session::start(settings_source, Arc::clone(&broker), limits));
         let reruns = Arc::new(Reruns::new(Arc::clone(&session), Arc::clone(&broker), resumed));
         Self { session, reruns, broker, upstream, _guardian: guardian }
     }
@@ -112,11 +113,11 @@ impl Rooms {
 }
 
 /// The configured servers, of which none has been started. Must be called inside a tokio runtime.
-pub(super) fn servers(config: &Config, files: ConfigFiles, mark: &Mark) -> (Roster, Arc<Upstream>) {
-    let roster = Roster::new(files, mark.clone(), OWN_PROGRAM.into(), logins(config));
-    let upstream = Arc::new(Upstream::new(roster.specs(), &Arc::new(config.limits.clone())));
+pub(super) fn servers(config: &Config, files: ConfigFiles, mark: &Mark) -> (ActiveConfig, Arc<Upstream>) {
+    let active_config = ActiveConfig::new(files, mark.clone(), OWN_PROGRAM.into(), logins(config));
+    let upstream = Arc::new(Upstream::new(active_config.specs(), &Arc::new(config.limits.clone())));
     upstream.offer_roots(&config.roots);
-    (roster, upstream)
+    (active_config, upstream)
 }
 
 /// Where logins at remote servers are kept.
@@ -147,7 +148,7 @@ fn resumed(config: &Config, limits: &Limits) -> Option<Result<(RecordedSession, 
     match found() {
         Err(SessionsError::Unknown { .. }) if asked == Sessions::LAST => None,
         found => Some(found.map_err(|error| {
-            ToolFault::new(FaultCode::SandboxUnavailable, format!("no session can be gone on with: {error}"))
+            ToolFault::new(FaultCode::SandboxUnavailable, format!("cannot resume the session: {error}"))
                 .hint("the user sets MCP_BRIDGE_RESUME; `belljar session ls` lists sessions")
         })),
     }
@@ -169,7 +170,7 @@ pub(super) fn outbox(config: &Config) -> PathBuf {
 }
 
 /// How the sandbox of a command is to be that needs no session. Must be called inside a tokio runtime.
-pub(super) fn wanted_once(config: &Config) -> Wanted {
+pub(super) fn settings_once(config: &Config) -> SettingsSource {
     let mark = Mark::new();
     let settings = sandbox_settings(config, &mark, Guardian::new(OWN_PROGRAM.into(), mark.clone()));
     Arc::new(move || settings.clone())
@@ -178,7 +179,7 @@ pub(super) fn wanted_once(config: &Config) -> Wanted {
 /// How sandboxes are to be.
 fn sandbox_settings(config: &Config, mark: &Mark, guardian: Guardian) -> SandboxSettings {
     SandboxSettings {
-        places: places(config, Some(mark.clone())),
+        locations: locations(config, Some(mark.clone())),
         rollback: config.rollback == Rollback::On,
         checkpoints: config.checkpoints.into(),
         unreadable: config.sandbox_problem.as_ref().map(ToString::to_string),
@@ -198,8 +199,8 @@ fn sandbox_settings(config: &Config, mark: &Mark, guardian: Guardian) -> Sandbox
         allow_weak: config.allow_weak.clone(),
         extra_system_calls: config.extra_syscalls.clone(),
         trace_denied: config.trace_denied,
-        workspace: Place { root: workspaces(config), name: config.workspace.clone() },
-        outbox: Place { root: outbox(config), name: WorkspaceName::new(mark.as_str()).ok() },
+        workspace: WorkspaceLocation { root: workspaces(config), name: config.workspace.clone() },
+        outbox: WorkspaceLocation { root: outbox(config), name: WorkspaceName::new(mark.as_str()).ok() },
         folders: config.mounts.iter().map(folder).collect(),
         idle_stop: config.idle_stop,
         lock_dir: config.lock_dir.clone(),
@@ -240,9 +241,9 @@ fn folder(mount: &MountedFolder) -> Folder {
 }
 
 /// Where engines may be; what is started to reach one carries the mark.
-pub(super) fn places(config: &Config, mark: Option<Mark>) -> Places {
+pub(super) fn locations(config: &Config, mark: Option<Mark>) -> EngineLocations {
     let addresses = &config.engine_addresses;
-    Places {
+    EngineLocations {
         oci_runtime: config.oci_runtime.clone(),
         choice: match &config.engine {
             EngineChoice::Auto => Choice::Auto,
@@ -274,7 +275,7 @@ mod tests {
     use crate::broker::Origin;
     use crate::config::Environment;
     use crate::run::{Reset, RunOutcome, RunReport, RunRequest, ServerScope, ToolFault};
-    use crate::session::{BREAKS, RunAsked};
+    use crate::session::{BREAKS, RunSubmission};
 
     #[test]
     fn a_plain_image_with_python_serves_where_there_is_none_of_belljars_and_no_other_is_named() {
@@ -301,19 +302,19 @@ mod tests {
             cwd: None,
             executable: None,
         });
-        let rooms = Rooms::build(&config, files);
-        let fault = run(&rooms, BREAKS).await.unwrap_err();
+        let modules = Modules::build(&config, files);
+        let fault = run(&modules, BREAKS).await.unwrap_err();
         assert_eq!(fault.message, "belljar broke inside; what this run has done is unknown");
         for notes in [&["belljar broke inside and began anew; earlier variables are gone"][..], &[]] {
-            let report = run(&rooms, "1").await.unwrap();
+            let report = run(&modules, "1").await.unwrap();
             assert!(matches!(&report.outcome, RunOutcome::NotStarted(_)), "{report:?}");
             assert_eq!(report.notes, notes);
         }
-        rooms.close(&config).await;
-        assert_eq!(run(&rooms, "1").await.unwrap_err().message, "the session has ended");
+        modules.close(&config).await;
+        assert_eq!(run(&modules, "1").await.unwrap_err().message, "the session has ended");
     }
 
-    async fn run(rooms: &Rooms, code: &str) -> Result<RunReport, ToolFault> {
+    async fn run(modules: &Modules, code: &str) -> Result<RunReport, ToolFault> {
         let (code, timeout) = (code.to_owned(), Duration::from_secs(1));
         let request = RunRequest {
             code,
@@ -324,7 +325,7 @@ mod tests {
             dry_run: false,
             keep_files: true,
         };
-        let asked = RunAsked::unattended(request, CancellationToken::new(), "", Origin::Client);
-        rooms.reruns.run(asked).await
+        let asked = RunSubmission::unattended(request, CancellationToken::new(), "", Origin::Client);
+        modules.reruns.run(asked).await
     }
 }

@@ -4,7 +4,7 @@ use chrono::{SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What happened, when, and in which session.
+/// A line of the log: an event, with its time and its session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// When it had ended: RFC 3339 in UTC, with milliseconds.

@@ -26,14 +26,14 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Files that were put aside and are kept.
 pub(super) const OLD_FILES_MAX: usize = 4;
 
-/// The way to the file.
-pub struct Log {
+/// The writer of the log file.
+pub struct AuditLog {
     session: String,
     lines: Mutex<Option<mpsc::Sender<String>>>,
     writing: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Log {
+impl AuditLog {
     /// A log in this folder, which is made when there is something to write; none without a folder. Must be called inside a
     /// tokio runtime.
     #[must_use]
@@ -102,7 +102,7 @@ fn write_all(dir: &Path, mut lines: mpsc::Receiver<String>) {
     }
 }
 
-/// What is open between two batches.
+/// The files that stay open between two batches.
 struct Files {
     lock: File,
     lines: File,
@@ -193,7 +193,7 @@ mod tests {
     async fn lines_of_several_bridges_are_whole_in_one_file_of_the_user_alone() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("state/belljar");
-        let logs = ["a", "b"].map(|session| Log::start(Some(dir.clone()), session));
+        let logs = ["a", "b"].map(|session| AuditLog::start(Some(dir.clone()), session));
         for run in 0..500 {
             for log in &logs {
                 log.record(event(run)).await;
@@ -218,7 +218,7 @@ mod tests {
         }
         let full = OpenOptions::new().append(true).open(dir.path().join("audit.jsonl")).unwrap();
         full.set_len(FILE_BYTES_MAX).unwrap();
-        let log = Log::start(Some(dir.path().to_owned()), "a");
+        let log = AuditLog::start(Some(dir.path().to_owned()), "a");
         log.record(event(1)).await;
         log.close().await;
         let read = |name: String| fs::read(dir.path().join(name)).unwrap();
@@ -252,12 +252,12 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_folder_and_where_nothing_can_be_written_nobody_waits() {
-        let off = Log::start(None, "a");
+        let off = AuditLog::start(None, "a");
         assert!(!off.is_on());
         off.record(event(1)).await;
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("file"), "").unwrap();
-        let broken = Log::start(Some(dir.path().join("file")), "a");
+        let broken = AuditLog::start(Some(dir.path().join("file")), "a");
         for run in 0..3_000 {
             broken.record(event(run)).await;
         }

@@ -9,6 +9,6 @@ mod reading;
 mod server_log;
 
 pub use entry::{CallEvent, Entry, Event, RunEvent};
-pub use log::Log;
+pub use log::AuditLog;
 pub use reading::{Filter, entries, time};
-pub use server_log::{Remark, ServerLog, last_remarks};
+pub use server_log::{ServerLog, ServerLogEntry, last_entries};

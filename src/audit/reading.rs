@@ -9,7 +9,7 @@ use chrono::{SecondsFormat, TimeDelta, Utc};
 use super::entry::{Entry, Event};
 use super::log::{OLD_FILES_MAX, old};
 
-/// Which entries are wanted; each condition that is set must hold.
+/// The conditions on the entries that are wanted. Each condition that is set must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Of this server.

@@ -1,6 +1,6 @@
-//! What servers have said of themselves lately, and how they failed: one small file for each, for `belljar doctor`.
+//! The recent messages and failures of servers, in one small file for each, for `belljar doctor`.
 //!
-//! Nobody who calls a server waits for it: what there is no room for is left out, and the disk is written now and then.
+//! No caller of a server waits for it: entries that do not fit are dropped, and the disk is written at intervals.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -38,22 +38,22 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The way to the files.
 pub struct ServerLog {
-    remarks: Mutex<Option<mpsc::Sender<(ServerName, Remark)>>>,
+    entries: Mutex<Option<mpsc::Sender<(ServerName, ServerLogEntry)>>>,
     writing: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// One thing that a server has said, or that became of it.
+/// A line of the log of one server: a message that it sent, or the end of its process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Remark {
-    /// When it was heard: RFC 3339 in UTC.
+pub struct ServerLogEntry {
+    /// The time at which it was received, as RFC 3339 in UTC.
     pub time: String,
-    /// How grave it is: a level of MCP, or `stderr` or `failed`.
+    /// The severity: a level of MCP, or `stderr` or `failed`.
     pub level: String,
-    /// On one line, harmless to show.
+    /// The text, on one line and harmless to show.
     pub text: String,
 }
 
-impl Remark {
+impl ServerLogEntry {
     /// How long ago that was, for people.
     #[must_use]
     pub fn age(&self) -> String {
@@ -73,32 +73,32 @@ impl ServerLog {
     /// tokio runtime.
     #[must_use]
     pub fn start(dir: Option<PathBuf>) -> Self {
-        let log = Self { remarks: Mutex::default(), writing: Mutex::default() };
+        let log = Self { entries: Mutex::default(), writing: Mutex::default() };
         if let Some(dir) = dir {
-            let (sender, remarks) = mpsc::channel(WAITING_MAX);
-            *lock(&log.remarks) = Some(sender);
-            *lock(&log.writing) = Some(tokio::spawn(write_all(dir, remarks)));
+            let (sender, entries) = mpsc::channel(WAITING_MAX);
+            *lock(&log.entries) = Some(sender);
+            *lock(&log.writing) = Some(tokio::spawn(write_all(dir, entries)));
         }
         log
     }
 
     /// Keeps a text, which holds no secrets.
     pub fn keep(&self, server: ServerName, level: &str, text: &str) {
-        let Some(remarks) = lock(&self.remarks).clone() else { return };
+        let Some(entries) = lock(&self.entries).clone() else { return };
         let time = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
-        let remark = Remark {
+        let entry = ServerLogEntry {
             time,
             level: text::inert_excerpt(level, LEVEL_CHARS_MAX),
             text: text::inert_excerpt(text, REMARK_CHARS_MAX),
         };
-        if remarks.try_send((server, remark)).is_err() {
+        if entries.try_send((server, entry)).is_err() {
             tracing::trace!("what a server says of itself is left out");
         }
     }
 
     /// Writes what waits, and ends.
     pub async fn close(&self) {
-        drop(lock(&self.remarks).take());
+        drop(lock(&self.entries).take());
         let writing = lock(&self.writing).take();
         if let Some(writing) = writing
             && let Err(error) = writing.await
@@ -112,19 +112,19 @@ impl ServerLog {
 ///
 /// # Errors
 /// When its file cannot be read; that there is none is no error.
-pub fn last_remarks(dir: &Path, server: &ServerName, count: usize) -> io::Result<Vec<Remark>> {
+pub fn last_entries(dir: &Path, server: &ServerName, count: usize) -> io::Result<Vec<ServerLogEntry>> {
     let mut kept = read(&dir.join(file_name(server)))?;
     Ok(kept.split_off(kept.len().saturating_sub(count)).into())
 }
 
-type Batch = BTreeMap<ServerName, Vec<Remark>>;
+type Batch = BTreeMap<ServerName, Vec<ServerLogEntry>>;
 
-async fn write_all(dir: PathBuf, mut remarks: mpsc::Receiver<(ServerName, Remark)>) {
+async fn write_all(dir: PathBuf, mut entries: mpsc::Receiver<(ServerName, ServerLogEntry)>) {
     let mut is_failing = false;
-    while let Some((server, first)) = remarks.recv().await {
+    while let Some((server, first)) = entries.recv().await {
         let mut batch = Batch::from([(server, vec![first])]);
         let until = Instant::now() + PAUSE;
-        while let Ok(Some((server, next))) = timeout_at(until, remarks.recv()).await {
+        while let Ok(Some((server, next))) = timeout_at(until, entries.recv()).await {
             let of_server = batch.entry(server).or_default();
             of_server.push(next);
             let excess = of_server.len().saturating_sub(KEPT_MAX);
@@ -154,17 +154,17 @@ fn add(dir: &Path, batch: Batch) -> io::Result<()> {
         .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
         .open(dir.join("lock"))?;
     let _locked = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| io::Error::from(errno))?;
-    for (server, remarks) in batch {
+    for (server, entries) in batch {
         let path = dir.join(file_name(&server));
         // What others have spoilt is begun anew.
         let mut kept = read(&path).unwrap_or_default();
-        kept.extend(remarks);
+        kept.extend(entries);
         let excess = kept.len().saturating_sub(KEPT_MAX);
         kept.drain(..excess);
         // tempfile makes files of mode 0600.
         let mut file = tempfile::NamedTempFile::new_in(dir)?;
-        for remark in &kept {
-            serde_json::to_writer(&mut file, remark)?;
+        for entry in &kept {
+            serde_json::to_writer(&mut file, entry)?;
             file.write_all(b"\n")?;
         }
         file.persist(&path).map_err(|error| error.error)?;
@@ -185,7 +185,7 @@ fn forget_the_silent(dir: &Path) -> io::Result<()> {
     files[..excess].iter().try_for_each(|(_, path)| fs::remove_file(path))
 }
 
-fn read(path: &Path) -> io::Result<VecDeque<Remark>> {
+fn read(path: &Path) -> io::Result<VecDeque<ServerLogEntry>> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let file = match OpenOptions::new().read(true).custom_flags(flags.bits()).open(path) {
         Ok(file) => file,
@@ -228,16 +228,16 @@ mod tests {
             log.close().await;
             log.keep(name("other"), "info", "too late");
         }
-        let kept = last_remarks(&dir, &name("../x"), 100).unwrap();
+        let kept = last_entries(&dir, &name("../x"), 100).unwrap();
         assert_eq!(kept.len(), KEPT_MAX);
-        let of = |who: &str| kept.iter().filter(|remark| remark.text.starts_with(who)).count();
+        let of = |who: &str| kept.iter().filter(|entry| entry.text.starts_with(who)).count();
         assert_eq!((of("a"), of("b")), (10, 40), "those that were written last");
         let last = kept.last().unwrap();
         assert!(last.text.starts_with("b39\\x1b[2J xxx") && last.text.chars().count() == REMARK_CHARS_MAX);
         assert_eq!(last.age(), "0 s ago");
-        let other = last_remarks(&dir, &name("other"), 1).unwrap();
+        let other = last_entries(&dir, &name("other"), 1).unwrap();
         assert_eq!((other.len(), other[0].level.as_str(), other[0].text.as_str()), (1, "failed", "it ended"));
-        assert_eq!(last_remarks(&dir, &name("nobody"), 3).unwrap(), []);
+        assert_eq!(last_entries(&dir, &name("nobody"), 3).unwrap(), []);
         for entry in fs::read_dir(&dir).unwrap() {
             assert_eq!(entry.unwrap().metadata().unwrap().mode() & 0o777, 0o600);
         }
@@ -248,8 +248,8 @@ mod tests {
     fn an_age_is_said_in_the_unit_that_fits() {
         let ago = |seconds| {
             let time = Utc::now() - chrono::TimeDelta::seconds(seconds);
-            let remark = Remark { time: time.to_rfc3339(), level: String::new(), text: String::new() };
-            remark.age()
+            let entry = ServerLogEntry { time: time.to_rfc3339(), level: String::new(), text: String::new() };
+            entry.age()
         };
         assert_eq!(ago(7 * 60), "7 min ago");
         assert_eq!(ago(-60), "0 s ago");

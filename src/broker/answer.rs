@@ -4,7 +4,7 @@
 
 use serde_json::value::RawValue;
 
-/// What is sent back to the code.
+/// The answer to a call that code gets.
 #[derive(Debug)]
 pub enum Answer {
     /// An MCP result as the server sent it, or what a helper returns.

@@ -23,11 +23,11 @@ const VALUES_EACH: usize = 1_000;
 /// Arguments with more bytes of JSON are large: reading and checking them takes milliseconds, and much longer on a busy machine.
 const LARGE_BYTES: usize = 64 * 1024;
 
-/// Room for the arguments of calls that are under way, which for as long are trees in memory.
+/// The memory for the parsed arguments of all calls that are in progress.
 #[derive(Debug)]
-pub(super) struct Room(Semaphore);
+pub(super) struct ArgumentMemory(Semaphore);
 
-impl Room {
+impl ArgumentMemory {
     pub(super) fn new(limits: &Limits) -> Self {
         Self(Semaphore::new(AT_ONCE * limits.json_values_max / VALUES_EACH))
     }
@@ -191,7 +191,7 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     #[expect(dead_code, reason = "only refusals are looked at")]
-    struct Wanted {
+    struct TestArguments {
         name: String,
         #[serde(default)]
         seconds: Option<f64>,
@@ -217,11 +217,11 @@ mod tests {
             (r#"{"name": "x", "is_on": [1]}"#, "is_on is a list, and must be True or False"),
         ] {
             let raw = RawValue::from_string(arguments.to_owned()).unwrap();
-            let refused = of_helper::<Wanted>("f", &raw, &Limits::default()).unwrap_err();
+            let refused = of_helper::<TestArguments>("f", &raw, &Limits::default()).unwrap_err();
             assert_eq!(refused.message, format!("f cannot be called like this: {said}"));
         }
         let long = Map::from_iter([("name".into(), serde_json::json!(["x".repeat(900)]))]);
-        assert!(read::<Wanted>("f", long).unwrap_err().message.chars().count() < 300);
+        assert!(read::<TestArguments>("f", long).unwrap_err().message.chars().count() < 300);
     }
 
     fn refusal(json: &str) -> String {

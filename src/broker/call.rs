@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use super::answer::Answer;
 use super::run::call_record::CallRecord;
 use super::run::context::{ExecutionMode, RunContext};
-use crate::policy::Called;
-use crate::run::NotMade;
+use crate::policy::PolicyCall;
+use crate::run::DryRunReason;
 
 /// A call as the sandbox claims it, and the run that it is made in.
 pub struct Call<'a> {
@@ -24,9 +24,9 @@ pub struct Call<'a> {
     /// A JSON object, not yet read.
     pub arguments: Box<RawValue>,
     /// Whether it is made.
-    pub making: Making,
+    pub send_rule: SendRule,
     /// What of it is, or becomes, a handle.
-    pub handles: HandlesOf,
+    pub handles: CallHandles,
     /// When the run's time is over.
     pub deadline: Instant,
 }
@@ -39,8 +39,8 @@ impl Call<'_> {
     /// Lists the call instead of making it.
     pub(super) fn planned(
         &self,
-        called: &Called<'_>,
-        why: (bool, NotMade),
+        called: &PolicyCall<'_>,
+        why: (bool, DryRunReason),
         redacted: &dyn Fn(String) -> String,
     ) -> Answer {
         self.run().plan(called, why, redacted);
@@ -48,33 +48,33 @@ impl Call<'_> {
     }
 }
 
-/// What of a call is a handle, or becomes one.
+/// The parts of a call that are handles, or become handles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct HandlesOf {
+pub struct CallHandles {
     /// Its arguments hold some.
     pub arguments: bool,
     /// Its result stays on the host.
     pub result: bool,
 }
 
-/// When a call is made; one that is not made is listed.
+/// The rule by which a call is sent to its server. A call that is not sent is listed as planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Making {
-    /// If it may.
+pub enum SendRule {
+    /// The call is sent if the policy allows it.
     Always,
-    /// If its tool only reads, by its server's word.
-    IfItReads,
-    /// Not at all: its arguments are not those that it would have.
+    /// The call is sent if the server marks the tool as read-only.
+    IfReadOnly,
+    /// The call is not sent, because its arguments contain placeholders.
     Never,
 }
 
-impl Making {
+impl SendRule {
     /// As the run has it, or the call's frame.
     #[must_use]
     pub fn of(mode: ExecutionMode, dry_run: bool, placeholders: bool) -> Self {
         match (dry_run || mode == ExecutionMode::DryRun, placeholders) {
             (false, false) => Self::Always,
-            (true, false) => Self::IfItReads,
+            (true, false) => Self::IfReadOnly,
             (_, true) => Self::Never,
         }
     }

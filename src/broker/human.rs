@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::policy::Pattern;
 use crate::run::ClientAbilities;
-use crate::upstream::{Asks, Clock, NotAnswered};
+use crate::upstream::{Clock, QuestionError, QuestionKind};
 
 /// A question for the human, or their client.
 #[derive(Debug)]
@@ -29,15 +29,15 @@ pub enum Question {
     /// What a server asks, or code of the client's model.
     OfServer {
         /// For what.
-        asks: Asks,
+        kind: QuestionKind,
         /// The parameters of the request, harmless to show.
         params: Value,
         /// Takes the client's result; dropped, there is none.
-        reply: oneshot::Sender<Result<Value, NotAnswered>>,
+        reply: oneshot::Sender<Result<Value, QuestionError>>,
     },
 }
 
-/// What the human says of a call.
+/// The decision of the human on a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Approval {
     /// The call may pass.
@@ -66,23 +66,23 @@ pub struct Human {
     pub(super) abilities: ClientAbilities,
     /// What servers have asked in this run.
     asked_by_servers: Arc<AtomicUsize>,
-    waits: watch::Sender<Waits>,
+    waits: watch::Sender<HumanWaits>,
     /// Why nobody can be asked, once nobody takes questions.
     nobody: &'static str,
 }
 
-/// How long a human has been waited for; that time does not count as the run's own.
+/// The time that a run has waited for the human, which does not count as time of the run.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Waits {
-    /// How many wait for an answer now.
+pub struct HumanWaits {
+    /// The number of questions that wait for an answer.
     questions: usize,
-    /// Since when.
+    /// The start of the present wait.
     since: Option<Instant>,
-    /// How long in all before that.
+    /// The duration of all earlier waits together.
     before: Duration,
 }
 
-impl Waits {
+impl HumanWaits {
     /// Whether anybody waits now.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
@@ -119,7 +119,7 @@ impl Human {
 
     /// How long this human has been waited for.
     #[must_use]
-    pub fn waits(&self) -> watch::Receiver<Waits> {
+    pub fn waits(&self) -> watch::Receiver<HumanWaits> {
         self.waits.subscribe()
     }
 
@@ -143,17 +143,17 @@ impl Human {
     }
 
     /// A deadline as it is now; from here on it stands still while this human is waited for.
-    pub(super) fn until(&self, deadline: Instant) -> Until<'_> {
-        Until { human: self, deadline, passed: self.waits.borrow().in_all() }
+    pub(super) fn until(&self, deadline: Instant) -> HumanDeadline<'_> {
+        HumanDeadline { human: self, deadline, passed: self.waits.borrow().in_all() }
     }
 
     /// One more waits, until what this returns is dropped.
-    pub(super) fn wait(&self) -> Waiting<'_> {
+    pub(super) fn wait(&self) -> HumanWait<'_> {
         self.waits.send_modify(|waits| {
             waits.questions += 1;
             waits.since.get_or_insert_with(Instant::now);
         });
-        Waiting(self)
+        HumanWait(self)
     }
 
     /// The answer; `Unable` when there is none. Cancel-safe: a question that nobody waits for any more is not shown.
@@ -177,31 +177,31 @@ impl Human {
     }
 
     /// The client's result. Cancel-safe, as above.
-    pub(super) async fn pass_on(&self, asks: Asks, params: Value) -> Result<Value, NotAnswered> {
-        let none = |message: &str| NotAnswered { code: None, message: message.to_owned() };
+    pub(super) async fn pass_on(&self, kind: QuestionKind, params: Value) -> Result<Value, QuestionError> {
+        let none = |message: &str| QuestionError { code: None, message: message.to_owned() };
         let (reply, answer) = oneshot::channel();
-        let question = Question::OfServer { asks, params, reply };
+        let question = Question::OfServer { kind, params, reply };
         self.questions.send(question).await.map_err(|_| none("nobody can be asked here"))?;
         answer.await.unwrap_or_else(|_| Err(none("the client has not answered")))
     }
 }
 
-/// A deadline that moves.
-pub(super) struct Until<'h> {
+/// A deadline that moves on while the human is waited for.
+pub(super) struct HumanDeadline<'h> {
     human: &'h Human,
     deadline: Instant,
-    /// How long the human had been waited for when the deadline was set.
+    /// The time that the human had been waited for when the deadline was set.
     passed: Duration,
 }
 
-impl Until<'_> {
+impl HumanDeadline<'_> {
     /// When it is, unless the human is waited for further.
     pub(super) fn deadline(&self) -> Instant {
         self.deadline + (self.human.waits.borrow().in_all() - self.passed)
     }
 }
 
-impl Clock for Until<'_> {
+impl Clock for HumanDeadline<'_> {
     async fn over(&self) {
         let mut waits = self.human.waits();
         loop {
@@ -220,10 +220,10 @@ impl Clock for Until<'_> {
     }
 }
 
-/// Somebody waits.
-pub(super) struct Waiting<'h>(&'h Human);
+/// A wait for the human that lasts until this value is dropped.
+pub(super) struct HumanWait<'h>(&'h Human);
 
-impl Drop for Waiting<'_> {
+impl Drop for HumanWait<'_> {
     fn drop(&mut self) {
         self.0.waits.send_modify(|waits| {
             waits.questions -= 1;

@@ -19,13 +19,13 @@ mod tools;
 mod values;
 
 pub use answer::Answer;
-pub use call::{Call, HandlesOf, Making};
+pub use call::{Call, CallHandles, SendRule};
 pub use gate::trust::Changes;
-pub use human::{Approval, Human, Question, Waits};
-pub use record::audit::{LoggedArguments, Oversight};
-pub use record::replay::{Replay, Replayed, Way, not_kept};
+pub use human::{Approval, Human, HumanWaits, Question};
+pub use record::audit::{AuditSetup, LoggedArguments};
+pub use record::replay::{AnswerSource, Replay, ReplayReport, not_kept};
 pub use run::call_record::CallRecord;
 pub use run::context::{ExecutionMode, Origin, RunContext, RunSpec};
 pub use run::record::RunRecord;
-pub use servers::active_config::{Roster, model_endpoint, remote_spec};
+pub use servers::active_config::{ActiveConfig, model_endpoint, remote_spec};
 pub use state::{Broker, Folders};

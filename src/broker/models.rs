@@ -8,28 +8,29 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::broker::run::context::RunContext;
 use crate::config::{ModelBounds, ModelSettings};
-use crate::models::{Asked, Bounds, Endpoint, Ledger, Reserved};
+use crate::models::{Bounds, Endpoint, Ledger, ModelRequest, TokenReservation};
 use crate::run::{FaultCode, ToolFault};
 
 const BUDGET_HINT: &str = "the user sets budgets below [model] in config.toml; ask less, or of larger parts";
 
-/// What is known of models in one session.
-pub(super) struct Models(Mutex<Now>);
+/// The settings, counts and endpoint of models in one session.
+pub(super) struct Models(Mutex<ModelState>);
 
-pub(super) struct Now {
+/// The current settings of models, with the counts and the endpoint that belong to them.
+pub(super) struct ModelState {
     pub(super) settings: ModelSettings,
     ledger: Ledger,
-    /// As many as may be asked at once.
+    /// The permits for requests at once.
     pub(super) turns: Arc<Semaphore>,
-    /// Once it was asked for.
+    /// The endpoint, after its first use.
     pub(super) endpoint: Option<Arc<Endpoint>>,
 }
 
-/// A request that is counted; what it has not taken is given back with this.
-pub(super) struct Counted<'m> {
+/// A request to a model that is counted. Dropping it gives back the tokens that it has not used.
+pub(super) struct CountedRequest<'m> {
     models: &'m Models,
     run: &'m RunContext,
-    reserved: Option<Reserved>,
+    reservation: Option<TokenReservation>,
     pub(super) taken: u64,
     _turn: OwnedSemaphorePermit,
 }
@@ -37,7 +38,7 @@ pub(super) struct Counted<'m> {
 impl Models {
     pub(super) fn new(settings: ModelSettings) -> Self {
         let turns = Arc::new(Semaphore::new(settings.bounds.at_once));
-        Self(Mutex::new(Now { settings, ledger: Ledger::default(), turns, endpoint: None }))
+        Self(Mutex::new(ModelState { settings, ledger: Ledger::default(), turns, endpoint: None }))
     }
 
     /// The settings as they stand when a run begins.
@@ -46,7 +47,7 @@ impl Models {
         if settings.bounds.at_once != now.settings.bounds.at_once {
             now.turns = Arc::new(Semaphore::new(settings.bounds.at_once));
         }
-        if settings.way != now.settings.way {
+        if settings.access != now.settings.access {
             now.endpoint = None;
         }
         now.settings = settings;
@@ -57,29 +58,29 @@ impl Models {
         &'m self,
         run: &'m RunContext,
         turn: OwnedSemaphorePermit,
-        asked: &Asked,
-    ) -> Result<Counted<'m>, ToolFault> {
+        asked: &ModelRequest,
+    ) -> Result<CountedRequest<'m>, ToolFault> {
         let mut now = self.now();
         let bounds = bounds(&now.settings.bounds);
         let sent = asked.estimated_tokens();
         let of_run = &mut run.budget().models;
-        let reserved = now.ledger.reserve(&bounds, of_run, sent.saturating_add(asked.max_tokens.into()));
-        let reserved = reserved.map_err(|exhausted| {
+        let reservation = now.ledger.reserve(&bounds, of_run, sent.saturating_add(asked.max_tokens.into()));
+        let reservation = reservation.map_err(|exhausted| {
             ToolFault::new(FaultCode::Denied, format!("the model was not asked: {exhausted}"))
                 .hint(BUDGET_HINT)
         })?;
-        Ok(Counted { models: self, run, reserved: Some(reserved), taken: 0, _turn: turn })
+        Ok(CountedRequest { models: self, run, reservation: Some(reservation), taken: 0, _turn: turn })
     }
 
-    pub(super) fn now(&self) -> MutexGuard<'_, Now> {
+    pub(super) fn now(&self) -> MutexGuard<'_, ModelState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for CountedRequest<'_> {
     fn drop(&mut self) {
-        if let Some(reserved) = self.reserved.take() {
-            self.models.now().ledger.settle(&mut self.run.budget().models, reserved, self.taken);
+        if let Some(reservation) = self.reservation.take() {
+            self.models.now().ledger.settle(&mut self.run.budget().models, reservation, self.taken);
         }
     }
 }

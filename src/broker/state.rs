@@ -10,25 +10,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::arguments::Room;
+use super::arguments::ArgumentMemory;
 use super::failure_text::{FAILURE_CHARS_MAX, UNAVAILABLE_HINT};
 use super::gate::admission::Admission;
-use super::gate::pins::{Comparing, Pins};
+use super::gate::pins::{ComparisonContext, Pins};
 use super::models::Models;
-use super::record::audit::{LoggedArguments, Oversight};
+use super::record::audit::{AuditSetup, LoggedArguments};
 use super::record::replay::Replay;
 use super::run::context::{RunContext, RunSpec};
 use super::run::record::RunRecord;
-use super::servers::active_config::{Change, Roster};
-use super::servers::server_requests::{Ears, Listening, ServersAsk};
+use super::servers::active_config::{ActiveConfig, Change};
+use super::servers::server_requests::{Listening, RequestListener, ServerRequests};
 use super::tools::catalog_cache::CatalogCache;
 use super::tools::indexing::Indexing;
-use super::tools::learned::Learned;
 use super::tools::searched_skills::SearchedSkills;
 use super::tools::semantics::Semantics;
-use super::tools::tool_index::{Knowledge, Taken};
+use super::tools::shape_store::ShapeStore;
+use super::tools::tool_index::{ListingChange, ToolIndex};
 use super::values::handles::Handles;
-use crate::audit::{Event, Log, ServerLog};
+use crate::audit::{AuditLog, Event, ServerLog};
 use crate::catalog::{self, Catalog, StatedLimits};
 use crate::jobs::Jobs;
 use crate::journal::Journal;
@@ -40,13 +40,13 @@ use crate::skills::Skills;
 use crate::text;
 use crate::upstream::{Connection, Upstream, UpstreamError};
 
-/// Where the broker keeps what outlives the bridge; each folder is made when something is first kept.
+/// The folders of what outlives the bridge. Each one is created when something is first stored in it.
 #[derive(Debug, Clone)]
 pub struct Folders {
     /// Functions that code has kept.
     pub skills: PathBuf,
     /// What results of tools have looked like; nothing: that is neither learned nor shown.
-    pub learned: Option<PathBuf>,
+    pub shape_store: Option<PathBuf>,
     /// What servers have listed; nothing: it is not kept.
     pub catalog: Option<PathBuf>,
     /// What tools were when they were first used; nothing: that is not remembered.
@@ -64,25 +64,25 @@ pub type LimitsForManual = Box<dyn Fn() -> StatedLimits + Send + Sync>;
 
 /// Decides on calls.
 pub struct Broker {
-    pub(super) roster: Roster,
+    pub(super) active_config: ActiveConfig,
     pub(super) upstream: Arc<Upstream>,
     pub(super) skills: Skills,
     pub(super) searched_skills: SearchedSkills,
-    pub(super) learned: Learned,
+    pub(super) shape_store: ShapeStore,
     pub(super) limits: Arc<Limits>,
     pub(super) indexing: Indexing,
     pub(super) semantics: Semantics,
-    pub(super) knowledge: Arc<Knowledge>,
+    pub(super) tool_index: Arc<ToolIndex>,
     pub(super) admission: Admission,
     pub(super) handles: Arc<Handles>,
-    pub(super) arguments: Room,
+    pub(super) arguments: ArgumentMemory,
     pub(super) pins: Pins,
-    pub(super) servers_ask: Arc<ServersAsk>,
+    pub(super) server_requests: Arc<ServerRequests>,
     pub(super) listening: Listening,
-    pub(super) log: Arc<Log>,
+    pub(super) log: Arc<AuditLog>,
     pub(super) logged: LoggedArguments,
     pub(super) journal: Journal,
-    /// Calls that the journal has been told of.
+    /// The number of calls that were recorded in the journal.
     pub(super) calls_noted: AtomicU64,
     pub(super) jobs: Arc<Jobs>,
     pub(super) models: Models,
@@ -92,52 +92,56 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// A broker for the servers of the roster. Must be called inside a tokio runtime.
+    /// A broker for the configured servers. Must be called inside a tokio runtime.
     #[must_use]
     pub fn new(
-        roster: Roster,
+        active_config: ActiveConfig,
         upstream: Arc<Upstream>,
         folders: Folders,
-        oversight: Oversight,
+        audit_setup: AuditSetup,
         (limits, stated_limits): (Arc<Limits>, LimitsForManual),
     ) -> Self {
-        let Oversight { policy, log, arguments: logged, journal } = oversight;
+        let AuditSetup { policy, log, arguments: logged, journal } = audit_setup;
         let pins = Pins::new(folders.pins);
-        let (handles, arguments) = (Arc::new(Handles::new(&limits)), Room::new(&limits));
+        let (handles, arguments) = (Arc::new(Handles::new(&limits)), ArgumentMemory::new(&limits));
         let admission = Admission::new(policy, &limits);
         let skills = Skills::new(folders.skills, &limits);
-        let learned = Learned::new(folders.learned, &limits);
+        let shape_store = ShapeStore::new(folders.shape_store, &limits);
         let cache = folders.catalog.map(|dir| CatalogCache::new(dir, &limits));
-        let knowledge =
-            Arc::new(Knowledge::new(roster.catalog(&limits), roster.known(), cache, Arc::clone(&limits)));
-        let indexing = Indexing::new(Arc::clone(&knowledge), Arc::clone(&upstream), &limits);
-        let semantics = Semantics::new(folders.model, folders.vectors, Arc::clone(&knowledge), &limits);
-        let (log, servers_ask) = (Arc::new(log), ServersAsk::new(&limits));
-        let listening = Listening::start(Ears {
-            ask: Arc::clone(&servers_ask),
+        let tool_index = Arc::new(ToolIndex::new(
+            active_config.catalog(&limits),
+            active_config.known(),
+            cache,
+            Arc::clone(&limits),
+        ));
+        let indexing = Indexing::new(Arc::clone(&tool_index), Arc::clone(&upstream), &limits);
+        let semantics = Semantics::new(folders.model, folders.vectors, Arc::clone(&tool_index), &limits);
+        let (log, server_requests) = (Arc::new(log), ServerRequests::new(&limits));
+        let listening = Listening::start(RequestListener {
+            requests: Arc::clone(&server_requests),
             upstream: Arc::clone(&upstream),
             log: Arc::clone(&log),
             logged,
             words: ServerLog::start(folders.server_log),
         });
-        let (connections, models) = (Mutex::default(), Models::new(roster.model()));
+        let (connections, models) = (Mutex::default(), Models::new(active_config.model()));
         let jobs = Arc::new(Jobs::new(&limits));
         Self {
             jobs,
-            roster,
+            active_config,
             upstream,
             skills,
             searched_skills: SearchedSkills::default(),
-            learned,
+            shape_store,
             limits,
             indexing,
             semantics,
-            knowledge,
+            tool_index,
             admission,
             handles,
             arguments,
             pins,
-            servers_ask,
+            server_requests,
             listening,
             log,
             logged,
@@ -163,13 +167,13 @@ impl Broker {
     /// The names of the servers that are configured now.
     #[must_use]
     pub fn configured(&self) -> Vec<ServerName> {
-        self.roster.names()
+        self.active_config.names()
     }
 
     /// Why a server that stands in the configuration cannot be used, for the model; `None`: it can, or stands nowhere.
     #[must_use]
     pub fn refusal(&self, server: &str) -> Option<ToolFault> {
-        let said = self.roster.refusal(server, &self.limits)?;
+        let said = self.active_config.refusal(server, &self.limits)?;
         let said = text::inert_excerpt(&said, FAILURE_CHARS_MAX);
         Some(ToolFault::new(FaultCode::ServerUnavailable, said).hint(UNAVAILABLE_HINT))
     }
@@ -188,15 +192,15 @@ impl Broker {
         let stale: Vec<ServerName> = self.connections().iter().filter_map(stale).collect();
         self.indexing.refresh(&stale);
         // Whatever kept them from telling of their tools may be over.
-        self.knowledge.forget_failures(&self.upstream.changed_logins());
-        let change = self.roster.change();
-        self.models.set(self.roster.model());
+        self.tool_index.forget_failures(&self.upstream.changed_logins());
+        let change = self.active_config.change();
+        self.models.set(self.active_config.model());
         let Some(Change { roots, said }) = change else { return (run, None) };
         tracing::info!("the configuration has changed");
         self.upstream.offer_roots(&roots);
-        self.upstream.replace(self.roster.specs());
+        self.upstream.replace(self.active_config.specs());
         self.connections().clear();
-        self.knowledge.replace(self.roster.catalog(&self.limits), self.roster.known());
+        self.tool_index.replace(self.active_config.catalog(&self.limits), self.active_config.known());
         (run, Some(said))
     }
 
@@ -205,7 +209,7 @@ impl Broker {
     pub fn finish(&self, run: &RunContext) -> RunRecord {
         let mut record = run.end();
         if run.job_number().is_none() {
-            record.notes.splice(0..0, self.knowledge.take_news());
+            record.notes.splice(0..0, self.tool_index.take_news());
             let starting = record.awaited.iter().filter_map(|server| self.still_starting(server));
             let starting = starting
                 .map(|starting| format!("{starting}, and nothing was sent to it; run the code again"));
@@ -226,14 +230,14 @@ impl Broker {
         &self.jobs
     }
 
-    /// The servers of a run, as the sandbox is told of them.
+    /// The servers of a run in the form that the sandbox gets.
     #[must_use]
     pub fn run_servers(&self, run: &RunContext) -> Vec<RunServer> {
         if let Some(recorded) = run.replay().and_then(Replay::servers) {
             return recorded;
         }
         let catalog = self.catalog().scoped(&run.servers);
-        let kept = self.roster.keeps_files_from();
+        let kept = self.active_config.keeps_files_from();
         let server = |server: &Arc<catalog::ServerTools>| RunServer {
             name: server.name.as_str().to_owned(),
             alias: server.alias.clone(),
@@ -264,7 +268,7 @@ impl Broker {
 
     /// What is known now; a snapshot.
     pub(super) fn catalog(&self) -> Catalog {
-        self.knowledge.catalog()
+        self.tool_index.catalog()
     }
 
     /// Whether the catalog holds what the server offers now: it lives, and has not said since that its tools have changed.
@@ -319,15 +323,15 @@ impl Broker {
         }
         match connected {
             Ok(connection) => {
-                let (key, listing) = (self.knowledge.key(server), connection.tools());
+                let (key, listing) = (self.tool_index.key(server), connection.tools());
                 let before = self.connections().get(server).map(Weak::as_ptr);
                 let is_new = before != Some(Arc::as_ptr(&connection));
                 if let Some(key) = key {
-                    let taken = self.knowledge.learn(server, &key, &listing);
-                    if taken == Taken::New {
+                    let taken = self.tool_index.learn(server, &key, &listing);
+                    if taken == ListingChange::New {
                         self.indexing.keep(server, key, listing);
                     }
-                    if is_new || taken == Taken::New {
+                    if is_new || taken == ListingChange::New {
                         self.compare_with_pins(server, run);
                     }
                 }
@@ -336,9 +340,9 @@ impl Broker {
             }
             Err(error) => {
                 // A call that was given up says nothing of the server, which may be starting still.
-                if let Some(key) = self.knowledge.key(server).filter(|_| !given_up) {
+                if let Some(key) = self.tool_index.key(server).filter(|_| !given_up) {
                     let reason = self.upstream.redacted(server, error.to_string());
-                    self.knowledge.learn_failure(server, &key, &reason);
+                    self.tool_index.learn_failure(server, &key, &reason);
                 }
                 Err(error)
             }
@@ -348,11 +352,11 @@ impl Broker {
     fn compare_with_pins(&self, server: &ServerName, run: &RunContext) {
         let catalog = self.catalog();
         let Some(known) = catalog.server(server.as_str()) else { return };
-        let comparing = Comparing {
+        let comparison = ComparisonContext {
             profile: self.admission.profile(),
             redacted: &|text| self.upstream.redacted(server, text),
         };
-        for said in self.pins.listed(known, comparing) {
+        for said in self.pins.listed(known, comparison) {
             run.note(said);
         }
     }

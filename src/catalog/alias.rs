@@ -13,9 +13,9 @@ const PROBED: [&str; 2] = ["_ipython", "_repr_"];
 /// `mcp_servers` is the table of all servers.
 const TABLE_NAME: &str = "servers";
 
-/// What is named.
+/// The kind of a name that gets an alias.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Naming {
+pub enum AliasKind {
     /// Servers: in lower case, since `mcp_<alias>` is how agents know them.
     Servers,
     /// Tools: an identifier stays as it is.
@@ -27,7 +27,7 @@ pub fn server_aliases<'n>(
     names: impl IntoIterator<Item = &'n str>,
     bytes_max: usize,
 ) -> BTreeMap<&'n str, String> {
-    aliases(Naming::Servers, names, bytes_max)
+    aliases(AliasKind::Servers, names, bytes_max)
 }
 
 /// Aliases of one server's tools, by raw name.
@@ -35,25 +35,25 @@ pub fn tool_aliases<'n>(
     names: impl IntoIterator<Item = &'n str>,
     bytes_max: usize,
 ) -> BTreeMap<&'n str, String> {
-    aliases(Naming::Tools, names, bytes_max)
+    aliases(AliasKind::Tools, names, bytes_max)
 }
 
 /// A name that is a fit alias keeps itself; one that shares its folded form with no other takes that; the rest get a
 /// suffix of their hash. No alias equals the raw name of another. The result depends on the set of names only.
 fn aliases<'n>(
-    naming: Naming,
+    kind: AliasKind,
     names: impl IntoIterator<Item = &'n str>,
     bytes_max: usize,
 ) -> BTreeMap<&'n str, String> {
     let names: BTreeSet<&str> = names.into_iter().collect();
     let mut wanted: BTreeMap<String, usize> = BTreeMap::new();
     for name in &names {
-        *wanted.entry(folded(naming, name, bytes_max)).or_default() += 1;
+        *wanted.entry(folded(kind, name, bytes_max)).or_default() += 1;
     }
     let mut taken: BTreeSet<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let mut aliases = BTreeMap::new();
     for name in &names {
-        let form = folded(naming, name, bytes_max);
+        let form = folded(kind, name, bytes_max);
         let alias = if form == *name || (wanted[&form] == 1 && !taken.contains(&form)) {
             form
         } else {
@@ -80,7 +80,7 @@ fn suffixed(form: &str, name: &str, bytes_max: usize, taken: &BTreeSet<String>) 
 }
 
 /// The name as an ASCII identifier that Python and the proxies leave free; always at most `bytes_max` long.
-fn folded(naming: Naming, name: &str, bytes_max: usize) -> String {
+fn folded(kind: AliasKind, name: &str, bytes_max: usize) -> String {
     let mut form = String::with_capacity(name.len().min(bytes_max));
     let mut in_run = false;
     for character in name.trim().chars() {
@@ -92,26 +92,26 @@ fn folded(naming: Naming, name: &str, bytes_max: usize) -> String {
         }
         in_run = !fits;
     }
-    let default = match naming {
-        Naming::Servers => {
+    let default = match kind {
+        AliasKind::Servers => {
             form.make_ascii_lowercase();
             "server"
         }
-        Naming::Tools => "tool",
+        AliasKind::Tools => "tool",
     };
     if !form.bytes().any(|byte| byte.is_ascii_alphanumeric()) {
         default.clone_into(&mut form);
     }
-    let is_probed = naming == Naming::Tools && PROBED.iter().any(|probed| form.starts_with(probed));
+    let is_probed = kind == AliasKind::Tools && PROBED.iter().any(|probed| form.starts_with(probed));
     if form.starts_with("__") || is_probed {
         form.insert_str(0, default);
     }
     if form.starts_with(|c: char| c.is_ascii_digit()) {
         form.insert(0, '_');
     }
-    let is_taken = match naming {
-        Naming::Servers => form == TABLE_NAME,
-        Naming::Tools => PROXY_NAMES.contains(&form.as_str()),
+    let is_taken = match kind {
+        AliasKind::Servers => form == TABLE_NAME,
+        AliasKind::Tools => PROXY_NAMES.contains(&form.as_str()),
     };
     if is_keyword(&form) || is_taken {
         form.push('_');
@@ -178,8 +178,8 @@ mod tests {
         fn aliases_are_identifiers_unique_and_never_anothers_name(
             names in prop::collection::hash_set("[abAB_\\-.é日1 ]{1,4}|class|__a__|\\PC{1,80}|a_b_aa1aeddb", 0..40)
         ) {
-            for naming in [Naming::Servers, Naming::Tools] {
-                let aliases = aliases(naming, names.iter().map(String::as_str), BYTES_MAX);
+            for kind in [AliasKind::Servers, AliasKind::Tools] {
+                let aliases = aliases(kind, names.iter().map(String::as_str), BYTES_MAX);
                 prop_assert_eq!(aliases.len(), names.len());
                 let unique: BTreeSet<&String> = aliases.values().collect();
                 prop_assert_eq!(unique.len(), names.len());

@@ -10,7 +10,7 @@ use super::server_tools::{ServerTools, Tools, UnknownTool};
 use super::tool::Tool;
 use crate::text;
 
-/// How much of a tool's document is given.
+/// The amount of detail in the document of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// The path, the description and, in searches, the signature; the description's first line only.

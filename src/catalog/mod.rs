@@ -16,8 +16,8 @@ mod search;
 mod server_tools;
 mod tool;
 
-pub use alias::{Naming, server_aliases, tool_aliases};
-pub use arguments::{Checked, Given, check_names, checked, implied, undeclared};
+pub use alias::{AliasKind, server_aliases, tool_aliases};
+pub use arguments::{CheckedArguments, LiteralArguments, check_names, checked, implied, undeclared};
 pub use contents::Catalog;
 pub use docs::{
     Detail, describe_server, discovered_servers, list_servers, list_tools, loaded_server_metadata,
@@ -26,7 +26,7 @@ pub use docs::{
 pub use encoder_text::{respelt, tool_text};
 pub use manual::{StatedLimits, capability_summary};
 pub use matching::vectors::Vectors;
-pub use python::{Answered, Shapes, Sighting, json_of_repr, signature};
+pub use python::{AnsweredCall, Observation, Shapes, json_of_repr, signature};
 pub use search::{Queries, Query, SearchHit, grouped, search};
 pub use server_tools::{NearMisses, Origin, ServerTools, Tools, UnknownTool, resolved};
 pub use tool::{Tool, ToolRefusal};

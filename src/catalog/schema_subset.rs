@@ -77,7 +77,7 @@ impl Checker {
     }
 }
 
-/// What becomes of patterns.
+/// The treatment of patterns in a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Patterns {
     Kept,
@@ -91,7 +91,7 @@ fn compiled(schema: &Map<String, Value>) -> Option<Validator> {
     // Patterns that are no regular expressions in the narrow sense are refused, since they could take forever; the rest of
     // the schema still counts.
     [Patterns::Kept, Patterns::LeftOut].into_iter().find_map(|patterns| {
-        let tame = Value::Object(Taming { root: schema, patterns }.of_object(schema));
+        let tame = Value::Object(SubsetBuilder { root: schema, patterns }.of_object(schema));
         let options = jsonschema::options()
             .with_draft(draft(schema))
             .should_validate_formats(false)
@@ -115,24 +115,25 @@ fn draft(schema: &Map<String, Value>) -> Draft {
 
 /// Whether it can be compiled in bounded time and depth.
 fn is_bounded(schema: &Map<String, Value>) -> bool {
-    let mut seen = Seen::default();
+    let mut seen = SchemaSize::default();
     let Some(depth) = seen.depth_of_members(schema, 0) else { return false };
     if seen.targets.len() > TARGETS_MAX {
         return false;
     }
     let targets = seen.targets.iter().filter_map(|target| pointed(target, schema));
-    let depths: usize = targets.map(|target| Seen::default().depth(target, 0).unwrap_or(DEPTHS_MAX)).sum();
+    let depths: usize =
+        targets.map(|target| SchemaSize::default().depth(target, 0).unwrap_or(DEPTHS_MAX)).sum();
     depth + depths <= DEPTHS_MAX
 }
 
-/// What of a schema bounds the work of compiling it.
+/// The parts of a schema that bound the time of its compilation.
 #[derive(Default)]
-struct Seen<'s> {
+struct SchemaSize<'s> {
     values: usize,
     targets: BTreeSet<&'s str>,
 }
 
-impl<'s> Seen<'s> {
+impl<'s> SchemaSize<'s> {
     /// How deep the value nests; `None` beyond the bounds.
     fn depth(&mut self, value: &'s Value, above: usize) -> Option<usize> {
         self.values += 1;
@@ -158,13 +159,13 @@ impl<'s> Seen<'s> {
     }
 }
 
-/// Copies a schema without what the validator must not see. Every place keeps its pointer.
-struct Taming<'s> {
+/// Copies a schema without the parts that the validator must not see. Every place keeps its pointer.
+struct SubsetBuilder<'s> {
     root: &'s Map<String, Value>,
     patterns: Patterns,
 }
 
-impl Taming<'_> {
+impl SubsetBuilder<'_> {
     /// What is no schema allows everything.
     fn of(&self, schema: &Value) -> Value {
         match schema {

@@ -42,7 +42,7 @@ const NEARNESS_MIN: f32 = 0.2;
 /// How much the first places of fused rankings count before later ones: the fewer, the more.
 const FUSED_PLACES: f32 = 5.0;
 
-/// What is searched for.
+/// A query, with the vector of its meaning if there is one.
 #[derive(Debug, Clone, Copy)]
 pub struct Query<'q> {
     /// As it was asked.
@@ -286,14 +286,14 @@ fn rarity(index: &Index, holders: usize) -> f32 {
 }
 
 /// One word of a query.
-struct AskedWord {
+struct QueryWord {
     rarity: f32,
     /// The words to look for, by number, with their weights: the word itself, or those that it resembles where no tool has
     /// it, and those that mean much the same.
     alternatives: BTreeMap<usize, f32>,
 }
 
-fn asked(index: &Index, query: &str) -> Vec<AskedWord> {
+fn asked(index: &Index, query: &str) -> Vec<QueryWord> {
     let all = words(query);
     let telling: Vec<&String> = all.iter().filter(|word| !is_stop_word(word)).collect();
     let asked = if telling.is_empty() { all.iter().collect() } else { telling };
@@ -326,7 +326,7 @@ fn asked(index: &Index, query: &str) -> Vec<AskedWord> {
             let known: &mut f32 = found.entry(other).or_default();
             *known = known.max(weight);
         }
-        AskedWord { rarity: rarity(index, holders), alternatives: found }
+        QueryWord { rarity: rarity(index, holders), alternatives: found }
     });
     asked.collect()
 }

@@ -51,7 +51,7 @@ pub enum Origin {
     Skills,
 }
 
-/// What is known of a server's tools.
+/// The tools of a server, or the reason for which they are not known.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Tools {
     /// Nothing yet: it has not been asked.

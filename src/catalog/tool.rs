@@ -12,7 +12,7 @@ use crate::names::{NameError, ToolName};
 use crate::policy::Names;
 use crate::text;
 
-/// What is known of a tool. Its schemas are as the server sent them; `docs` shows them escaped.
+/// A tool of a server. Its schemas are as the server sent them; `docs` escapes them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tool {
     /// The raw name, by which the server is called.
@@ -36,7 +36,7 @@ pub struct Tool {
     pub(super) checker: Checker,
 }
 
-/// Why an item of `tools/list` is no tool.
+/// The reason for which an item of `tools/list` is not a tool.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToolRefusal {
     /// It is no object, or its name is no string.

@@ -1,4 +1,4 @@
-//! What is said about a client's file: what is wrong with it, what was left out, what is to be done.
+//! Diagnostics on a client's file: the defect, the part that was left out, and the remedy.
 //!
 //! No text in it repeats a value that could be a secret.
 
@@ -7,39 +7,39 @@ use std::path::{Path, PathBuf};
 
 use crate::text;
 
-/// How much a remark takes away.
+/// The severity of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Weight {
-    /// Nothing.
+pub enum Severity {
+    /// Nothing is lost.
     Note,
-    /// A server, or a part of one, is not as the client has it.
+    /// A server, or a part of one, is left out or changed.
     LeftOut,
     /// A file cannot be read.
     Broken,
 }
 
-/// One remark, at its place.
+/// A problem of a client file, at its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Remark {
-    /// What it takes away.
-    pub weight: Weight,
-    /// About which file.
+pub struct Diagnostic {
+    /// The severity.
+    pub severity: Severity,
+    /// The file.
     pub path: PathBuf,
     /// Line and column, counted from 1, the column in characters.
     pub place: Option<(usize, usize)>,
-    /// The keys that lead there.
+    /// The keys that lead to the place.
     pub key: String,
     /// A lowercase fragment.
     pub message: String,
-    /// What to do; empty where the message says it.
+    /// The remedy. It is empty if the message names it.
     pub hint: String,
 }
 
-impl Remark {
+impl Diagnostic {
     /// About a whole file.
-    pub(super) fn new(weight: Weight, path: &Path, message: impl Into<String>) -> Self {
+    pub(super) fn new(severity: Severity, path: &Path, message: impl Into<String>) -> Self {
         Self {
-            weight,
+            severity,
             path: path.to_owned(),
             place: None,
             key: String::new(),
@@ -67,7 +67,7 @@ impl Remark {
     }
 }
 
-impl fmt::Display for Remark {
+impl fmt::Display for Diagnostic {
     /// One line: `file:line:column: key: message; hint`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = self.path.display().to_string();

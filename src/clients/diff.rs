@@ -13,19 +13,19 @@ pub fn diff(before: &str, after: &str, around: usize) -> String {
     compared(before, after, around).text
 }
 
-/// A diff as it is shown.
+/// The text of a diff.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct DiffText {
     pub(super) text: String,
     /// Whether that is all of it.
     pub(super) is_whole: bool,
 }
 
 /// The same, saying whether that is all of it.
-pub(super) fn compared(before: &str, after: &str, around: usize) -> Shown {
+pub(super) fn compared(before: &str, after: &str, around: usize) -> DiffText {
     let diff = TextDiff::from_lines(before, after);
     let shown = diff.unified_diff().context_radius(around).missing_newline_hint(false).to_string();
     let whole = text::inert(&shown);
     let text = text::bounded(&whole, CHARS_MAX).into_owned();
-    Shown { is_whole: text == whole, text }
+    DiffText { is_whole: text == whole, text }
 }

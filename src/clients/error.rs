@@ -3,9 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::diagnostic::Remark;
+use super::diagnostic::Diagnostic;
 
-/// Why nothing was written. No text repeats what stands in the file.
+/// The reason for which nothing was written. No text repeats the content of the file.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// The client has no file in projects.
@@ -21,10 +21,10 @@ pub enum InstallError {
         path: PathBuf,
     },
     /// The file cannot be read, so it is not written.
-    #[error("{remark}; it is not written")]
+    #[error("{diagnostic}; it is not written")]
     Broken {
         /// What is wrong with it, and where.
-        remark: Box<Remark>,
+        diagnostic: Box<Diagnostic>,
     },
     /// The executable's path is no text.
     #[error("the path of this executable is not UTF-8, and no client's file can hold it")]

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json, json};
 
-use super::diagnostic::{Remark, Weight};
-use super::diff::{Shown, compared};
+use super::client_servers::{ClientServer, ClientServers};
+use super::diagnostic::{Diagnostic, Severity};
+use super::diff::{DiffText, compared};
 use super::file;
 use super::formats::format::Format;
-use super::found::{Found, FoundServer};
 use super::translate::secrets;
 use crate::limits::Limits;
 use crate::names::ServerName;
@@ -44,7 +44,7 @@ pub struct Change {
     /// Its former text, where there was one.
     before: Option<String>,
     after: String,
-    shown: Shown,
+    shown: DiffText,
 }
 
 impl Change {
@@ -65,7 +65,8 @@ impl Change {
     /// # Errors
     /// The system refuses, or the file has been changed since it was read.
     pub fn write(&self, uid: u32, limits: &Limits) -> io::Result<()> {
-        let now = file::read(&self.path, uid, limits).map_err(|remark| io::Error::other(remark.message))?;
+        let now =
+            file::read(&self.path, uid, limits).map_err(|diagnostic| io::Error::other(diagnostic.message))?;
         if now != self.before {
             return Err(io::Error::other("it has been changed meanwhile; run the command again"));
         }
@@ -85,10 +86,10 @@ struct Target {
     kept: Entry,
 }
 
-/// What new entries say of the confinement of their servers.
+/// The confinement that new entries get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Confining {
-    /// Nothing.
+pub enum ConfinementChoice {
+    /// New entries do not set it.
     Nothing,
     /// Servers that a command starts are confined.
     Commands,
@@ -96,17 +97,19 @@ pub enum Confining {
 
 /// What has to be written to have these servers in the folder.
 pub fn merge(
-    found: Vec<Found>,
-    (folder, confining): (&Path, Confining),
+    found: Vec<ClientServers>,
+    (folder, confinement): (&Path, ConfinementChoice),
     uid: u32,
     limits: &Limits,
-) -> (Vec<Change>, Vec<Remark>) {
-    let mut remarks = Vec::new();
+) -> (Vec<Change>, Vec<Diagnostic>) {
+    let mut diagnostics = Vec::new();
     let mut targets = Vec::new();
     for found in found {
         match target(&found, folder, uid, limits) {
             Ok(target) => targets.push((found, target)),
-            Err(remark) => remarks.push(remark.hint("nothing is written to it; correct it or move it away")),
+            Err(diagnostic) => {
+                diagnostics.push(diagnostic.hint("nothing is written to it; correct it or move it away"))
+            }
         }
     }
     let own: Vec<&Path> = targets.iter().map(|(_, target)| target.path.as_path()).collect();
@@ -120,8 +123,8 @@ pub fn merge(
     for (found, target) in targets {
         let mut servers = Map::new();
         for server in &found.servers {
-            if let Some((name, entry)) = named(server, found.client.name, &target, &taken, &mut remarks) {
-                let entry = Json::Object(confined(entry, confining));
+            if let Some((name, entry)) = named(server, found.client.name, &target, &taken, &mut diagnostics) {
+                let entry = Json::Object(confined(entry, confinement));
                 taken.insert(name.clone(), (entry.clone(), target.path.clone()));
                 servers.insert(name, entry);
             }
@@ -129,30 +132,36 @@ pub fn merge(
         if !target.kept.is_empty() {
             let names: Vec<&str> = target.kept.keys().map(String::as_str).collect();
             let message = format!("keeps what {} does not have: {}", found.client.title, names.join(", "));
-            remarks.push(Remark::new(Weight::Note, &target.path, message));
+            diagnostics.push(Diagnostic::new(Severity::Note, &target.path, message));
         }
         servers.extend(target.kept.iter().map(|(name, entry)| (name.clone(), entry.clone())));
         changes.extend(change(target, servers));
     }
-    (changes, remarks)
+    (changes, diagnostics)
 }
 
-type Taken = BTreeMap<String, (Json, PathBuf)>;
+/// The names that are in use, each with its entry and the file that has it.
+type TakenNames = BTreeMap<String, (Json, PathBuf)>;
 
-fn target(found: &Found, folder: &Path, uid: u32, limits: &Limits) -> Result<Target, Box<Remark>> {
+fn target(
+    found: &ClientServers,
+    folder: &Path,
+    uid: u32,
+    limits: &Limits,
+) -> Result<Target, Box<Diagnostic>> {
     let path = folder.join(format!("{}.json", found.client.name));
     let text = file::read(&path, uid, limits)?;
     let mut file = Map::new();
     if let Some(text) = text.as_deref() {
         let bare = text.strip_prefix('\u{feff}').unwrap_or(text);
         let read = Format::Json.read(bare, limits).map_err(|defect| {
-            Box::new(Remark::new(Weight::Broken, &path, defect.message).at(bare, defect.at))
+            Box::new(Diagnostic::new(Severity::Broken, &path, defect.message).at(bare, defect.at))
         })?;
         match read.to_json() {
             Json::Object(members) => file = members,
             _ => {
                 let message = "must be an object with \"mcpServers\"";
-                return Err(Box::new(Remark::new(Weight::Broken, &path, message)));
+                return Err(Box::new(Diagnostic::new(Severity::Broken, &path, message)));
             }
         }
     }
@@ -160,8 +169,8 @@ fn target(found: &Found, folder: &Path, uid: u32, limits: &Limits) -> Result<Tar
         None => Map::new(),
         Some(Json::Object(servers)) => servers.clone(),
         Some(_) => {
-            let remark = Remark::new(Weight::Broken, &path, "must be an object").key("mcpServers");
-            return Err(Box::new(remark));
+            let diagnostic = Diagnostic::new(Severity::Broken, &path, "must be an object").key("mcpServers");
+            return Err(Box::new(diagnostic));
         }
     };
     let is_the_client_s = |name: &str, entry: &Json| {
@@ -175,7 +184,7 @@ fn target(found: &Found, folder: &Path, uid: u32, limits: &Limits) -> Result<Tar
 }
 
 /// The names in all other files of the folder. What is wrong with one, the reader of the configuration says.
-fn names_elsewhere(folder: &Path, own: &[&Path], uid: u32, limits: &Limits) -> Taken {
+fn names_elsewhere(folder: &Path, own: &[&Path], uid: u32, limits: &Limits) -> TakenNames {
     let mut paths: Vec<PathBuf> =
         folder.read_dir().into_iter().flatten().filter_map(|item| Some(item.ok()?.path())).collect();
     paths.retain(|path| {
@@ -184,7 +193,7 @@ fn names_elsewhere(folder: &Path, own: &[&Path], uid: u32, limits: &Limits) -> T
     });
     paths.sort();
     paths.truncate(limits.config_files_max);
-    let mut taken = Taken::new();
+    let mut taken = TakenNames::new();
     for path in paths {
         let Ok(Some(text)) = file::read(&path, uid, limits) else { continue };
         let Ok(read) = Format::Json.read(&text, limits) else { continue };
@@ -198,11 +207,11 @@ fn names_elsewhere(folder: &Path, own: &[&Path], uid: u32, limits: &Limits) -> T
 
 /// The server under a name that nobody else has, or nothing where it stands somewhere already.
 fn named(
-    server: &FoundServer,
+    server: &ClientServer,
     client: &str,
     target: &Target,
-    taken: &Taken,
-    remarks: &mut Vec<Remark>,
+    taken: &TakenNames,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<(String, Entry)> {
     let with_client = format!("{}-{client}", server.name);
     let numbered = (2..).map(|number| format!("{with_client}-{number}"));
@@ -213,7 +222,7 @@ fn named(
             None => {
                 if ServerName::new(&name).is_err() {
                     let message = format!("is left out: {name:?} would be too long a name");
-                    remarks.push(remark(Weight::LeftOut, server, message));
+                    diagnostics.push(diagnostic(Severity::LeftOut, server, message));
                     return None;
                 }
                 if name != server.name {
@@ -222,13 +231,13 @@ fn named(
                         "is imported as {name:?}, since {} has another server of that name",
                         other.unwrap_or_default()
                     );
-                    remarks.push(remark(Weight::Note, server, message));
+                    diagnostics.push(diagnostic(Severity::Note, server, message));
                 }
                 return Some((name, entry));
             }
             Some((Json::Object(there), path)) if is_same(there, &server.entry) => {
                 let message = format!("is the same as {name:?} in {}, and stands there only", path.display());
-                remarks.push(remark(Weight::Note, server, message));
+                diagnostics.push(diagnostic(Severity::Note, server, message));
                 return None;
             }
             Some(_) => {}
@@ -237,8 +246,8 @@ fn named(
     None
 }
 
-fn remark(weight: Weight, server: &FoundServer, message: String) -> Remark {
-    Remark::new(weight, &server.path, message).key(server.name.clone())
+fn diagnostic(severity: Severity, server: &ClientServer, message: String) -> Diagnostic {
+    Diagnostic::new(severity, &server.path, message).key(server.name.clone())
 }
 
 /// The same server: what belljar's user may have added does not count.
@@ -267,8 +276,11 @@ fn with_own_keys(entry: &Entry, former: Option<&Json>) -> Entry {
 }
 
 /// The entry, with what is said of the confinement of its server, unless it says so itself.
-fn confined(mut entry: Entry, confining: Confining) -> Entry {
-    if confining == Confining::Commands && entry.contains_key("command") && !entry.contains_key("sandbox") {
+fn confined(mut entry: Entry, confinement: ConfinementChoice) -> Entry {
+    if confinement == ConfinementChoice::Commands
+        && entry.contains_key("command")
+        && !entry.contains_key("sandbox")
+    {
         entry.insert("sandbox".into(), Json::Bool(true));
     }
     entry

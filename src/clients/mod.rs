@@ -3,12 +3,12 @@
 //! It runs no client and starts no server; what an entry of belljar's means, `config` knows.
 
 mod claude_switches;
+mod client_servers;
 mod diagnostic;
 mod diff;
 mod error;
 mod file;
 mod formats;
-mod found;
 mod install;
 mod merge;
 mod opencode_switches;
@@ -18,15 +18,15 @@ mod reading;
 mod table;
 mod translate;
 
-pub use diagnostic::{Remark, Weight};
+pub use client_servers::{ClientServer, ClientServers, OwnCommandCheck};
+pub use diagnostic::{Diagnostic, Severity};
 pub use diff::diff;
 pub use error::InstallError;
-pub use found::{Found, FoundServer, IsOwn};
 pub use install::edit::{
-    Edit, Plan, Registration, Replacing, Workshop, install, missing_approval, uninstall,
+    Edit, InstallContext, Plan, Registration, ReplaceRule, install, missing_approval, uninstall,
 };
 pub use install::passed::passed;
-pub use merge::{Change, Confining, merge};
+pub use merge::{Change, ConfinementChoice, merge};
 pub use own_entry::{Calls, Starting};
 pub use places::{Scope, Surroundings, place_variables};
 pub use reading::{Files, client_of_file, read_client, servers_of_client_file, unread_project_files};

@@ -5,18 +5,18 @@
 
 use serde_json::Value as Json;
 
+use super::client_servers::ClientServer;
 use super::formats::spanned::{Member, Node, Value};
-use super::found::FoundServer;
 
-/// Something about a server that is to be said, at a byte and under a key of the file.
-pub(super) struct Said {
+/// A note about a server, at a byte and under a key of the file.
+pub(super) struct SwitchNote {
     pub(super) at: usize,
     pub(super) key: String,
     pub(super) message: String,
 }
 
 /// Takes over what the file says of the tools of this server, as far as an entry can say it.
-pub(super) fn take_over(root: &Value, server: &mut FoundServer) -> Vec<Said> {
+pub(super) fn take_over(root: &Value, server: &mut ClientServer) -> Vec<SwitchNote> {
     let prefix = prefix(&server.name);
     let mut said = Vec::new();
     let (mut denied, mut allowed) = (Vec::new(), Vec::new());
@@ -88,14 +88,14 @@ fn members_below<'v>(path: &str, table: Option<&'v Value>) -> Vec<(String, &'v M
     members.iter().map(|member| (format!("{path}.{}", member.key), member)).collect()
 }
 
-fn taken(server: &FoundServer, at: usize, key: &str, patterns: &[String]) -> Said {
+fn taken(server: &ClientServer, at: usize, key: &str, patterns: &[String]) -> SwitchNote {
     let patterns = Json::from(patterns.to_vec());
     let message = format!("is taken over for {} as {key}: {patterns}", server.name);
-    Said { at, key: "tools".to_owned(), message }
+    SwitchNote { at, key: "tools".to_owned(), message }
 }
 
-fn not_taken(server: &FoundServer, key: String, at: usize, instead: &str) -> Said {
-    Said { at, key, message: format!("is not taken over for {}; {instead}", server.name) }
+fn not_taken(server: &ClientServer, key: String, at: usize, instead: &str) -> SwitchNote {
+    SwitchNote { at, key, message: format!("is not taken over for {}; {instead}", server.name) }
 }
 
 #[cfg(test)]

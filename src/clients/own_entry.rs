@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// How a client starts belljar, and how long it waits.
+/// The command by which a client starts belljar, with its timeout.
 #[derive(Debug, Clone, Copy)]
 pub struct Starting<'s> {
     /// The absolute path of the executable.
@@ -23,7 +23,7 @@ pub struct Starting<'s> {
     pub calls: Calls,
 }
 
-/// What a client does with belljar's calls.
+/// The treatment of belljar's calls by the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Calls {
     /// As it is set.
@@ -56,7 +56,7 @@ pub(super) fn with_additions(mut entry: Value, there: &Value) -> Value {
     entry
 }
 
-/// What an entry is made of.
+/// The parts of an entry.
 #[derive(Debug)]
 pub(super) struct Parts<'p> {
     pub(super) name: &'p str,

@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::table::{Base, Client, Place, Written};
+use super::table::{Base, Client, FileLocation, WriteSupport};
 
-/// What decides where files are.
+/// The environment that decides where the files of clients are.
 #[derive(Debug, Clone)]
 pub struct Surroundings {
     /// The user's home folder.
@@ -24,7 +24,7 @@ pub struct Surroundings {
 #[must_use]
 pub fn place_variables() -> Vec<&'static str> {
     let places = super::table::clients().iter().flat_map(|client| client.places);
-    let named = places.filter_map(|place| match place.base {
+    let named = places.filter_map(|location| match location.base {
         Base::Named(variable, _) => Some(variable),
         _ => None,
     });
@@ -44,7 +44,7 @@ pub enum Scope {
 #[derive(Debug, Clone)]
 pub(super) struct ClientFile {
     pub(super) path: PathBuf,
-    pub(super) place: &'static Place,
+    pub(super) location: &'static FileLocation,
     /// The project whose file it is.
     pub(super) project: Option<PathBuf>,
 }
@@ -52,11 +52,12 @@ pub(super) struct ClientFile {
 impl Client {
     /// Its files of one scope.
     pub(super) fn files(&'static self, surroundings: &Surroundings, scope: Scope) -> Vec<ClientFile> {
-        let of_scope = |place: &&Place| (place.base == Base::Project) == (scope == Scope::Project);
-        let file = |place: &'static Place| {
-            let path = surroundings.base(place.base)?.join(place.path);
+        let of_scope =
+            |location: &&FileLocation| (location.base == Base::Project) == (scope == Scope::Project);
+        let file = |location: &'static FileLocation| {
+            let path = surroundings.base(location.base)?.join(location.path);
             let project = surroundings.project.clone().filter(|_| scope == Scope::Project);
-            Some(ClientFile { path, place, project })
+            Some(ClientFile { path, location, project })
         };
         self.places.iter().filter(of_scope).filter_map(file).collect()
     }
@@ -68,7 +69,7 @@ impl Client {
         scope: Scope,
     ) -> Option<ClientFile> {
         let mut files = self.files(surroundings, scope);
-        files.retain(|file| file.place.is_written == Written::Yes);
+        files.retain(|file| file.location.is_written == WriteSupport::Yes);
         let there = files.iter().position(|file| file.path.symlink_metadata().is_ok());
         (!files.is_empty()).then(|| files.swap_remove(there.unwrap_or(0)))
     }
@@ -81,7 +82,7 @@ impl Client {
 
     /// Whether one of its files is called like this.
     pub(super) fn has_file_called(&'static self, path: &Path) -> bool {
-        self.places.iter().any(|place| path.ends_with(place.path))
+        self.places.iter().any(|location| path.ends_with(location.path))
     }
 
     /// A file that the user names and says to be the client's: one of its own, by its name, or like the first.
@@ -91,12 +92,12 @@ impl Client {
         if let Some(file) = of_user.pop() {
             return file;
         }
-        let mut called = self.places.iter().filter(|place| path.ends_with(place.path));
-        let of_project = called.clone().find(|place| place.base == Base::Project);
-        let place = of_project.or_else(|| called.next()).unwrap_or(&self.places[0]);
-        let depth = Path::new(place.path).components().count();
-        let project = path.ancestors().nth(depth).filter(|_| place.base == Base::Project);
-        ClientFile { path: path.to_owned(), place, project: project.map(Path::to_owned) }
+        let mut called = self.places.iter().filter(|location| path.ends_with(location.path));
+        let of_project = called.clone().find(|location| location.base == Base::Project);
+        let location = of_project.or_else(|| called.next()).unwrap_or(&self.places[0]);
+        let depth = Path::new(location.path).components().count();
+        let project = path.ancestors().nth(depth).filter(|_| location.base == Base::Project);
+        ClientFile { path: path.to_owned(), location, project: project.map(Path::to_owned) }
     }
 
     /// Whether anything of it is on this machine: one of its files, or the folder of one below the home.

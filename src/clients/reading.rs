@@ -8,21 +8,21 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value as Json};
 
 use super::claude_switches::{switched_off_in, switched_off_of_project};
-use super::diagnostic::{Remark, Weight};
+use super::client_servers::{ClientServer, ClientServers, OwnCommandCheck};
+use super::diagnostic::{Diagnostic, Severity};
 use super::file;
 use super::formats::spanned::{Member, Node, Value};
-use super::found::{Found, FoundServer, IsOwn};
 use super::opencode_switches;
 use super::places::{ClientFile, Scope, Surroundings};
 use super::table::{Client, Layout};
 use super::translate::entry;
 use super::translate::redact_keeping_references::{part_with_references, references, shown_reference};
 use super::translate::references::is_literal;
-use super::translate::translator::{Surrounded, Translation};
+use super::translate::translator::{EntryContext, Translation};
 use crate::limits::Limits;
 use crate::names::ServerName;
 
-/// Which files are read.
+/// The files that are read.
 #[derive(Debug, Clone, Copy)]
 pub enum Files<'f> {
     /// Those of the user.
@@ -42,8 +42,8 @@ pub fn read_client(
     files: Files<'_>,
     surroundings: &Surroundings,
     limits: &Limits,
-    is_own: IsOwn<'_>,
-) -> (Found, Vec<Remark>) {
+    is_own: OwnCommandCheck<'_>,
+) -> (ClientServers, Vec<Diagnostic>) {
     let files = match files {
         Files::OfUser => client.files(surroundings, Scope::User),
         Files::WithProject => {
@@ -57,8 +57,8 @@ pub fn read_client(
         }
         Files::One(path) => vec![client.file_given(path, surroundings)],
     };
-    let mut found = Found { client, servers: Vec::new(), read: Vec::new() };
-    let mut remarks = Vec::new();
+    let mut found = ClientServers { client, servers: Vec::new(), read: Vec::new() };
+    let mut diagnostics = Vec::new();
     for of_client in files {
         match file::read(&of_client.path, surroundings.uid, limits) {
             Ok(None) => {}
@@ -67,19 +67,19 @@ pub fn read_client(
                 let switched_off = match switched_off_elsewhere(client, &of_client, surroundings, limits) {
                     Ok(names) => names,
                     // Without it what the user does not want would be taken over.
-                    Err(remark) => {
-                        remarks.push(*remark);
+                    Err(diagnostic) => {
+                        diagnostics.push(*diagnostic);
                         continue;
                     }
                 };
                 let (file, elsewhere) = (&of_client, switched_off.as_slice());
                 let reading = Reading { client, file, text: &text, surroundings, is_own, elsewhere };
-                reading.read(limits, &mut found.servers, &mut remarks);
+                reading.read(limits, &mut found.servers, &mut diagnostics);
             }
-            Err(remark) => remarks.push(*remark),
+            Err(diagnostic) => diagnostics.push(*diagnostic),
         }
     }
-    (found, remarks)
+    (found, diagnostics)
 }
 
 /// What the bytes of one file of a client say; nothing is opened.
@@ -89,13 +89,13 @@ pub fn servers_of_client_file(
     text: &str,
     surroundings: &Surroundings,
     limits: &Limits,
-) -> (Vec<FoundServer>, Vec<Remark>) {
-    let (mut servers, mut remarks) = (Vec::new(), Vec::new());
+) -> (Vec<ClientServer>, Vec<Diagnostic>) {
+    let (mut servers, mut diagnostics) = (Vec::new(), Vec::new());
     let file = client.file_given(path, surroundings);
     let (file, is_own) = (&file, &|_: &str, _: &[String]| false);
     let reading = Reading { client, file, text, surroundings, is_own, elsewhere: &[] };
-    reading.read(limits, &mut servers, &mut remarks);
-    (servers, remarks)
+    reading.read(limits, &mut servers, &mut diagnostics);
+    (servers, diagnostics)
 }
 
 /// What other files of a client switch off of those of this one.
@@ -104,7 +104,7 @@ fn switched_off_elsewhere(
     file: &ClientFile,
     surroundings: &Surroundings,
     limits: &Limits,
-) -> Result<Vec<String>, Box<Remark>> {
+) -> Result<Vec<String>, Box<Diagnostic>> {
     let own_file = client.user_file(surroundings);
     match (client.layout, own_file, &file.project) {
         (Layout::ClaudeCode, Some(own_file), Some(project)) => {
@@ -133,7 +133,7 @@ struct Reading<'r> {
     file: &'r ClientFile,
     text: &'r str,
     surroundings: &'r Surroundings,
-    is_own: IsOwn<'r>,
+    is_own: OwnCommandCheck<'r>,
     /// Names of servers that other files switch off.
     elsewhere: &'r [String],
 }
@@ -151,39 +151,39 @@ struct Table<'t> {
 }
 
 impl Reading<'_> {
-    fn read(&self, limits: &Limits, servers: &mut Vec<FoundServer>, remarks: &mut Vec<Remark>) {
+    fn read(&self, limits: &Limits, servers: &mut Vec<ClientServer>, diagnostics: &mut Vec<Diagnostic>) {
         // Offsets are those of the text without its byte order mark, which takes up no column.
         let text = self.text.strip_prefix('\u{feff}').unwrap_or(self.text);
         let reading = Reading { text, ..*self };
-        match reading.file.place.format.read(text, limits) {
-            Ok(root) => reading.root(&root, servers, remarks),
+        match reading.file.location.format.read(text, limits) {
+            Ok(root) => reading.root(&root, servers, diagnostics),
             Err(defect) => {
-                let remark = reading.remark(Weight::Broken, defect.at, "", defect.message);
+                let diagnostic = reading.diagnostic(Severity::Broken, defect.at, "", defect.message);
                 let hint =
                     if defect.hint.is_empty() { "correct it there and import again" } else { defect.hint };
-                remarks.push(remark.hint(hint));
+                diagnostics.push(diagnostic.hint(hint));
             }
         }
     }
 
-    fn remark(&self, weight: Weight, at: usize, key: &str, message: impl Into<String>) -> Remark {
-        Remark::new(weight, &self.file.path, message).at(self.text, at).key(key)
+    fn diagnostic(&self, severity: Severity, at: usize, key: &str, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::new(severity, &self.file.path, message).at(self.text, at).key(key)
     }
 
-    fn root(&self, root: &Value, servers: &mut Vec<FoundServer>, remarks: &mut Vec<Remark>) {
+    fn root(&self, root: &Value, servers: &mut Vec<ClientServer>, diagnostics: &mut Vec<Diagnostic>) {
         if !matches!(root.node, Node::Table(_)) {
             let message = format!("must be a table of keys, not {}", root.kind());
-            remarks.push(self.remark(Weight::Broken, root.range.start, "", message));
+            diagnostics.push(self.diagnostic(Severity::Broken, root.range.start, "", message));
             return;
         }
         let inputs = inputs(root, self.file);
-        let mut switched_off = names_at(root, self.file.place.switched_off);
+        let mut switched_off = names_at(root, self.file.location.switched_off);
         switched_off.extend(self.elsewhere.iter().map(String::as_str));
         if self.client.layout == Layout::ClaudeCode {
             switched_off.extend(switched_off_in(root, self.surroundings.project.as_deref()));
         }
-        let switched_on = names_at(root, self.file.place.switched_on);
-        for path in self.file.place.servers {
+        let switched_on = names_at(root, self.file.location.switched_on);
+        for path in self.file.location.servers {
             let Some(table) = root.at_path(path) else { continue };
             let (path, table) = self.nested(path, table);
             let table = Table {
@@ -193,14 +193,14 @@ impl Reading<'_> {
                 switched_off: &switched_off,
                 switched_on: &switched_on,
             };
-            self.table(&table, servers, remarks);
+            self.table(&table, servers, diagnostics);
         }
         match self.client.layout {
-            Layout::ClaudeCode => self.projects_of_claude(root, servers, remarks),
+            Layout::ClaudeCode => self.projects_of_claude(root, servers, diagnostics),
             // Also of the user's servers, where this is a project's file.
             Layout::OpenCode => {
                 for said in servers.iter_mut().flat_map(|server| opencode_switches::take_over(root, server)) {
-                    remarks.push(self.remark(Weight::LeftOut, said.at, &said.key, said.message));
+                    diagnostics.push(self.diagnostic(Severity::LeftOut, said.at, &said.key, said.message));
                 }
             }
             Layout::Plain => {}
@@ -217,7 +217,12 @@ impl Reading<'_> {
     }
 
     /// What Claude Code keeps for single projects: those of the working folder's, and a word on the others.
-    fn projects_of_claude(&self, root: &Value, servers: &mut Vec<FoundServer>, remarks: &mut Vec<Remark>) {
+    fn projects_of_claude(
+        &self,
+        root: &Value,
+        servers: &mut Vec<ClientServer>,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) {
         let projects = root.get("projects").map(Value::members).unwrap_or_default();
         let mut others = Vec::new();
         for Member { key, at, value } in projects {
@@ -231,7 +236,7 @@ impl Reading<'_> {
                 let path = format!("projects.{key}.mcpServers");
                 let inputs = &BTreeMap::new();
                 let table = Table { path, table, inputs, switched_off: &switched_off, switched_on: &[] };
-                reading.table(&table, servers, remarks);
+                reading.table(&table, servers, diagnostics);
             } else {
                 others.push((key.as_str(), *at));
             }
@@ -239,39 +244,39 @@ impl Reading<'_> {
         if let Some((_, at)) = others.first() {
             let folders: Vec<&str> = others.iter().map(|(folder, _)| *folder).collect();
             let message = format!("has servers of other folders, which are not read: {}", folders.join(", "));
-            let remark = self.remark(Weight::Note, *at, "projects", message);
-            remarks.push(remark.hint("run belljar import there"));
+            let diagnostic = self.diagnostic(Severity::Note, *at, "projects", message);
+            diagnostics.push(diagnostic.hint("run belljar import there"));
         }
     }
 
-    fn table(&self, read: &Table<'_>, servers: &mut Vec<FoundServer>, remarks: &mut Vec<Remark>) {
+    fn table(&self, read: &Table<'_>, servers: &mut Vec<ClientServer>, diagnostics: &mut Vec<Diagnostic>) {
         let Table { path, table, inputs, switched_off, switched_on } = read;
         let Node::Table(members) = &table.node else {
             if table.node != Node::Null {
                 let message = format!("must be a table of servers, not {}", table.kind());
-                remarks.push(self.remark(Weight::Broken, table.range.start, path, message));
+                diagnostics.push(self.diagnostic(Severity::Broken, table.range.start, path, message));
             }
             return;
         };
         if members.len() > SERVERS_MAX {
             let count = members.len();
             let message = format!("has {count} servers, more than the {SERVERS_MAX} that are taken over");
-            remarks.push(self.remark(Weight::Broken, table.range.start, path, message));
+            diagnostics.push(self.diagnostic(Severity::Broken, table.range.start, path, message));
             return;
         }
         for (index, member) in members.iter().enumerate() {
             let key = format!("{path}.{}", member.key);
             if members[index + 1..].iter().any(|later| later.key == member.key) {
                 let message = format!("is repeated below; {} takes the last one", self.client.title);
-                remarks.push(self.remark(Weight::LeftOut, member.at, &key, message));
+                diagnostics.push(self.diagnostic(Severity::LeftOut, member.at, &key, message));
                 continue;
             }
-            if let Some(mut server) = self.server(&key, member, inputs, remarks) {
+            if let Some(mut server) = self.server(&key, member, inputs, diagnostics) {
                 let name = member.key.as_str();
                 let is_chosen = switched_on.is_empty() || switched_on.contains(&name);
                 if switched_off.contains(&name) || !is_chosen {
                     let message = format!("is switched off in {}, and so it is here", self.client.title);
-                    remarks.push(self.remark(Weight::Note, member.at, &key, message));
+                    diagnostics.push(self.diagnostic(Severity::Note, member.at, &key, message));
                     server.entry.insert("disabled".into(), true.into());
                 }
                 servers.push(server);
@@ -284,9 +289,9 @@ impl Reading<'_> {
         key: &str,
         member: &Member,
         inputs: &BTreeMap<String, String>,
-        remarks: &mut Vec<Remark>,
-    ) -> Option<FoundServer> {
-        let surrounded = Surrounded {
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Option<ClientServer> {
+        let surroundings = EntryContext {
             dialect: self.client.dialect,
             title: self.client.title,
             home: &self.surroundings.home,
@@ -295,27 +300,32 @@ impl Reading<'_> {
             inputs,
         };
         if let Err(error) = ServerName::new(&member.key) {
-            remarks.push(self.remark(Weight::LeftOut, member.at, key, format!("is left out: {error}")));
+            diagnostics.push(self.diagnostic(
+                Severity::LeftOut,
+                member.at,
+                key,
+                format!("is left out: {error}"),
+            ));
             return None;
         }
-        let translation = match entry::translate(&member.value, &surrounded) {
+        let translation = match entry::translate(&member.value, &surroundings) {
             Ok(translation) => translation,
             Err(left) => {
                 let key = if left.key.is_empty() { key.to_owned() } else { format!("{key}.{}", left.key) };
                 let at = if left.at == 0 { member.at } else { left.at };
                 let message = format!("{}; the server is left out", left.message);
-                remarks.push(self.remark(Weight::LeftOut, at, &key, message));
+                diagnostics.push(self.diagnostic(Severity::LeftOut, at, &key, message));
                 return None;
             }
         };
         if self.starts_belljar(&translation.entry) {
             let message = "is belljar itself, and left out";
-            remarks.push(self.remark(Weight::Note, member.at, key, message));
+            diagnostics.push(self.diagnostic(Severity::Note, member.at, key, message));
             return None;
         }
-        self.say(key, member, &translation, remarks);
+        self.say(key, member, &translation, diagnostics);
         let (name, path) = (member.key.clone(), self.file.path.clone());
-        Some(FoundServer { name, entry: translation.entry, path })
+        Some(ClientServer { name, entry: translation.entry, path })
     }
 
     fn starts_belljar(&self, entry: &Map<String, Json>) -> bool {
@@ -325,8 +335,8 @@ impl Reading<'_> {
         (self.is_own)(command, &arguments)
     }
 
-    fn say(&self, key: &str, member: &Member, translation: &Translation, remarks: &mut Vec<Remark>) {
-        let remark = |weight, message: String| self.remark(weight, member.at, key, message);
+    fn say(&self, key: &str, member: &Member, translation: &Translation, diagnostics: &mut Vec<Diagnostic>) {
+        let diagnostic = |severity, message: String| self.diagnostic(severity, member.at, key, message);
         if !translation.foreign.is_empty() {
             let keys: Vec<&str> = translation.foreign.iter().map(|(key, _)| key.as_str()).collect();
             let advice: Vec<String> = translation
@@ -336,32 +346,32 @@ impl Reading<'_> {
                 .map(|(key, advice)| format!("{key}: {advice}"))
                 .collect();
             let message = format!("has no counterpart here for {}, which is left out", keys.join(", "));
-            remarks.push(remark(Weight::LeftOut, message).hint(advice.join("; ")));
+            diagnostics.push(diagnostic(Severity::LeftOut, message).hint(advice.join("; ")));
         }
         for (key, note) in &translation.notes {
-            remarks.push(remark(Weight::LeftOut, format!("{key} {note}")));
+            diagnostics.push(diagnostic(Severity::LeftOut, format!("{key} {note}")));
         }
         let mut told: Vec<&str> = Vec::new();
         for (variable, what_for) in &translation.needs {
             if !told.contains(&variable.as_str()) {
                 told.push(variable);
                 let message = format!("needs the variable {variable} where belljar is started: {what_for}");
-                remarks.push(remark(Weight::Note, message));
+                diagnostics.push(diagnostic(Severity::Note, message));
             }
         }
         if !translation.literal_secrets.is_empty() {
             let keys = translation.literal_secrets.join(", ");
             let message = format!("has what look like secrets, which are copied as they are: {keys}");
             let advice = self.client.dialect.references.advice();
-            remarks.push(remark(Weight::Note, message).hint(advice));
+            diagnostics.push(diagnostic(Severity::Note, message).hint(advice));
         }
         if let Some(message) = sent_to_host(&translation.entry) {
-            remarks.push(remark(Weight::Note, message));
+            diagnostics.push(diagnostic(Severity::Note, message));
         }
         let has_marks = |text: &str| is_literal(text) && text.contains("$${");
         if any_text(&Json::Object(translation.entry.clone()), &has_marks) {
             let message = format!("has a ${{…}} that {} takes literally; so does belljar", self.client.title);
-            remarks.push(remark(Weight::Note, message));
+            diagnostics.push(diagnostic(Severity::Note, message));
         }
     }
 }
@@ -399,7 +409,7 @@ fn any_text(value: &Json, holds: &dyn Fn(&str) -> bool) -> bool {
 /// What VS Code asks for, by id.
 fn inputs(root: &Value, file: &ClientFile) -> BTreeMap<String, String> {
     let beside =
-        file.place.servers.iter().filter_map(|path| root.at_path(&path[..path.len() - 1])?.get("inputs"));
+        file.location.servers.iter().filter_map(|path| root.at_path(&path[..path.len() - 1])?.get("inputs"));
     let mut inputs = BTreeMap::new();
     for list in beside {
         let Node::List(items) = &list.node else { continue };

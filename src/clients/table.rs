@@ -35,22 +35,22 @@ pub struct Client {
     /// What people call it.
     pub title: &'static str,
     /// Its files: those of the user first, each kind in the order in which they are looked for.
-    pub(super) places: &'static [Place],
+    pub(super) places: &'static [FileLocation],
     /// What its entries say.
     pub(super) dialect: &'static Dialect,
     /// What belljar's own entry looks like there.
     pub(super) own_entry: fn(&Parts<'_>) -> serde_json::Value,
     pub(super) layout: Layout,
     /// What of its environment servers get.
-    pub(super) passes: Passes,
+    pub(super) passed_variables: PassedVariables,
     /// What has it make belljar's calls without asking, where it would refuse them otherwise.
-    pub(super) approving: Option<Approving>,
+    pub(super) approval: Option<ApprovalSetting>,
 }
 
-/// What a client gives the servers that it starts of its own environment, as far as that is known.
+/// The variables of its own environment that a client passes to the servers that it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Passes {
-    /// It is not known.
+pub(super) enum PassedVariables {
+    /// The variables are not known.
     Unknown,
     /// These, and those whose names are listed under a key of the entry.
     Listed {
@@ -68,16 +68,16 @@ pub(super) enum Passes {
     },
 }
 
-/// A setting of an entry.
+/// A key of an entry without which the client refuses the calls of its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Approving {
+pub(super) struct ApprovalSetting {
     pub(super) key: &'static str,
     pub(super) value: &'static str,
-    /// What refuses each call without it.
+    /// The mode or setting of the client that refuses each call without it.
     pub(super) refuses: &'static str,
 }
 
-/// Where servers stand beside the keys that each place names.
+/// The places of servers in a file, beside the keys that each location names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layout {
     Plain,
@@ -87,9 +87,9 @@ pub(super) enum Layout {
     OpenCode,
 }
 
-/// One file of a client.
+/// The location of one configuration file of a client, and the keys in it.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct FileLocation {
     pub(super) base: Base,
     /// Below the base.
     pub(super) path: &'static str,
@@ -100,18 +100,19 @@ pub(super) struct Place {
     pub(super) switched_off: &'static [&'static str],
     /// Under which keys a list of names stands that alone are on.
     pub(super) switched_on: &'static [&'static str],
-    pub(super) is_written: Written,
+    pub(super) is_written: WriteSupport,
 }
 
-/// Whether belljar is put into this file.
+/// The files of a client that belljar writes its entry into, and those that it only reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum WriteSupport {
+    /// Belljar writes it.
     Yes,
-    /// It is read only: the client has a newer one.
+    /// Belljar only reads it, because the client has a newer file.
     No,
 }
 
-/// Where a path begins.
+/// The folder that a path is relative to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Base {
     /// The user's home folder.
@@ -130,7 +131,7 @@ impl Client {
     /// Whether it can be told to make belljar's calls without asking.
     #[must_use]
     pub fn can_approve(&self) -> bool {
-        self.approving.is_some()
+        self.approval.is_some()
     }
 
     /// Whether the servers of this table stand under `servers` in it: no server of that name does.
@@ -140,14 +141,22 @@ impl Client {
     }
 }
 
-impl Place {
+impl FileLocation {
     const fn new(
         base: Base,
         path: &'static str,
         format: Format,
         servers: &'static [&'static [&'static str]],
     ) -> Self {
-        Self { base, path, format, servers, switched_off: &[], switched_on: &[], is_written: Written::Yes }
+        Self {
+            base,
+            path,
+            format,
+            servers,
+            switched_off: &[],
+            switched_on: &[],
+            is_written: WriteSupport::Yes,
+        }
     }
 
     const fn with_switches(
@@ -159,7 +168,7 @@ impl Place {
     }
 
     const fn read_only(self) -> Self {
-        Self { is_written: Written::No, ..self }
+        Self { is_written: WriteSupport::No, ..self }
     }
 }
 
@@ -201,7 +210,7 @@ const CODEX_ALWAYS: &[&str] = &[
     "USER",
     "__CF_USER_TEXT_ENCODING",
 ];
-const CODEX_APPROVING: Approving = Approving {
+const CODEX_APPROVING: ApprovalSetting = ApprovalSetting {
     key: "default_tools_approval_mode",
     value: "approve",
     refuses: "`codex exec`, which can ask nobody,",
@@ -211,7 +220,7 @@ static TABLE: [Client; 10] = [
     Client {
         name: "claude-desktop",
         title: "Claude Desktop",
-        places: &[Place::new(
+        places: &[FileLocation::new(
             Base::Application,
             "Claude/claude_desktop_config.json",
             Format::Json,
@@ -220,137 +229,159 @@ static TABLE: [Client; 10] = [
         dialect: &dialect::CLAUDE_DESKTOP,
         own_entry: own_entry::plain,
         layout: Layout::Plain,
-        passes: Passes::Unknown,
-        approving: None,
+        passed_variables: PassedVariables::Unknown,
+        approval: None,
     },
     Client {
         name: "claude-code",
         title: "Claude Code",
         places: &[
-            Place::new(Base::Named("CLAUDE_CONFIG_DIR", ""), ".claude.json", Format::Json, MCP_SERVERS),
-            Place::new(Base::Project, ".mcp.json", Format::Json, MCP_SERVERS),
+            FileLocation::new(
+                Base::Named("CLAUDE_CONFIG_DIR", ""),
+                ".claude.json",
+                Format::Json,
+                MCP_SERVERS,
+            ),
+            FileLocation::new(Base::Project, ".mcp.json", Format::Json, MCP_SERVERS),
         ],
         dialect: &dialect::CLAUDE_CODE,
         own_entry: own_entry::claude_code,
         layout: Layout::ClaudeCode,
-        passes: Passes::Unknown,
-        approving: None,
+        passed_variables: PassedVariables::Unknown,
+        approval: None,
     },
     Client {
         name: "cursor",
         title: "Cursor",
         places: &[
-            Place::new(Base::Home, ".cursor/mcp.json", Format::Json, MCP_SERVERS),
-            Place::new(Base::Project, ".cursor/mcp.json", Format::Json, MCP_SERVERS),
+            FileLocation::new(Base::Home, ".cursor/mcp.json", Format::Json, MCP_SERVERS),
+            FileLocation::new(Base::Project, ".cursor/mcp.json", Format::Json, MCP_SERVERS),
         ],
         dialect: &dialect::CURSOR,
         own_entry: own_entry::with_type,
         layout: Layout::Plain,
-        passes: Passes::Unknown,
-        approving: None,
+        passed_variables: PassedVariables::Unknown,
+        approval: None,
     },
     Client {
         name: "vscode",
         title: "VS Code",
         places: &[
-            Place::new(Base::Application, "Code/User/mcp.json", Format::Json, VSCODE),
-            Place::new(Base::Application, "Code/User/settings.json", Format::Json, VSCODE_SETTINGS)
+            FileLocation::new(Base::Application, "Code/User/mcp.json", Format::Json, VSCODE),
+            FileLocation::new(Base::Application, "Code/User/settings.json", Format::Json, VSCODE_SETTINGS)
                 .read_only(),
-            Place::new(Base::Application, "Code - Insiders/User/mcp.json", Format::Json, VSCODE).read_only(),
-            Place::new(
+            FileLocation::new(Base::Application, "Code - Insiders/User/mcp.json", Format::Json, VSCODE)
+                .read_only(),
+            FileLocation::new(
                 Base::Application,
                 "Code - Insiders/User/settings.json",
                 Format::Json,
                 VSCODE_SETTINGS,
             )
             .read_only(),
-            Place::new(Base::Application, "VSCodium/User/mcp.json", Format::Json, VSCODE).read_only(),
-            Place::new(Base::Application, "VSCodium/User/settings.json", Format::Json, VSCODE_SETTINGS)
+            FileLocation::new(Base::Application, "VSCodium/User/mcp.json", Format::Json, VSCODE).read_only(),
+            FileLocation::new(
+                Base::Application,
+                "VSCodium/User/settings.json",
+                Format::Json,
+                VSCODE_SETTINGS,
+            )
+            .read_only(),
+            FileLocation::new(Base::Project, ".vscode/mcp.json", Format::Json, VSCODE),
+            FileLocation::new(Base::Project, ".vscode/settings.json", Format::Json, VSCODE_SETTINGS)
                 .read_only(),
-            Place::new(Base::Project, ".vscode/mcp.json", Format::Json, VSCODE),
-            Place::new(Base::Project, ".vscode/settings.json", Format::Json, VSCODE_SETTINGS).read_only(),
         ],
         dialect: &dialect::VSCODE,
         own_entry: own_entry::with_type,
         layout: Layout::Plain,
-        passes: Passes::Unknown,
-        approving: None,
+        passed_variables: PassedVariables::Unknown,
+        approval: None,
     },
     Client {
         name: "windsurf",
         title: "Windsurf",
-        places: &[Place::new(Base::Home, ".codeium/windsurf/mcp_config.json", Format::Json, MCP_SERVERS)],
+        places: &[FileLocation::new(
+            Base::Home,
+            ".codeium/windsurf/mcp_config.json",
+            Format::Json,
+            MCP_SERVERS,
+        )],
         dialect: &dialect::WINDSURF,
         own_entry: own_entry::plain,
         layout: Layout::Plain,
-        passes: Passes::Unknown,
-        approving: None,
+        passed_variables: PassedVariables::Unknown,
+        approval: None,
     },
     Client {
         name: "gemini",
         title: "Gemini CLI",
         places: &[
-            Place::new(Base::Home, ".gemini/settings.json", Format::Json, MCP_SERVERS)
+            FileLocation::new(Base::Home, ".gemini/settings.json", Format::Json, MCP_SERVERS)
                 .with_switches(GEMINI_OFF, GEMINI_ON),
-            Place::new(Base::Project, ".gemini/settings.json", Format::Json, MCP_SERVERS)
+            FileLocation::new(Base::Project, ".gemini/settings.json", Format::Json, MCP_SERVERS)
                 .with_switches(GEMINI_OFF, GEMINI_ON),
         ],
         dialect: &dialect::GEMINI,
         own_entry: own_entry::gemini,
         layout: Layout::Plain,
-        passes: Passes::Harmless { secret: GEMINI_SECRET, names: GEMINI_NEVER },
-        approving: None,
+        passed_variables: PassedVariables::Harmless { secret: GEMINI_SECRET, names: GEMINI_NEVER },
+        approval: None,
     },
     Client {
         name: "codex",
         title: "Codex",
         places: &[
-            Place::new(Base::Named("CODEX_HOME", ".codex"), "config.toml", Format::Toml, &[&["mcp_servers"]]),
-            Place::new(Base::Project, ".codex/config.toml", Format::Toml, &[&["mcp_servers"]]),
+            FileLocation::new(
+                Base::Named("CODEX_HOME", ".codex"),
+                "config.toml",
+                Format::Toml,
+                &[&["mcp_servers"]],
+            ),
+            FileLocation::new(Base::Project, ".codex/config.toml", Format::Toml, &[&["mcp_servers"]]),
         ],
         dialect: &dialect::CODEX,
         own_entry: own_entry::codex,
         layout: Layout::Plain,
-        passes: Passes::Listed { key: "env_vars", always: CODEX_ALWAYS },
-        approving: Some(CODEX_APPROVING),
+        passed_variables: PassedVariables::Listed { key: "env_vars", always: CODEX_ALWAYS },
+        approval: Some(CODEX_APPROVING),
     },
     Client {
         name: "opencode",
         title: "OpenCode",
         places: &[
-            Place::new(Base::Config, "opencode/opencode.json", Format::Json, OPENCODE),
-            Place::new(Base::Config, "opencode/opencode.jsonc", Format::Json, OPENCODE),
-            Place::new(Base::Project, "opencode.json", Format::Json, OPENCODE),
-            Place::new(Base::Project, "opencode.jsonc", Format::Json, OPENCODE),
+            FileLocation::new(Base::Config, "opencode/opencode.json", Format::Json, OPENCODE),
+            FileLocation::new(Base::Config, "opencode/opencode.jsonc", Format::Json, OPENCODE),
+            FileLocation::new(Base::Project, "opencode.json", Format::Json, OPENCODE),
+            FileLocation::new(Base::Project, "opencode.jsonc", Format::Json, OPENCODE),
         ],
         dialect: &dialect::OPENCODE,
         own_entry: own_entry::opencode,
         layout: Layout::OpenCode,
-        passes: Passes::Unknown,
-        approving: None,
+        passed_variables: PassedVariables::Unknown,
+        approval: None,
     },
     Client {
         name: "zed",
         title: "Zed",
         places: &[
-            Place::new(Base::Config, "zed/settings.json", Format::Json, ZED),
-            Place::new(Base::Project, ".zed/settings.json", Format::Json, ZED),
+            FileLocation::new(Base::Config, "zed/settings.json", Format::Json, ZED),
+            FileLocation::new(Base::Project, ".zed/settings.json", Format::Json, ZED),
         ],
         dialect: &dialect::ZED,
         own_entry: own_entry::zed,
         layout: Layout::Plain,
-        passes: Passes::Unknown,
-        approving: None,
+        passed_variables: PassedVariables::Unknown,
+        approval: None,
     },
     Client {
         name: "goose",
         title: "Goose",
-        places: &[Place::new(Base::Config, "goose/config.yaml", Format::Yaml, &[&["extensions"]])],
+        places: &[FileLocation::new(Base::Config, "goose/config.yaml", Format::Yaml, &[&["extensions"]])],
         dialect: &dialect::GOOSE,
         own_entry: own_entry::goose,
         layout: Layout::Plain,
-        passes: Passes::Unknown,
-        approving: None,
+        passed_variables: PassedVariables::Unknown,
+        approval: None,
     },
 ];
 

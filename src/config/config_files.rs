@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::load::{Before, Config, Following};
+use super::load::{Config, PreviousConfig, ReloadState};
 use super::read::environment::Environment;
 use super::read::file::{self, Fingerprint, WatchedFile};
 use super::read::problem::Problem;
@@ -27,7 +27,7 @@ pub struct ConfigFiles {
     listing: Listing,
     /// Of the files that are listed.
     seen: Vec<Fingerprint>,
-    referred: Following,
+    referred: ReloadState,
     config: Arc<Config>,
     told: watch::Sender<Arc<Config>>,
     /// What is otherwise here than the files say.
@@ -116,8 +116,9 @@ impl ConfigFiles {
             return Vec::new();
         }
         self.seen = seen;
-        let Following { entries, servers_problem, .. } = &self.referred;
-        let before = Before { config: &self.config, entries, servers_problem: servers_problem.as_ref() };
+        let ReloadState { entries, servers_problem, .. } = &self.referred;
+        let before =
+            PreviousConfig { config: &self.config, entries, servers_problem: servers_problem.as_ref() };
         let (mut config, referred) = Config::load_following(&self.environment, Some(before));
         (self.adjust)(&mut config);
         let is_new = |problem: &&Problem| !self.config.problems.contains(problem);
@@ -129,7 +130,7 @@ impl ConfigFiles {
     }
 }
 
-/// Which files there are to look at.
+/// The configuration files, with the fingerprints of the folders that they were listed from.
 #[derive(Debug)]
 struct Listing {
     /// Folders whose files these are, and files that are named.

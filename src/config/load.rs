@@ -14,7 +14,7 @@ use super::read::environment::Environment;
 use super::read::file::WatchedFile;
 use super::read::nearest::nearest;
 use super::read::problem::{Origin, Problem, Severity};
-use super::servers::load::{self, Allowed, Loaded, OfFiles};
+use super::servers::load::{self, EntriesByFile, EntryRules, LoadedServers};
 use super::servers::server::{RefusedServer, ServerConfig};
 use super::servers::transport::{Launch, Transport};
 use super::settings::choices::{
@@ -38,7 +38,7 @@ use crate::protocol::{ExtraSystemCall, PostureField};
 use crate::run::OutputMode;
 use crate::text;
 
-/// What counts for this process.
+/// The configuration of this process.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Which engine is asked for.
@@ -124,7 +124,7 @@ pub struct Config {
     pub allow_commands: AllowCommands,
     /// Which calls pass.
     pub policy: PolicyFile,
-    /// The folders that servers are told of.
+    /// The folders that are offered to servers as roots.
     pub roots: Vec<PathBuf>,
     /// Whether servers may ask for the client's model.
     pub sampling: Sampling,
@@ -146,7 +146,7 @@ pub struct Config {
     pub problems: Vec<Problem>,
 }
 
-/// What the environment says of engines.
+/// The addresses of engines that the environment names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineAddresses {
     /// DOCKER_HOST.
@@ -169,29 +169,29 @@ pub struct EngineAddresses {
 
 const DAY_S: u64 = 86_400;
 
-/// What counts when files are read again that cannot be used now.
-pub(super) struct Before<'c> {
+/// The previous configuration, which stays in effect for files that cannot be read now.
+pub(super) struct PreviousConfig<'c> {
     pub(super) config: &'c Config,
-    pub(super) entries: &'c OfFiles,
+    pub(super) entries: &'c EntriesByFile,
     pub(super) servers_problem: Option<&'c Problem>,
 }
 
-/// What the next look at the files is compared with.
+/// The state that the next reload compares with.
 #[derive(Debug)]
-pub(super) struct Following {
+pub(super) struct ReloadState {
     /// The files that references lead to.
     pub(super) files: Vec<WatchedFile>,
     /// The environment variables that entries refer to, whether they are set or not.
     pub(super) variables: BTreeSet<String>,
-    /// What files said when they could be read last.
-    pub(super) entries: OfFiles,
-    /// Why files cannot be used now.
+    /// The entries of each file as they were when it could be read last.
+    pub(super) entries: EntriesByFile,
+    /// The problems with files that cannot be used now.
     pub(super) unread: Vec<Problem>,
     /// The problem with what may have confined servers: those without a `sandbox` of their own are not used.
     pub(super) servers_problem: Option<Problem>,
 }
 
-/// What the settings say.
+/// The settings as they were read.
 struct ReadSettings {
     config: Config,
     /// Where the choice of servers comes from.
@@ -230,12 +230,15 @@ impl Config {
 
     /// The same, and what references of entries have led to; where it is read again, what cannot be used stays as it was
     /// before.
-    pub(super) fn load_following(environment: &Environment, before: Option<Before<'_>>) -> (Self, Following) {
+    pub(super) fn load_following(
+        environment: &Environment,
+        before: Option<PreviousConfig<'_>>,
+    ) -> (Self, ReloadState) {
         let limits = Limits::default();
         let mut problems = Vec::new();
         let (read, tables) = ReadSettings::read(environment, &limits, &mut problems);
         let unusable = before.as_ref().and_then(|_| unusable(environment, &problems));
-        let is_emptied = |before: &Before<'_>| {
+        let is_emptied = |before: &PreviousConfig<'_>| {
             let has_said =
                 before.config.has_settings_of(environment.config_file()) || before.servers_problem.is_some();
             toml_file::is_emptied(environment) && has_said
@@ -254,18 +257,18 @@ impl Config {
             (None, Some(before)) => before.servers_problem.cloned(),
             (problem, _) => problem,
         };
-        let allowed = Allowed {
+        let rules = EntryRules {
             self_servers: config.self_servers,
             commands: config.allow_commands,
             unconfined: servers_problem.as_ref(),
             private: &config.private,
             mounts: &config.mounts,
         };
-        let none = OfFiles::new();
+        let none = EntriesByFile::new();
         let entries = before.as_ref().map_or(&none, |before| before.entries);
-        let loaded = load::load(environment, &limits, allowed, (&tables, entries), &mut problems);
+        let loaded = load::load(environment, &limits, rules, (&tables, entries), &mut problems);
         problems.extend(unknown(config.chosen_servers.as_deref(), &names, &loaded));
-        let Loaded { servers, refused, mut files, mut variables, entries, mut unread, changeable } =
+        let LoadedServers { servers, refused, mut files, mut variables, entries, mut unread, changeable } =
             chosen(loaded, config.chosen_servers.as_deref());
         let misled = config.model.named.iter().find_map(|file| changeable.misleads(file));
         let misled = misled.map(|(message, hint)| {
@@ -280,12 +283,12 @@ impl Config {
             None => PolicyFile::open(environment, &limits, profile_setting, &mut problems),
         };
         let model = match &misled {
-            Some(problem) => config.model.clone().misread(problem),
+            Some(problem) => config.model.clone().made_unusable(problem),
             None => config.model.clone(),
         };
         (
             Self { servers, refused, policy, problems, model, ..config },
-            Following { files, variables, entries, unread, servers_problem },
+            ReloadState { files, variables, entries, unread, servers_problem },
         )
     }
 }
@@ -384,17 +387,18 @@ impl ReadSettings {
         // The servers' loader alone reads it, but it is shown with the other settings.
         settings.optional("MCP_SERVERS_CONFIG", read::text);
         let names = settings.source("MCP_BRIDGE_SERVERS");
-        let (settings, misread, tables) = settings.finish();
+        let (settings, read_failures, tables) = settings.finish();
         // What cannot be read must not be replaced by something looser.
-        let profile_setting = ProfileSetting::new(profile, &misread);
+        let profile_setting = ProfileSetting::new(profile, &read_failures);
         let mounts = mounts(environment, &own_folders(environment, &config), &tables, problems);
-        let model = match &misread.model {
-            Some(problem) => config.model.clone().misread(problem),
+        let model = match &read_failures.model {
+            Some(problem) => config.model.clone().made_unusable(problem),
             None => config.model.clone(),
         };
         let private = PrivatePlaces::new(environment.home.clone(), files_of_rights(environment, &config));
-        let config = Config { settings, mounts, sandbox_problem: misread.sandbox, model, private, ..config };
-        (Self { config, names, profile_setting, servers_problem: misread.servers }, tables)
+        let config =
+            Config { settings, mounts, sandbox_problem: read_failures.sandbox, model, private, ..config };
+        (Self { config, names, profile_setting, servers_problem: read_failures.servers }, tables)
     }
 }
 
@@ -464,7 +468,7 @@ fn roots(settings: &mut Settings<'_>, environment: &Environment) -> Vec<PathBuf>
             roots.push(path);
         } else {
             let message = format!("names \"{}\", which is no folder", text::inert_excerpt(&folder, 200));
-            let hint = "servers are not told of it; write folders that are there, such as ~/work";
+            let hint = "it is not offered to servers; write folders that exist, such as ~/work";
             settings.problem(source.problem("servers.roots", variable, message).hint(hint));
         }
     }
@@ -472,7 +476,7 @@ fn roots(settings: &mut Settings<'_>, environment: &Environment) -> Vec<PathBuf>
 }
 
 /// The servers that the operator wants of those that there are; the others are refused.
-pub(super) fn chosen(mut loaded: Loaded, names: Option<&[String]>) -> Loaded {
+pub(super) fn chosen(mut loaded: LoadedServers, names: Option<&[String]>) -> LoadedServers {
     let is_chosen =
         |name: &ServerName| names.is_none_or(|names| names.iter().any(|chosen| chosen == name.as_str()));
     let reason = || "is not used: run.servers, or MCP_BRIDGE_SERVERS, does not name it".to_owned();
@@ -485,11 +489,11 @@ pub(super) fn chosen(mut loaded: Loaded, names: Option<&[String]>) -> Loaded {
         RefusedServer { name, source, position, reason: reason() }
     }));
     loaded.refused.sort_by(|one, other| one.name.cmp(&other.name));
-    Loaded { servers: wanted, ..loaded }
+    LoadedServers { servers: wanted, ..loaded }
 }
 
 /// The wanted names that no server has. They are said and choose nothing: a slip must not let others in.
-fn unknown(names: Option<&[String]>, source: &Source, loaded: &Loaded) -> Vec<Problem> {
+fn unknown(names: Option<&[String]>, source: &Source, loaded: &LoadedServers) -> Vec<Problem> {
     let refused = || loaded.refused.iter().map(|server| &server.name);
     let known = || loaded.servers.iter().map(|server| &server.name).chain(refused()).map(ServerName::as_str);
     let unknown = names.unwrap_or_default().iter().filter(|name| !known().any(|known| known == *name));

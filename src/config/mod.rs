@@ -28,7 +28,7 @@ pub use settings::choices::{
     SandboxServers, SelfServers, Semantic, StructuredContent,
 };
 pub use settings::edit::{EditError, set_image};
-pub use settings::model::{ModelBounds, ModelEndpoint, ModelKey, ModelSettings, ModelWay};
+pub use settings::model::{ModelAccess, ModelBounds, ModelEndpoint, ModelKey, ModelSettings};
 pub use settings::mounts::MountedFolder;
 pub use settings::pip::PackageSources;
 pub use settings::policy_file::PolicyFile;

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::settings::definitions::{Counts, Definition, Form, definitions};
+use super::settings::definitions::{Definition, EffectTime, ValueForm, definitions};
 use crate::limits::Limits;
 
 /// The schema.
@@ -116,18 +116,18 @@ fn server() -> Value {
 
 fn of(row: &Definition) -> Value {
     let mut schema = match row.form {
-        Form::Text => json!({"type": "string"}),
-        Form::Integer => json!({"type": "integer"}),
-        Form::Number => json!({"type": "number"}),
-        Form::Switch => json!({"type": "boolean"}),
-        Form::Size => json!({"type": ["string", "integer"]}),
-        Form::List => json!({"type": "array", "items": {"type": "string", "pattern": "^[^,]*$"}}),
+        ValueForm::Text => json!({"type": "string"}),
+        ValueForm::Integer => json!({"type": "integer"}),
+        ValueForm::Number => json!({"type": "number"}),
+        ValueForm::Switch => json!({"type": "boolean"}),
+        ValueForm::Size => json!({"type": ["string", "integer"]}),
+        ValueForm::List => json!({"type": "array", "items": {"type": "string", "pattern": "^[^,]*$"}}),
     };
     let counts = match row.counts {
-        Counts::NextRun => "for the next run",
-        Counts::NextSandbox => "for the next sandbox",
-        Counts::NextServer => "for servers started from then on",
-        Counts::Restart => "once belljar is started again",
+        EffectTime::NextRun => "for the next run",
+        EffectTime::NextSandbox => "for the next sandbox",
+        EffectTime::NextServer => "for servers started from then on",
+        EffectTime::Restart => "once belljar is started again",
     };
     let about = format!("{}. As a variable: {}. Edited, it counts {counts}.", row.allowed, row.variable);
     schema["description"] = json!(about);

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use super::load::Config;
-use super::settings::definitions::{Counts, Definition, definitions};
+use super::settings::definitions::{Definition, EffectTime, definitions};
 use super::settings::resolve::Setting;
 
 /// The settings that are others, for the reader of a reply; `None`: there are none. Values are not shown.
@@ -18,17 +18,18 @@ pub fn edited_settings(before: &Config, after: &Config) -> Option<String> {
     };
     let edited: Vec<&Definition> =
         rows.iter().filter(|row| value(before, row) != value(after, row)).collect();
-    let of = |counts: Counts, when: &str| {
+    let of = |counts: EffectTime, when: &str| {
         let names = edited.iter().filter(|row| row.counts == counts).map(|row| row.name());
-        let mounts = (counts == Counts::NextSandbox && mounted(before) != mounted(after)).then_some("mount");
+        let mounts =
+            (counts == EffectTime::NextSandbox && mounted(before) != mounted(after)).then_some("mount");
         let names = names.chain(mounts).collect::<Vec<_>>().join(", ");
         (!names.is_empty()).then(|| format!("{names}{when}"))
     };
     let parts = [
-        of(Counts::NextRun, ""),
-        of(Counts::NextSandbox, " for the next sandbox"),
-        of(Counts::NextServer, " for servers started from now on"),
-        of(Counts::Restart, " once belljar is started again"),
+        of(EffectTime::NextRun, ""),
+        of(EffectTime::NextSandbox, " for the next sandbox"),
+        of(EffectTime::NextServer, " for servers started from now on"),
+        of(EffectTime::Restart, " once belljar is started again"),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| format!("the user has changed settings ({})", parts.join("; ")))

@@ -14,7 +14,7 @@ pub(super) struct Bert {
     words: Tensor,
     /// For each position, what every token there has added: of the position, and of the first and only sentence.
     positions: Tensor,
-    norm: Norm,
+    norm: LayerNorm,
     layers: Vec<Layer>,
 }
 
@@ -23,10 +23,10 @@ struct Layer {
     key: Linear,
     value: Linear,
     attended: Linear,
-    attended_norm: Norm,
+    attended_norm: LayerNorm,
     wide: Linear,
     narrow: Linear,
-    norm: Norm,
+    norm: LayerNorm,
     heads: usize,
     activation: Activation,
 }
@@ -37,7 +37,8 @@ struct Linear {
     bias: Tensor,
 }
 
-struct Norm {
+/// The normalisation of a layer.
+struct LayerNorm {
     weight: Tensor,
     bias: Tensor,
     epsilon: f32,
@@ -56,7 +57,7 @@ impl Bert {
         let kinds =
             weights.take("embeddings.token_type_embeddings.weight", &[config.type_vocab_size, hidden])?;
         let positions = kinds.get(0).and_then(|first| positions.broadcast_add(&first)).map_err(failed)?;
-        let norm = Norm::new("embeddings.LayerNorm", config, weights)?;
+        let norm = LayerNorm::new("embeddings.LayerNorm", config, weights)?;
         let layers = (0..config.num_hidden_layers).map(|number| Layer::new(number, config, weights));
         Ok(Self { words, positions, norm, layers: layers.collect::<std::result::Result<_, _>>()? })
     }
@@ -94,10 +95,10 @@ impl Layer {
             key,
             value,
             attended,
-            attended_norm: Norm::new(&name("attention.output.LayerNorm"), config, weights)?,
+            attended_norm: LayerNorm::new(&name("attention.output.LayerNorm"), config, weights)?,
             wide: into_wide,
             narrow,
-            norm: Norm::new(&name("output.LayerNorm"), config, weights)?,
+            norm: LayerNorm::new(&name("output.LayerNorm"), config, weights)?,
             heads: config.num_attention_heads,
             activation: config.hidden_act,
         })
@@ -146,7 +147,7 @@ impl Linear {
     }
 }
 
-impl Norm {
+impl LayerNorm {
     fn new(
         name: &str,
         config: &ModelConfig,

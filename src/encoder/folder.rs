@@ -37,7 +37,7 @@ pub(super) struct ModelConfig {
     position_embedding_type: Option<String>,
 }
 
-/// What lies between the two halves of a feed-forward layer.
+/// The function between the two halves of a feed-forward layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Activation {
@@ -47,7 +47,7 @@ pub(super) enum Activation {
     Relu,
 }
 
-/// How the vectors of a sentence's tokens become one.
+/// The method by which the vectors of a sentence's tokens become one vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pooling {
     /// Their mean.

@@ -40,7 +40,7 @@ impl Weights {
         if bytes > WEIGHTS_BYTES_MAX {
             return Err(EncoderError::TooLarge { path, bytes_max: WEIGHTS_BYTES_MAX });
         }
-        let mut reader = Hashed { reader: BufReader::new(file), hash: Sha256::new() };
+        let mut reader = HashingReader { reader: BufReader::new(file), hash: Sha256::new() };
         let header_bytes = u64::from_le_bytes(reader.array().map_err(unreadable)?);
         let data_bytes = bytes.checked_sub(8).and_then(|rest| rest.checked_sub(header_bytes));
         let (true, Some(data_bytes)) = (header_bytes <= HEADER_BYTES_MAX, data_bytes) else {
@@ -99,13 +99,13 @@ fn tensor(info: &TensorInfo, content: &[u8]) -> Result<Option<Tensor>, EncoderEr
     tensor.map(Some).map_err(|error| malformed(WEIGHTS, error.to_string()))
 }
 
-/// A file of which everything that is read is hashed.
-struct Hashed {
+/// A reader that hashes everything that is read through it.
+struct HashingReader {
     reader: BufReader<File>,
     hash: Sha256,
 }
 
-impl Hashed {
+impl HashingReader {
     fn array<const N: usize>(&mut self) -> std::io::Result<[u8; N]> {
         let mut array = [0; N];
         self.reader.read_exact(&mut array)?;

@@ -1,6 +1,6 @@
 //! Which engine the operator wants.
 
-/// Which engine the operator wants.
+/// The engine that the operator has chosen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Choice {
     /// Any, rootless before rootful.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::choice::Choice;
-use super::containers::{self, Places};
+use super::containers::{self, EngineLocations};
 use super::error::EngineError;
 use super::images::ImageStore;
 use super::interface::Engine;
@@ -17,18 +17,18 @@ use super::processes::{Environments, InsteadOf, ProcessEngine};
 /// # Errors
 /// [`EngineError::NoEngine`] lists every place and why it did not serve.
 pub async fn find(
-    places: &Places,
+    locations: &EngineLocations,
     images: &[String],
     sockets: &Path,
 ) -> Result<Arc<dyn Engine>, EngineError> {
-    if places.choice == Choice::Process {
-        return Ok(Arc::new(ProcessEngine::new(environments(places))));
+    if locations.choice == Choice::Process {
+        return Ok(Arc::new(ProcessEngine::new(environments(locations))));
     }
     let stands_in =
-        |instead_of| Ok(Arc::new(ProcessEngine::standing_in(environments(places), instead_of)) as _);
-    match containers::find(places, sockets).await {
+        |instead_of| Ok(Arc::new(ProcessEngine::standing_in(environments(locations), instead_of)) as _);
+    match containers::find(locations, sockets).await {
         // What is named is never replaced.
-        Ok(engine) if places.takes_any() && images.len() > 1 => match engine.image(images).await {
+        Ok(engine) if locations.takes_any() && images.len() > 1 => match engine.image(images).await {
             Err(EngineError::ImageMissing { names }) => {
                 stands_in(InsteadOf::NoImage { engine: engine.kind_name(), names })
             }
@@ -46,19 +46,22 @@ pub async fn find(
 ///
 /// # Errors
 /// As [`find`].
-pub async fn find_images(places: &Places, sockets: &Path) -> Result<Arc<dyn ImageStore>, EngineError> {
-    if places.choice == Choice::Process {
-        return Ok(Arc::new(environments(places)));
+pub async fn find_images(
+    locations: &EngineLocations,
+    sockets: &Path,
+) -> Result<Arc<dyn ImageStore>, EngineError> {
+    if locations.choice == Choice::Process {
+        return Ok(Arc::new(environments(locations)));
     }
-    match containers::find(places, sockets).await {
+    match containers::find(locations, sockets).await {
         Ok(engine) => Ok(Arc::new(engine)),
         Err(EngineError::NoEngine { choice: Choice::Auto, is_named: false, .. }) => {
-            Ok(Arc::new(environments(places)))
+            Ok(Arc::new(environments(locations)))
         }
         Err(error) => Err(error),
     }
 }
 
-fn environments(places: &Places) -> Environments {
-    Environments::new(places.environments.clone())
+fn environments(locations: &EngineLocations) -> Environments {
+    Environments::new(locations.environments.clone())
 }

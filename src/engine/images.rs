@@ -36,7 +36,7 @@ pub trait ImageStore: Send + Sync {
     ///
     /// # Errors
     /// A failed request, or an image that cannot be read.
-    fn about_image<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<ImageAbout>, EngineError>>;
+    fn about_image<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<ImageInfo>, EngineError>>;
 
     /// The names of the images that carry this label.
     ///
@@ -67,7 +67,7 @@ pub trait ImageStore: Send + Sync {
     fn lock_of<'a>(&'a self, name: &'a str, bytes_max: usize) -> BoxFuture<'a, Result<Vec<u8>, EngineError>>;
 }
 
-/// What an image is built from.
+/// The input of a build.
 #[derive(Debug, Clone)]
 pub struct ImageBuild {
     /// The name that it gets.
@@ -82,9 +82,9 @@ pub struct ImageBuild {
     pub stage_label: String,
 }
 
-/// What is known of an image.
+/// The facts about an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImageAbout {
+pub struct ImageInfo {
     /// What tells its content from that of any other.
     pub id: String,
     /// Its names.

@@ -29,7 +29,7 @@ pub trait Engine: Debug + Send + Sync {
     ///
     /// # Errors
     /// When it does not say.
-    fn about(&self) -> BoxFuture<'_, Result<About, EngineError>>;
+    fn about(&self) -> BoxFuture<'_, Result<EngineInfo, EngineError>>;
 
     /// How many processors the machine has that sandboxes run on.
     ///
@@ -53,7 +53,7 @@ pub trait Engine: Debug + Send + Sync {
     ///
     /// # Errors
     /// The refusal of a step, or its silence. What was made is removed again.
-    fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Started, NotStarted>>;
+    fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<StartedSandbox, StartFailure>>;
 
     /// Removes what owners that are dead have left; returns how many sandboxes.
     ///
@@ -78,18 +78,18 @@ pub trait Instance: Debug + Send + Sync {
     fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), EngineError>>;
 }
 
-/// What an engine says of itself.
+/// The name and the kind of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct About {
-    /// Its name and version, for example `podman 4.3.1`.
+pub struct EngineInfo {
+    /// The name and version, for example `podman 4.3.1`.
     pub name: String,
     /// Whether its sandboxes are containers.
     pub is_containers: bool,
-    /// What makes its containers, where it says that.
+    /// The OCI runtime, if the engine reports it.
     pub runtime: Option<Runtime>,
 }
 
-/// What makes an engine's containers, as the engine names it.
+/// The OCI runtime of an engine, as the engine names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Runtime {
     /// For example `runc`.
@@ -98,33 +98,34 @@ pub struct Runtime {
     pub version: String,
 }
 
-/// A started sandbox, and what it was made with.
+/// A sandbox that was started, with what the engine reports about it.
 #[derive(Debug)]
-pub struct Started {
+pub struct StartedSandbox {
     /// The sandbox.
     pub instance: Box<dyn Instance>,
-    /// Its standard streams.
+    /// The standard streams of the sandbox.
     pub streams: Streams,
-    /// The name of the image that it was made of.
+    /// The name of the image that the sandbox was made from.
     pub image: String,
-    /// What tells its Python from any other, those of other engines included, as far as the engine says it.
+    /// An identifier of its Python, which no other Python has, also of another engine. It is absent if the engine does
+    /// not report it.
     pub python_id: Option<String>,
     /// The user of its processes, as they see it.
     pub user: User,
-    /// Why the machine has other processes of its user, unless that was asked for.
+    /// The reason for which other processes of the machine have the same user, unless that was requested.
     pub shared_user: Option<String>,
-    /// The limit of CPU time that the engine was asked for.
+    /// The limit of CPU time that was requested from the engine.
     pub cpu: Option<CpuQuota>,
-    /// What the engine said it would not do.
+    /// The warnings of the engine on what it does not do.
     pub warnings: Vec<String>,
 }
 
-/// Why there is no started sandbox.
+/// The reason for which no sandbox was started.
 #[derive(Debug)]
-pub struct NotStarted {
-    /// What failed.
+pub struct StartFailure {
+    /// The error.
     pub error: EngineError,
-    /// Whether there may be a sandbox all the same, now or when the engine gets to it.
+    /// Whether a sandbox may exist all the same, now or later.
     pub may_exist: bool,
 }
 
@@ -136,7 +137,7 @@ pub struct Streams {
     pub output: Output,
 }
 
-/// What a sandbox writes.
+/// The output of a sandbox.
 pub struct Output {
     chunks: Pin<Box<dyn Stream<Item = Chunk> + Send>>,
     stderr: Vec<u8>,

@@ -17,11 +17,11 @@ mod usage;
 mod users;
 
 pub use choice::Choice;
-pub use containers::{Belongings, Places};
+pub use containers::{CleanupList, EngineLocations};
 pub use error::EngineError;
 pub use find::{find, find_images};
-pub use images::{ImageAbout, ImageBuild, ImageStore};
-pub use interface::{About, Engine, Instance, NotStarted, Output, Runtime, Started, Streams};
+pub use images::{ImageBuild, ImageInfo, ImageStore};
+pub use interface::{Engine, EngineInfo, Instance, Output, Runtime, StartFailure, StartedSandbox, Streams};
 pub use kernel::{Kernel, OuterLimits};
 pub use owner::{Owner, lock_path};
 #[cfg(target_os = "linux")]

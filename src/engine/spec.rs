@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What a sandbox is made of. Nothing in it comes from a frame.
+/// The specification of a sandbox. Nothing in it comes from a frame.
 #[derive(Debug, Clone)]
 pub struct SandboxSpec {
     /// Names of images by preference: the first that the engine has is used.

@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind};
 
 use nix::errno::Errno;
 
-/// What all processes of a container use together.
+/// The use of resources by all processes of a container together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     /// Resident memory and page tables; what several processes share counts once where it is above what was asked for.

@@ -68,7 +68,7 @@ fn bind_name(_: &str) -> std::io::Result<UnixDatagram> {
 /// A user for one sandbox, to be tried.
 #[derive(Debug)]
 pub(super) struct Candidate {
-    /// For [`Users::accept`].
+    /// For [`UserRanges::accept`].
     pub(super) place: usize,
     /// The user.
     pub(super) user: User,
@@ -76,15 +76,15 @@ pub(super) struct Candidate {
     pub(super) reservation: Option<Reservation>,
 }
 
-/// The ranges from which one engine's users may be chosen, the likeliest to be accepted first.
+/// The ranges from which one engine's users may be chosen. The range that is most likely to be accepted comes first.
 #[derive(Debug)]
-pub(super) struct Users {
+pub(super) struct UserRanges {
     ranges: Vec<Range<u32>>,
     /// The place of the first range that the engine has not refused.
     accepted: AtomicUsize,
 }
 
-impl Users {
+impl UserRanges {
     /// For the engine that listens at this address. What is not known is found out by what the engine refuses.
     pub(super) async fn at(address: &str) -> Self {
         let ranges = match address.strip_prefix("unix://") {
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn numbers_are_random_and_in_their_range() {
-        let users = Users { ranges: vec![OF_MACHINE, 10_000..10_002], accepted: AtomicUsize::new(0) };
+        let users = UserRanges { ranges: vec![OF_MACHINE, 10_000..10_002], accepted: AtomicUsize::new(0) };
         let numbers: Vec<u32> = (0..20).map(|_| users.candidates().next().unwrap().user.uid).collect();
         assert!(numbers.iter().all(|number| OF_MACHINE.contains(number)), "{numbers:?}");
         assert!(numbers.iter().collect::<std::collections::BTreeSet<_>>().len() > 15, "{numbers:?}");
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn refused_ranges_are_not_tried_again() {
-        let users = Users { ranges: vec![OF_MACHINE, USUALLY_MAPPED], accepted: AtomicUsize::new(0) };
+        let users = UserRanges { ranges: vec![OF_MACHINE, USUALLY_MAPPED], accepted: AtomicUsize::new(0) };
         let places = || users.candidates().map(|candidate| candidate.place).collect::<Vec<_>>();
         assert_eq!(places(), [0, 1]);
         users.accept(1);

@@ -12,18 +12,18 @@ use crate::text;
 const NAME_CHARS_MAX: usize = 60;
 const WHY_CHARS_MAX: usize = 200;
 
-/// What a run asks for.
+/// The job that a run asks the session to start.
 #[derive(Debug, Clone)]
-pub struct Asked {
-    /// The run.
+pub struct JobRequest {
+    /// The run that starts the job.
     pub run: u64,
-    /// What it calls the job.
+    /// The name that the run gives the job.
     pub name: String,
-    /// The time that it may take; nothing for as long as any may.
+    /// The time that the job may take. Without it, the job may take as long as any job.
     pub time: Option<Duration>,
 }
 
-/// How a job stands.
+/// The status of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// It has not ended.
@@ -55,26 +55,26 @@ impl Status {
     }
 }
 
-/// What is told of a job.
+/// The state of a job, as replies and the journal show it.
 #[derive(Debug, Clone)]
-pub struct Told {
-    /// Its number in the session, from 1.
+pub struct JobSummary {
+    /// The number of the job in the session, from 1.
     pub number: u64,
     /// The run that started it.
     pub run: u64,
-    /// Its name: on one line, and harmless to show.
+    /// The name, on one line and harmless to show.
     pub name: String,
-    /// How it stands.
+    /// The status.
     pub status: Status,
-    /// How long it took, so far.
+    /// The time that it has taken so far.
     pub took: Duration,
-    /// Calls that it has made.
+    /// The number of calls that it has made.
     pub calls: u64,
-    /// Why it ended so, where that says more; harmless to show.
+    /// The reason for its end, if the status does not say it; harmless to show.
     pub why: String,
 }
 
-impl Told {
+impl JobSummary {
     /// The sentence of a reply on a job that has ended.
     pub(super) fn sentence(&self) -> String {
         let (number, name, seconds) = (self.number, &self.name, self.took.as_secs());
@@ -152,8 +152,8 @@ impl Job {
         }
     }
 
-    pub(super) fn told(&self) -> Told {
-        Told {
+    pub(super) fn summary(&self) -> JobSummary {
+        JobSummary {
             number: self.number,
             run: self.run,
             name: self.name.clone(),

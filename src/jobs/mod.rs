@@ -5,5 +5,5 @@
 mod job;
 mod registry;
 
-pub use job::{Asked, Status, Told};
+pub use job::{JobRequest, JobSummary, Status};
 pub use registry::Jobs;

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use super::job::{Asked, Job, Status, Told};
+use super::job::{Job, JobRequest, JobSummary, Status};
 use crate::limits::Limits;
 use crate::run::{FaultCode, PythonError, ToolFault};
 
 /// The jobs of a session.
 pub struct Jobs {
-    kept: Mutex<Kept>,
+    table: Mutex<JobTable>,
     /// Changes whenever one has ended, or is forgotten before it has begun.
     ends: watch::Sender<u64>,
     /// Somebody wants some to be ended.
@@ -20,8 +20,9 @@ pub struct Jobs {
     limits: Arc<Limits>,
 }
 
+/// All jobs of the session by number, and the numbers of those that are to be cancelled.
 #[derive(Default)]
-struct Kept {
+struct JobTable {
     jobs: BTreeMap<u64, Job>,
     last: u64,
     to_cancel: Vec<u64>,
@@ -32,14 +33,14 @@ impl Jobs {
     #[must_use]
     pub fn new(limits: &Arc<Limits>) -> Self {
         let ends = watch::Sender::new(0);
-        Self { kept: Mutex::default(), ends, wanted: Notify::new(), limits: Arc::clone(limits) }
+        Self { table: Mutex::default(), ends, wanted: Notify::new(), limits: Arc::clone(limits) }
     }
 
     /// A number for a job that is about to be forked.
     ///
     /// # Errors
     /// `busy` when as many run as may, `invalid_arguments` of its time.
-    pub fn reserve(&self, asked: Asked) -> Result<u64, ToolFault> {
+    pub fn reserve(&self, asked: JobRequest) -> Result<u64, ToolFault> {
         let (jobs_max, time_max) = (self.limits.jobs_max, self.limits.job_time);
         let time = asked.time.unwrap_or(time_max);
         if time > time_max {
@@ -47,8 +48,8 @@ impl Jobs {
             return Err(ToolFault::new(FaultCode::InvalidArguments, said)
                 .hint("the user sets that: jobs.timeout, or MCP_BRIDGE_JOB_TIMEOUT"));
         }
-        let mut kept = self.kept();
-        let running = kept.jobs.values().filter(|job| job.is_running());
+        let mut table = self.table();
+        let running = table.jobs.values().filter(|job| job.is_running());
         if running.clone().count() >= jobs_max {
             let numbers: Vec<String> = running.map(|job| job.number.to_string()).collect();
             let setting = "the user sets jobs.max, or MCP_BRIDGE_JOBS";
@@ -61,33 +62,33 @@ impl Jobs {
                 .hint(format!("wait for one or cancel it; {setting}")),
             });
         }
-        kept.last += 1;
-        let number = kept.last;
-        kept.jobs.insert(number, Job::new(number, asked.run, &asked.name, time));
-        kept.forget(self.limits.jobs_kept_max);
+        table.last += 1;
+        let number = table.last;
+        table.jobs.insert(number, Job::new(number, asked.run, &asked.name, time));
+        table.forget(self.limits.jobs_kept_max);
         Ok(number)
     }
 
     /// A session that begins with the runs of another one: this job was theirs.
     pub fn recorded(&self, number: u64, run: u64) {
-        let mut kept = self.kept();
-        kept.last = kept.last.max(number);
+        let mut table = self.table();
+        table.last = table.last.max(number);
         let mut job = Job::new(number, run, "of an earlier session", Duration::ZERO);
         job.end(Status::Lost, "it ran in an earlier session, and is not started again");
         job.is_told = true;
-        kept.jobs.entry(number).or_insert(job);
+        table.jobs.entry(number).or_insert(job);
     }
 
     /// Its process is there: of this run, which goes on. The time that it may take; nothing of one that is not known, or
     /// has begun before.
-    pub fn begin(&self, number: u64, run: u64) -> Option<(Told, Duration)> {
-        let mut kept = self.kept();
-        let job = kept.jobs.get_mut(&number)?;
+    pub fn begin(&self, number: u64, run: u64) -> Option<(JobSummary, Duration)> {
+        let mut table = self.table();
+        let job = table.jobs.get_mut(&number)?;
         if job.has_begun || !job.is_running() || job.run != run {
             return None;
         }
         job.has_begun = true;
-        Some((job.told(), job.time))
+        Some((job.summary(), job.time))
     }
 
     /// It has written.
@@ -119,7 +120,7 @@ impl Jobs {
             }
             None => job.end(Status::Failed, "what it returned did not come"),
         });
-        self.kept().let_results_go(self.limits.job_results_bytes_max);
+        self.table().let_results_go(self.limits.job_results_bytes_max);
     }
 
     /// It has ended without a result: as it was to be ended, else so.
@@ -141,20 +142,20 @@ impl Jobs {
     /// The same of all that run.
     pub fn lose_all(&self, why: &str) {
         let running: Vec<u64> =
-            self.kept().jobs.values().filter(|job| job.is_running()).map(|job| job.number).collect();
+            self.table().jobs.values().filter(|job| job.is_running()).map(|job| job.number).collect();
         running.into_iter().for_each(|number| self.lose(number, why));
     }
 
     /// What the reader should know of it, told with its end.
     pub fn add_notes(&self, number: u64, notes: Vec<String>) {
-        if let Some(job) = self.kept().jobs.get_mut(&number) {
+        if let Some(job) = self.table().jobs.get_mut(&number) {
             job.notes = notes;
         }
     }
 
     /// Those whose numbers were given in a run that has ended, and whose process never came.
     pub fn drop_unbegun(&self) {
-        self.kept().jobs.retain(|_, job| job.has_begun || !job.is_running());
+        self.table().jobs.retain(|_, job| job.has_begun || !job.is_running());
         self.tell_waiting();
     }
 
@@ -163,17 +164,17 @@ impl Jobs {
     /// # Errors
     /// When there is no such job.
     pub fn cancel(&self, number: u64) -> Result<(), ToolFault> {
-        let mut kept = self.kept();
-        let job = kept.get(number)?;
+        let mut table = self.table();
+        let job = table.get(number)?;
         if !job.is_running() {
             return Ok(());
         }
         if job.has_begun {
-            kept.to_cancel.push(number);
+            table.to_cancel.push(number);
             self.wanted.notify_one();
         } else {
-            kept.jobs.remove(&number);
-            drop(kept);
+            table.jobs.remove(&number);
+            drop(table);
             self.tell_waiting();
         }
         Ok(())
@@ -182,7 +183,7 @@ impl Jobs {
     /// Those that are to be cancelled, when there are some. Cancel-safe.
     pub async fn to_cancel(&self) -> Vec<u64> {
         loop {
-            let numbers = std::mem::take(&mut self.kept().to_cancel);
+            let numbers = std::mem::take(&mut self.table().to_cancel);
             if !numbers.is_empty() {
                 return numbers;
             }
@@ -194,25 +195,28 @@ impl Jobs {
     ///
     /// # Errors
     /// When there is no such job, or no longer.
-    pub fn told(&self, number: u64) -> Result<Told, ToolFault> {
-        self.kept().get(number).map(|job| job.told())
+    pub fn summary(&self, number: u64) -> Result<JobSummary, ToolFault> {
+        self.table().get(number).map(|job| job.summary())
     }
 
     /// All.
     #[must_use]
-    pub fn all(&self) -> Vec<Told> {
-        self.kept().jobs.values().map(Job::told).collect()
+    pub fn all(&self) -> Vec<JobSummary> {
+        self.table().jobs.values().map(Job::summary).collect()
     }
 
     /// Its result or its error, if it has one. The code has seen that it has ended.
     ///
     /// # Errors
     /// When there is no such job, or no longer.
-    pub fn result(&self, number: u64) -> Result<(Told, Option<String>, Option<PythonError>), ToolFault> {
-        let mut kept = self.kept();
-        let job = kept.get(number)?;
+    pub fn result(
+        &self,
+        number: u64,
+    ) -> Result<(JobSummary, Option<String>, Option<PythonError>), ToolFault> {
+        let mut table = self.table();
+        let job = table.get(number)?;
         job.is_told |= !job.is_running();
-        Ok((job.told(), job.result.clone(), job.error.clone()))
+        Ok((job.summary(), job.result.clone(), job.error.clone()))
     }
 
     /// The last lines that it has written.
@@ -220,7 +224,7 @@ impl Jobs {
     /// # Errors
     /// When there is no such job, or no longer.
     pub fn tail(&self, number: u64, lines: usize) -> Result<String, ToolFault> {
-        self.kept().get(number).map(|job| job.tail(lines))
+        self.table().get(number).map(|job| job.tail(lines))
     }
 
     /// Until it has ended. Cancel-safe. The code sees that.
@@ -232,8 +236,8 @@ impl Jobs {
         loop {
             ends.borrow_and_update();
             {
-                let mut kept = self.kept();
-                let job = kept.get(number)?;
+                let mut table = self.table();
+                let job = table.get(number)?;
                 if !job.is_running() {
                     job.is_told = true;
                     return Ok(());
@@ -249,13 +253,13 @@ impl Jobs {
     /// reply, with their notes.
     pub fn news(&self, run: u64) -> Vec<String> {
         let mut news = Vec::new();
-        for job in self.kept().jobs.values_mut() {
+        for job in self.table().jobs.values_mut() {
             let is_news = match job.is_running() {
                 true => job.run == run && job.has_begun,
                 false => !std::mem::replace(&mut job.is_told, true),
             };
             if is_news {
-                news.push(job.told().sentence());
+                news.push(job.summary().sentence());
             }
             if !job.is_running() {
                 news.append(&mut job.notes);
@@ -265,7 +269,7 @@ impl Jobs {
     }
 
     fn of(&self, number: u64, change: impl FnOnce(&mut Job)) {
-        if let Some(job) = self.kept().jobs.get_mut(&number).filter(|job| job.is_running()) {
+        if let Some(job) = self.table().jobs.get_mut(&number).filter(|job| job.is_running()) {
             change(job);
         }
     }
@@ -280,12 +284,12 @@ impl Jobs {
         self.ends.send_modify(|ends| *ends += 1);
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, JobTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl JobTable {
     fn get(&mut self, number: u64) -> Result<&mut Job, ToolFault> {
         let last = self.last;
         self.jobs.get_mut(&number).ok_or_else(|| {

@@ -6,8 +6,8 @@ fn jobs(limits: Limits) -> Jobs {
     Jobs::new(&Arc::new(limits))
 }
 
-fn asked(run: u64, name: &str) -> Asked {
-    Asked { run, name: name.into(), time: None }
+fn asked(run: u64, name: &str) -> JobRequest {
+    JobRequest { run, name: name.into(), time: None }
 }
 
 /// Of run 1, with a process.
@@ -36,7 +36,7 @@ fn as_many_run_as_may_and_those_that_have_ended_make_room() {
 #[test]
 fn a_job_may_take_no_longer_than_the_user_lets_it() {
     let jobs = jobs(Limits { job_time: Duration::from_secs(60), ..Limits::default() });
-    let of = |seconds| Asked { run: 1, name: "a".into(), time: Some(Duration::from_secs(seconds)) };
+    let of = |seconds| JobRequest { run: 1, name: "a".into(), time: Some(Duration::from_secs(seconds)) };
     assert_eq!(jobs.reserve(of(61)).unwrap_err().message, "a job may take 60 s, not 61 s");
     let number = jobs.reserve(of(5)).unwrap();
     assert_eq!(jobs.begin(number, 1).unwrap().1, Duration::from_secs(5));
@@ -51,8 +51,8 @@ fn only_a_number_that_was_given_begins_and_once_and_in_its_run() {
     let never = jobs.reserve(asked(1, "b")).unwrap();
     jobs.drop_unbegun();
     assert!(jobs.begin(never, 1).is_none());
-    assert_eq!(jobs.told(never).unwrap_err().message, format!("nothing is known of job {never} any more"));
-    assert_eq!(jobs.told(99).unwrap_err().message, "there is no job 99");
+    assert_eq!(jobs.summary(never).unwrap_err().message, format!("nothing is known of job {never} any more"));
+    assert_eq!(jobs.summary(99).unwrap_err().message, "there is no job 99");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn what_ends_a_job_counts_unless_it_returns_meanwhile() {
     jobs.fail(late, None, "its process was ended by signal 9");
     jobs.ends(cancelled, Status::Cancelled, "");
     jobs.finish(cancelled, Some("gA==".into()));
-    let status = |number| jobs.told(number).unwrap().status;
+    let status = |number| jobs.summary(number).unwrap().status;
     assert_eq!((status(late), status(cancelled)), (Status::TimedOut, Status::Finished));
     // What has ended does not change any more.
     jobs.lose(late, "its sandbox is gone");
@@ -131,7 +131,7 @@ fn the_end_of_the_output_and_the_last_results_are_kept() {
     jobs.finish(first, Some("1234".into()));
     let second = begun(&jobs, "b");
     jobs.finish(second, Some("12345".into()));
-    assert_eq!(jobs.told(second).unwrap().why, "what it returned did not come");
+    assert_eq!(jobs.summary(second).unwrap().why, "what it returned did not come");
     let third = begun(&jobs, "c");
     jobs.finish(third, Some("123".into()));
     assert_eq!(jobs.result(third).unwrap().1.as_deref(), Some("123"));
@@ -154,12 +154,12 @@ async fn who_waits_for_a_job_hears_of_its_end_and_who_cancels_it_is_heard() {
     };
     let (ended, ()) = tokio::join!(jobs.ended(waited_for), ends);
     ended.unwrap();
-    assert_eq!(jobs.told(waited_for).unwrap().status, Status::Lost);
+    assert_eq!(jobs.summary(waited_for).unwrap().status, Status::Lost);
     assert!(jobs.ended(reserved).await.is_err());
     let (other, finished) = (begun(&jobs, "c"), begun(&jobs, "d"));
     jobs.finish(finished, Some("gA==".into()));
     jobs.lose_all("belljar broke inside");
-    let status = |number| jobs.told(number).unwrap().status;
+    let status = |number| jobs.summary(number).unwrap().status;
     assert_eq!((status(other), status(finished)), (Status::Lost, Status::Finished));
 }
 
@@ -187,6 +187,6 @@ async fn who_waits_for_a_job_that_never_begins_hears_that_it_is_forgotten() {
 fn numbers_of_an_earlier_session_are_not_given_again() {
     let jobs = jobs(Limits::default());
     jobs.recorded(3, 1);
-    assert_eq!(jobs.told(3).unwrap().status, Status::Lost);
+    assert_eq!(jobs.summary(3).unwrap().status, Status::Lost);
     assert_eq!((jobs.reserve(asked(2, "a")).unwrap(), jobs.news(2)), (4, vec![]));
 }

@@ -3,25 +3,25 @@
 //!
 //! It knows neither sandboxes nor servers, runs nothing and answers no call: who does says so here.
 
-mod keep;
-mod kept;
+mod detail;
 mod notebook;
 mod reading;
 mod record;
+mod recorded_json;
 mod script;
 mod sessions;
 mod time;
 mod writing;
 
-pub use keep::Keep;
-pub use kept::Kept;
+pub use detail::JournalDetail;
 pub use notebook::notebook;
 pub use reading::{Damage, RecordedCall, RecordedJob, RecordedRun, RecordedSession};
 pub use record::{
-    CallAnswered, CallBegun, Came, JobBegun, JobEnded, Record, RunBegun, RunEnded, SandboxUp, ServerOfRun,
-    SessionBegun, Written,
+    CallAnswered, CallBegun, CallOutcome, JobBegun, JobEnded, OutputText, Record, RunBegun, RunEnded,
+    SandboxUp, ServerOfRun, SessionBegun,
 };
+pub use recorded_json::RecordedJson;
 pub use script::script;
-pub use sessions::{About, Sessions, SessionsError};
+pub use sessions::{SessionSummary, Sessions, SessionsError};
 pub use time::{days_ago, now};
 pub use writing::Journal;

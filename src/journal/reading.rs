@@ -2,17 +2,17 @@
 
 use std::collections::HashMap;
 
-use super::kept::Kept;
 use super::record::{
-    CallBegun, Came, JobBegun, JobEnded, Record, RunBegun, RunEnded, SandboxUp, SessionBegun, VERSION,
+    CallBegun, CallOutcome, JobBegun, JobEnded, Record, RunBegun, RunEnded, SandboxUp, SessionBegun, VERSION,
 };
+use super::recorded_json::RecordedJson;
 use crate::run::{FreshReason, StateNote};
 use crate::text;
 
 /// Longest name of a call, or arguments, in a line about it, in characters.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// What is kept of a session.
+/// A session as its journal has it.
 #[derive(Debug, Clone)]
 pub struct RecordedSession {
     /// Its first line.
@@ -27,14 +27,14 @@ pub struct RecordedSession {
     pub damage: Option<Damage>,
 }
 
-/// Why a journal may not hold all that there was.
+/// The reason for which a journal may be incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Damage {
-    /// It had no more room.
+    /// The journal had no more room.
     Full,
-    /// Its last line is half written: what that tells was not acknowledged to anybody.
+    /// The last line is incomplete: nobody got an acknowledgement of what it records.
     Torn,
-    /// This line, counted from 1, is none of a journal; what comes behind it is left out.
+    /// This line, counted from 1, does not belong in a journal. It and everything behind it are left out.
     Line(usize),
 }
 
@@ -68,11 +68,11 @@ pub struct RecordedCall {
     /// How it began.
     pub begun: CallBegun,
     /// What came of it and how long that took in milliseconds; nothing when the bridge ended before.
-    pub came: Option<(Came, u64)>,
+    pub came: Option<(CallOutcome, u64)>,
 }
 
-/// Where a call stands: in which run or job, and which of its calls.
-enum Place {
+/// The run or job of a call, and its index among the calls of that.
+enum CallLocation {
     Run(usize, usize),
     Job(usize, usize),
 }
@@ -82,8 +82,8 @@ impl RecordedCall {
     #[must_use]
     pub fn shown(&self) -> String {
         let arguments = match &self.begun.arguments {
-            Kept::Whole(json) => text::inert_excerpt(json.get(), SHOWN_CHARS_MAX),
-            Kept::LeftOut { bytes, .. } => format!("({bytes} B)"),
+            RecordedJson::Whole(json) => text::inert_excerpt(json.get(), SHOWN_CHARS_MAX),
+            RecordedJson::LeftOut { bytes, .. } => format!("({bytes} B)"),
         };
         let came = match &self.came {
             Some((came, ms)) => format!("{}, {ms} ms", came.word()),
@@ -123,10 +123,10 @@ impl RecordedSession {
         Some(last.begun.run)
     }
 
-    /// Of the bytes of its file.
+    /// Reads a journal from the bytes of its file.
     ///
     /// # Errors
-    /// Why it is none that this belljar can read.
+    /// The reason for which this version of belljar cannot read it.
     pub fn of(bytes: &[u8]) -> Result<Self, String> {
         let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
         let begun = match lines.next().map(serde_json::from_slice) {
@@ -184,7 +184,7 @@ impl RecordedSession {
     }
 
     /// `calls`: where each stands; `is_fresh`: whether the next run begins with an empty namespace.
-    fn take(&mut self, record: Record, calls: &mut HashMap<u64, Place>, is_fresh: &mut bool) {
+    fn take(&mut self, record: Record, calls: &mut HashMap<u64, CallLocation>, is_fresh: &mut bool) {
         match record {
             Record::Run(begun) => {
                 let is_fresh = std::mem::take(is_fresh);
@@ -195,19 +195,19 @@ impl RecordedSession {
                     return;
                 };
                 let came = begun.came.take().map(|came| (came, 0));
-                calls.insert(begun.call, Place::Job(at, self.jobs[at].calls.len()));
+                calls.insert(begun.call, CallLocation::Job(at, self.jobs[at].calls.len()));
                 self.jobs[at].calls.push(RecordedCall { begun, came });
             }
             Record::Call(mut begun) => {
                 let Some(at) = self.runs.iter().rposition(|run| run.begun.run == begun.run) else { return };
                 let came = begun.came.take().map(|came| (came, 0));
-                calls.insert(begun.call, Place::Run(at, self.runs[at].calls.len()));
+                calls.insert(begun.call, CallLocation::Run(at, self.runs[at].calls.len()));
                 self.runs[at].calls.push(RecordedCall { begun, came });
             }
             Record::Answer(answered) => {
                 let call = match calls.get(&answered.call) {
-                    Some(Place::Run(run, call)) => &mut self.runs[*run].calls[*call],
-                    Some(Place::Job(job, call)) => &mut self.jobs[*job].calls[*call],
+                    Some(CallLocation::Run(run, call)) => &mut self.runs[*run].calls[*call],
+                    Some(CallLocation::Job(job, call)) => &mut self.jobs[*job].calls[*call],
                     None => return,
                 };
                 call.came = Some((answered.came, answered.ms));

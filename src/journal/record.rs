@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::keep::Keep;
-use super::kept::Kept;
+use super::detail::JournalDetail;
+use super::recorded_json::RecordedJson;
 use crate::run::{OutputStream, PythonError, StateNote, ToolFault};
 
 /// The form of journals that this belljar writes and reads.
@@ -35,7 +35,7 @@ pub enum Record {
     Full {},
 }
 
-/// What a session is made of.
+/// The record that begins a journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionBegun {
     /// Of this form of journals.
@@ -51,7 +51,7 @@ pub struct SessionBegun {
     /// Of the frames between the bridge and its sandboxes.
     pub protocol: u64,
     /// How much is kept.
-    pub keep: Keep,
+    pub keep: JournalDetail,
     /// The session whose runs it began with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<String>,
@@ -119,10 +119,10 @@ pub struct CallBegun {
     /// The tool or helper, as the code named it.
     pub tool: String,
     /// Its arguments with sorted keys and without secrets.
-    pub arguments: Kept,
+    pub arguments: RecordedJson,
     /// What came of it, where it never reached a server or nothing can be written by it; otherwise that has a line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub came: Option<Came>,
+    pub came: Option<CallOutcome>,
 }
 
 /// The answer to a call.
@@ -133,27 +133,27 @@ pub struct CallAnswered {
     /// Which.
     pub call: u64,
     /// What came.
-    pub came: Came,
+    pub came: CallOutcome,
     /// How long it took, in milliseconds; waiting for the human counts.
     pub ms: u64,
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Came {
-    /// A result.
-    Value(Kept),
-    /// A result by which the tool reports an error.
-    ToolError(Kept),
-    /// Nothing: it was listed instead of being made.
+pub enum CallOutcome {
+    /// The call has a result.
+    Value(RecordedJson),
+    /// The call has a result by which the tool reports an error.
+    ToolError(RecordedJson),
+    /// The call was listed instead of being sent.
     Planned {
         /// The server's name.
         server: String,
         /// The tool's own name.
         tool: String,
     },
-    /// Why there is none.
+    /// The call has no result.
     Fault(ToolFault),
 }
 
@@ -170,7 +170,7 @@ pub struct RunEnded {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<PythonError>,
     /// The beginning of what it wrote.
-    pub output: Vec<Written>,
+    pub output: Vec<OutputText>,
     /// The beginning of the repr of its last expression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
@@ -225,16 +225,16 @@ pub struct JobEnded {
     pub ms: u64,
 }
 
-/// Text of one stream.
+/// The output of one stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Written {
-    /// Which.
+pub struct OutputText {
+    /// The stream.
     pub stream: OutputStream,
-    /// What was written.
+    /// The text.
     pub text: String,
 }
 
-impl Came {
+impl CallOutcome {
     /// In a word: `answered`, `tool_error`, `planned`, or the code of the fault.
     #[must_use]
     pub fn word(&self) -> String {

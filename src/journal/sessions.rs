@@ -37,31 +37,31 @@ pub struct Sessions {
 /// What outcomes are called that leave nothing to go on from; see [`crate::run::RunOutcome::word`].
 const OF_NO_RUN: [&str; 2] = ["cancelled", "not_started"];
 
-/// A session in a line.
+/// The facts about a session that `belljar session ls` lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct About {
-    /// Its name.
+pub struct SessionSummary {
+    /// The name of the session.
     pub id: String,
-    /// When its first run began.
+    /// The time at which its first run began.
     pub began: String,
-    /// Who asked for it.
+    /// The client, by its own name.
     pub client: String,
-    /// Its runs.
+    /// The number of runs.
     pub runs: u64,
     /// Whether there is something to go on from: not each run was cancelled or without a sandbox, and where the session
     /// continues another one it has come as far as that.
     pub has_run: bool,
     /// Calls of servers' tools that these and their jobs have made; helpers of the runtime do not count, as in the log.
     pub calls: u64,
-    /// When its last run began or ended.
+    /// The time at which its last run began or ended.
     pub last: String,
-    /// Size of its journal.
+    /// The size of its journal.
     pub bytes: u64,
-    /// Whether it goes on.
+    /// Whether the session is still in use.
     pub is_open: bool,
 }
 
-/// Why a session cannot be had.
+/// The reason for which a session cannot be read or used.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionsError {
     /// There is none of that name.
@@ -94,7 +94,7 @@ pub enum SessionsError {
         /// Why.
         reason: &'static str,
     },
-    /// Its file is none.
+    /// The file of the session is not a journal.
     #[error("the journal of {id} cannot be read: {reason}")]
     Unreadable {
         /// Its name, as it is shown.
@@ -134,11 +134,11 @@ impl Sessions {
         id.chars().take(SHOWN).collect()
     }
 
-    /// All of them, those that began first come first. A file that is none is left out.
+    /// All sessions, in the order in which they began. A file that is not a journal is left out.
     ///
     /// # Errors
     /// When the folder cannot be read; that there is none is no error.
-    pub fn all(&self) -> io::Result<Vec<About>> {
+    pub fn all(&self) -> io::Result<Vec<SessionSummary>> {
         let mut all = Vec::new();
         for id in self.ids()? {
             if let Ok(Some(about)) = self.about(&id) {
@@ -176,7 +176,7 @@ impl Sessions {
     pub fn earlier_than(&self, own: &str, asked: &str) -> Result<String, SessionsError> {
         let all = self.all()?;
         let client = all.iter().find(|session| session.id == own).map(|session| session.client.clone());
-        let is_of_client = |session: &About| Some(&session.client) == client.as_ref();
+        let is_of_client = |session: &SessionSummary| Some(&session.client) == client.as_ref();
         if asked == Self::LAST {
             let mut earlier = all.into_iter().filter(|session| session.id != own && session.has_run);
             let last = earlier.rfind(|session| is_of_client(session) && !session.is_open);
@@ -289,10 +289,10 @@ impl Sessions {
     }
 
     /// Looks at the first words of each line: what stands in them is only read of those that are wanted.
-    fn about(&self, id: &str) -> io::Result<Option<About>> {
+    fn about(&self, id: &str) -> io::Result<Option<SessionSummary>> {
         let file = self.opened(id)?;
         let bytes = file.metadata()?.len();
-        let mut about: Option<About> = None;
+        let mut about: Option<SessionSummary> = None;
         let (mut is_behind, mut of_no_run) = (false, 0);
         let mut lines = BufReader::new(file);
         let mut line = Vec::new();
@@ -302,7 +302,7 @@ impl Sessions {
                 None => match serde_json::from_slice(&line) {
                     Ok(Record::Session(session)) => {
                         is_behind = session.continues.is_some();
-                        about = Some(About {
+                        about = Some(SessionSummary {
                             id: id.to_owned(),
                             last: session.time.clone(),
                             began: session.time,
@@ -361,10 +361,11 @@ impl Sessions {
 fn is_of_server(line: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Line {
-        call: OfServer,
+        call: ServerField,
     }
+    /// The field of a call record that names the server.
     #[derive(Deserialize)]
-    struct OfServer {
+    struct ServerField {
         server: Option<IgnoredAny>,
     }
     serde_json::from_slice(line).is_ok_and(|line: Line| line.call.server.is_some())
@@ -403,7 +404,7 @@ fn instead(asked: &str, ids: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::{Journal, Keep, RunBegun, now};
+    use crate::journal::{Journal, JournalDetail, RunBegun, now};
 
     fn ids(sessions: &Sessions) -> Vec<String> {
         sessions.all().unwrap().into_iter().map(|about| about.id).collect()
@@ -411,7 +412,7 @@ mod tests {
 
     /// A session of one run, which goes on as long as this is held.
     fn session(dir: &Path, id: &str, limits: &Limits, code: &str) -> Journal {
-        let journal = Journal::new(Keep::Calls, Some(dir.into()), id, limits);
+        let journal = Journal::new(JournalDetail::Calls, Some(dir.into()), id, limits);
         let (code, servers) = (code.to_owned(), vec![]);
         let run = RunBegun {
             run: 1,

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::fcntl::{Flock, FlockArg, OFlag};
 
-use super::keep::Keep;
+use super::detail::JournalDetail;
 use super::reading::RecordedSession;
 use super::record::{Record, SessionBegun, VERSION};
 use super::sessions::Sessions;
@@ -24,51 +24,53 @@ const LAST_LINE_BYTES: u64 = 64;
 
 /// The way to the file of one session.
 pub struct Journal {
-    keep: Keep,
+    keep: JournalDetail,
     bytes_max: u64,
     /// All journals, and the name of this one, where any are kept.
     among: Option<(Sessions, String)>,
-    state: Mutex<State>,
+    state: Mutex<WriterState>,
 }
 
-struct State {
-    file: Place,
-    /// For the reader of the next reply.
+/// The file of the journal, and the note for the next reply.
+struct WriterState {
+    file: JournalFile,
+    /// A note for the next reply.
     said: Option<String>,
 }
 
-enum Place {
-    /// There is something to write once a run begins; what came before it.
+/// The file of the journal in each phase of the session.
+enum JournalFile {
+    /// The file is created when a run begins. These records came before.
     Waits { sessions: Sessions, id: String, first: Vec<Record>, continues: Option<String> },
-    /// Locked, so that nobody removes it as long as it is in use.
+    /// The file is open. It is locked, so that nobody removes it while it is in use.
     Open { file: Flock<File>, path: PathBuf, bytes: u64 },
-    /// Nothing is written any more, or never was; where what was written is.
+    /// Nothing is written any more, or never was. The path is that of the file, if there is one.
     Over(Option<PathBuf>),
 }
 
 impl Journal {
     /// Of a session with this name, in a folder that is made by its first run; nowhere without a folder.
     #[must_use]
-    pub fn new(keep: Keep, dir: Option<PathBuf>, id: &str, limits: &Limits) -> Self {
-        let dir = dir.filter(|_| keep != Keep::Off);
+    pub fn new(keep: JournalDetail, dir: Option<PathBuf>, id: &str, limits: &Limits) -> Self {
+        let dir = dir.filter(|_| keep != JournalDetail::Off);
         let among = dir.map(|dir| (Sessions::new(dir, limits), id.to_owned()));
         let file = match among.clone() {
-            Some((sessions, id)) => Place::Waits { sessions, id, first: vec![], continues: None },
-            None => Place::Over(None),
+            Some((sessions, id)) => JournalFile::Waits { sessions, id, first: vec![], continues: None },
+            None => JournalFile::Over(None),
         };
-        let state = Mutex::new(State { file, said: None });
+        let state = Mutex::new(WriterState { file, said: None });
         Self { keep, bytes_max: limits.journal_session_bytes_max, among, state }
     }
 
     /// Whether anything is written now.
     #[must_use]
     pub fn is_on(&self) -> bool {
-        !matches!(self.state().file, Place::Over(_))
+        !matches!(self.state().file, JournalFile::Over(_))
     }
 
     /// How much is kept.
     #[must_use]
-    pub fn keep(&self) -> Keep {
+    pub fn keep(&self) -> JournalDetail {
         self.keep
     }
 
@@ -80,7 +82,7 @@ impl Journal {
 
     /// The session begins with the runs of another one.
     pub fn continues(&self, of: &str) {
-        if let Place::Waits { continues, .. } = &mut self.state().file {
+        if let JournalFile::Waits { continues, .. } = &mut self.state().file {
             *continues = Some(of.to_owned());
         }
     }
@@ -88,7 +90,7 @@ impl Journal {
     /// A run begins, for this client: the first one makes the file.
     pub fn begin(&self, client: &str, record: &Record) {
         let mut state = self.state();
-        if let Place::Waits { sessions, id, first, continues } = &mut state.file {
+        if let JournalFile::Waits { sessions, id, first, continues } = &mut state.file {
             let session = Record::Session(SessionBegun {
                 version: VERSION,
                 id: id.clone(),
@@ -103,7 +105,7 @@ impl Journal {
             let path = sessions.path(id);
             match opened(sessions, &path) {
                 Ok(file) => {
-                    state.file = Place::Open { file, path, bytes: 0 };
+                    state.file = JournalFile::Open { file, path, bytes: 0 };
                     self.write(&mut state, &session);
                     first.iter().for_each(|record| self.write(&mut state, record));
                 }
@@ -116,7 +118,7 @@ impl Journal {
     /// Something has happened; before the first run it is kept until then.
     pub fn append(&self, record: &Record) {
         let mut state = self.state();
-        if let Place::Waits { first, .. } = &mut state.file {
+        if let JournalFile::Waits { first, .. } = &mut state.file {
             first.push(record.clone());
             // Of sandboxes that came and went before the first run the last one counts.
             if first.len() > 2 {
@@ -133,8 +135,8 @@ impl Journal {
     /// Why there is nothing, as the end of a sentence.
     pub fn recorded(&self) -> Result<RecordedSession, String> {
         let path = match &self.state().file {
-            Place::Open { path, .. } | Place::Over(Some(path)) => path.clone(),
-            Place::Waits { .. } | Place::Over(None) => {
+            JournalFile::Open { path, .. } | JournalFile::Over(Some(path)) => path.clone(),
+            JournalFile::Waits { .. } | JournalFile::Over(None) => {
                 return Err("no journal of this session is kept".into());
             }
         };
@@ -147,8 +149,8 @@ impl Journal {
         self.state().said.take()
     }
 
-    fn write(&self, state: &mut State, record: &Record) {
-        let Place::Open { file, path, bytes } = &mut state.file else { return };
+    fn write(&self, state: &mut WriterState, record: &Record) {
+        let JournalFile::Open { file, path, bytes } = &mut state.file else { return };
         let mut line = match serde_json::to_vec(record) {
             Ok(line) => line,
             Err(error) => return state.fail(&error.into()),
@@ -160,7 +162,7 @@ impl Journal {
         }
         match file.write_all(&line) {
             Ok(()) if is_full => {
-                state.file = Place::Over(Some(std::mem::take(path)));
+                state.file = JournalFile::Over(Some(std::mem::take(path)));
                 let mib = self.bytes_max >> 20;
                 state.said = Some(format!(
                     "the journal of this session has {mib} MiB, which is all that is kept; what follows is not in it"
@@ -177,15 +179,15 @@ impl Journal {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WriterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl WriterState {
     fn fail(&mut self, error: &io::Error) {
         tracing::error!(%error, "the journal cannot be written");
-        self.file = Place::Over(None);
+        self.file = JournalFile::Over(None);
         self.said = Some(format!("the journal of this session cannot be written, and ends here: {error}"));
     }
 }
@@ -245,7 +247,7 @@ mod tests {
     fn a_session_without_a_run_leaves_nothing_and_its_first_run_makes_a_file_of_the_user_alone() {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("state/sessions");
-        let journal = Journal::new(Keep::Calls, Some(dir.clone()), ID, &Limits::default());
+        let journal = Journal::new(JournalDetail::Calls, Some(dir.clone()), ID, &Limits::default());
         journal.append(&sandbox("one"));
         journal.append(&sandbox("two"));
         journal.append(&sandbox("three"));
@@ -264,7 +266,7 @@ mod tests {
     fn a_full_journal_says_so_in_its_last_line_and_once_to_the_reader() {
         let dir = tempfile::tempdir().unwrap();
         let limits = Limits { journal_session_bytes_max: 1_000, ..Limits::default() };
-        let journal = Journal::new(Keep::Calls, Some(dir.path().into()), ID, &limits);
+        let journal = Journal::new(JournalDetail::Calls, Some(dir.path().into()), ID, &limits);
         journal.begin("me", &run(1, "1"));
         journal.begin("me", &run(2, &"x".repeat(1_000)));
         journal.begin("me", &run(3, "1"));
@@ -280,7 +282,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
-        let journal = Journal::new(Keep::Full, Some(file), ID, &Limits::default());
+        let journal = Journal::new(JournalDetail::Full, Some(file), ID, &Limits::default());
         for number in 1..4 {
             journal.begin("me", &run(number, "1"));
         }
@@ -288,8 +290,8 @@ mod tests {
         assert!(said.starts_with("the journal of this session cannot be written, and ends here: "), "{said}");
         assert_eq!((journal.take_said(), journal.is_on()), (None, false));
         for off in [
-            Journal::new(Keep::Off, Some(dir.path().into()), ID, &Limits::default()),
-            Journal::new(Keep::Full, None, ID, &Limits::default()),
+            Journal::new(JournalDetail::Off, Some(dir.path().into()), ID, &Limits::default()),
+            Journal::new(JournalDetail::Full, None, ID, &Limits::default()),
         ] {
             off.begin("me", &run(1, "1"));
             assert_eq!((off.take_said(), off.is_on()), (None, false));

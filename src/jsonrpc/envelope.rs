@@ -25,42 +25,42 @@ pub struct Envelope<'a> {
     pub error: Option<&'a RawValue>,
 }
 
-/// Why a line could not be read.
+/// The reason for which a line could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unreadable {
-    /// It has more bytes than this.
+pub enum LineError {
+    /// The line has more bytes than this.
     Overlong(usize),
-    /// It is no JSON, and why.
+    /// The line is not JSON.
     NotJson(String),
-    /// It is JSON but no JSON-RPC message, and why.
+    /// The line is JSON but not a JSON-RPC message.
     Misshapen(String),
 }
 
-/// A line that is no message.
+/// A line that is not a JSON-RPC message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct NoMessage {
-    /// Its id as JSON text, as far as one can be made out.
+pub(super) struct MalformedLine {
+    /// The id as JSON text, if the line has a readable one.
     pub(super) id: Option<String>,
-    pub(super) why: Unreadable,
+    pub(super) why: LineError,
 }
 
 impl<'a> Envelope<'a> {
     /// Reads the outer object of a line. When it cannot be read, its id is looked for all the same, so that whoever
     /// waits for this message can be told.
-    pub(super) fn read(line: &'a [u8]) -> Result<Self, NoMessage> {
+    pub(super) fn read(line: &'a [u8]) -> Result<Self, MalformedLine> {
         let no_message = |why| {
             let mut outline = Outline::default();
             outline.push(line);
-            NoMessage { id: outline.id(), why }
+            MalformedLine { id: outline.id(), why }
         };
         let text =
-            std::str::from_utf8(line).map_err(|error| no_message(Unreadable::NotJson(error.to_string())))?;
+            std::str::from_utf8(line).map_err(|error| no_message(LineError::NotJson(error.to_string())))?;
         // serde takes an array for a struct as well.
         if !text.starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok() {
-            return Err(no_message(Unreadable::Misshapen("it is no object".into())));
+            return Err(no_message(LineError::Misshapen("it is no object".into())));
         }
         serde_json::from_str(text).map_err(|error| {
-            let why = if error.is_data() { Unreadable::Misshapen } else { Unreadable::NotJson };
+            let why = if error.is_data() { LineError::Misshapen } else { LineError::NotJson };
             no_message(why(error.to_string()))
         })
     }
@@ -69,7 +69,7 @@ impl<'a> Envelope<'a> {
 /// A message as a tree, unless that would be larger than any that is meant.
 ///
 /// # Errors
-/// Why it is none.
+/// The line is not a message of this type, or has too many values.
 pub fn message<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {
     let values_max = Limits::default().json_values_max;
     // Each has a byte at least.

@@ -30,7 +30,7 @@ pub enum Line {
     Endless,
 }
 
-/// Where lines come from.
+/// The source of lines.
 pub trait Incoming: Send {
     /// The next line; nothing when no more come. Cancel-safe.
     ///
@@ -39,8 +39,8 @@ pub trait Incoming: Send {
     fn next(&mut self) -> impl Future<Output = std::io::Result<Option<Line>>> + Send;
 }
 
-/// Where lines go; a clone is the same end.
-pub trait Outgoing: Clone + Send + Sync + 'static {
+/// The destination of lines. A clone has the same destination.
+pub trait LineSink: Clone + Send + Sync + 'static {
     /// Sends a line, line feed included.
     ///
     /// # Errors
@@ -175,7 +175,7 @@ impl<W: AsyncWrite + Unpin> LineWriter<W> {
     }
 }
 
-impl<W: AsyncWrite + Send + Unpin + 'static> Outgoing for LineWriter<W> {
+impl<W: AsyncWrite + Send + Unpin + 'static> LineSink for LineWriter<W> {
     /// Behind those that wait already. To give it up half-way would leave half a line: after that only [`Self::close`]
     /// is left.
     async fn write(&self, line: Vec<u8>) -> std::io::Result<()> {

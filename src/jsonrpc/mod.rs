@@ -9,6 +9,6 @@ mod outline;
 mod requests;
 mod transport;
 
-pub use envelope::{Envelope, Unreadable, answered_id, message};
-pub use lines::{ENDLESS_TIMES, Incoming, Line, Outgoing};
+pub use envelope::{Envelope, LineError, answered_id, message};
+pub use lines::{ENDLESS_TIMES, Incoming, Line, LineSink};
 pub use transport::{LineTransport, Messages, OnUnreadable, WITHDRAWING};

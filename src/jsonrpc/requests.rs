@@ -15,13 +15,13 @@ pub(super) struct Requests {
 
 #[derive(Debug, Default)]
 struct Table {
-    open: HashMap<RequestId, Open>,
+    open: HashMap<RequestId, OpenRequest>,
     renamed: u64,
 }
 
-/// A request that is worked on.
+/// A request that has no answer yet.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct OpenRequest {
     /// The id that the peer gave it.
     pub(super) id: RequestId,
     /// Given back when the answer is written.
@@ -47,12 +47,12 @@ impl Requests {
             table.renamed += 1;
             own = RequestId::String(format!("again-{}", table.renamed).into());
         }
-        table.open.insert(own.clone(), Open { id, _permit: permit });
+        table.open.insert(own.clone(), OpenRequest { id, _permit: permit });
         own
     }
 
     /// It is answered, or will never be.
-    pub(super) fn close(&self, own: &RequestId) -> Option<Open> {
+    pub(super) fn close(&self, own: &RequestId) -> Option<OpenRequest> {
         self.table().open.remove(own)
     }
 

@@ -10,8 +10,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::envelope::{Envelope, NoMessage, Unreadable};
-use super::lines::{Incoming, Line, LineReader, LineWriter, Outgoing};
+use super::envelope::{Envelope, LineError, MalformedLine};
+use super::lines::{Incoming, Line, LineReader, LineSink, LineWriter};
 use super::requests::Requests;
 
 /// How long it may take to tell a peer that nobody waits for its answer any more: one that hangs does not read, and what
@@ -20,7 +20,7 @@ pub const WITHDRAWING: Duration = Duration::from_millis(500);
 /// Refusals that may be under way to a peer; while there are more, nothing is read from it.
 const REFUSALS_MAX: usize = 16;
 
-/// How one side reads what its peer sends.
+/// The reading of messages on one side of a connection.
 pub trait Messages: Send + 'static {
     /// Ours.
     type Role: ServiceRole;
@@ -36,7 +36,7 @@ pub trait Messages: Send + 'static {
     ) -> Result<Option<RxJsonRpcMessage<Self::Role>>, String>;
 
     /// What becomes of a line that cannot be read.
-    fn unreadable(&mut self, id: Option<RequestId>, why: Unreadable) -> OnUnreadable<Self::Role>;
+    fn unreadable(&mut self, id: Option<RequestId>, why: LineError) -> OnUnreadable<Self::Role>;
 
     /// A message is about to be sent.
     fn sending(&mut self, message: &TxJsonRpcMessage<Self::Role>);
@@ -47,7 +47,7 @@ pub trait Messages: Send + 'static {
     ) -> Option<&mut CancelledNotificationParam>;
 }
 
-/// What happens instead of a message that cannot be read.
+/// The reaction to a message that cannot be read.
 #[derive(Debug)]
 pub enum OnUnreadable<Role: ServiceRole> {
     /// It is left out.
@@ -93,7 +93,7 @@ where
     }
 }
 
-impl<M: Messages, I: Incoming, O: Outgoing> LineTransport<M, I, O> {
+impl<M: Messages, I: Incoming, O: LineSink> LineTransport<M, I, O> {
     /// A transport over anything that carries lines, each of at most `line_bytes_max` bytes; otherwise as [`Self::new`].
     pub fn between(
         messages: M,
@@ -133,10 +133,10 @@ impl<M: Messages, I: Incoming, O: Outgoing> LineTransport<M, I, O> {
                         None => continue,
                     },
                     Ok(None) => continue,
-                    Err(NoMessage { id, why }) => (id, why),
+                    Err(MalformedLine { id, why }) => (id, why),
                 },
-                Line::Overlong { id } => (id, Unreadable::Overlong(self.line_bytes_max)),
-                Line::Endless => (None, Unreadable::Overlong(self.line_bytes_max)),
+                Line::Overlong { id } => (id, LineError::Overlong(self.line_bytes_max)),
+                Line::Endless => (None, LineError::Overlong(self.line_bytes_max)),
             };
             let (id, why) = unreadable;
             // The id may hold anything.
@@ -151,11 +151,11 @@ impl<M: Messages, I: Incoming, O: Outgoing> LineTransport<M, I, O> {
         }
     }
 
-    fn read(&mut self, line: &[u8]) -> Result<Option<RxJsonRpcMessage<M::Role>>, NoMessage> {
+    fn read(&mut self, line: &[u8]) -> Result<Option<RxJsonRpcMessage<M::Role>>, MalformedLine> {
         let envelope = Envelope::read(line)?;
         self.messages.read(line, &envelope).map_err(|reason| {
             let id = envelope.id.map(|id| id.get().to_owned());
-            NoMessage { id, why: Unreadable::Misshapen(reason) }
+            MalformedLine { id, why: LineError::Misshapen(reason) }
         })
     }
 
@@ -181,14 +181,14 @@ impl<M: Messages, I: Incoming, O: Outgoing> LineTransport<M, I, O> {
         Some(message)
     }
 
-    fn refuse(&mut self, id: Option<RequestId>, why: &Unreadable) {
+    fn refuse(&mut self, id: Option<RequestId>, why: &LineError) {
         let error = match why {
-            Unreadable::Overlong(bytes_max) => ErrorData::invalid_request(
+            LineError::Overlong(bytes_max) => ErrorData::invalid_request(
                 format!("a message may have {bytes_max} bytes, this one has more"),
                 None,
             ),
-            Unreadable::NotJson(reason) => ErrorData::parse_error(format!("not JSON: {reason}"), None),
-            Unreadable::Misshapen(reason) => {
+            LineError::NotJson(reason) => ErrorData::parse_error(format!("not JSON: {reason}"), None),
+            LineError::Misshapen(reason) => {
                 ErrorData::invalid_request(format!("not a JSON-RPC message: {reason}"), None)
             }
         };
@@ -209,11 +209,11 @@ fn line_of(message: &impl serde::Serialize) -> std::io::Result<Vec<u8>> {
     Ok(line)
 }
 
-async fn write(writer: &impl Outgoing, line: std::io::Result<Vec<u8>>) -> std::io::Result<()> {
+async fn write(writer: &impl LineSink, line: std::io::Result<Vec<u8>>) -> std::io::Result<()> {
     writer.write(line?).await
 }
 
-impl<M: Messages, I: Incoming, O: Outgoing> Transport<M::Role> for LineTransport<M, I, O> {
+impl<M: Messages, I: Incoming, O: LineSink> Transport<M::Role> for LineTransport<M, I, O> {
     type Error = std::io::Error;
 
     fn send(

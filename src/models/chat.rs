@@ -8,29 +8,29 @@ use crate::text;
 /// Longest name of a model, or of a reason to stop, in characters.
 const WORD_CHARS_MAX: usize = 200;
 
-/// What a model is asked.
+/// A request to a language model.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
-    /// How it is to answer.
+pub struct ModelRequest {
+    /// Instructions on how to answer.
     pub system: Option<String>,
     /// The question, with all that it is about.
     pub prompt: String,
-    /// Tokens of the answer.
+    /// The maximum number of tokens of the answer.
     pub max_tokens: u32,
-    /// From 0 to 2; `None`: the model's own.
+    /// The temperature, from 0 to 2. `None` means the default of the model.
     pub temperature: Option<f64>,
 }
 
-/// What it has said.
+/// The answer of a language model.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Said {
+pub struct ModelAnswer {
     /// The answer.
     pub text: String,
-    /// Which model it was, by its own word.
+    /// The model that has answered, by its own name.
     pub model: Option<String>,
-    /// Why it said no more: `end_turn`, `max_tokens`, or another word.
+    /// The reason for the end of the answer: `end_turn`, `max_tokens`, or another word.
     pub stop_reason: Option<String>,
-    /// What it has cost, where that was said.
+    /// The tokens that were used, if the endpoint reports them.
     pub usage: Option<Usage>,
 }
 
@@ -43,7 +43,7 @@ pub struct Usage {
     pub completion_tokens: u64,
 }
 
-/// What the endpoint calls the bound of an answer.
+/// The key under which the endpoint takes the bound of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokensKey {
     /// As all have it, but for newer models of OpenAI.
@@ -52,7 +52,7 @@ pub(super) enum TokensKey {
     MaxCompletionTokens,
 }
 
-impl Asked {
+impl ModelRequest {
     /// Tokens of what is asked, estimated.
     #[must_use]
     pub fn estimated_tokens(&self) -> u64 {
@@ -107,7 +107,7 @@ pub fn stop_reason(said: &str) -> String {
 }
 
 /// The answer in a body, or what is wrong with it.
-pub(super) fn said(body: &[u8]) -> Result<Said, String> {
+pub(super) fn said(body: &[u8]) -> Result<ModelAnswer, String> {
     let reply: Reply = serde_json::from_slice(body).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => "its answer is no chat completion".to_owned(),
         _ => "its answer is no JSON".to_owned(),
@@ -125,7 +125,7 @@ pub(super) fn said(body: &[u8]) -> Result<Said, String> {
             ));
         }
     };
-    Ok(Said {
+    Ok(ModelAnswer {
         text,
         model: reply.model.map(|name| text::inert_excerpt(&name, WORD_CHARS_MAX)),
         stop_reason: choice.finish_reason.as_deref().map(stop_reason),
@@ -146,7 +146,7 @@ pub(super) fn reason(body: &[u8]) -> Option<Reason> {
     Some(Reason { said, code: text("/error/code").unwrap_or_default() })
 }
 
-/// Why a request was refused, in the endpoint's words.
+/// The reason for which the endpoint refused a request, in its own words.
 pub(super) struct Reason {
     pub(super) said: String,
     pub(super) code: String,
@@ -188,8 +188,8 @@ struct Part {
 mod tests {
     use super::*;
 
-    fn asked() -> Asked {
-        Asked { system: None, prompt: "2+2?".into(), max_tokens: 5, temperature: None }
+    fn asked() -> ModelRequest {
+        ModelRequest { system: None, prompt: "2+2?".into(), max_tokens: 5, temperature: None }
     }
 
     #[test]
@@ -199,7 +199,7 @@ mod tests {
             body,
             json!({"model": "m", "messages": [{"role": "user", "content": "2+2?"}], "max_tokens": 5})
         );
-        let whole = Asked { system: Some("Be brief.".into()), temperature: Some(0.5), ..asked() };
+        let whole = ModelRequest { system: Some("Be brief.".into()), temperature: Some(0.5), ..asked() };
         let body: Value = serde_json::from_slice(&whole.body("m", TokensKey::MaxCompletionTokens)).unwrap();
         assert_eq!(
             body,
@@ -216,7 +216,7 @@ mod tests {
         ], "usage": {"prompt_tokens": 7, "completion_tokens": 1, "total_tokens": 8}});
         assert_eq!(
             said(body.to_string().as_bytes()).unwrap(),
-            Said {
+            ModelAnswer {
                 text: "4".into(),
                 model: Some("m-1".into()),
                 stop_reason: Some("max_tokens".into()),

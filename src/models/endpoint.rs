@@ -11,7 +11,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode};
 use url::Url;
 
-use super::chat::{self, Asked, Said, TokensKey};
+use super::chat::{self, ModelAnswer, ModelRequest, TokensKey};
 use super::error::ModelError;
 use super::retry;
 use crate::secret::{Secret, replaced_in};
@@ -42,10 +42,10 @@ pub struct Endpoint {
     wants_newer_key: AtomicBool,
 }
 
-/// What one request came to.
-enum Came {
-    Said(Box<Said>),
-    /// It may come to something else another time.
+/// The outcome of one HTTP request to the endpoint.
+enum AttemptOutcome {
+    Said(Box<ModelAnswer>),
+    /// The request failed, and may succeed another time.
     Passing {
         status: u16,
         said: String,
@@ -103,7 +103,11 @@ impl Endpoint {
     ///
     /// # Errors
     /// Each way in which there is none.
-    pub async fn ask(&self, asked: &Asked, left: impl Fn() -> Duration) -> Result<Said, ModelError> {
+    pub async fn ask(
+        &self,
+        asked: &ModelRequest,
+        left: impl Fn() -> Duration,
+    ) -> Result<ModelAnswer, ModelError> {
         let mut times = 0;
         loop {
             times += 1;
@@ -112,9 +116,9 @@ impl Endpoint {
                 false => TokensKey::MaxTokens,
             };
             match self.once(asked, key).await? {
-                Came::Said(said) => return Ok(*said),
-                Came::NewerKey => self.wants_newer_key.store(true, Ordering::Relaxed),
-                Came::Passing { status, said, wants } => match retry::pause(times, wants, left()) {
+                AttemptOutcome::Said(said) => return Ok(*said),
+                AttemptOutcome::NewerKey => self.wants_newer_key.store(true, Ordering::Relaxed),
+                AttemptOutcome::Passing { status, said, wants } => match retry::pause(times, wants, left()) {
                     Some(pause) => tokio::time::sleep(pause).await,
                     None => {
                         let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
@@ -126,7 +130,7 @@ impl Endpoint {
         }
     }
 
-    async fn once(&self, asked: &Asked, key: TokensKey) -> Result<Came, ModelError> {
+    async fn once(&self, asked: &ModelRequest, key: TokensKey) -> Result<AttemptOutcome, ModelError> {
         let origin = || self.origin.clone();
         let request = self.client.post(self.url.clone()).header(CONTENT_TYPE, "application/json");
         let sent = request.body(asked.body(&self.model, key)).send().await;
@@ -151,7 +155,7 @@ impl Endpoint {
         let said = chat::said(&body);
         let said =
             said.map_err(|reason| ModelError::Nonsense { origin: origin(), reason: self.redacted(reason) })?;
-        Ok(Came::Said(Box::new(Said {
+        Ok(AttemptOutcome::Said(Box::new(ModelAnswer {
             text: self.redacted(said.text),
             model: said.model.map(|model| self.redacted(model)),
             stop_reason: said.stop_reason.map(|reason| self.redacted(reason)),
@@ -159,7 +163,7 @@ impl Endpoint {
         })))
     }
 
-    async fn refusal(&self, response: Response, key: TokensKey) -> Result<Came, ModelError> {
+    async fn refusal(&self, response: Response, key: TokensKey) -> Result<AttemptOutcome, ModelError> {
         let (status, origin) = (response.status(), self.origin.clone());
         if status.is_redirection() {
             let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
@@ -176,7 +180,7 @@ impl Endpoint {
         let (words, code) = reason.map_or_else(Default::default, |reason| (reason.said, reason.code));
         let wants_newer = status == 400 && key == TokensKey::MaxTokens && words.contains(NEWER_KEY);
         if wants_newer {
-            return Ok(Came::NewerKey);
+            return Ok(AttemptOutcome::NewerKey);
         }
         let words = text::inert_excerpt(&self.redacted(words), REFUSAL_CHARS_MAX);
         let said = if words.is_empty() { words } else { format!(": {words}") };
@@ -184,7 +188,7 @@ impl Endpoint {
             401 | 403 => Err(ModelError::NotAllowed { origin, status, said }),
             // Its money is used up: no pause helps.
             _ if code == "insufficient_quota" => Err(ModelError::Refused { origin, status, said }),
-            _ if retry::is_passing(status) => Ok(Came::Passing { status, said, wants }),
+            _ if retry::is_passing(status) => Ok(AttemptOutcome::Passing { status, said, wants }),
             _ => Err(ModelError::Refused { origin, status, said }),
         }
     }

@@ -61,7 +61,7 @@ pub enum ModelError {
         /// Why.
         reason: String,
     },
-    /// What it has answered is none.
+    /// Its answer is not one that this interface defines.
     #[error("the model's endpoint {origin} cannot be understood: {reason}")]
     Nonsense {
         /// Scheme, host and port.

@@ -3,7 +3,7 @@
 //! Tokens are reserved before a request and counted after it, so that requests under way at once cannot pass a budget
 //! together.
 
-/// How much may be asked.
+/// The bounds on requests to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Requests of one run.
@@ -47,23 +47,23 @@ pub enum Exhausted {
     },
 }
 
-/// Of one session.
+/// The use of the model in one session.
 #[derive(Debug, Default)]
 pub struct Ledger {
     session: RunBudget,
 }
 
-/// What one run has used with its jobs.
+/// The use of the model by one run and its jobs.
 #[derive(Debug, Default)]
 pub struct RunBudget {
     requests: u64,
     tokens: u64,
 }
 
-/// What a request under way may take; goes back to [`Ledger::settle`].
+/// The tokens that a request in progress may use. [`Ledger::settle`] takes it back.
 #[derive(Debug)]
 #[must_use]
-pub struct Reserved {
+pub struct TokenReservation {
     tokens: u64,
 }
 
@@ -77,7 +77,7 @@ impl Ledger {
         bounds: &Bounds,
         run: &mut RunBudget,
         tokens: u64,
-    ) -> Result<Reserved, Exhausted> {
+    ) -> Result<TokenReservation, Exhausted> {
         let budgets = [
             (
                 &*run,
@@ -105,13 +105,13 @@ impl Ledger {
             used.requests += 1;
             used.tokens += tokens;
         }
-        Ok(Reserved { tokens })
+        Ok(TokenReservation { tokens })
     }
 
     /// The request of this run is over, and has taken so many tokens.
-    pub fn settle(&mut self, run: &mut RunBudget, reserved: Reserved, taken: u64) {
+    pub fn settle(&mut self, run: &mut RunBudget, reservation: TokenReservation, taken: u64) {
         for used in [run, &mut self.session] {
-            used.tokens = (used.tokens - reserved.tokens).saturating_add(taken);
+            used.tokens = (used.tokens - reservation.tokens).saturating_add(taken);
         }
     }
 }
@@ -123,7 +123,7 @@ mod tests {
     const BOUNDS: Bounds =
         Bounds { requests_per_run: 3, requests_per_session: 5, tokens_per_run: 100, tokens_per_session: 150 };
 
-    fn said(result: Result<Reserved, Exhausted>) -> String {
+    fn said(result: Result<TokenReservation, Exhausted>) -> String {
         result.unwrap_err().to_string()
     }
 
@@ -133,8 +133,8 @@ mod tests {
         for made in [3, 2] {
             let mut run = RunBudget::default();
             for _ in 0..made {
-                let reserved = ledger.reserve(&BOUNDS, &mut run, 1).unwrap();
-                ledger.settle(&mut run, reserved, 1);
+                let reservation = ledger.reserve(&BOUNDS, &mut run, 1).unwrap();
+                ledger.settle(&mut run, reservation, 1);
             }
             let (key, max, what) = if made == 3 { ("run", 3, "run") } else { ("session", 5, "session") };
             assert_eq!(

@@ -8,7 +8,7 @@ mod error;
 mod ledger;
 mod retry;
 
-pub use chat::{Asked, Said, Usage, estimated_tokens, stop_reason};
+pub use chat::{ModelAnswer, ModelRequest, Usage, estimated_tokens, stop_reason};
 pub use endpoint::Endpoint;
 pub use error::ModelError;
-pub use ledger::{Bounds, Exhausted, Ledger, Reserved, RunBudget};
+pub use ledger::{Bounds, Exhausted, Ledger, RunBudget, TokenReservation};

@@ -5,34 +5,35 @@
 
 use serde_json::{Map, Value};
 
-use super::called::Called;
-use super::named::Named;
+use super::literal_meaning::LiteralMeaning;
 use super::pattern::Pattern;
-use super::readings::{Nesting, decodings, inner};
+use super::policy_call::PolicyCall;
+use super::readings::{DecodingDepth, decodings, inner};
 use super::spelling::{climbs, fits};
 use super::verdict::Effect;
 use crate::text;
 
 /// Whether the values at a path match the pattern: for a rule that tightens any of them, for one that loosens all, of
 /// which there must be one.
-pub(super) fn fit(called: &Called<'_>, path: &str, pattern: &Pattern, effect: Effect) -> bool {
+pub(super) fn fit(called: &PolicyCall<'_>, path: &str, pattern: &Pattern, effect: Effect) -> bool {
     match effect {
         Effect::Loosens => {
             let (mut is_given, mut all_fit) = (false, true);
-            find(called.arguments, path, Spelt::Exactly, &mut |value, spelt| {
-                is_given |= spelt == Spelt::Exactly;
+            find(called.arguments, path, NameMatch::Exactly, &mut |value, name_match| {
+                is_given |= name_match == NameMatch::Exactly;
                 all_fit &= value.is_some_and(|value| fits_exactly(value, pattern));
             });
             is_given && all_fit
         }
         Effect::Tightens => {
             let (mut given, mut implied) = (false, false);
-            find(called.arguments, path, Spelt::Exactly, &mut |value, spelt| {
-                given |= spelt == Spelt::Unreadably || value.is_some_and(|value| fits(value, pattern));
+            find(called.arguments, path, NameMatch::Exactly, &mut |value, name_match| {
+                given |=
+                    name_match == NameMatch::Unreadably || value.is_some_and(|value| fits(value, pattern));
             });
             // What is not given is no value that "any" means.
             if !given && !pattern.is_any() {
-                find(&called.implied.values, path, Spelt::Exactly, &mut |value, _| {
+                find(&called.implied.values, path, NameMatch::Exactly, &mut |value, _| {
                     implied |= value.is_some_and(|value| implied_fits(value, pattern));
                 });
             }
@@ -41,27 +42,32 @@ pub(super) fn fit(called: &Called<'_>, path: &str, pattern: &Pattern, effect: Ef
     }
 }
 
-/// How the names that lead to a value are spelt.
+/// The precision with which the names on the way to a value agree with those of the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Spelt {
-    /// As in the rule.
+enum NameMatch {
+    /// The names are those of the rule.
     Exactly,
-    /// As a lenient server might read them, or within a text that holds JSON.
+    /// A lenient server might read the names as those of the rule, or they are within a text that holds JSON.
     Loosely,
-    /// Within a text that cannot be read: it may lead to anything.
+    /// The names are within a text that cannot be read, and may be any.
     Unreadably,
 }
 
 /// Visits every value that the path can match: names may have dots themselves, and of an array each item counts. An item
 /// without it is `None`.
-fn find(fields: &Map<String, Value>, path: &str, above: Spelt, visit: &mut dyn FnMut(Option<&Value>, Spelt)) {
+fn find(
+    fields: &Map<String, Value>,
+    path: &str,
+    above: NameMatch,
+    visit: &mut dyn FnMut(Option<&Value>, NameMatch),
+) {
     for (name, value) in fields {
-        if let Some(spelt) = named(name, path) {
-            visit(Some(value), spelt.max(above));
+        if let Some(name_match) = named(name, path) {
+            visit(Some(value), name_match.max(above));
         }
         for (at, _) in path.match_indices('.') {
-            if let Some(spelt) = named(name, &path[..at]) {
-                find_below(value, &path[at + 1..], (spelt.max(above), Nesting::OUTERMOST), visit);
+            if let Some(name_match) = named(name, &path[..at]) {
+                find_below(value, &path[at + 1..], (name_match.max(above), DecodingDepth::OUTERMOST), visit);
             }
         }
     }
@@ -71,31 +77,31 @@ fn find(fields: &Map<String, Value>, path: &str, above: Spelt, visit: &mut dyn F
 fn find_below(
     value: &Value,
     path: &str,
-    (above, nesting): (Spelt, Nesting),
-    visit: &mut dyn FnMut(Option<&Value>, Spelt),
+    (above, depth): (NameMatch, DecodingDepth),
+    visit: &mut dyn FnMut(Option<&Value>, NameMatch),
 ) -> bool {
     let mut has_visited = false;
     match value {
-        Value::Object(fields) => find(fields, path, above, &mut |value, spelt| {
+        Value::Object(fields) => find(fields, path, above, &mut |value, name_match| {
             has_visited = true;
-            visit(value, spelt);
+            visit(value, name_match);
         }),
         Value::Array(items) => {
             for item in items {
-                if !find_below(item, path, (above, nesting), visit) {
+                if !find_below(item, path, (above, depth), visit) {
                     visit(None, above);
                 }
                 has_visited = true;
             }
         }
         Value::String(text) => {
-            let inner = inner(text, nesting);
-            for (value, nesting) in &inner.readings {
-                has_visited |= find_below(value, path, (above.max(Spelt::Loosely), *nesting), visit);
+            let inner = inner(text, depth);
+            for (value, depth) in &inner.readings {
+                has_visited |= find_below(value, path, (above.max(NameMatch::Loosely), *depth), visit);
             }
             if inner.may_hold_anything() {
                 has_visited = true;
-                visit(None, Spelt::Unreadably);
+                visit(None, NameMatch::Unreadably);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -104,13 +110,13 @@ fn find_below(
 }
 
 /// Whether an argument's name is the rule's: to some servers `dry_run`, `dryRun`, `DRY-RUN` and `dry%5Frun` are one.
-fn named(name: &str, wanted: &str) -> Option<Spelt> {
+fn named(name: &str, wanted: &str) -> Option<NameMatch> {
     if name == wanted {
-        return Some(Spelt::Exactly);
+        return Some(NameMatch::Exactly);
     }
     let is_like = is_like_name(name, wanted)
-        || decodings(name, Nesting::OUTERMOST).iter().any(|(name, _)| is_like_name(name, wanted));
-    is_like.then_some(Spelt::Loosely)
+        || decodings(name, DecodingDepth::OUTERMOST).iter().any(|(name, _)| is_like_name(name, wanted));
+    is_like.then_some(NameMatch::Loosely)
 }
 
 fn is_like_name(name: &str, wanted: &str) -> bool {
@@ -137,7 +143,7 @@ fn fits_exactly(value: &Value, pattern: &Pattern) -> bool {
 /// What was left out is nothing, which only a pattern without wildcards names.
 fn implied_fits(value: &Value, pattern: &Pattern) -> bool {
     match value {
-        Value::Null => pattern.named().is_some_and(Named::is_nothing),
+        Value::Null => pattern.named().is_some_and(LiteralMeaning::is_nothing),
         Value::Array(items) => items.iter().any(|item| implied_fits(item, pattern)),
         other => fits(other, pattern),
     }
@@ -148,8 +154,8 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::{Called, Effect, Map, Pattern, Value, fit};
-    use crate::policy::Implied;
+    use super::{Effect, Map, Pattern, PolicyCall, Value, fit};
+    use crate::policy::ImpliedArguments;
     use crate::policy::Names;
 
     fn fits(arguments: &Value, path: &str, pattern: &str) -> [bool; 2] {
@@ -157,8 +163,8 @@ mod tests {
     }
 
     fn fits_with(arguments: &Value, implied: &Value, path: &str, pattern: &str) -> [bool; 2] {
-        let implied = Implied { values: implied.as_object().unwrap().clone(), unchecked: None };
-        let called = Called {
+        let implied = ImpliedArguments { values: implied.as_object().unwrap().clone(), unchecked: None };
+        let called = PolicyCall {
             server: Names::only("s"),
             tool: Names::only("t"),
             annotations: &Map::new(),

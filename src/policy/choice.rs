@@ -6,7 +6,7 @@ use super::names::Names;
 use super::pattern::Pattern;
 use super::verdict::Effect;
 
-/// Which tools are offered; by default all.
+/// The choice of the tools that are offered. The default is all tools.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolChoice {
     allow: Option<Vec<Pattern>>,

@@ -1,8 +1,8 @@
 //! The decision on one call.
 
 use super::arguments::fit;
-use super::called::Called;
 use super::names::Names;
+use super::policy_call::PolicyCall;
 use super::rules::{Label, Policy, Profile, Rule};
 use super::verdict::{Effect, Verdict};
 
@@ -18,7 +18,7 @@ pub struct Decision {
 impl Policy {
     /// What happens to a call. `is_mixed`: the session has touched private and untrusted data.
     #[must_use]
-    pub fn decide(&self, called: &Called<'_>, is_mixed: bool) -> Decision {
+    pub fn decide(&self, called: &PolicyCall<'_>, is_mixed: bool) -> Decision {
         if let Some(defect) = &self.defect {
             return Decision { verdict: Verdict::Deny, because: defect.clone() };
         }
@@ -45,18 +45,18 @@ impl Policy {
         })
     }
 
-    fn by_rule(&self, called: &Called<'_>) -> Decision {
+    fn by_rule(&self, called: &PolicyCall<'_>) -> Decision {
         for (at, rule) in self.rules.iter().enumerate() {
             match rule.fits(called) {
-                Fit::No => {}
-                Fit::Yes => {
+                RuleMatch::No => {}
+                RuleMatch::Yes => {
                     let mut because = format!("rule {}", at + 1);
                     if !rule.reason.is_empty() {
                         because = format!("{because}: {}", rule.reason);
                     }
                     return Decision { verdict: rule.decision, because };
                 }
-                Fit::Unknown { why } => {
+                RuleMatch::Unknown { why } => {
                     let because = format!("rule {} cannot be applied: {why}", at + 1);
                     return Decision { verdict: Verdict::Deny, because };
                 }
@@ -77,8 +77,8 @@ impl Policy {
     }
 }
 
-/// Whether a rule is about a call.
-enum Fit {
+/// The result of the comparison of a rule with a call.
+enum RuleMatch {
     Yes,
     No,
     /// The arguments could not be checked.
@@ -97,20 +97,20 @@ impl Rule {
     }
 
     /// In doubt it is about the call, unless it would let the call pass.
-    fn fits(&self, called: &Called<'_>) -> Fit {
+    fn fits(&self, called: &PolicyCall<'_>) -> RuleMatch {
         let effect = self.effect();
         let is_about_tool = self.names(called.server, called.tool, effect)
             && self.read_only.is_none_or(|wanted| wanted == called.only_reads())
             && self.destructive.is_none_or(|wanted| wanted == called.may_destroy());
         if !is_about_tool {
-            return Fit::No;
+            return RuleMatch::No;
         }
         let all_fit = self.arguments.iter().all(|(path, pattern)| fit(called, path, pattern, effect));
         match called.implied.unchecked.filter(|_| !self.arguments.is_empty()) {
-            Some(why) if effect == Effect::Tightens && !all_fit => Fit::Unknown { why },
-            Some(_) if effect == Effect::Loosens => Fit::No,
-            _ if all_fit => Fit::Yes,
-            _ => Fit::No,
+            Some(why) if effect == Effect::Tightens && !all_fit => RuleMatch::Unknown { why },
+            Some(_) if effect == Effect::Loosens => RuleMatch::No,
+            _ if all_fit => RuleMatch::Yes,
+            _ => RuleMatch::No,
         }
     }
 }
@@ -120,7 +120,7 @@ mod tests {
     use serde_json::{Map, Value, json};
 
     use super::*;
-    use crate::policy::Implied;
+    use crate::policy::ImpliedArguments;
     use crate::policy::{Budgets, Labels};
 
     fn policy(mut json: Value) -> Policy {
@@ -132,12 +132,12 @@ mod tests {
     fn verdict(policy: &Policy, server: &str, tool: &str, hints: Value, arguments: Value) -> Verdict {
         let (Value::Object(annotations), Value::Object(arguments)) = (hints, arguments) else { panic!() };
         let (server, tool) = (Names::only(server), Names::only(tool));
-        let called = Called {
+        let called = PolicyCall {
             server,
             tool,
             annotations: &annotations,
             arguments: &arguments,
-            implied: &Implied::default(),
+            implied: &ImpliedArguments::default(),
         };
         policy.decide(&called, false).verdict
     }
@@ -173,8 +173,8 @@ mod tests {
         assert_eq!(of("gitlab", "create_issue", json!({"destructiveHint": false})), Verdict::Ask);
         assert_eq!(of("x", "note", json!({"destructiveHint": false})), Verdict::Warn);
         assert_eq!(of("x", "read", json!({"readOnlyHint": true, "destructiveHint": true})), Verdict::Allow);
-        let (none, empty, implied) = (Map::new(), Map::new(), Implied::default());
-        let called = Called {
+        let (none, empty, implied) = (Map::new(), Map::new(), ImpliedArguments::default());
+        let called = PolicyCall {
             server: Names::only("github"),
             tool: Names::only("delete_x"),
             annotations: &none,
@@ -195,12 +195,12 @@ mod tests {
         let of = |server, tool| {
             policy
                 .decide(
-                    &Called {
+                    &PolicyCall {
                         server,
                         tool,
                         annotations: &none,
                         arguments: &none,
-                        implied: &Implied::default(),
+                        implied: &ImpliedArguments::default(),
                     },
                     false,
                 )
@@ -253,9 +253,9 @@ mod tests {
     fn a_call_that_cannot_be_checked_is_denied_where_a_rule_tightens_by_arguments() {
         let by = |rule: Value| {
             let policy = policy(json!({"rule": [rule]}));
-            let implied = Implied { unchecked: Some("too many"), ..Implied::default() };
+            let implied = ImpliedArguments { unchecked: Some("too many"), ..ImpliedArguments::default() };
             let (none, arguments) = (Map::new(), json!({"path": "/data/a"}));
-            let called = Called {
+            let called = PolicyCall {
                 server: Names::only("s"),
                 tool: Names::only("t"),
                 annotations: &none,
@@ -289,8 +289,8 @@ mod tests {
     #[test]
     fn data_that_was_mixed_does_not_leave_unseen() {
         let labels = json!({"private": ["mail"], "untrusted": ["web"], "egress": ["chat"]});
-        let (none, empty, implied) = (Map::new(), Map::new(), Implied::default());
-        let called = |server| Called {
+        let (none, empty, implied) = (Map::new(), Map::new(), ImpliedArguments::default());
+        let called = |server| PolicyCall {
             server: Names::only(server),
             tool: Names::only("t"),
             annotations: &none,
@@ -325,12 +325,12 @@ mod tests {
         let defect = Some("line 3".to_owned());
         let policy = Policy { defect, ..policy(json!({"rule": [{"decision": "allow"}]})) };
         let (hints, none) = (json!({"readOnlyHint": true}), Map::new());
-        let called = Called {
+        let called = PolicyCall {
             server: Names::only("s"),
             tool: Names::only("t"),
             annotations: hints.as_object().unwrap(),
             arguments: &none,
-            implied: &Implied::default(),
+            implied: &ImpliedArguments::default(),
         };
         let decision = policy.decide(&called, false);
         assert_eq!((decision.verdict, decision.because.as_str()), (Verdict::Deny, "line 3"));

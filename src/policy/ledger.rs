@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use super::arguments::fit;
-use super::called::Called;
 use super::names::Names;
 use super::pattern::Pattern;
+use super::policy_call::PolicyCall;
 use super::rules::{Label, Policy};
 use super::verdict::Effect;
 
@@ -26,39 +26,40 @@ pub struct Plan {
     pub arguments: Vec<(String, Pattern)>,
 }
 
-/// Of one session.
+/// The use of the budgets in one session, with the plans that were approved.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    session: Used,
+    session: CallUsage,
     has_private: bool,
     has_untrusted: bool,
     plans: Vec<Plan>,
 }
 
-/// What one run has used with its jobs.
+/// The use of the budgets by one run and its jobs.
 #[derive(Debug, Default)]
 pub struct RunBudget {
-    used: Used,
+    used: CallUsage,
     /// Tools that the human is not asked about again.
-    refused: BTreeMap<(String, String), NotAgain>,
+    refused: BTreeMap<(String, String), EarlierRefusal>,
     /// What they were asked.
     questions: usize,
 }
 
-/// Why the human is not asked again about a tool in a run.
+/// The earlier answer for which the human is not asked again about a tool in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NotAgain {
-    /// They have refused it.
+pub enum EarlierRefusal {
+    /// The human has refused the tool.
     Refused,
-    /// They could not be asked, or have not answered.
+    /// The human could not be asked, or has not answered.
     Unable {
         /// Why.
         reason: String,
     },
 }
 
+/// The calls and bytes that were counted.
 #[derive(Debug, Default, Clone, Copy)]
-struct Used {
+struct CallUsage {
     calls: u64,
     bytes: u64,
 }
@@ -129,7 +130,7 @@ impl Ledger {
     }
 
     /// Whether a call has been approved before; that uses up one call of the plan.
-    pub fn take_approved(&mut self, called: &Called<'_>) -> bool {
+    pub fn take_approved(&mut self, called: &PolicyCall<'_>) -> bool {
         let Some(at) = self.plans.iter().position(|plan| plan.covers(called)) else { return false };
         match NonZeroU32::new(self.plans[at].calls.get() - 1) {
             Some(left) => self.plans[at].calls = left,
@@ -149,19 +150,19 @@ impl RunBudget {
     }
 
     /// The human has let no call of this tool pass: they are not asked about it again in this run.
-    pub fn refuse(&mut self, called: &Called<'_>, why: NotAgain) {
+    pub fn refuse(&mut self, called: &PolicyCall<'_>, why: EarlierRefusal) {
         self.refused.insert((called.server.name.to_owned(), called.tool.name.to_owned()), why);
     }
 
     /// Why they are not asked about the tool again, if so.
     #[must_use]
-    pub fn not_again(&self, called: &Called<'_>) -> Option<&NotAgain> {
+    pub fn earlier_refusal(&self, called: &PolicyCall<'_>) -> Option<&EarlierRefusal> {
         self.refused.get(&(called.server.name.to_owned(), called.tool.name.to_owned()))
     }
 }
 
 impl Plan {
-    fn covers(&self, called: &Called<'_>) -> bool {
+    fn covers(&self, called: &PolicyCall<'_>) -> bool {
         let mut conditions = self.arguments.iter();
         self.server == called.server.name
             && self.tool == called.tool.name
@@ -175,7 +176,7 @@ mod tests {
     use serde_json::{Map, Value, json};
 
     use super::*;
-    use crate::policy::Implied;
+    use crate::policy::ImpliedArguments;
 
     fn policy(json: Value) -> Policy {
         serde_json::from_value(json).unwrap()
@@ -236,9 +237,9 @@ mod tests {
         let mut take = |(server, tool, arguments): (&str, &str, Value)| {
             let arguments = arguments.as_object().unwrap().clone();
             let (server, tool) = (Names::only(server), Names::only(tool));
-            let implied = Implied::default();
+            let implied = ImpliedArguments::default();
             let called =
-                Called { server, tool, annotations: &none, arguments: &arguments, implied: &implied };
+                PolicyCall { server, tool, annotations: &none, arguments: &arguments, implied: &implied };
             ledger.take_approved(&called)
         };
         assert!(!take(called("files", "write", json!({"path": "/etc/a"}))));

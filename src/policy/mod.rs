@@ -4,25 +4,25 @@
 //! It believes nothing that code says of itself; of a tool it knows what its server says, which are hints.
 
 mod arguments;
-mod called;
 mod choice;
 mod decide;
 mod ledger;
-mod named;
+mod literal_meaning;
 mod names;
 mod number;
 mod pattern;
+mod policy_call;
 mod readings;
 mod rules;
 mod spelling;
 mod verdict;
 
-pub use called::{Called, Implied};
 pub use choice::ToolChoice;
 pub use decide::Decision;
-pub use ledger::{Ledger, NotAgain, Plan, RunBudget};
+pub use ledger::{EarlierRefusal, Ledger, Plan, RunBudget};
 pub use names::Names;
 pub use pattern::Pattern;
-pub use readings::{Nesting, inner, may_be_nothing};
+pub use policy_call::{ImpliedArguments, PolicyCall};
+pub use readings::{DecodingDepth, inner, may_be_nothing};
 pub use rules::{Budgets, Label, Labels, Policy, Profile, Rule};
 pub use verdict::Verdict;

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer};
 use wildmatch::WildMatch;
 
-use super::named::Named;
+use super::literal_meaning::LiteralMeaning;
 use crate::text;
 
 /// Longest pattern, in characters.
@@ -21,7 +21,7 @@ pub struct Pattern {
     /// As [`text::folded`] makes it.
     folded: WildMatch,
     /// Of a pattern without wildcards.
-    named: Option<Named>,
+    named: Option<LiteralMeaning>,
 }
 
 impl Pattern {
@@ -45,7 +45,7 @@ impl Pattern {
             text: text.to_owned(),
             compiled: WildMatch::new(text),
             folded: WildMatch::new(&text::folded(text)),
-            named: (!text.contains(['*', '?'])).then(|| Named::of(text)),
+            named: (!text.contains(['*', '?'])).then(|| LiteralMeaning::of(text)),
         }
     }
 
@@ -70,7 +70,7 @@ impl Pattern {
     }
 
     /// What it names if it has no wildcards.
-    pub(super) fn named(&self) -> Option<&Named> {
+    pub(super) fn named(&self) -> Option<&LiteralMeaning> {
         self.named.as_ref()
     }
 }

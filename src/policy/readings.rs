@@ -16,40 +16,40 @@ const JSON_BYTES_MAX: usize = 64 * 1024;
 /// Words that stand for values in JSON or in what lenient readers take for it.
 const JSON_WORDS: [&str; 9] = ["true", "false", "null", "none", "nil", "undefined", "nan", "inf", "infinity"];
 
-/// How many more encodings are decoded within each other. It bounds the number of readings: a text has at most 20.
+/// The number of further encodings that are decoded within each other. It bounds the readings of a text to 20.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Nesting {
+pub struct DecodingDepth {
     json: usize,
     percent: usize,
 }
 
-impl Nesting {
+impl DecodingDepth {
     /// That of a text that stands in no other.
     pub const OUTERMOST: Self = Self { json: 3, percent: 3 };
 }
 
-/// What stands in a text for a server that reads JSON in texts.
+/// The values that a server may read in a text that holds JSON.
 #[derive(Debug, Default)]
-pub struct Inner {
+pub struct NestedReadings {
     /// Each value that it may read as. Of a key that is repeated, the value is the list of all its values.
-    pub readings: Vec<(Value, Nesting)>,
+    pub readings: Vec<(Value, DecodingDepth)>,
     /// Some reading begins as JSON does, and is too long, too deep or not JSON for us: some server may read it all the same.
-    unreadable: Option<Unreadable>,
+    unreadable: Option<UnreadableText>,
 }
 
-/// A text that begins as JSON does and cannot be read.
+/// A text that begins like JSON and cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Unreadable {
-    /// It is probably no JSON.
+enum UnreadableText {
+    /// The text is probably not JSON.
     Text,
-    /// It is made of nothing but what JSON is made of, by a lenient reader's measure.
+    /// The text consists only of what JSON consists of, as a lenient reader sees it.
     LikeJson,
 }
 
-impl Inner {
+impl NestedReadings {
     /// Whether a server may read it as a value that is not among the readings.
     pub(super) fn may_be_any_value(&self) -> bool {
-        self.unreadable == Some(Unreadable::LikeJson)
+        self.unreadable == Some(UnreadableText::LikeJson)
     }
 
     /// Whether a server may find something within it that is not in the readings.
@@ -60,20 +60,20 @@ impl Inner {
 
 /// What a server that reads JSON in texts finds in this one, percent-encoded or not.
 #[must_use]
-pub fn inner(text: &str, nesting: Nesting) -> Inner {
-    let mut inner = Inner::default();
-    let decodings = decodings(text, nesting);
-    for (text, nesting) in
-        std::iter::once((text, nesting)).chain(decodings.iter().map(|(text, at)| (&**text, *at)))
+pub fn inner(text: &str, depth: DecodingDepth) -> NestedReadings {
+    let mut inner = NestedReadings::default();
+    let decodings = decodings(text, depth);
+    for (text, depth) in
+        std::iter::once((text, depth)).chain(decodings.iter().map(|(text, at)| (&**text, *at)))
     {
         let text = text.trim_matches(|one: char| one.is_whitespace() || text::is_unseen(one));
         if !text.starts_with(['{', '[', '"']) {
             continue;
         }
-        match read(text, nesting) {
-            Some(value) => inner.readings.push((value, Nesting { json: nesting.json - 1, ..nesting })),
-            None if is_like_json(text) => inner.unreadable = Some(Unreadable::LikeJson),
-            None => inner.unreadable = inner.unreadable.max(Some(Unreadable::Text)),
+        match read(text, depth) {
+            Some(value) => inner.readings.push((value, DecodingDepth { json: depth.json - 1, ..depth })),
+            None if is_like_json(text) => inner.unreadable = Some(UnreadableText::LikeJson),
+            None => inner.unreadable = inner.unreadable.max(Some(UnreadableText::Text)),
         }
     }
     inner
@@ -81,17 +81,14 @@ pub fn inner(text: &str, nesting: Nesting) -> Inner {
 
 /// Whether a server may take a value for one that was left out.
 #[must_use]
-pub fn may_be_nothing(value: &Value, nesting: Nesting) -> bool {
+pub fn may_be_nothing(value: &Value, depth: DecodingDepth) -> bool {
     match value {
         Value::Null => true,
         Value::String(text) => {
             let is_nothing = |text: &str| text::says_nothing(text) || text.trim() == "null";
             is_nothing(text)
-                || decodings(text, nesting).iter().any(|(text, _)| is_nothing(text))
-                || inner(text, nesting)
-                    .readings
-                    .iter()
-                    .any(|(value, nesting)| may_be_nothing(value, *nesting))
+                || decodings(text, depth).iter().any(|(text, _)| is_nothing(text))
+                || inner(text, depth).readings.iter().any(|(value, depth)| may_be_nothing(value, *depth))
         }
         _ => false,
     }
@@ -99,8 +96,8 @@ pub fn may_be_nothing(value: &Value, nesting: Nesting) -> bool {
 
 /// What percent-decoding makes of a text, once and again, with what may still be decoded within each. Some servers remove
 /// characters that are not drawn before they decode, so that these may split an encoding.
-pub(super) fn decodings(text: &str, nesting: Nesting) -> Vec<(String, Nesting)> {
-    let mut decodings: Vec<(String, Nesting)> = Vec::new();
+pub(super) fn decodings(text: &str, depth: DecodingDepth) -> Vec<(String, DecodingDepth)> {
+    let mut decodings: Vec<(String, DecodingDepth)> = Vec::new();
     if !text.contains('%') {
         return decodings;
     }
@@ -108,13 +105,13 @@ pub(super) fn decodings(text: &str, nesting: Nesting) -> Vec<(String, Nesting)> 
     let bases = [Some(text), matches!(drawn, Cow::Owned(_)).then_some(&*drawn)];
     for base in bases.into_iter().flatten() {
         let mut last = Cow::Borrowed(base);
-        for percent in (0..nesting.percent).rev() {
+        for percent in (0..depth.percent).rev() {
             let decoded = percent_encoding::percent_decode_str(&last).decode_utf8_lossy().into_owned();
             if decoded == last {
                 break;
             }
             if decodings.iter().all(|(known, _)| *known != decoded) {
-                decodings.push((decoded.clone(), Nesting { percent, ..nesting }));
+                decodings.push((decoded.clone(), DecodingDepth { percent, ..depth }));
             }
             last = Cow::Owned(decoded);
         }
@@ -123,8 +120,8 @@ pub(super) fn decodings(text: &str, nesting: Nesting) -> Vec<(String, Nesting)> 
 }
 
 /// The JSON value that a text is, with characters removed that are not drawn if it is invalid with them.
-fn read(text: &str, nesting: Nesting) -> Option<Value> {
-    if nesting.json == 0 || text.len() > JSON_BYTES_MAX {
+fn read(text: &str, depth: DecodingDepth) -> Option<Value> {
+    if depth.json == 0 || text.len() > JSON_BYTES_MAX {
         return None;
     }
     let parse = |text: &str| serde_json::from_str(text).ok().map(|EveryValue(value)| value);

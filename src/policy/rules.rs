@@ -79,7 +79,7 @@ pub struct Rule {
     pub reason: String,
 }
 
-/// What is said of servers, by patterns of their names.
+/// The labels of servers, by patterns of their names.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Labels {
@@ -122,7 +122,7 @@ impl Labels {
     }
 }
 
-/// How much may be called; unset: as much as the other limits allow.
+/// The budgets of calls. One that is unset leaves the other limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budgets {

@@ -6,32 +6,32 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::named::number;
+use super::literal_meaning::number;
 use super::pattern::Pattern;
-use super::readings::{Nesting, decodings, inner};
+use super::readings::{DecodingDepth, decodings, inner};
 use crate::text;
 
 /// Whether the value fits in some spelling; of an array any item counts.
 pub(super) fn fits(value: &Value, pattern: &Pattern) -> bool {
-    fits_within(value, pattern, Nesting::OUTERMOST)
+    fits_within(value, pattern, DecodingDepth::OUTERMOST)
 }
 
-fn fits_within(value: &Value, pattern: &Pattern, nesting: Nesting) -> bool {
+fn fits_within(value: &Value, pattern: &Pattern, depth: DecodingDepth) -> bool {
     if let Value::Array(items) = value {
-        return items.iter().any(|item| fits_within(item, pattern, nesting));
+        return items.iter().any(|item| fits_within(item, pattern, depth));
     }
     let text = match value {
         Value::String(text) => Cow::Borrowed(text.as_str()),
         other => Cow::Owned(other.to_string()),
     };
     let decoded_fits = |(text, _)| reads_as(&Value::String(String::clone(&text)), &text, pattern);
-    if reads_as(value, &text, pattern) || decodings(&text, nesting).into_iter().any(decoded_fits) {
+    if reads_as(value, &text, pattern) || decodings(&text, depth).into_iter().any(decoded_fits) {
         return true;
     }
     let Value::String(text) = value else { return false };
-    let inner = inner(text, nesting);
+    let inner = inner(text, depth);
     inner.may_be_any_value()
-        || inner.readings.iter().any(|(value, nesting)| fits_within(value, pattern, *nesting))
+        || inner.readings.iter().any(|(value, depth)| fits_within(value, pattern, *depth))
 }
 
 /// Whether the value fits as a number, a truth value, nothing, or its text.
@@ -55,7 +55,7 @@ fn text_fits(text: &str, pattern: &Pattern) -> bool {
 pub(super) fn climbs(text: &str) -> bool {
     let is_up = |text: &str| text::folded(text).split(['/', '\\']).any(|segment| segment.trim() == "..");
     let goes_up = |text: &str| is_up(text) || matches!(text::drawn(text), Cow::Owned(drawn) if is_up(&drawn));
-    goes_up(text) || decodings(text, Nesting::OUTERMOST).iter().any(|(decoded, _)| goes_up(decoded))
+    goes_up(text) || decodings(text, DecodingDepth::OUTERMOST).iter().any(|(decoded, _)| goes_up(decoded))
 }
 
 /// Where a path or URI leads that goes up, stays, or has empty segments on its way; `None`: it says so itself.

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// What happens to a call, from the loosest to the strictest.
+/// The decision on a call, from the loosest to the strictest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -16,7 +16,7 @@ pub enum Verdict {
     Deny,
 }
 
-/// What a rule does to a call that it fits, which decides what doubt is worth.
+/// The effect of a rule on a call that it fits, which decides what a doubt means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
     /// It lets the call pass: in doubt it does not fit.

@@ -249,13 +249,13 @@ fn invalid_fixtures_are_dropped_for_their_reason_and_the_next_line_is_read() {
         decoder.push(&line);
         decoder.push(b"S{\"type\":\"pong\",\"seq\":7}\n");
         let reason = match decoder.next_frame() {
-            Some(Err(Dropped::Overlong { .. })) => "overlong",
-            Some(Err(Dropped::Address { .. })) => "address",
-            Some(Err(Dropped::Depth)) => "depth",
-            Some(Err(Dropped::Utf8)) => "utf8",
-            Some(Err(Dropped::NotJson { .. })) => "not_json",
-            Some(Err(Dropped::NotObject)) => "not_object",
-            Some(Err(Dropped::Type { .. })) => "type",
+            Some(Err(DroppedLine::Overlong { .. })) => "overlong",
+            Some(Err(DroppedLine::Address { .. })) => "address",
+            Some(Err(DroppedLine::Depth)) => "depth",
+            Some(Err(DroppedLine::Utf8)) => "utf8",
+            Some(Err(DroppedLine::NotJson { .. })) => "not_json",
+            Some(Err(DroppedLine::NotObject)) => "not_object",
+            Some(Err(DroppedLine::Type { .. })) => "type",
             other => panic!("{}: {other:?}", fixture.name),
         };
         assert_eq!(reason, fixture.error, "{}", fixture.name);

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::dropped::Dropped;
+use super::dropped_line::DroppedLine;
 use super::posture::{Posture, WorkerPosture};
 use super::to_sandbox::FilePiece;
 use crate::names::{CallId, RunId};
@@ -249,7 +249,7 @@ pub enum FromJob {
     Done(Box<JobDone>),
 }
 
-/// How a job came to its end, by its own word.
+/// The end of a job as the job itself reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct JobDone {
     /// How.
@@ -318,7 +318,7 @@ pub struct DoneFrame {
     pub restore: Option<String>,
 }
 
-/// How a run ended, by the interpreter's own word.
+/// The end of a run as the interpreter reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum DoneOutcome {
@@ -343,16 +343,16 @@ pub enum DoneOutcome {
 }
 
 /// One line, without its line feed, as a frame.
-pub(super) fn parse(line: &[u8], depth_max: usize) -> Result<FromSandbox, Dropped> {
-    let (address, json) = line.split_first().ok_or(Dropped::Address { byte: b'\n' })?;
+pub(super) fn parse(line: &[u8], depth_max: usize) -> Result<FromSandbox, DroppedLine> {
+    let (address, json) = line.split_first().ok_or(DroppedLine::Address { byte: b'\n' })?;
     if !matches!(address, b'S' | b'W' | b'J') {
-        return Err(Dropped::Address { byte: *address });
+        return Err(DroppedLine::Address { byte: *address });
     }
     let (job, json) = if *address == b'J' { of_job(json)? } else { (0, json) };
     if super::depth_exceeds(json, depth_max) {
-        return Err(Dropped::Depth);
+        return Err(DroppedLine::Depth);
     }
-    let text = std::str::from_utf8(json).map_err(|_| Dropped::Utf8)?;
+    let text = std::str::from_utf8(json).map_err(|_| DroppedLine::Utf8)?;
     let kind = kind(text)?;
     if *address == b'S' {
         return from_json(text, &kind).map(FromSandbox::Supervisor);
@@ -372,20 +372,20 @@ pub(super) fn parse(line: &[u8], depth_max: usize) -> Result<FromSandbox, Droppe
             FromWorker::Cancel { run, call }
         }
         "done" => FromWorker::Done(Box::new(from_json(text, &kind)?)),
-        _ => return Err(Dropped::of_type(&kind, "unknown type")),
+        _ => return Err(DroppedLine::of_type(&kind, "unknown type")),
     };
     Ok(FromSandbox::Worker(frame))
 }
 
 /// The number behind a job's address, and the frame.
-fn of_job(line: &[u8]) -> Result<(u64, &[u8]), Dropped> {
+fn of_job(line: &[u8]) -> Result<(u64, &[u8]), DroppedLine> {
     let digits = line.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let number = std::str::from_utf8(&line[..digits]).ok().filter(|_| digits <= JOB_DIGITS_MAX);
-    let number = number.and_then(|number| number.parse().ok()).ok_or(Dropped::Address { byte: b'J' })?;
+    let number = number.and_then(|number| number.parse().ok()).ok_or(DroppedLine::Address { byte: b'J' })?;
     Ok((number, &line[digits..]))
 }
 
-fn job_frame(text: &str, kind: &str) -> Result<FromJob, Dropped> {
+fn job_frame(text: &str, kind: &str) -> Result<FromJob, DroppedLine> {
     #[derive(Deserialize)]
     struct Cancel {
         call: CallId,
@@ -397,11 +397,11 @@ fn job_frame(text: &str, kind: &str) -> Result<FromJob, Dropped> {
             FromJob::Cancel { call }
         }
         "done" => FromJob::Done(Box::new(from_json(text, kind)?)),
-        _ => return Err(Dropped::of_type(kind, "unknown type")),
+        _ => return Err(DroppedLine::of_type(kind, "unknown type")),
     })
 }
 
-fn kind(text: &str) -> Result<String, Dropped> {
+fn kind(text: &str) -> Result<String, DroppedLine> {
     #[derive(Deserialize)]
     struct Typed {
         #[serde(rename = "type", default)]
@@ -409,18 +409,18 @@ fn kind(text: &str) -> Result<String, Dropped> {
     }
     match serde_json::from_str::<Typed>(text) {
         Ok(Typed { kind: Some(kind) }) => Ok(kind),
-        Ok(Typed { kind: None }) => Err(Dropped::of_type("", "no type")),
+        Ok(Typed { kind: None }) => Err(DroppedLine::of_type("", "no type")),
         Err(error) if error.is_data() && text.trim_start().starts_with('{') => {
-            Err(Dropped::of_type("", &error.to_string()))
+            Err(DroppedLine::of_type("", &error.to_string()))
         }
-        Err(error) if error.is_data() => Err(Dropped::NotObject),
-        Err(error) => Err(Dropped::not_json(&error)),
+        Err(error) if error.is_data() => Err(DroppedLine::NotObject),
+        Err(error) => Err(DroppedLine::not_json(&error)),
     }
 }
 
-fn from_json<'a, T: Deserialize<'a>>(text: &'a str, kind: &str) -> Result<T, Dropped> {
+fn from_json<'a, T: Deserialize<'a>>(text: &'a str, kind: &str) -> Result<T, DroppedLine> {
     let mut parser = serde_json::Deserializer::from_str(text);
     // The depth is bounded already, by `depth_exceeds`; serde_json's own bound is one lower.
     parser.disable_recursion_limit();
-    T::deserialize(&mut parser).map_err(|error| Dropped::of_type(kind, &error.to_string()))
+    T::deserialize(&mut parser).map_err(|error| DroppedLine::of_type(kind, &error.to_string()))
 }

@@ -1,6 +1,6 @@
 //! Bytes become lines become frames: bounded, in linear time, and in step again after any garbage.
 
-use super::dropped::Dropped;
+use super::dropped_line::DroppedLine;
 use super::from_sandbox::{self, FromSandbox};
 use crate::limits::Limits;
 
@@ -54,7 +54,7 @@ impl Decoder {
     }
 
     /// The next frame, or why its line was dropped; nothing until more bytes come.
-    pub fn next_frame(&mut self) -> Option<Result<FromSandbox, Dropped>> {
+    pub fn next_frame(&mut self) -> Option<Result<FromSandbox, DroppedLine>> {
         loop {
             let Some(at) = find_line_feed(&self.buffer[self.searched..]) else {
                 return self.no_line_feed();
@@ -66,13 +66,13 @@ impl Decoder {
                 continue;
             }
             if line.len() >= self.line_bytes_max {
-                return Some(Err(Dropped::Overlong { bytes_max: self.line_bytes_max }));
+                return Some(Err(DroppedLine::Overlong { bytes_max: self.line_bytes_max }));
             }
             return Some(from_sandbox::parse(&self.buffer[line], self.depth_max));
         }
     }
 
-    fn no_line_feed(&mut self) -> Option<Result<FromSandbox, Dropped>> {
+    fn no_line_feed(&mut self) -> Option<Result<FromSandbox, DroppedLine>> {
         self.searched = self.buffer.len();
         if self.overlong {
             self.start = self.searched;
@@ -83,7 +83,7 @@ impl Decoder {
         }
         self.overlong = true;
         self.start = self.searched;
-        Some(Err(Dropped::Overlong { bytes_max: self.line_bytes_max }))
+        Some(Err(DroppedLine::Overlong { bytes_max: self.line_bytes_max }))
     }
 }
 

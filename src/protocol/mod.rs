@@ -5,7 +5,7 @@
 #![doc = include_str!("PROTOCOL.md")]
 
 mod depth;
-mod dropped;
+mod dropped_line;
 mod from_sandbox;
 mod lines;
 mod posture;
@@ -13,7 +13,7 @@ mod system_calls;
 mod to_sandbox;
 
 pub use depth::depth_exceeds;
-pub use dropped::Dropped;
+pub use dropped_line::DroppedLine;
 pub use from_sandbox::{
     CallFrame, DeniedCall, DoneFrame, DoneOutcome, FromJob, FromSandbox, FromSupervisor, FromWorker, JobDone,
     RuntimeCode,

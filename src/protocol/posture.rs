@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What the supervisor sees of its own sandbox.
+/// The sandbox as its supervisor sees it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Posture {
@@ -44,7 +44,7 @@ pub struct Posture {
     pub landlock_forbidden: bool,
 }
 
-/// What the supervisor sees of a worker that has confined itself and has read nothing yet.
+/// A worker as the supervisor sees it, after the worker has confined itself and before it has read anything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WorkerPosture {
@@ -62,7 +62,7 @@ pub struct WorkerPosture {
     pub supervisor_open: bool,
 }
 
-/// What the kernel says of a process.
+/// A process as the kernel describes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessPosture {

@@ -136,7 +136,7 @@ pub struct SandboxLimits {
     pub workspace_bytes: u64,
 }
 
-/// What the operator asked for of the sandbox, as far as it keeps to that by itself.
+/// The bounds of the operator that the sandbox keeps by itself.
 #[derive(Debug, Clone, Copy)]
 pub struct SandboxBounds {
     /// The container's memory limit.
@@ -267,7 +267,7 @@ impl ToWorker {
     }
 }
 
-/// Whether a bundle holds compiled code beside the source files.
+/// The compiled code that a bundle has or wants.
 #[derive(Debug, Clone, Copy)]
 pub enum BundleCode<'a> {
     /// No, and the bridge does not store any.

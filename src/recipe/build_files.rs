@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use super::language::Language;
 use super::requirement::Requirement;
 
-/// What goes into the archive beside the embedded files.
+/// The files of the archive beside the embedded ones.
 #[derive(Debug, Clone)]
 pub struct BuildFiles {
     /// Whether the data-science set is installed, which an image of ours has already.

@@ -35,7 +35,7 @@ impl fmt::Display for Language {
 /// The languages of a list of names; `all` is all of them. Those that every image has are none to add.
 ///
 /// # Errors
-/// The first name that is none, with those that there are.
+/// The first name that is not a language, with the names of all languages.
 pub fn languages<'t>(names: impl IntoIterator<Item = &'t str>) -> Result<Vec<Language>, String> {
     let mut found = Vec::new();
     for name in names {

@@ -3,13 +3,13 @@
 //! It knows no engine and reads no file: the build files are embedded.
 
 mod build_files;
+mod image_lock;
 mod image_name;
-mod kept_lock;
 mod language;
 mod requirement;
 
 pub use build_files::{BuildFiles, Packages, file_of_archive, language_words};
+pub use image_lock::{ImageLock, LockError};
 pub use image_name::{ImageName, OWN_IMAGE};
-pub use kept_lock::{KeptLock, LockError};
 pub use language::{Language, languages};
 pub use requirement::{Requirement, RequirementError};

@@ -13,7 +13,7 @@ pub struct Requirement {
     versions: String,
 }
 
-/// Why a text is no requirement.
+/// The reason for which a text is not a requirement.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequirementError {
     /// It asks for a place instead of a package of the index.
@@ -24,7 +24,7 @@ pub enum RequirementError {
         /// What was written.
         text: String,
     },
-    /// It is none.
+    /// It is not a requirement.
     #[error("{text:?} is no package, at character {at}; write NAME, NAME==VERSION or NAME[EXTRA]>=VERSION")]
     Form {
         /// What was written, shortened.

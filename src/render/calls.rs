@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::fitting::grouped;
 use super::verdict::{Verdict, verdict};
-use crate::run::{CallCounts, NotMade, RunReport, ToolCalls, ToolEffect};
+use crate::run::{CallCounts, DryRunReason, RunReport, ToolCalls, ToolEffect};
 use crate::text::name_in_sentence;
 
 /// Tools that are named from the beginning of the run, and from its end.
@@ -21,22 +21,25 @@ const UNKNOWN_SHOWN_MAX: usize = 5;
 /// The calls that a failed run has made, in one line; a tool that its server does not mark as read-only has a star.
 #[must_use]
 pub fn calls_made(report: &RunReport) -> Option<String> {
-    let made = Made::of(report)?;
-    let mut shown: Vec<String> = made.first.iter().map(of_tool).collect();
-    if made.left_out.total() > 0 {
-        shown.push(format!("… other tools: {} …", counted(made.left_out)));
+    let overview = CallOverview::of(report)?;
+    let mut shown: Vec<String> = overview.first.iter().map(of_tool).collect();
+    if overview.left_out.total() > 0 {
+        shown.push(format!("… other tools: {} …", counted(overview.left_out)));
     }
-    shown.extend(made.last.iter().map(of_tool));
-    let tools = || made.first.iter().chain(made.last);
-    let legend =
-        if made.left_out.total() > 0 || tools().any(is_unmarked) { " (* not marked read-only)" } else { "" };
+    shown.extend(overview.last.iter().map(of_tool));
+    let tools = || overview.first.iter().chain(overview.last);
+    let legend = if overview.left_out.total() > 0 || tools().any(is_unmarked) {
+        " (* not marked read-only)"
+    } else {
+        ""
+    };
     Some(format!("calls made: {}{legend}", shown.join(", ")))
 }
 
 /// The same as data: the tools, and how many calls there were in all.
 pub(super) fn insert_calls_made(report: &RunReport, fields: &mut Map<String, Value>) {
-    let Some(made) = Made::of(report) else { return };
-    let tools = made.first.iter().chain(made.last).map(|tool| {
+    let Some(overview) = CallOverview::of(report) else { return };
+    let tools = overview.first.iter().chain(overview.last).map(|tool| {
         let CallCounts { answered, failed, refused, unknown } = tool.counts;
         json!({
             "tool": name(tool), "ok": answered, "failed": failed, "unknown": unknown, "notSent": refused,
@@ -44,7 +47,7 @@ pub(super) fn insert_calls_made(report: &RunReport, fields: &mut Map<String, Val
         })
     });
     fields.insert("calls".into(), tools.collect());
-    fields.insert("callsMade".into(), json!(made.total));
+    fields.insert("callsMade".into(), json!(overview.total));
 }
 
 /// A warning when calls were cut off: repeating them could do things twice, unless their tools only read.
@@ -66,14 +69,14 @@ pub fn calls_with_unknown_outcome(report: &RunReport) -> Option<String> {
     Some(format!("calls with unknown outcome (they may have taken effect): {}{more}", shown.join(", ")))
 }
 
-/// How many calls a dry run has left out, of which tools, and why: code has gone on with placeholders for their results.
+/// The number of calls that a dry run has not sent, their tools, and the reasons. Code got placeholders for their results.
 pub(super) fn calls_not_made(report: &RunReport) -> Option<String> {
     let planned = &report.calls.planned;
     let count = planned.calls.len() as u64 + planned.further;
     if count == 0 {
         return None;
     }
-    let mut tools: Vec<(String, NotMade, u64)> = Vec::new();
+    let mut tools: Vec<(String, DryRunReason, u64)> = Vec::new();
     for call in &planned.calls {
         let job = call.job.map(|job| format!("job {job}: ")).unwrap_or_default();
         let tool = name_in_sentence(&format!("{}.{}", call.server, call.tool), NAME_CHARS_MAX);
@@ -86,9 +89,9 @@ pub(super) fn calls_not_made(report: &RunReport) -> Option<String> {
     let shown = tools.iter().take(NOT_MADE_SHOWN_MAX).map(|(name, why, times)| {
         let times = if *times == 1 { String::new() } else { format!(" × {}", grouped(*times)) };
         let why = match why {
-            NotMade::NotMarkedReadOnly => "its server does not mark it read-only",
-            NotMade::NeedsPlaceholder => "an argument is a placeholder",
-            NotMade::Helper => "a dry run never calls it",
+            DryRunReason::NotMarkedReadOnly => "its server does not mark it read-only",
+            DryRunReason::NeedsPlaceholder => "an argument is a placeholder",
+            DryRunReason::Helper => "a dry run never calls it",
         };
         format!("{name}{times} ({why})")
     });
@@ -102,15 +105,15 @@ pub(super) fn calls_not_made(report: &RunReport) -> Option<String> {
     Some(format!("dry run, calls that were not made: {count}; placeholders stand for their results: {shown}"))
 }
 
-/// What is shown of a failed run's calls.
-struct Made<'a> {
+/// The calls of a failed run that its reply lists.
+struct CallOverview<'a> {
     first: &'a [ToolCalls],
     left_out: CallCounts,
     last: &'a [ToolCalls],
     total: u64,
 }
 
-impl<'a> Made<'a> {
+impl<'a> CallOverview<'a> {
     /// Nothing of a run that succeeded, or made no call.
     fn of(report: &'a RunReport) -> Option<Self> {
         let tools = report.calls.of_tools.as_slice();
@@ -148,7 +151,7 @@ fn name(tool: &ToolCalls) -> String {
     name_in_sentence(&format!("{}.{}", tool.server, tool.tool), NAME_CHARS_MAX)
 }
 
-/// `2 ok 1 failed`, without what is none.
+/// The counts in words, such as `2 ok 1 failed`, without those that are zero.
 fn counted(counts: CallCounts) -> String {
     let CallCounts { answered, failed, refused, unknown } = counts;
     let counts =

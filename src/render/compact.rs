@@ -7,7 +7,7 @@
 
 use super::calls::{calls_made, calls_not_made, calls_with_unknown_outcome};
 use super::fitting::{fitted, hint, hint_of_sandbox, within_room};
-use super::output::Written;
+use super::output::OutputView;
 use super::own_lines::{in_one_line, quoted};
 use super::sentences::{change, error_line, hint_of};
 use super::verdict::{Verdict, exit_code, status, verdict};
@@ -75,7 +75,7 @@ fn body(report: &RunReport, chars_max: usize) -> String {
     below.extend(report.bound.iter().map(|line| quoted(&in_one_line(line))));
     let below = fitted(&below.join("\n"), chars_max / 2);
     let room = chars_max.saturating_sub(below.chars().count() + 1);
-    let mut body = Written::of(report).of_both(room);
+    let mut body = OutputView::of(report).of_both(room);
     if !body.is_empty() && !below.is_empty() && !body.ends_with('\n') {
         body.push('\n');
     }

@@ -16,7 +16,7 @@ const NOTICE_CHARS: usize = 160;
 const ROOM_PER_PART: usize = 2;
 
 /// The output of a report, of both streams or of one.
-pub(super) struct Written {
+pub(super) struct OutputView {
     chunks: Vec<Chunk>,
     /// Whether the sandbox still has all of it.
     is_kept: bool,
@@ -38,7 +38,7 @@ struct Chunk {
     chars: usize,
 }
 
-impl Written {
+impl OutputView {
     pub(super) fn of(report: &RunReport) -> Self {
         let mut chunks = Vec::new();
         let mut end = 0;
@@ -170,15 +170,15 @@ mod tests {
     use super::*;
     use crate::run::{OutputCut, OutputPiece, ToolFault};
 
-    fn written(pieces: &[(OutputStream, &str)]) -> Written {
-        Written::of(&wrote(pieces))
+    fn written(pieces: &[(OutputStream, &str)]) -> OutputView {
+        OutputView::of(&wrote(pieces))
     }
 
     /// So many characters were not kept before the piece of this index.
-    fn cut(pieces: &[(OutputStream, &str)], before_piece: usize, chars: u64) -> Written {
+    fn cut(pieces: &[(OutputStream, &str)], before_piece: usize, chars: u64) -> OutputView {
         let mut report = wrote(pieces);
         report.output.stdout_cut = Some(OutputCut { before_piece, bytes: chars, chars });
-        Written::of(&report)
+        OutputView::of(&report)
     }
 
     fn wrote(pieces: &[(OutputStream, &str)]) -> RunReport {

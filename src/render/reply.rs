@@ -10,7 +10,7 @@ use super::verdict::{Verdict, verdict};
 use crate::limits::Limits;
 use crate::run::{Image, OutputMode, RunReport, ToolFault};
 
-/// What goes back to the client.
+/// The reply to the client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
     /// Text first and never empty, then the pictures.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::calls::{calls_not_made, calls_with_unknown_outcome, insert_calls_made};
 use super::fitting::{fitted, hint, hint_of_sandbox, within_room};
-use super::output::Written;
+use super::output::OutputView;
 use super::sentences::{change, error_line, hint_of};
 use super::verdict::{exit_code, status};
 use crate::limits::Limits;
@@ -30,7 +30,7 @@ pub(super) fn within(
     limits: &Limits,
     write: impl Fn(&Value) -> String,
 ) -> (Value, String) {
-    let written = Written::of(report);
+    let written = OutputView::of(report);
     let mut room = limits.reply_chars_max;
     loop {
         let value = of_report(report, &written, limits, room);
@@ -45,7 +45,7 @@ pub(super) fn within(
 }
 
 /// The report as data: streams by line, and streams, value and notes together about as long as `room`, in characters.
-fn of_report(report: &RunReport, written: &Written, limits: &Limits, room: usize) -> Value {
+fn of_report(report: &RunReport, written: &OutputView, limits: &Limits, room: usize) -> Value {
     let mut fields = Map::new();
     fields.insert("status".into(), json!(status(report)));
     fields.insert("summary".into(), json!(summary(report)));

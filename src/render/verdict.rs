@@ -2,7 +2,7 @@
 
 use crate::run::{RunOutcome, RunReport, SandboxLoss};
 
-/// Whether the client gets an error.
+/// The kind of a reply: a success, or an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It ran to its end.

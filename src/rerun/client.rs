@@ -4,28 +4,28 @@ use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 
-use super::own_runs::Asker;
-use super::resumed::{Earlier, Losses, Resumed};
+use super::own_runs::Requester;
+use super::resumed::{EarlierSession, LastLoss, ResumedSession};
 use crate::broker::Broker;
 use crate::run::{Reset, RunOutcome, RunReport, StateNote, ToolFault};
-use crate::session::{Checkpoints, Ended, RunAsked, Session, Turn, checkpoint_error};
+use crate::session::{Checkpoints, FinishedRun, RunSubmission, Session, Turn, checkpoint_error};
 
 /// A session, and the runs before it and in it that can be run again.
 pub struct Reruns {
     session: Arc<Session>,
     pub(super) broker: Arc<Broker>,
     /// What the session begins with.
-    resumed: Option<Resumed>,
+    resumed: Option<ResumedSession>,
     /// The client's session before this one, once it is of use.
-    pub(super) earlier: OnceCell<Option<Earlier>>,
-    pub(super) losses: Losses,
+    pub(super) earlier: OnceCell<Option<EarlierSession>>,
+    pub(super) last_loss: LastLoss,
 }
 
 impl Reruns {
     /// `resumed`: what the session begins with.
     #[must_use]
-    pub fn new(session: Arc<Session>, broker: Arc<Broker>, resumed: Option<Resumed>) -> Self {
-        Self { session, broker, resumed, earlier: OnceCell::new(), losses: Losses::default() }
+    pub fn new(session: Arc<Session>, broker: Arc<Broker>, resumed: Option<ResumedSession>) -> Self {
+        Self { session, broker, resumed, earlier: OnceCell::new(), last_loss: LastLoss::default() }
     }
 
     /// The session.
@@ -43,22 +43,22 @@ impl Reruns {
     /// # Errors
     /// `busy` when too many wait already, `cancelled` when it was cancelled while it waited, `internal` when the session
     /// has ended.
-    pub async fn run(&self, asked: RunAsked) -> Result<RunReport, ToolFault> {
-        let (asker, mut turn) = (Asker::of(&asked), self.session.turn());
+    pub async fn run(&self, submission: RunSubmission) -> Result<RunReport, ToolFault> {
+        let (requester, mut turn) = (Requester::of(&submission), self.session.turn());
         let mut notes = vec![];
-        if self.resumed.as_ref().is_some_and(Resumed::is_due)
-            || matches!(asked.request.reset, Reset::Checkpoint(_))
+        if self.resumed.as_ref().is_some_and(ResumedSession::is_due)
+            || matches!(submission.request.reset, Reset::Checkpoint(_))
         {
-            turn.begin(&asked).await?;
-            match self.prepare(&mut turn, &asked.request.reset, &asker).await {
+            turn.begin(&submission).await?;
+            match self.prepare(&mut turn, &submission.request.reset, &requester).await {
                 Ok(prepared) => notes = prepared,
                 Err(fault) => return Ok(RunReport::not_started(fault)),
             }
         }
-        let Ended { mut report, resumes, .. } = turn.run(asked).await?;
+        let FinishedRun { mut report, resumes, .. } = turn.run(submission).await?;
         report.notes.extend(notes);
         if let Some(name) = report.goes_back_to.take() {
-            match self.go_back(&mut turn, &name, &asker).await {
+            match self.go_back(&mut turn, &name, &requester).await {
                 Ok(notes) => {
                     report.state = StateNote::Restored;
                     report.notes.extend(notes);
@@ -69,7 +69,7 @@ impl Reruns {
         report.notes.extend(self.session.files().hand_over(&report.saved).await);
         self.tell_of_loss(&mut report).await;
         if let Some(from) = resumes {
-            self.resume_asked(&mut turn, &mut report, from, &asker).await;
+            self.resume_asked(&mut turn, &mut report, from, &requester).await;
         }
         if self.resumed.is_none() {
             self.tell_of_earlier(&mut report).await;
@@ -85,14 +85,19 @@ impl Reruns {
     }
 
     /// Makes the state from which a run is to begin. Returns sentences about that.
-    async fn prepare(&self, turn: &mut Turn, reset: &Reset, asker: &Asker) -> Result<Vec<String>, ToolFault> {
+    async fn prepare(
+        &self,
+        turn: &mut Turn,
+        reset: &Reset,
+        requester: &Requester,
+    ) -> Result<Vec<String>, ToolFault> {
         let resumed = match &self.resumed {
-            Some(resumed) => resumed.make_once(self, turn, asker).await?,
+            Some(resumed) => resumed.make_once(self, turn, requester).await?,
             None => None,
         };
         let mut notes = match reset {
             Reset::Checkpoint(name) if !self.checkpoints().sleeps(name) => {
-                self.make_again(turn, name, asker).await?
+                self.make_again(turn, name, requester).await?
             }
             _ => vec![],
         };

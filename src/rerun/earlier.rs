@@ -7,9 +7,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::client::Reruns;
-use super::own_runs::Asker;
+use super::own_runs::Requester;
 use super::replay::why_not;
-use super::resumed::{Earlier, Loss, Resumed};
+use super::resumed::{EarlierSession, InterpreterLoss, ResumedSession};
 use crate::journal::{RecordedSession, Sessions};
 use crate::run::{FaultCode, FreshReason, PythonError, RunOutcome, RunReport, StateNote, ToolFault};
 use crate::session::{Checkpoints, Turn};
@@ -38,7 +38,7 @@ impl Reruns {
         }
     }
 
-    async fn read_earlier(&self) -> Option<Earlier> {
+    async fn read_earlier(&self) -> Option<EarlierSession> {
         let (sessions, own) = self.broker.journal().among()?;
         let read = tokio::task::spawn_blocking(move || {
             let id = sessions.earlier_than(&own, Sessions::LAST).ok()?;
@@ -47,7 +47,7 @@ impl Reruns {
         let last = read.await.ok()??;
         let words = last.runs.iter().flat_map(|run| words(&run.begun.code)).map(str::to_owned).collect();
         let can_be_resumed = last.damage.is_none() && last.runs.iter().all(|run| why_not(run).is_none());
-        Some(Earlier { words, can_be_resumed })
+        Some(EarlierSession { words, can_be_resumed })
     }
 
     /// Makes the runs again of the session that the code has asked for, now that its own run has ended.
@@ -56,7 +56,7 @@ impl Reruns {
         turn: &mut Turn,
         report: &mut RunReport,
         (of, until): (RecordedSession, u64),
-        asker: &Asker,
+        requester: &Requester,
     ) {
         if !matches!(report.outcome, RunOutcome::Finished | RunOutcome::Exited { exit_code: 0 }) {
             return;
@@ -78,15 +78,15 @@ impl Reruns {
             .hint("variables are as before")),
             None => {
                 let resumed = match is_own {
-                    true => Resumed::of_itself((of, until)),
-                    false => Resumed::within((of, until), settings.workspace.name.is_some()),
+                    true => ResumedSession::of_itself((of, until)),
+                    false => ResumedSession::within((of, until), settings.workspace.name.is_some()),
                 };
-                resumed.make(self, turn, asker).await.and_then(|made| made)
+                resumed.make(self, turn, requester).await.and_then(|made| made)
             }
         };
         match made {
             Ok(said) => {
-                self.losses.forget();
+                self.last_loss.forget();
                 report.state = StateNote::Kept;
                 report.notes.push(said);
             }
@@ -120,16 +120,16 @@ impl Reruns {
         let is_new = match report.state {
             StateNote::Fresh(reason @ (FreshReason::IdleStop | FreshReason::Lost)) => {
                 let loss = self.read_loss(reason).await;
-                *self.losses.last() = Some(loss);
+                *self.last_loss.last() = Some(loss);
                 true
             }
             StateNote::Fresh(FreshReason::First | FreshReason::Reset) => {
-                self.losses.forget();
+                self.last_loss.forget();
                 return;
             }
             _ => false,
         };
-        let Some(loss) = self.losses.last().clone() else { return };
+        let Some(loss) = self.last_loss.last().clone() else { return };
         if let RunOutcome::Raised(error) = &mut report.outcome
             && let Some(name) = missing_name(error)
             && loss.words.as_ref().is_none_or(|words| words.contains(name))
@@ -155,7 +155,7 @@ impl Reruns {
         }
     }
 
-    async fn read_loss(&self, reason: FreshReason) -> Loss {
+    async fn read_loss(&self, reason: FreshReason) -> InterpreterLoss {
         let (broker, checkpoints) = (Arc::clone(&self.broker), Arc::clone(self.checkpoints()));
         let mounted = self.mounted_writable();
         let read = tokio::task::spawn_blocking(move || {
@@ -175,7 +175,7 @@ impl Reruns {
             Ok(Err(why)) => (None, Err(why), vec![]),
             Err(_) => (None, Err("its journal cannot be read".into()), vec![]),
         };
-        Loss { reason, words, remedy: remedy(way, &checkpoints) }
+        InterpreterLoss { reason, words, remedy: remedy(way, &checkpoints) }
     }
 }
 

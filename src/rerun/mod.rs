@@ -11,5 +11,5 @@ mod resumed;
 mod run_diff;
 
 pub use client::Reruns;
-pub use replay::{Anew, Compared};
-pub use resumed::Resumed;
+pub use replay::{RerunOptions, RunComparison};
+pub use resumed::ResumedSession;

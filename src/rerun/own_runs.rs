@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::broker::Origin;
 use crate::run::{FaultCode, Reset, RunOutcome, RunReport, RunRequest, ServerScope, ToolFault};
-use crate::session::{RunAsked, Snapshot, Turn};
+use crate::session::{RunSubmission, Snapshot, Turn};
 use crate::text;
 
 /// Longest name in a sentence, in characters.
@@ -14,20 +14,20 @@ const NAME_CHARS_MAX: usize = 64;
 /// Longest reason of a failure, in characters.
 const WHY_CHARS_MAX: usize = 300;
 
-/// The client of a request, on whose behalf earlier runs are run again.
-pub(super) struct Asker {
+/// The client whose request causes earlier runs to run again.
+pub(super) struct Requester {
     pub(super) client: String,
     pub(super) cancel: CancellationToken,
     timeout: Duration,
 }
 
-impl Asker {
-    pub(super) fn of(asked: &RunAsked) -> Self {
+impl Requester {
+    pub(super) fn of(asked: &RunSubmission) -> Self {
         Self { client: asked.client.clone(), cancel: asked.cancel.clone(), timeout: asked.request.timeout }
     }
 
     /// A run of the bridge's own.
-    fn asked(&self, code: String, reset: Reset, keep_files: bool) -> RunAsked {
+    fn asked(&self, code: String, reset: Reset, keep_files: bool) -> RunSubmission {
         let request = RunRequest {
             code,
             servers: ServerScope::Only(vec![]),
@@ -38,7 +38,7 @@ impl Asker {
             keep_files,
         };
         // A cancellation has its answer: it must not stand in the way of what there was before.
-        RunAsked::unattended(request, CancellationToken::new(), &self.client, Origin::Own)
+        RunSubmission::unattended(request, CancellationToken::new(), &self.client, Origin::Own)
     }
 }
 
@@ -59,9 +59,13 @@ pub(super) async fn restore_snapshot(turn: &Turn, forget: Vec<String>) -> Result
 }
 
 /// A run that does nothing but begin there.
-pub(super) async fn begin_at(turn: &mut Turn, name: &str, asker: &Asker) -> Result<RunReport, ToolFault> {
+pub(super) async fn begin_at(
+    turn: &mut Turn,
+    name: &str,
+    requester: &Requester,
+) -> Result<RunReport, ToolFault> {
     let code = format!("# back to checkpoint {:?}", text::inert_excerpt(name, NAME_CHARS_MAX));
-    let asked = asker.asked(code, Reset::Checkpoint(name.to_owned()), false);
+    let asked = requester.asked(code, Reset::Checkpoint(name.to_owned()), false);
     let report = turn.run(asked).await?.report;
     match report.outcome {
         RunOutcome::NotStarted(fault) => Err(fault),
@@ -74,10 +78,10 @@ pub(super) async fn begin_at(turn: &mut Turn, name: &str, asker: &Asker) -> Resu
 pub(super) async fn make_checkpoint(
     turn: &mut Turn,
     name: &str,
-    asker: &Asker,
+    requester: &Requester,
 ) -> Result<Result<Vec<String>, String>, ToolFault> {
     let code = format!("__import__('mcp.runtime').runtime.checkpoint({name:?});");
-    let report = turn.run(asker.asked(code, Reset::No, true)).await?.report;
+    let report = turn.run(requester.asked(code, Reset::No, true)).await?.report;
     match report.outcome {
         RunOutcome::NotStarted(fault) => Err(fault),
         RunOutcome::Finished => Ok(Ok(report.notes)),

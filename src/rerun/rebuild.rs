@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::client::Reruns;
-use super::own_runs::{Asker, begin_at, make_checkpoint, restore_snapshot, take_snapshot};
-use super::replay::{Anew, Made, Stop, why_not};
-use crate::broker::Way;
+use super::own_runs::{Requester, begin_at, make_checkpoint, restore_snapshot, take_snapshot};
+use super::replay::{RerunOptions, RerunSummary, Stop, why_not};
+use crate::broker::AnswerSource;
 use crate::jobs::Status;
 use crate::journal::RecordedCall;
 use crate::run::{FaultCode, ToolFault};
-use crate::session::{Places, Turn};
+use crate::session::{CheckpointPositions, Turn};
 use crate::text;
 
 /// Longest name in a sentence, in characters.
@@ -26,10 +26,10 @@ impl Reruns {
         &self,
         turn: &mut Turn,
         name: &str,
-        asker: &Asker,
+        requester: &Requester,
     ) -> Result<Vec<String>, ToolFault> {
-        let mut said = self.make_again(turn, name, asker).await?;
-        let gone_back = begin_at(turn, name, asker).await?;
+        let mut said = self.make_again(turn, name, requester).await?;
+        let gone_back = begin_at(turn, name, requester).await?;
         said.extend(gone_back.notes);
         Ok(said)
     }
@@ -39,7 +39,7 @@ impl Reruns {
         &self,
         turn: &mut Turn,
         name: &str,
-        asker: &Asker,
+        requester: &Requester,
     ) -> Result<Vec<String>, ToolFault> {
         let known = self.checkpoints().find(name)?;
         if known.sleeps {
@@ -74,25 +74,25 @@ impl Reruns {
             fault.code = FaultCode::Cancelled;
             fault
         };
-        if asker.cancel.is_cancelled() {
+        if requester.cancel.is_cancelled() {
             return Err(cancelled());
         }
-        let mut said = self.keep_what_there_is(turn, asker).await?.map_err(|why| {
+        let mut said = self.keep_what_there_is(turn, requester).await?.map_err(|why| {
             cannot(&format!("the variables that there are now cannot be kept meanwhile: {why}")).hint(
                 "run with reset: true to let all of them go, or runtime.forget_checkpoint(name) to make room",
             )
         })?;
-        let places = self.checkpoints().places();
-        let anew = Anew {
-            way: Way::Recorded,
-            client: &asker.client,
-            cancel: &asker.cancel,
+        let positions = self.checkpoints().positions();
+        let options = RerunOptions {
+            answer_source: AnswerSource::Recorded,
+            client: &requester.client,
+            cancel: &requester.cancel,
             is_aside: true,
             // Until they are as they were: what is stored of them is right all the time.
             keep_files: false,
         };
-        let Made { count, told, stop } =
-            self.make_runs(turn, runs.iter(), (&anew, &AtomicBool::new(true))).await;
+        let RerunSummary { count, remarks, stop } =
+            self.make_runs(turn, runs.iter(), (&options, &AtomicBool::new(true))).await;
         let made = match stop {
             None if self.checkpoints().sleeps(name) => Ok(()),
             None => Err("its run did not make it this time".to_owned()),
@@ -103,22 +103,22 @@ impl Reruns {
         let calls = runs.iter().flat_map(|run| &run.calls).filter(|call| is_of_server(call)).count();
         match made {
             Ok(()) => {
-                self.forget_what_came_again(turn, places, Some(name)).await?;
+                self.forget_what_came_again(turn, positions, Some(name)).await?;
                 said.push(format!(
-                    "checkpoint '{shown}' was lost with its sandbox, and made again from the journal: {}, {}{told}",
+                    "checkpoint '{shown}' was lost with its sandbox, and made again from the journal: {}, {}{remarks}",
                     counted(count, "run"),
                     counted(calls, "recorded call")
                 ));
                 Ok(said)
             }
             Err(why) => {
-                let went_on = begin_at(turn, BEFORE, asker).await.is_ok();
+                let went_on = begin_at(turn, BEFORE, requester).await.is_ok();
                 let state = if went_on { "variables are as before" } else { "earlier variables are gone" };
-                self.forget_what_came_again(turn, places, None).await?;
-                if asker.cancel.is_cancelled() {
+                self.forget_what_came_again(turn, positions, None).await?;
+                if requester.cancel.is_cancelled() {
                     return Err(cancelled().hint(state));
                 }
-                Err(cannot(&format!("{why}{told}")).hint(state))
+                Err(cannot(&format!("{why}{remarks}")).hint(state))
             }
         }
     }
@@ -128,7 +128,7 @@ impl Reruns {
     async fn keep_what_there_is(
         &self,
         turn: &mut Turn,
-        asker: &Asker,
+        requester: &Requester,
     ) -> Result<Result<Vec<String>, String>, ToolFault> {
         if self.checkpoints().find(BEFORE).is_ok() {
             return Ok(Err(format!("a checkpoint of the code's own has the name '{BEFORE}'")));
@@ -136,20 +136,20 @@ impl Reruns {
         if let Err(why) = take_snapshot(turn).await? {
             return Ok(Err(why));
         }
-        make_checkpoint(turn, BEFORE, asker).await
+        make_checkpoint(turn, BEFORE, requester).await
     }
 
     /// Other checkpoints are where they were, and of what was kept meanwhile nothing stays.
     async fn forget_what_came_again(
         &self,
         turn: &Turn,
-        mut places: Places,
+        mut positions: CheckpointPositions,
         made_again: Option<&str>,
     ) -> Result<(), ToolFault> {
-        places.forget(BEFORE);
-        let forget = self.checkpoints().made_since(&places, made_again.unwrap_or_default());
+        positions.forget(BEFORE);
+        let forget = self.checkpoints().made_since(&positions, made_again.unwrap_or_default());
         let restored = restore_snapshot(turn, forget).await;
-        self.checkpoints().put_back(places, made_again);
+        self.checkpoints().put_back(positions, made_again);
         restored
     }
 }

@@ -1,6 +1,7 @@
-//! Runs of an earlier session once more, beside what is kept of them; and a session that begins with all of another one's.
+//! Runs the runs of an earlier session again and compares them with its journal; a resumed session begins with all of
+//! them.
 //!
-//! Who answers their calls is the broker's matter.
+//! The broker decides who answers their calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,14 +11,16 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::client::Reruns;
-use super::own_runs::{Asker, restore_snapshot, take_snapshot};
-use super::resumed::Resumed;
+use super::own_runs::{Requester, restore_snapshot, take_snapshot};
+use super::resumed::ResumedSession;
 use super::run_diff::differences;
-use crate::broker::{Origin, Replay, Way, not_kept};
-use crate::journal::{Came, Damage, Kept, RecordedCall, RecordedRun, RecordedSession, Sessions};
+use crate::broker::{AnswerSource, Origin, Replay, not_kept};
+use crate::journal::{
+    CallOutcome, Damage, RecordedCall, RecordedJson, RecordedRun, RecordedSession, Sessions,
+};
 use crate::names::{RunId, ServerName};
 use crate::run::{FaultCode, Reset, RunOutcome, RunRequest, ServerScope, ToolFault};
-use crate::session::{RunAsked, Turn};
+use crate::session::{RunSubmission, Turn};
 use crate::text;
 
 /// How long a run that is stopped may take to end.
@@ -25,38 +28,38 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest sentence about a run, in characters.
 const SAID_CHARS_MAX: usize = 400;
 /// Runs that came otherwise of which the first reply tells.
-const TOLD_MAX: usize = 5;
+const REMARKS_MAX: usize = 5;
 
-/// How runs are made once more.
-pub struct Anew<'a> {
-    /// Who answers their calls.
-    pub way: Way,
-    /// Who asks, in their own words: for the journal.
+/// The options for runs that run again.
+pub struct RerunOptions<'a> {
+    /// The source of the answers to their calls.
+    pub answer_source: AnswerSource,
+    /// The client that requests the rerun, by its own name, for the journal.
     pub client: &'a str,
-    /// Ends the one that is being made.
+    /// Cancels the run that is in progress.
     pub cancel: &'a CancellationToken,
-    /// Whether the journal records them aside.
+    /// Whether the journal records the runs apart from those of the session.
     pub is_aside: bool,
-    /// Whether what they change in /workspace is stored.
+    /// Whether changes of files in /workspace are stored.
     pub keep_files: bool,
 }
 
-/// How a run that was made once more compares with what is kept of it.
+/// The result of a run that ran again, compared with its journal.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Compared {
-    /// It is the same.
+pub enum RunComparison {
+    /// Both runs are the same.
     Same,
-    /// It is not, and in what.
+    /// The runs differ in these points.
     Differs(Vec<String>),
-    /// It was not made, and why; those behind it can be.
+    /// The run was left out for this reason. Later runs can be run.
     LeftOut(String),
-    /// It was not made or not to its end, and why; those behind it cannot be.
+    /// The run was not run to its end for this reason. Later runs cannot be run.
     Stopped(String),
-    /// There is no sandbox for it.
+    /// There is no sandbox for the run.
     NotStarted(ToolFault),
 }
 
-impl Resumed {
+impl ResumedSession {
     /// Makes the runs, unless that was done. Returns what the first reply says about them.
     ///
     /// # Errors
@@ -65,12 +68,12 @@ impl Resumed {
         &self,
         reruns: &Reruns,
         turn: &mut Turn,
-        asker: &Asker,
+        requester: &Requester,
     ) -> Result<Option<String>, ToolFault> {
         if let Some(made) = self.made.get() {
             return made.clone().map(|()| None);
         }
-        let made = self.make(reruns, turn, asker).await?;
+        let made = self.make(reruns, turn, requester).await?;
         // Whoever has the turn is the only one who sets it.
         self.made.get_or_init(|| made.as_ref().map(drop).map_err(Clone::clone));
         made.map(Some)
@@ -81,7 +84,7 @@ impl Resumed {
         &self,
         reruns: &Reruns,
         turn: &mut Turn,
-        asker: &Asker,
+        requester: &Requester,
     ) -> Result<Result<String, ToolFault>, ToolFault> {
         let (of, until) = match &self.from {
             Ok((of, until)) => (of, *until),
@@ -92,13 +95,13 @@ impl Resumed {
             return Ok(Err(self.cannot_go_on(&id, &why, before)));
         }
         if !self.has_files {
-            return self.make_runs(reruns, turn, asker, (of, until)).await;
+            return self.make_runs(reruns, turn, requester, (of, until)).await;
         }
         if let Err(why) = take_snapshot(turn).await? {
             let why = format!("the files of the workspace cannot be put aside meanwhile: {why}");
             return Ok(Err(self.cannot_go_on(&id, &why, 0)));
         }
-        let made = self.make_runs(reruns, turn, asker, (of, until)).await;
+        let made = self.make_runs(reruns, turn, requester, (of, until)).await;
         restore_snapshot(turn, vec![]).await?;
         made
     }
@@ -107,20 +110,21 @@ impl Resumed {
         &self,
         reruns: &Reruns,
         turn: &mut Turn,
-        asker: &Asker,
+        requester: &Requester,
         (of, until): (&RecordedSession, u64),
     ) -> Result<Result<String, ToolFault>, ToolFault> {
         let id = Sessions::short(&of.begun.id);
-        let anew = Anew {
-            way: Way::Recorded,
-            client: &asker.client,
-            cancel: &asker.cancel,
+        let options = RerunOptions {
+            answer_source: AnswerSource::Recorded,
+            client: &requester.client,
+            cancel: &requester.cancel,
             is_aside: false,
             // Files that are there already are put back afterwards: what is stored of them is right all the time.
             keep_files: !self.has_files,
         };
         let runs = of.runs.iter().filter(|run| run.begun.run <= until);
-        let Made { count, told, stop } = reruns.make_runs(turn, runs, (&anew, &self.is_begun)).await;
+        let RerunSummary { count, remarks, stop } =
+            reruns.make_runs(turn, runs, (&options, &self.is_begun)).await;
         match stop {
             None => {}
             Some(Stop::Cancelled) => {
@@ -139,13 +143,13 @@ impl Resumed {
             let runs = if count == 1 { "1 run was".to_owned() } else { format!("{count} runs were") };
             return Ok(Ok(format!(
                 "variables are as after run {until} of this session: {runs} made once more, with calls answered from its \
-                 journal{told}; files in /workspace are as they were last"
+                 journal{remarks}; files in /workspace are as they were last"
             )));
         }
         let files = if self.has_files { "; the files of the workspace are as they were last" } else { "" };
         let runs = if count == 1 { "1 run of it was".to_owned() } else { format!("{count} runs of it were") };
         Ok(Ok(format!(
-            "this session goes on from {id}: {runs} made once more, with calls answered from its journal{told}{files}"
+            "this session goes on from {id}: {runs} made once more, with calls answered from its journal{remarks}{files}"
         )))
     }
 
@@ -180,17 +184,17 @@ fn is_whole(of: &RecordedSession, until: u64) -> Result<(), (String, u64)> {
     Err((damage, last))
 }
 
-/// What came of runs that were made once more.
+/// The result of running several runs again.
 #[derive(Default)]
-pub(super) struct Made {
+pub(super) struct RerunSummary {
     pub(super) count: usize,
-    /// On those that came otherwise or were left out, each behind a semicolon.
-    pub(super) told: String,
-    /// Why it ended before the last of them.
+    /// Remarks on the runs that differed or were left out, each behind a semicolon.
+    pub(super) remarks: String,
+    /// The reason for which the last runs were not run.
     pub(super) stop: Option<Stop>,
 }
 
-/// Why runs are not made to the last one.
+/// The reason for which a rerun ends before the last run.
 pub(super) enum Stop {
     Cancelled,
     /// At this run, and why.
@@ -200,8 +204,13 @@ pub(super) enum Stop {
 
 impl Reruns {
     /// Makes a run of an earlier session once more. `is_first` in this one: it has a new interpreter in any case.
-    pub async fn again(&self, run: &RecordedRun, is_first: bool, anew: &Anew<'_>) -> Compared {
-        self.again_in(&mut self.session().turn(), run, is_first, anew).await
+    pub async fn rerun(
+        &self,
+        run: &RecordedRun,
+        is_first: bool,
+        options: &RerunOptions<'_>,
+    ) -> RunComparison {
+        self.rerun_in(&mut self.session().turn(), run, is_first, options).await
     }
 
     /// Makes runs once more, until one cannot be. The flag: whether the interpreter is in use, so that a run that was the
@@ -210,61 +219,61 @@ impl Reruns {
         &self,
         turn: &mut Turn,
         runs: impl Iterator<Item = &'r RecordedRun>,
-        (anew, is_begun): (&Anew<'_>, &AtomicBool),
-    ) -> Made {
-        let mut made = Made::default();
-        let mut told = 0;
+        (options, is_begun): (&RerunOptions<'_>, &AtomicBool),
+    ) -> RerunSummary {
+        let mut summary = RerunSummary::default();
+        let mut reported = 0;
         for run in runs {
             let number = run.begun.run;
-            let compared = self.again_in(turn, run, !is_begun.load(Ordering::Acquire), anew).await;
+            let comparison = self.rerun_in(turn, run, !is_begun.load(Ordering::Acquire), options).await;
             is_begun.store(true, Ordering::Release);
-            let said = match compared {
-                _ if anew.cancel.is_cancelled() => {
-                    made.stop = Some(Stop::Cancelled);
+            let said = match comparison {
+                _ if options.cancel.is_cancelled() => {
+                    summary.stop = Some(Stop::Cancelled);
                     break;
                 }
-                Compared::Stopped(why) => {
-                    made.stop = Some(Stop::At(number, why));
+                RunComparison::Stopped(why) => {
+                    summary.stop = Some(Stop::At(number, why));
                     break;
                 }
-                Compared::NotStarted(fault) => {
-                    made.stop = Some(Stop::NotStarted(fault));
+                RunComparison::NotStarted(fault) => {
+                    summary.stop = Some(Stop::NotStarted(fault));
                     break;
                 }
-                Compared::LeftOut(why) => format!("was left out: {why}"),
-                Compared::Same => {
-                    made.count += 1;
+                RunComparison::LeftOut(why) => format!("was left out: {why}"),
+                RunComparison::Same => {
+                    summary.count += 1;
                     continue;
                 }
-                Compared::Differs(_) => {
-                    made.count += 1;
+                RunComparison::Differs(_) => {
+                    summary.count += 1;
                     "came otherwise than before".to_owned()
                 }
             };
-            if told < TOLD_MAX {
-                made.told += &text::bounded(&format!("; run {number} {said}"), SAID_CHARS_MAX);
-                told += 1;
+            if reported < REMARKS_MAX {
+                summary.remarks += &text::bounded(&format!("; run {number} {said}"), SAID_CHARS_MAX);
+                reported += 1;
             }
         }
-        made
+        summary
     }
 
-    pub(super) async fn again_in(
+    pub(super) async fn rerun_in(
         &self,
         turn: &mut Turn,
         run: &RecordedRun,
         is_first: bool,
-        anew: &Anew<'_>,
-    ) -> Compared {
+        options: &RerunOptions<'_>,
+    ) -> RunComparison {
         let Some(ended) = &run.ended else { return not_ended(run) };
         match ended.outcome.as_str() {
-            "cancelled" => return Compared::LeftOut("it was cancelled, and when is not known".into()),
-            "not_started" => return Compared::LeftOut("it had no sandbox".into()),
+            "cancelled" => return RunComparison::LeftOut("it was cancelled, and when is not known".into()),
+            "not_started" => return RunComparison::LeftOut("it had no sandbox".into()),
             _ => {}
         }
-        let replay = Replay::of(run, anew.way);
-        let (cancel, began) = (anew.cancel.child_token(), Instant::now());
-        let running = turn.run(asked(run, is_first, anew, (Arc::clone(&replay), cancel.clone())));
+        let replay = Replay::of(run, options.answer_source);
+        let (cancel, began) = (options.cancel.child_token(), Instant::now());
+        let running = turn.run(asked(run, is_first, options, (Arc::clone(&replay), cancel.clone())));
         tokio::pin!(running);
         let reported = tokio::select! {
             reported = &mut running => Some(reported),
@@ -275,32 +284,32 @@ impl Reruns {
         };
         // One that goes on has no answers to its calls until the session ends: they must reach no server.
         let Some(reported) = reported else {
-            return Compared::Stopped("it did not end when it was stopped".into());
+            return RunComparison::Stopped("it did not end when it was stopped".into());
         };
         let replayed = replay.end();
         if let Some(why) = replayed.stop {
-            return Compared::Stopped(why);
+            return RunComparison::Stopped(why);
         }
         let report = match reported {
             Ok(ended) => ended.report,
-            Err(fault) => return Compared::Stopped(fault.to_string()),
+            Err(fault) => return RunComparison::Stopped(fault.to_string()),
         };
         if let RunOutcome::NotStarted(fault) = report.outcome {
-            return Compared::NotStarted(fault);
+            return RunComparison::NotStarted(fault);
         }
         let now = self.broker.ended(RunId(0), &report, began.elapsed());
         let mut differences = differences(ended, &now);
         differences.extend(replayed.differences);
-        if differences.is_empty() { Compared::Same } else { Compared::Differs(differences) }
+        if differences.is_empty() { RunComparison::Same } else { RunComparison::Differs(differences) }
     }
 }
 
 fn asked(
     run: &RecordedRun,
     is_first: bool,
-    anew: &Anew<'_>,
+    options: &RerunOptions<'_>,
     (replay, cancel): (Arc<Replay>, CancellationToken),
-) -> RunAsked {
+) -> RunSubmission {
     let names = run.begun.servers.iter().filter_map(|server| ServerName::new(&server.name).ok());
     let timeout = Duration::from_millis(run.begun.timeout_ms);
     let request = RunRequest {
@@ -314,23 +323,24 @@ fn asked(
             None => Reset::No,
         },
         dry_run: run.begun.dry_run,
-        keep_files: anew.keep_files,
+        keep_files: options.keep_files,
     };
-    let origin = Origin::Replay { replay, is_aside: anew.is_aside };
-    RunAsked::unattended(request, cancel, anew.client, origin)
+    let origin = Origin::Replay { replay, is_aside: options.is_aside };
+    RunSubmission::unattended(request, cancel, options.client, origin)
 }
 
 /// Why it cannot be made once more, as far as that is known before; nothing where it can, or need not.
 pub(super) fn why_not(run: &RecordedRun) -> Option<String> {
     if run.ended.is_none() {
         return match not_ended(run) {
-            Compared::Stopped(why) => Some(why),
+            RunComparison::Stopped(why) => Some(why),
             _ => None,
         };
     }
     run.calls.iter().find_map(|call| match &call.came {
         Some((
-            Came::Value(Kept::LeftOut { bytes, .. }) | Came::ToolError(Kept::LeftOut { bytes, .. }),
+            CallOutcome::Value(RecordedJson::LeftOut { bytes, .. })
+            | CallOutcome::ToolError(RecordedJson::LeftOut { bytes, .. }),
             _,
         )) => Some(not_kept(&text::inert_excerpt(&call.begun.name(), SAID_CHARS_MAX), *bytes)),
         _ => None,
@@ -338,12 +348,12 @@ pub(super) fn why_not(run: &RecordedRun) -> Option<String> {
 }
 
 /// A run that nobody was told the end of: what it has called may be half of what it would have.
-fn not_ended(run: &RecordedRun) -> Compared {
+fn not_ended(run: &RecordedRun) -> RunComparison {
     let calls: Vec<&RecordedCall> = run.calls.iter().filter(|call| call.came.is_none()).collect();
     if calls.is_empty() {
-        return Compared::LeftOut("the session ended before it did".into());
+        return RunComparison::LeftOut("the session ended before it did".into());
     }
-    Compared::Stopped(format!(
+    RunComparison::Stopped(format!(
         "the session ended before it did, with calls that had no answer, and may have been made:{}",
         calls.iter().map(|call| format!("\n  {}", call.shown())).collect::<String>()
     ))
@@ -372,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_all_in_the_journal_is_not_gone_on_with_but_for_what_is() {
+    fn only_runs_that_the_journal_has_as_a_whole_are_resumed() {
         assert_eq!(is_whole(&recorded(&[]), u64::MAX), Ok(()));
         for (lines, why) in [
             (&[r#"{"full":{}}"#][..], "its journal had no more room after run 2"),
@@ -385,10 +395,10 @@ mod tests {
         for missing in [0, 3] {
             assert_eq!(is_whole(&recorded(&[]), missing), Err((format!("it has no run {missing}"), 2)));
         }
-        let user = Resumed::new(Ok((recorded(&[]), 2)), false);
+        let user = ResumedSession::new(Ok((recorded(&[]), 2)), false);
         let hint = "the user decides: without MCP_BRIDGE_RESUME a session begins afresh";
         assert_eq!(user.cannot_go_on("ab", "why", 0).hint, hint);
-        let code = Resumed::within((recorded(&[]), 2), false);
+        let code = ResumedSession::within((recorded(&[]), 2), false);
         assert_eq!(code.cannot_go_on("ab", "why", 1).hint, "runtime.resume(\"ab:1\") goes on after run 1");
     }
 }

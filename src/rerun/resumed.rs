@@ -1,6 +1,6 @@
-//! What a session knows of earlier sessions, and of its own earlier interpreters.
+//! The facts about earlier sessions, and about earlier interpreters of this session, that resuming needs.
 //!
-//! It makes no run; `replay` does.
+//! It runs nothing; `replay` does.
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
@@ -9,23 +9,23 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use crate::journal::RecordedSession;
 use crate::run::{FreshReason, ToolFault};
 
-/// The session whose runs another one begins with.
-pub struct Resumed {
-    /// It and the last run of it that is made, or why it cannot be had.
+/// An earlier session whose runs are run again when this session begins.
+pub struct ResumedSession {
+    /// The session and its last run that is run again, or the reason for which it cannot be read.
     pub(super) from: Result<(RecordedSession, u64), ToolFault>,
     /// Whether the files that its runs wrote are there already.
     pub(super) has_files: bool,
-    /// Whether some have been made that did not come to their end.
+    /// Whether some of the runs have been run, but not all.
     pub(super) is_begun: AtomicBool,
-    /// Whether the code of a run asks for it, and not the user.
+    /// Whether the code of a run requests it, and not the user.
     pub(super) is_of_code: bool,
     /// Whether it is the session itself, whose interpreter was stopped or lost.
     pub(super) is_own: bool,
-    /// That all were made, or why they cannot be.
+    /// The result, after all runs have been run again.
     pub(super) made: OnceLock<Result<(), ToolFault>>,
 }
 
-impl Resumed {
+impl ResumedSession {
     /// A session, up to this run, and whether the workspace has files of before; or why it cannot be had, which each run is told then.
     #[must_use]
     pub fn new(from: Result<(RecordedSession, u64), ToolFault>, has_files: bool) -> Self {
@@ -55,33 +55,34 @@ impl Resumed {
     }
 }
 
-/// The last session of the client, before this one.
-pub(super) struct Earlier {
+/// The last session of the same client before this one.
+pub(super) struct EarlierSession {
     /// All words of its code.
     pub(super) words: HashSet<String>,
     pub(super) can_be_resumed: bool,
 }
 
-/// The last loss of an interpreter in a session.
+/// The last loss of an interpreter in this session, until the variables are back.
 #[derive(Debug, Default)]
-pub(super) struct Losses(Mutex<Option<Loss>>);
+pub(super) struct LastLoss(Mutex<Option<InterpreterLoss>>);
 
+/// The loss of an interpreter with its variables.
 #[derive(Debug, Clone)]
-pub(super) struct Loss {
+pub(super) struct InterpreterLoss {
     pub(super) reason: FreshReason,
-    /// All words of the code that the lost interpreter ran. `None` without a journal.
+    /// All words of the code that the lost interpreter ran. It is `None` without a journal.
     pub(super) words: Option<Arc<HashSet<String>>>,
-    /// What brings the variables back, or why nothing does.
+    /// The sentence on how to get the variables back, or on why that is not possible.
     pub(super) remedy: String,
 }
 
-impl Losses {
+impl LastLoss {
     /// The variables are back, or were given up.
     pub(super) fn forget(&self) {
         *self.last() = None;
     }
 
-    pub(super) fn last(&self) -> MutexGuard<'_, Option<Loss>> {
+    pub(super) fn last(&self) -> MutexGuard<'_, Option<InterpreterLoss>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

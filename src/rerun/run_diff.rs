@@ -55,12 +55,12 @@ fn shown(line: &str) -> String {
 mod tests {
     use super::*;
     use crate::digest;
-    use crate::journal::Written;
+    use crate::journal::OutputText;
     use crate::run::StateNote;
 
     fn ended(outcome: &str, stdout: &str, stderr: &str, value: &str) -> RunEnded {
         let said = format!("{stdout}{stderr}{value}");
-        let written = |stream, text: &str| Written { stream, text: text.into() };
+        let written = |stream, text: &str| OutputText { stream, text: text.into() };
         RunEnded {
             run: 1,
             time: String::new(),

@@ -8,7 +8,7 @@ use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::run::{FaultCode, Reset, RunRequest, ServerScope, ToolFault};
 
-/// What holds when the caller does not say.
+/// The defaults for arguments that the caller does not give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunDefaults {
     /// Time of a run that asks for none.

@@ -1,4 +1,4 @@
-//! The files of the workspace as resources: listed in pages, read, and told of when they change.
+//! The files of the workspace as resources: their list in pages, their contents, and notifications of their changes.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +13,7 @@ use rmcp::{RoleServer, service::RequestContext};
 use super::notifications::listeners::{Listeners, WATCHED_MAX};
 use crate::session::Files;
 use crate::text;
-use crate::workspace::{FilePath, Kept, mime_type, path_of, uri};
+use crate::workspace::{FilePath, StoredFile, mime_type, path_of, uri};
 
 /// Files in one page of the list.
 const PAGE_FILES: usize = 500;
@@ -27,20 +27,20 @@ const LINKS_SINCE: ProtocolVersion = ProtocolVersion::V_2025_06_18;
 /// The last version in which servers tell what has changed by themselves.
 const TOLD_UNTIL: ProtocolVersion = ProtocolVersion::V_2025_11_25;
 
-/// The files that the client wants to hear of, as clients with a handshake say it.
+/// The files whose changes a client with a handshake has subscribed to.
 #[derive(Debug, Default)]
-pub(super) struct Watched(Mutex<BTreeSet<FilePath>>);
+pub(super) struct FileSubscriptions(Mutex<BTreeSet<FilePath>>);
 
-impl Watched {
+impl FileSubscriptions {
     /// Adds one, also one that is not there yet.
     pub(super) fn add(&self, uri: &str) -> Result<(), ErrorData> {
         let path = path_of(uri).ok_or_else(|| unknown(uri))?;
-        let mut watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if watched.len() >= WATCHED_MAX && !watched.contains(&path) {
+        let mut subscriptions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if subscriptions.len() >= WATCHED_MAX && !subscriptions.contains(&path) {
             let message = format!("{WATCHED_MAX} files are subscribed to already; unsubscribe from some");
             return Err(ErrorData::invalid_params(message, None));
         }
-        watched.insert(path);
+        subscriptions.insert(path);
         Ok(())
     }
 
@@ -52,8 +52,8 @@ impl Watched {
     }
 
     fn of(&self, changed: &BTreeSet<FilePath>) -> Vec<String> {
-        let watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        watched.intersection(changed).map(uri).collect()
+        let subscriptions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        subscriptions.intersection(changed).map(uri).collect()
     }
 }
 
@@ -67,7 +67,7 @@ pub(super) async fn list(
         None => 0,
         Some(Ok(from)) => from,
         Some(Err(_)) => {
-            let message = "the cursor is none that this list has given; leave it out to begin again";
+            let message = "the cursor is not from this list; leave it out to list from the beginning";
             return Err(ErrorData::invalid_params(message, None));
         }
     };
@@ -75,7 +75,7 @@ pub(super) async fn list(
         Some(view) => on_disk(move || view.all().map_err(|error| error.to_string())).await?,
         None => vec![],
     };
-    let kept: Vec<Kept> = kept.into_iter().filter(|kept| !kept.is_folder).collect();
+    let kept: Vec<StoredFile> = kept.into_iter().filter(|kept| !kept.is_folder).collect();
     let page = kept.iter().skip(from).take(PAGE_FILES).map(resource);
     let first = if from == 0 { first } else { vec![] };
     let mut result = ListResourcesResult::with_all_items(first.into_iter().chain(page).collect());
@@ -84,7 +84,7 @@ pub(super) async fn list(
     Ok(result)
 }
 
-/// What a file holds: its text, or where it is none, its bytes.
+/// The content of a file: its text, or its bytes if it is not text.
 pub(super) async fn read(uri: &str, files: &Files) -> Result<ReadResourceResult, ErrorData> {
     let path = path_of(uri).ok_or_else(|| unknown(uri))?;
     let (view, wanted) = (files.view().await, path.clone());
@@ -116,7 +116,7 @@ pub(super) async fn read(uri: &str, files: &Files) -> Result<ReadResourceResult,
 /// Tells the client what the run has changed.
 pub(super) async fn tell_changes(
     files: &Files,
-    watched: &Watched,
+    subscriptions: &FileSubscriptions,
     listeners: &Listeners,
     peer: &Peer<RoleServer>,
 ) {
@@ -131,11 +131,11 @@ pub(super) async fn tell_changes(
         return;
     }
     let mut told = peer.notify_resource_list_changed().await;
-    for uri in watched.of(&changed) {
+    for uri in subscriptions.of(&changed) {
         told = told.and(peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await);
     }
     if let Err(error) = told {
-        tracing::debug!(%error, "the client could not be told of changed files");
+        tracing::debug!(%error, "the notification of changed files could not be sent");
     }
 }
 
@@ -146,7 +146,7 @@ pub(super) fn link(address: &str, context: &RequestContext<RoleServer>) -> Optio
     Some(Resource::new(address, shown(&path)).with_mime_type(mime_type(&path)))
 }
 
-fn resource(kept: &Kept) -> Resource {
+fn resource(kept: &StoredFile) -> Resource {
     Resource::new(uri(&kept.path), shown(&kept.path))
         .with_mime_type(mime_type(&kept.path))
         .with_size(kept.bytes)

@@ -2,13 +2,13 @@
 //!
 //! It runs nothing itself: requests become runs of the session, reports become replies by way of `render`.
 
-mod answering;
 mod arguments;
 mod clients;
 mod description;
 mod files;
 mod notifications;
 mod questions;
+mod reply;
 mod requests;
 mod serve;
 mod server_handler;

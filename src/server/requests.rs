@@ -6,7 +6,7 @@ use rmcp::model::{
     JsonRpcMessage, RequestId, ServerJsonRpcMessage,
 };
 
-use crate::jsonrpc::{self, Envelope, Messages, OnUnreadable, Unreadable};
+use crate::jsonrpc::{self, Envelope, LineError, Messages, OnUnreadable};
 
 /// Reads what the client sends.
 #[derive(Debug, Default)]
@@ -48,10 +48,10 @@ impl Messages for Requests {
         Ok(Some(message))
     }
 
-    fn unreadable(&mut self, id: Option<RequestId>, why: Unreadable) -> OnUnreadable<RoleServer> {
+    fn unreadable(&mut self, id: Option<RequestId>, why: LineError) -> OnUnreadable<RoleServer> {
         match (id, why) {
             // Noise: a peer that sends our refusal back as more of it would never stop.
-            (None, Unreadable::NotJson(_)) => OnUnreadable::Nothing,
+            (None, LineError::NotJson(_)) => OnUnreadable::Nothing,
             (id, _) => OnUnreadable::Refusal(id),
         }
     }

@@ -18,21 +18,21 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::answering::Answering;
 use super::arguments::{self, Configured};
 use super::clients;
 use super::description;
-use super::files::{self, Watched};
+use super::files::{self, FileSubscriptions};
 use super::notifications::listeners::{self, Listeners};
 use super::notifications::{live_output, notify, progress};
-use super::questions::input_required::{self, Heard, Rounds, Turn, UnderWay};
+use super::questions::input_required::{self, ActiveRun, PausedRuns, RequestOutcome, RunStreams};
 use super::questions::{ask, forward};
+use super::reply::ReplyContext;
 use super::settings::HandlerSettings;
 use super::tasks::{self, Tasks};
 use crate::broker::{Broker, Origin};
 use crate::rerun::Reruns;
 use crate::run::{ClientAbilities, OutputPiece, Progress, RunRequest};
-use crate::session::{RunAsked, Session};
+use crate::session::{RunSubmission, Session};
 
 /// The manual, under this bridge's address and under that of the project whose users know it by.
 const MANUALS: [&str; 2] =
@@ -51,9 +51,9 @@ pub struct Handler {
     /// From which level on the client wants log messages; none before it has said so.
     #[expect(deprecated, reason = "clients of all versions up to now set a level")]
     log_level: Mutex<Option<LoggingLevel>>,
-    watched: Arc<Watched>,
+    subscriptions: Arc<FileSubscriptions>,
     listeners: Arc<Listeners>,
-    rounds: Rounds,
+    paused_runs: PausedRuns,
     tasks: Tasks,
 }
 
@@ -66,9 +66,9 @@ struct Reports {
 
 impl Reports {
     /// What else there will be to tell.
-    async fn end(self) -> Heard {
+    async fn end(self) -> RunStreams {
         self.stop.cancel();
-        Heard { progress: joined(self.progress).await, output: joined(self.output).await }
+        RunStreams { progress: joined(self.progress).await, output: joined(self.output).await }
     }
 }
 
@@ -92,9 +92,9 @@ impl Handler {
             broker,
             settings,
             log_level: Mutex::new(None),
-            watched: Arc::default(),
+            subscriptions: Arc::default(),
             listeners: Arc::default(),
-            rounds: Rounds::default(),
+            paused_runs: PausedRuns::default(),
             tasks: Tasks::default(),
         }
     }
@@ -112,7 +112,7 @@ impl Handler {
         arguments: Map<String, Value>,
         settings: &HandlerSettings,
         context: &RequestContext<RoleServer>,
-    ) -> UnderWay {
+    ) -> ActiveRun {
         let (progress, heard) = mpsc::channel(64);
         let (output, written) = mpsc::channel(64);
         let (questions, asked) = mpsc::channel(1);
@@ -131,7 +131,7 @@ impl Handler {
         // As a task of its own: a defect in it must still be answered, or the client waits for ever.
         let run = tokio::spawn(async move {
             reruns
-                .run(RunAsked {
+                .run(RunSubmission {
                     request,
                     cancel,
                     progress,
@@ -146,15 +146,23 @@ impl Handler {
         let token = context.meta.get_progress_token();
         // So that nobody tells what nobody hears.
         let is_progress_heard = token.is_some() || tasks::are_taken(context);
-        let heard = Heard { progress: is_progress_heard.then_some(heard), output: level.map(|_| written) };
-        UnderWay { run, asked, cancel: stopped.drop_guard(), shows_forms: can.elicitation, heard, arguments }
+        let streams =
+            RunStreams { progress: is_progress_heard.then_some(heard), output: level.map(|_| written) };
+        ActiveRun {
+            run,
+            asked,
+            cancel: stopped.drop_guard(),
+            shows_forms: can.elicitation,
+            streams,
+            arguments,
+        }
     }
 
     /// Tells the client how a run goes on, until it is stopped.
-    fn reports(&self, heard: Heard, context: &RequestContext<RoleServer>) -> Reports {
+    fn reports(&self, streams: RunStreams, context: &RequestContext<RoleServer>) -> Reports {
         let stop = CancellationToken::new();
         let (token, level) = (context.meta.get_progress_token(), self.log_level(context));
-        let progress = heard.progress.map(|mut heard| {
+        let progress = streams.progress.map(|mut heard| {
             let (peer, stop) = (context.peer.clone(), stop.clone());
             let told = move |step, message| notify::progress(peer.clone(), token.clone(), step, message);
             tokio::spawn(async move {
@@ -162,7 +170,7 @@ impl Handler {
                 heard
             })
         });
-        let output = heard.output.zip(level).map(|(mut written, level)| {
+        let output = streams.output.zip(level).map(|(mut written, level)| {
             let (peer, stop) = (context.peer.clone(), stop.clone());
             let told = move |piece| notify::output(peer.clone(), level, piece);
             tokio::spawn(async move {
@@ -174,13 +182,13 @@ impl Handler {
     }
 
     /// Until the run has ended, its client has to be asked by an answer, or it is a task for it.
-    async fn turn(&self, mut run: UnderWay, context: &RequestContext<RoleServer>) -> Turn {
-        let reports = self.reports(std::mem::take(&mut run.heard), context);
-        let mut turn = if is_asked_by_answers(context) || tasks::are_taken(context) {
-            input_required::turn(run, &context.ct, tasks::patience(context, (self.settings)().task_after))
+    async fn outcome(&self, mut run: ActiveRun, context: &RequestContext<RoleServer>) -> RequestOutcome {
+        let reports = self.reports(std::mem::take(&mut run.streams), context);
+        let mut outcome = if is_asked_by_answers(context) || tasks::are_taken(context) {
+            input_required::outcome(run, &context.ct, tasks::patience(context, (self.settings)().task_after))
                 .await
         } else {
-            let UnderWay { mut run, asked, cancel, .. } = run;
+            let ActiveRun { mut run, asked, cancel, .. } = run;
             let asking = reports.stop.clone();
             let putting = tokio::spawn(forward::put(asked, asking, context.peer.clone()));
             let ended = tokio::select! {
@@ -192,25 +200,25 @@ impl Handler {
             };
             reports.stop.cancel();
             joined(Some(putting)).await;
-            Turn::Ended(Box::new(ended))
+            RequestOutcome::Ended(Box::new(ended))
         };
         // Before the answer goes out, so that nothing of the run comes after it.
-        let heard = reports.end().await;
-        if let Some(run) = turn.run() {
-            run.heard = heard;
+        let streams = reports.end().await;
+        if let Some(run) = outcome.run() {
+            run.streams = streams;
         }
-        turn
+        outcome
     }
 
     /// A task for the client, which ends with the run.
-    fn task(&self, turn: Turn, answering: Answering) -> CreateTaskResult {
+    fn task(&self, outcome: RequestOutcome, reply: ReplyContext) -> CreateTaskResult {
         let task = self.tasks.begin();
         let (created, following) = (task.task(), Arc::clone(&task));
         // One of its own, as in `begin`.
         let ending = tokio::spawn(async move {
-            let ended = Arc::clone(&following).follow(turn).await;
+            let ended = Arc::clone(&following).follow(outcome).await;
             let is_cancelled = following.is_cancelled(&ended);
-            let result = answering.result(ended).await;
+            let result = reply.result(ended).await;
             if is_cancelled { TaskPayload::Cancelled } else { tasks::completed(&result) }
         });
         tokio::spawn(async move {
@@ -283,29 +291,31 @@ impl ServerHandler for Handler {
         let configured = Configured { names: &names, refusal: &refusal };
         let checked = arguments::run_request(&arguments, configured, settings.defaults, &settings.limits);
         let run = match (&request.request_state, checked) {
-            (Some(state), _) => Ok(self.rounds.resumed(state, &arguments, request.input_responses)?),
+            (Some(state), _) => Ok(self.paused_runs.resumed(state, &arguments, request.input_responses)?),
             (None, checked) => {
-                self.rounds.give_up();
+                self.paused_runs.give_up();
                 checked.map(|asked| self.begin(asked, arguments, &settings, &context))
             }
         };
-        let answering = Answering {
+        let reply = ReplyContext {
             session: Arc::clone(&self.session),
-            watched: Arc::clone(&self.watched),
+            subscriptions: Arc::clone(&self.subscriptions),
             listeners: Arc::clone(&self.listeners),
             settings,
             context,
         };
-        let context = &answering.context;
+        let context = &reply.context;
         match run {
-            Ok(run) => match self.turn(run, context).await {
-                Turn::Ended(ended) => Ok(answering.result(*ended).await.into()),
-                Turn::Asks(asking) if is_asked_by_answers(context) => Ok(self.rounds.wait(*asking).into()),
-                turn => Ok(self.task(turn, answering).into()),
+            Ok(run) => match self.outcome(run, context).await {
+                RequestOutcome::Ended(ended) => Ok(reply.result(*ended).await.into()),
+                RequestOutcome::Asks(paused) if is_asked_by_answers(context) => {
+                    Ok(self.paused_runs.wait(*paused).into())
+                }
+                outcome => Ok(self.task(outcome, reply).into()),
             },
             Err(fault) => {
                 self.session.refused(&fault, code_bytes as u64).await;
-                Ok(answering.refusal(&fault).await.into())
+                Ok(reply.refusal(&fault).await.into())
             }
         }
     }
@@ -372,7 +382,7 @@ impl ServerHandler for Handler {
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         // The manual does not change.
-        if MANUALS.contains(&request.uri.as_str()) { Ok(()) } else { self.watched.add(&request.uri) }
+        if MANUALS.contains(&request.uri.as_str()) { Ok(()) } else { self.subscriptions.add(&request.uri) }
     }
 
     async fn unsubscribe(
@@ -380,7 +390,7 @@ impl ServerHandler for Handler {
         request: UnsubscribeRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.watched.remove(&request.uri);
+        self.subscriptions.remove(&request.uri);
         Ok(())
     }
 

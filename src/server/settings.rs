@@ -7,7 +7,7 @@ use super::arguments::RunDefaults;
 use crate::limits::Limits;
 use crate::run::OutputMode;
 
-/// What the server needs to know.
+/// The settings that the server needs.
 #[derive(Debug, Clone)]
 pub struct HandlerSettings {
     /// What holds when the caller does not say.

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::notifications::progress;
-use super::questions::input_required::{self, Asking, Ended, Turn, UnderWay};
+use super::questions::input_required::{self, ActiveRun, PausedRun, RequestOutcome, RunResult};
 use crate::guard::Mark;
 use crate::journal::now;
 use crate::run::{FaultCode, RunOutcome, RunReport};
@@ -51,19 +51,20 @@ pub(super) struct RunTask {
     created: String,
     since: Instant,
     stop: CancellationToken,
-    now: Mutex<Now>,
+    now: Mutex<TaskState>,
 }
 
-struct Now {
+/// The state of a task as its client sees it.
+struct TaskState {
     changed: String,
     says: String,
-    open: Option<Open>,
+    open: Option<OpenQuestion>,
     asked: u32,
     ended: Option<(TaskPayload, Instant)>,
 }
 
 /// A question that the client has not answered yet.
-struct Open {
+struct OpenQuestion {
     key: String,
     question: InputRequest,
     reply: oneshot::Sender<Value>,
@@ -77,7 +78,7 @@ impl Tasks {
             id: Mark::new().as_str().to_owned(),
             since: Instant::now(),
             stop: CancellationToken::new(),
-            now: Mutex::new(Now {
+            now: Mutex::new(TaskState {
                 changed: created.clone(),
                 says: "working".to_owned(),
                 open: None,
@@ -150,9 +151,9 @@ impl RunTask {
         self.detailed().task
     }
 
-    /// Until the run has ended; the client is told of it, and asked, by the task.
-    pub(super) async fn follow(self: Arc<Self>, mut turn: Turn) -> Ended {
-        let heard = turn.run().and_then(|run| run.heard.progress.take());
+    /// Follows the run to its end. The client learns of it, and is asked, through the task.
+    pub(super) async fn follow(self: Arc<Self>, mut outcome: RequestOutcome) -> RunResult {
+        let heard = outcome.run().and_then(|run| run.streams.progress.take());
         let (ended, task) = (CancellationToken::new(), Arc::clone(&self));
         let _ended = ended.clone().drop_guard();
         if let Some(mut heard) = heard {
@@ -165,17 +166,17 @@ impl RunTask {
             });
         }
         loop {
-            let run = match turn {
-                Turn::Ended(ended) => return *ended,
-                Turn::Lasts(run) => *run,
-                Turn::Asks(asking) => self.ask(*asking).await,
+            let run = match outcome {
+                RequestOutcome::Ended(ended) => return *ended,
+                RequestOutcome::Lasts(run) => *run,
+                RequestOutcome::Asks(paused) => self.ask(*paused).await,
             };
-            turn = input_required::turn(run, &self.stop, Duration::MAX).await;
+            outcome = input_required::outcome(run, &self.stop, Duration::MAX).await;
         }
     }
 
     /// Whether this end is what the client wanted.
-    pub(super) fn is_cancelled(&self, ended: &Ended) -> bool {
+    pub(super) fn is_cancelled(&self, ended: &RunResult) -> bool {
         let is_cut = match ended {
             Ok(Ok(RunReport { outcome: RunOutcome::Interrupted, .. })) => true,
             // Before it had begun.
@@ -196,20 +197,20 @@ impl RunTask {
     }
 
     /// Until the client has answered, nobody waits any more, or it cancels.
-    async fn ask(&self, mut asking: Asking) -> UnderWay {
+    async fn ask(&self, mut paused: PausedRun) -> ActiveRun {
         let (reply, answered) = oneshot::channel();
         self.change(|now| {
             now.asked += 1;
             let key = format!("question-{}", now.asked);
-            now.open = Some(Open { key, question: asking.question.clone(), reply });
+            now.open = Some(OpenQuestion { key, question: paused.question.clone(), reply });
         });
         let answer = tokio::select! {
             answer = answered => answer.ok(),
-            () = asking.withdrawn() => None,
+            () = paused.withdrawn() => None,
             () = self.stop.cancelled() => None,
         };
         self.change(|now| now.open = None);
-        asking.answered(answer)
+        paused.answered(answer)
     }
 
     fn detailed(&self) -> DetailedTask {
@@ -234,13 +235,13 @@ impl RunTask {
         DetailedTask::new(task, payload)
     }
 
-    fn change(&self, change: impl FnOnce(&mut Now)) {
+    fn change(&self, change: impl FnOnce(&mut TaskState)) {
         let mut state = self.now();
         change(&mut state);
         state.changed = now();
     }
 
-    fn now(&self) -> MutexGuard<'_, Now> {
+    fn now(&self) -> MutexGuard<'_, TaskState> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -17,18 +17,18 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use self::argument_room::ArgumentRoom;
-use self::busy_poll::{Attention, Awaited};
+use self::busy_poll::{BusyPoll, WaitKind};
 use self::call_lane::{CallEnded, CallLane, LaneBounds};
 use self::events::{answered, cancelled, exceeded, joined, next_frame, sleep_until, to_cancel, waiting};
-use self::jobs::OfJob;
+use self::jobs::JobProcess;
 use super::checkpoints::Checkpoints;
 use super::files::Files;
 use super::machine::{Effect, Machine};
-use super::request::{Ask, Ended, RunAsked, SnapshotEnd};
+use super::request::{FinishedRun, RunSubmission, SessionRequest, SnapshotEnd};
 use super::run_queue::RunQueue;
 use super::sandbox::watchdog::Watchdog;
-use super::sandbox::{Maker, Sandbox, Wanted};
-use crate::broker::{Broker, ExecutionMode, Human, RunSpec, Waits};
+use super::sandbox::{Sandbox, SandboxStarter, SettingsSource};
+use crate::broker::{Broker, ExecutionMode, Human, HumanWaits, RunSpec};
 use crate::engine::EngineError;
 use crate::limits::Limits;
 use crate::protocol::{FromSandbox, FromSupervisor, ToSupervisor};
@@ -45,7 +45,7 @@ struct Current {
     /// The client's cancellation.
     cancel: CancellationToken,
     output: Option<mpsc::Sender<OutputPiece>>,
-    reply: oneshot::Sender<Ended>,
+    reply: oneshot::Sender<FinishedRun>,
 }
 
 /// Longest piece of output that is passed on as it comes, in characters.
@@ -56,8 +56,8 @@ pub(super) struct Actor {
     broker: Arc<Broker>,
     limits: Arc<Limits>,
     /// Away while it is starting a sandbox.
-    maker: Option<Maker>,
-    starting: Option<JoinHandle<(Maker, Result<Sandbox, ToolFault>)>>,
+    starter: Option<SandboxStarter>,
+    starting: Option<JoinHandle<(SandboxStarter, Result<Sandbox, ToolFault>)>>,
     sandbox: Option<Sandbox>,
     /// Of that sandbox, where the engine enforces too little.
     watchdog: Option<Watchdog>,
@@ -71,7 +71,7 @@ pub(super) struct Actor {
     arguments: ArgumentRoom,
     current: Option<Current>,
     /// Whether it waits for the human.
-    waiting: Option<watch::Receiver<Waits>>,
+    waiting: Option<watch::Receiver<HumanWaits>>,
     notices_given: bool,
     /// Whether a reply has given, or need not give, the notice about a rootful engine.
     rootful_given: bool,
@@ -79,15 +79,15 @@ pub(super) struct Actor {
     /// Waits for a snapshot of the workspace.
     snapshot: Option<oneshot::Sender<SnapshotEnd>>,
     /// What the sandbox has told last of its files is being kept.
-    keeping: Option<Keeping>,
+    pending_files: Option<PendingFiles>,
     checkpoints: Arc<Checkpoints>,
     /// Those that have a process, by number.
-    jobs: BTreeMap<u64, OfJob>,
+    jobs: BTreeMap<u64, JobProcess>,
     pings: u64,
 }
 
-/// The end of what a sandbox has told of its files.
-struct Keeping {
+/// The files that the sandbox reported last, while the workspace stores them.
+struct PendingFiles {
     kept: oneshot::Receiver<Option<String>>,
     left_out: Vec<String>,
     left_out_total: u64,
@@ -96,7 +96,7 @@ struct Keeping {
 impl Actor {
     /// For a session that begins; starts no sandbox.
     pub(super) fn new(
-        wanted: Wanted,
+        settings_source: SettingsSource,
         files: Files,
         broker: Arc<Broker>,
         limits: Arc<Limits>,
@@ -107,7 +107,7 @@ impl Actor {
             machine: Machine::new(Arc::clone(&limits), Arc::clone(&checkpoints)),
             checkpoints,
             broker,
-            maker: Some(Maker::new(wanted, Arc::clone(&limits), Some(files.clone()))),
+            starter: Some(SandboxStarter::new(settings_source, Arc::clone(&limits), Some(files.clone()))),
             limits,
             starting: None,
             sandbox: None,
@@ -122,7 +122,7 @@ impl Actor {
             rootful_given: false,
             files,
             snapshot: None,
-            keeping: None,
+            pending_files: None,
             jobs: BTreeMap::new(),
             pings: 0,
         }
@@ -136,13 +136,13 @@ impl Actor {
     /// Until the session is to be closed.
     pub(super) async fn live(
         &mut self,
-        queue: &mut RunQueue<Ask>,
+        queue: &mut RunQueue<SessionRequest>,
         closing: &CancellationToken,
         prewarm: &Notify,
     ) {
         let mut heartbeat = tokio::time::interval(self.limits.heartbeat_pause);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut attention = Attention::start();
+        let mut poll = BusyPoll::start();
         loop {
             let is_free = self.machine.takes_runs() && self.current.is_none();
             let (deadline, jobs_deadline) = (self.machine.deadline(), self.jobs_deadline());
@@ -162,22 +162,23 @@ impl Actor {
                 numbers = to_cancel(&self.broker) => self.cancel_jobs(&numbers),
                 () = sleep_until(jobs_deadline) => self.tick_jobs(),
                 ask = queue.next(is_free) => match ask {
-                    Ask::Run(asked, reply) => self.asked(asked, reply),
-                    Ask::Snapshot(snapshot, reply) => {
+                    SessionRequest::Run(submission, reply) => self.begin_run(submission, reply),
+                    SessionRequest::Snapshot(snapshot, reply) => {
                         self.snapshot = Some(reply);
                         self.machine.ask_snapshot(snapshot, Instant::now())
                     }
                 },
-                failed = answered(self.keeping.as_mut()) => self.kept(failed),
+                failed = answered(self.pending_files.as_mut()) => self.kept(failed),
                 frame = next_frame(self.sandbox.as_mut()) => self.frame(frame).await,
             };
             self.carry_out(effects);
-            attention.waits_for(if self.current.is_some() { Awaited::Answer } else { Awaited::Run });
+            poll.waits_for(if self.current.is_some() { WaitKind::Answer } else { WaitKind::Run });
         }
     }
 
-    fn asked(&mut self, asked: RunAsked, reply: oneshot::Sender<Ended>) -> Vec<Effect> {
-        let RunAsked { request, cancel, progress, output, questions, abilities, client, origin } = asked;
+    fn begin_run(&mut self, submission: RunSubmission, reply: oneshot::Sender<FinishedRun>) -> Vec<Effect> {
+        let RunSubmission { request, cancel, progress, output, questions, abilities, client, origin } =
+            submission;
         // Nobody wants it any more: who waits is told by that.
         if cancel.is_cancelled() {
             return vec![];
@@ -220,12 +221,12 @@ impl Actor {
 
     fn started(
         &mut self,
-        started: Result<(Maker, Result<Sandbox, ToolFault>), tokio::task::JoinError>,
+        started: Result<(SandboxStarter, Result<Sandbox, ToolFault>), tokio::task::JoinError>,
     ) -> Vec<Effect> {
         self.starting = None;
         match started {
-            Ok((maker, Ok(mut sandbox))) => {
-                self.maker = Some(maker);
+            Ok((starter, Ok(mut sandbox))) => {
+                self.starter = Some(starter);
                 let mut notices = if std::mem::replace(&mut self.notices_given, true) {
                     vec![]
                 } else {
@@ -252,8 +253,8 @@ impl Actor {
                 self.sandbox = Some(sandbox);
                 self.machine.sandbox_up(worker, notices, Instant::now())
             }
-            Ok((maker, Err(fault))) => {
-                self.maker = Some(maker);
+            Ok((starter, Err(fault))) => {
+                self.starter = Some(starter);
                 self.machine.sandbox_failed(fault)
             }
             Err(error) => {
@@ -263,7 +264,10 @@ impl Actor {
         }
     }
 
-    async fn frame(&mut self, frame: Option<Result<FromSandbox, crate::protocol::Dropped>>) -> Vec<Effect> {
+    async fn frame(
+        &mut self,
+        frame: Option<Result<FromSandbox, crate::protocol::DroppedLine>>,
+    ) -> Vec<Effect> {
         match frame {
             Some(Ok(FromSandbox::Supervisor(FromSupervisor::File(piece)))) if self.machine.keeps(None) => {
                 self.files.piece(piece).await;
@@ -279,7 +283,7 @@ impl Actor {
                 if self.machine.keeps(Some(seq)) =>
             {
                 let kept = self.files.kept().await;
-                self.keeping = Some(Keeping { kept, left_out, left_out_total });
+                self.pending_files = Some(PendingFiles { kept, left_out, left_out_total });
                 vec![]
             }
             Some(Ok(FromSandbox::Job(job, frame))) => self.frame_of_job(job, frame),
@@ -333,7 +337,9 @@ impl Actor {
     }
 
     fn kept(&mut self, failed: Option<String>) -> Vec<Effect> {
-        let Some(Keeping { left_out, left_out_total, .. }) = self.keeping.take() else { return vec![] };
+        let Some(PendingFiles { left_out, left_out_total, .. }) = self.pending_files.take() else {
+            return vec![];
+        };
         self.machine.kept(failed.as_deref(), &left_out, left_out_total, Instant::now())
     }
 
@@ -370,9 +376,9 @@ impl Actor {
         self.calls.shutdown().await;
         self.answers.shutdown().await;
         if let Some(starting) = self.starting.take()
-            && let Ok((maker, made)) = starting.await
+            && let Ok((starter, made)) = starting.await
         {
-            self.maker = Some(maker);
+            self.starter = Some(starter);
             if let Ok(sandbox) = made {
                 self.closings.spawn(sandbox.close());
             }
@@ -380,10 +386,10 @@ impl Actor {
         while let Some(closed) = self.closings.join_next().await {
             self.closed(closed);
         }
-        if let Some(maker) = self.maker.take()
+        if let Some(starter) = self.starter.take()
             && !self.container_stays
         {
-            maker.release().await;
+            starter.release().await;
         }
     }
 

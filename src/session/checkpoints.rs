@@ -1,7 +1,7 @@
 //! Which checkpoints there are, by name: where each was made, and whether it sleeps in the sandbox or would have to be made
 //! again.
 //!
-//! It makes none and wakes none, and what it is told of them are the sandbox's claims.
+//! It makes none and wakes none, and it knows of them only what the sandbox claims.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -110,12 +110,12 @@ impl Checkpoints {
     }
 
     /// As they are now.
-    pub fn places(&self) -> Places {
-        Places(self.all().clone())
+    pub fn positions(&self) -> CheckpointPositions {
+        CheckpointPositions(self.all().clone())
     }
 
     /// Those that sleep, though not as they did then, but for this one: runs that were made again have made them again.
-    pub fn made_since(&self, then: &Places, but: &str) -> Vec<String> {
+    pub fn made_since(&self, then: &CheckpointPositions, but: &str) -> Vec<String> {
         let is_other =
             |name: &str, one: &Checkpoint| then.0.get(name).is_none_or(|before| before.run != one.run);
         let all = self.all();
@@ -125,7 +125,7 @@ impl Checkpoints {
 
     /// They are where they were then, and what is known of no other counts. What sleeps as it did then sleeps on; so does this
     /// one, as it was made again.
-    pub fn put_back(&self, then: Places, made_again: Option<&str>) {
+    pub fn put_back(&self, then: CheckpointPositions, made_again: Option<&str>) {
         let mut all = self.all();
         let now = std::mem::replace(&mut *all, then.0);
         for (name, one) in all.iter_mut() {
@@ -157,10 +157,10 @@ impl Checkpoints {
     }
 }
 
-/// Where all checkpoints were at one time.
-pub struct Places(BTreeMap<String, Checkpoint>);
+/// The checkpoints of the session at one time.
+pub struct CheckpointPositions(BTreeMap<String, Checkpoint>);
 
-impl Places {
+impl CheckpointPositions {
     /// Leaves one out.
     pub fn forget(&mut self, name: &str) {
         self.0.remove(name);
@@ -200,7 +200,7 @@ mod tests {
         checkpoints.lost();
         checkpoints.made("a", RunId(3), Some(3), 9);
         checkpoints.made("c", RunId(4), None, 9);
-        let then = checkpoints.places();
+        let then = checkpoints.positions();
         for (name, run) in [("a", 6), ("b", 7), ("gone", 7)] {
             checkpoints.made(name, RunId(run), None, 9);
         }

@@ -1,4 +1,4 @@
-//! What the worker says at the end of a run, brought within the bounds that the runtime keeps to by itself, and a forged
+//! The end of a run as the worker reports it, within bounds. The runtime keeps to these bounds by itself; a forged
 //! frame does not.
 
 use base64::Engine as _;
@@ -23,8 +23,8 @@ const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/w
 /// Files that one run hands over.
 const SAVED_MAX: usize = 20;
 
-/// The end of a run as its worker tells it.
-pub(super) struct Ending {
+/// The end of a run as the worker reports it, within the bounds.
+pub(super) struct RunEnding {
     pub(super) outcome: RunOutcome,
     pub(super) value: Option<String>,
     pub(super) bound: Vec<String>,
@@ -37,7 +37,7 @@ pub(super) struct Ending {
     pub(super) sandbox_notes: Notes,
 }
 
-impl Ending {
+impl RunEnding {
     pub(super) fn of(done: DoneFrame, limits: &Limits) -> Self {
         let outcome = match done.outcome {
             DoneOutcome::Finished => RunOutcome::Finished,

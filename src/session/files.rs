@@ -18,7 +18,7 @@ use crate::journal::Sessions;
 use crate::limits::Limits;
 use crate::protocol::{FilePiece, ToSupervisor};
 use crate::text;
-use crate::workspace::{FilePath, Outbox, Piece, Place, View, Workspace, path_of};
+use crate::workspace::{FilePath, Outbox, Piece, View, Workspace, WorkspaceLocation, path_of};
 
 /// Jobs that may wait; a piece is below a megabyte.
 const JOBS_QUEUED_MAX: usize = 8;
@@ -27,7 +27,7 @@ const SAID_CHARS_MAX: usize = 300;
 /// Files that are named when they could not be kept for the user.
 const NOT_KEPT_NAMED_MAX: usize = 3;
 
-/// What the thread is asked for.
+/// A request to the thread.
 enum Job {
     /// A piece of a file has come.
     Piece(Box<FilePiece>),
@@ -48,12 +48,12 @@ enum Job {
     /// Answers with the command by which the user gets the file of this path that a session has handed over last.
     HandedOver(FilePath, oneshot::Sender<String>),
     /// Sends the pieces of all files, and answers with how many files there were.
-    PutBack(mpsc::Sender<Vec<u8>>, oneshot::Sender<Result<PutBack, String>>),
+    Restore(mpsc::Sender<Vec<u8>>, oneshot::Sender<Result<RestoredFiles, String>>),
 }
 
-/// What was put into a sandbox.
+/// The number and size of the files that were written into a new sandbox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct PutBack {
+pub(super) struct RestoredFiles {
     /// Files; folders are not counted.
     pub(super) files: usize,
     /// Their bytes.
@@ -62,7 +62,7 @@ pub(super) struct PutBack {
     pub(super) left_out: usize,
 }
 
-impl PutBack {
+impl RestoredFiles {
     /// Sentences on it; none where there was nothing.
     pub(super) fn said(self) -> Vec<String> {
         let Self { files, bytes, left_out } = self;
@@ -88,13 +88,17 @@ pub struct Files {
 
 impl Files {
     /// Begins; the workspace is opened when it is first used. The task ends after [`Self::close`].
-    pub(super) fn start(place: Place, outbox: Place, limits: &Arc<Limits>) -> (Self, JoinHandle<()>) {
+    pub(super) fn start(
+        location: WorkspaceLocation,
+        outbox: WorkspaceLocation,
+        limits: &Arc<Limits>,
+    ) -> (Self, JoinHandle<()>) {
         let (jobs, inbox) = mpsc::channel(JOBS_QUEUED_MAX);
         let limits = Arc::clone(limits);
         let has_changed = Arc::new(AtomicBool::new(false));
         let changing = Arc::clone(&has_changed);
         let task =
-            tokio::task::spawn_blocking(move || Keeper::new(place, outbox, limits, changing).work(inbox));
+            tokio::task::spawn_blocking(move || Keeper::new(location, outbox, limits, changing).work(inbox));
         (Self { jobs, has_changed }, task)
     }
 
@@ -121,9 +125,9 @@ impl Files {
     }
 
     /// Sends all files that are kept as frames, over a queue of lines.
-    pub(super) async fn put_back(&self, lines: mpsc::Sender<Vec<u8>>) -> Result<PutBack, String> {
+    pub(super) async fn put_back(&self, lines: mpsc::Sender<Vec<u8>>) -> Result<RestoredFiles, String> {
         let (reply, answer) = oneshot::channel();
-        self.ask(Job::PutBack(lines, reply)).await;
+        self.ask(Job::Restore(lines, reply)).await;
         answer.await.unwrap_or_else(|_| Err("what keeps the files has broken".into()))
     }
 
@@ -181,8 +185,8 @@ impl Files {
 
 /// The thread's own.
 struct Keeper {
-    place: Place,
-    outbox: Place,
+    location: WorkspaceLocation,
+    outbox: WorkspaceLocation,
     limits: Arc<Limits>,
     workspace: Option<Workspace>,
     /// This session's part of the outbox, once it has handed something over.
@@ -195,9 +199,14 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn new(place: Place, outbox: Place, limits: Arc<Limits>, has_changed: Arc<AtomicBool>) -> Self {
+    fn new(
+        location: WorkspaceLocation,
+        outbox: WorkspaceLocation,
+        limits: Arc<Limits>,
+        has_changed: Arc<AtomicBool>,
+    ) -> Self {
         let (workspace, handed_over, changed, failed) = (None, None, BTreeSet::new(), None);
-        Self { place, outbox, limits, workspace, handed_over, changed, has_changed, failed }
+        Self { location, outbox, limits, workspace, handed_over, changed, has_changed, failed }
     }
 
     fn work(mut self, mut inbox: mpsc::Receiver<Job>) {
@@ -253,7 +262,7 @@ impl Keeper {
                         tracing::debug!("nobody waits any more for changes of files");
                     }
                 }
-                Job::PutBack(lines, reply) => {
+                Job::Restore(lines, reply) => {
                     if reply.send(self.put_back(&lines)).is_err() {
                         tracing::debug!("nobody waits any more for the files to be put back");
                     }
@@ -271,7 +280,7 @@ impl Keeper {
     }
 
     fn open_named(&mut self) -> Result<Option<&mut Workspace>, String> {
-        if self.workspace.is_none() && self.place.name.is_none() {
+        if self.workspace.is_none() && self.location.name.is_none() {
             // A new session's has no files, and needs no folder before it has.
             return Ok(None);
         }
@@ -280,7 +289,7 @@ impl Keeper {
 
     fn open(&mut self) -> Result<&mut Workspace, String> {
         if self.workspace.is_none() {
-            self.workspace = Some(Workspace::open(&self.place, &self.limits).map_err(said)?);
+            self.workspace = Some(Workspace::open(&self.location, &self.limits).map_err(said)?);
         }
         self.workspace.as_mut().ok_or_else(|| "it could not be opened".into())
     }
@@ -312,13 +321,13 @@ impl Keeper {
         Ok(())
     }
 
-    fn put_back(&mut self, lines: &mpsc::Sender<Vec<u8>>) -> Result<PutBack, String> {
+    fn put_back(&mut self, lines: &mpsc::Sender<Vec<u8>>) -> Result<RestoredFiles, String> {
         // What an earlier sandbox could not have kept is not this one's.
         self.failed = None;
-        let Some(workspace) = self.open_named()? else { return Ok(PutBack::default()) };
+        let Some(workspace) = self.open_named()? else { return Ok(RestoredFiles::default()) };
         let view = workspace.view();
         let (bytes_max, files_max) = (self.limits.workspace_bytes_max, self.limits.workspace_files_max);
-        let mut put = PutBack::default();
+        let mut put = RestoredFiles::default();
         for (at, kept) in view.all().map_err(said)?.into_iter().enumerate() {
             // The user may have put in more than there is room for.
             if at >= files_max || put.bytes + kept.bytes > bytes_max {
@@ -356,7 +365,7 @@ impl Keeper {
                 Err(why) => failed.push(why),
             }
         }
-        let (kind, name) = match (&self.place.name, &self.outbox.name) {
+        let (kind, name) = match (&self.location.name, &self.outbox.name) {
             (Some(workspace), _) => (Kind::Workspace, workspace.as_str()),
             (None, session) => (Kind::Session, session.as_ref().map_or("", |session| session.as_str())),
         };
@@ -388,7 +397,7 @@ impl Keeper {
     fn keep_for_user(&mut self, path: &FilePath) -> Result<(), String> {
         let in_workspace = self.look().ok_or_else(|| format!("{path}: there is no such file"))?;
         let file = in_workspace.open(path).map_err(said)?;
-        let (None, Some(session)) = (&self.place.name, &self.outbox.name) else { return Ok(()) };
+        let (None, Some(session)) = (&self.location.name, &self.outbox.name) else { return Ok(()) };
         let outbox = Outbox::new(self.outbox.root.clone(), &self.limits);
         let own = match &mut self.handed_over {
             Some(own) => own,
@@ -412,7 +421,7 @@ impl Keeper {
     }
 }
 
-/// What the user's command names.
+/// The kind of a path that the user's command names.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Workspace,

@@ -12,12 +12,12 @@ use tokio_util::sync::CancellationToken;
 use super::actor::Actor;
 use super::checkpoints::Checkpoints;
 use super::files::Files;
-use super::request::Ask;
+use super::request::SessionRequest;
 use super::run_queue::{Entry, RunQueue};
-use super::sandbox::{Maker, SandboxReport, SandboxSettings, Wanted};
+use super::sandbox::{SandboxReport, SandboxSettings, SandboxStarter, SettingsSource};
 use super::turn::{Turn, note_refused};
 use crate::broker::Broker;
-use crate::engine::About;
+use crate::engine::EngineInfo;
 use crate::limits::Limits;
 use crate::run::ToolFault;
 
@@ -26,12 +26,12 @@ const PAUSE_AFTER_DEFECT: Duration = Duration::from_millis(100);
 
 /// A session. Ends with [`Session::close`].
 pub struct Session {
-    queue: mpsc::Sender<Entry<Ask>>,
+    queue: mpsc::Sender<Entry<SessionRequest>>,
     broker: Arc<Broker>,
     prewarm: Arc<Notify>,
     closing: CancellationToken,
     files: Files,
-    wanted: Wanted,
+    settings_source: SettingsSource,
     checkpoints: Arc<Checkpoints>,
     task: Mutex<Option<JoinHandle<()>>>,
 }
@@ -39,9 +39,9 @@ pub struct Session {
 impl Session {
     /// Starts the session's task, and no sandbox yet; its workspace is the one that is wanted now. Must be called inside a tokio runtime.
     #[must_use]
-    pub fn start(wanted: Wanted, broker: Arc<Broker>, limits: Arc<Limits>) -> Self {
+    pub fn start(settings_source: SettingsSource, broker: Arc<Broker>, limits: Arc<Limits>) -> Self {
         let (queue, mut requests) = RunQueue::new(limits.runs_queued_max);
-        let SandboxSettings { workspace, outbox, .. } = wanted();
+        let SandboxSettings { workspace, outbox, .. } = settings_source();
         let (files, keeper) = Files::start(workspace, outbox, &limits);
         let (closing, prewarm) = (CancellationToken::new(), Arc::new(Notify::new()));
         let mut session = Self {
@@ -50,7 +50,7 @@ impl Session {
             prewarm: Arc::clone(&prewarm),
             closing: closing.clone(),
             files: files.clone(),
-            wanted: Arc::clone(&wanted),
+            settings_source: Arc::clone(&settings_source),
             checkpoints: Arc::default(),
             task: Mutex::default(),
         };
@@ -59,7 +59,13 @@ impl Session {
             let begin = || {
                 let (broker, limits) = (Arc::clone(&broker), Arc::clone(&limits));
                 checkpoints.lost();
-                Actor::new(Arc::clone(&wanted), files.clone(), broker, limits, Arc::clone(&checkpoints))
+                Actor::new(
+                    Arc::clone(&settings_source),
+                    files.clone(),
+                    broker,
+                    limits,
+                    Arc::clone(&checkpoints),
+                )
             };
             let mut actor = begin();
             // A defect costs the run, its variables and the sandbox, which ends when nobody holds its stdin; not the session.
@@ -88,7 +94,7 @@ impl Session {
     /// How a sandbox would be now.
     #[must_use]
     pub fn wanted_now(&self) -> SandboxSettings {
-        (self.wanted)()
+        (self.settings_source)()
     }
 
     /// Its checkpoints.
@@ -133,18 +139,21 @@ impl Session {
     ///
     /// # Errors
     /// Why there is none.
-    pub async fn probe(wanted: Wanted, limits: Arc<Limits>) -> Result<(About, SandboxReport), ToolFault> {
-        let mut maker = Maker::new(wanted, limits, None);
-        let made = maker.make().await;
+    pub async fn probe(
+        settings_source: SettingsSource,
+        limits: Arc<Limits>,
+    ) -> Result<(EngineInfo, SandboxReport), ToolFault> {
+        let mut starter = SandboxStarter::new(settings_source, limits, None);
+        let made = starter.start().await;
         let probed = async {
             let sandbox = made?;
             let report = sandbox.report.clone();
             let closed = sandbox.close().await;
-            Ok(((maker.about().await?, report), closed.is_ok()))
+            Ok(((starter.about().await?, report), closed.is_ok()))
         };
         let probed = probed.await;
         if !matches!(probed, Ok((_, false))) {
-            maker.release().await;
+            starter.release().await;
         }
         probed.map(|(probed, _)| probed)
     }

@@ -16,18 +16,18 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 pub use self::checkpoints::checkpoint_error;
-use self::keeping::KeptFiles;
+use self::keeping::FileSync;
 use super::checkpoints::Checkpoints;
 use super::notes::Notes;
 use super::output::OutputBuffer;
-use super::phase::{Cause, GoingBack, Phase, Run, Then};
+use super::phase::{AfterRollback, Cause, CheckpointRollback, Phase, Run};
 use super::request::{Snapshot, SnapshotEnd};
 use crate::limits::Limits;
 use crate::names::{CallId, RunId, ServerName};
-use crate::protocol::{CallFrame, Dropped, ToSupervisor};
+use crate::protocol::{CallFrame, DroppedLine, ToSupervisor};
 use crate::run::{FreshReason, Reset, RunOutcome, RunReport, RunRequest, SandboxLoss, StateNote, ToolFault};
 
-/// What the actor must do.
+/// An effect that the actor must carry out.
 #[derive(Debug)]
 pub(super) enum Effect {
     /// Start a sandbox; answer with `sandbox_up` or `sandbox_failed`.
@@ -79,7 +79,7 @@ pub(super) struct Machine {
     waits_since: Option<Instant>,
     /// The limit that was last exceeded, and by how much.
     exceeded: String,
-    files: KeptFiles,
+    files: FileSync,
     /// Waits for the sandbox.
     snapshot: Option<Snapshot>,
     checkpoints: Arc<Checkpoints>,
@@ -105,7 +105,7 @@ impl Machine {
             last_done: 0,
             waits_since: None,
             exceeded: String::new(),
-            files: KeptFiles::default(),
+            files: FileSync::default(),
             snapshot: None,
             checkpoints,
             has_jobs: false,
@@ -175,7 +175,7 @@ impl Machine {
         if let Reset::Checkpoint(name) = run.request.reset.clone() {
             let is_there = matches!(self.phase, Phase::Idle) && self.checkpoints.sleeps(&name);
             return match is_there {
-                true => self.go_back(name, Then::Begin(run), now),
+                true => self.go_back(name, AfterRollback::Begin(run), now),
                 false => vec![self.without_checkpoint(*run, &name)],
             };
         }
@@ -238,13 +238,13 @@ impl Machine {
                 self.phase = Phase::AwaitingWorker { until };
                 vec![self.finish_unstarted(*run)]
             }
-            Phase::GoingBack { going, until } => match *going {
-                GoingBack { then: Then::Begin(run), .. } if run.id == id => {
+            Phase::RollingBack { rollback, until } => match *rollback {
+                CheckpointRollback { then: AfterRollback::Begin(run), .. } if run.id == id => {
                     self.phase = Phase::AwaitingWorker { until };
                     vec![self.finish_unstarted(*run)]
                 }
-                going => {
-                    self.phase = Phase::GoingBack { going: Box::new(going), until };
+                rollback => {
+                    self.phase = Phase::RollingBack { rollback: Box::new(rollback), until };
                     vec![]
                 }
             },
@@ -263,7 +263,7 @@ impl Machine {
         match std::mem::replace(&mut self.phase, Phase::Absent) {
             // What was left running may have written files since the last run.
             Phase::Idle => self.keep(None, now),
-            Phase::Keeping { report, .. } => {
+            Phase::StoringFiles { report, .. } => {
                 self.not_kept("the sandbox did not tell of them in time", report)
             }
             Phase::Running { run, .. } => self.interrupt(run, Cause::TimedOut, now),
@@ -287,9 +287,9 @@ impl Machine {
                 self.phase = Phase::Starting { run: Some(run) };
                 vec![Effect::CloseSandbox, Effect::StartSandbox]
             }
-            Phase::GoingBack { going, .. } => {
+            Phase::RollingBack { rollback, .. } => {
                 let why = "the sandbox did not answer in time";
-                vec![Effect::CloseSandbox, self.lost_on_the_way(*going, why)]
+                vec![Effect::CloseSandbox, self.lost_on_the_way(*rollback, why)]
             }
             Phase::AwaitingWorker { .. } => vec![Effect::CloseSandbox],
             phase @ Phase::Snapshot { .. } => {
@@ -320,10 +320,10 @@ impl Machine {
                 effects.push(Effect::StartSandbox);
             }
             Phase::Starting { run } => self.phase = Phase::Starting { run },
-            Phase::GoingBack { going, .. } => {
-                effects.push(self.lost_on_the_way(*going, "the sandbox went away"));
+            Phase::RollingBack { rollback, .. } => {
+                effects.push(self.lost_on_the_way(*rollback, "the sandbox went away"));
             }
-            Phase::Keeping { report, .. } => {
+            Phase::StoringFiles { report, .. } => {
                 effects = self.not_kept("the sandbox ended", report);
                 effects.insert(0, Effect::EndCalls);
             }
@@ -347,15 +347,15 @@ impl Machine {
                 self.lose(run, outcome)
             }
             Phase::Recovering { run, outcome, .. } => self.lose(run, outcome),
-            Phase::Keeping { report: Some(report), .. } => vec![Effect::Finish(report)],
-            Phase::GoingBack { going, .. } => vec![self.lost_on_the_way(*going, "belljar is ending")],
+            Phase::StoringFiles { report: Some(report), .. } => vec![Effect::Finish(report)],
+            Phase::RollingBack { rollback, .. } => vec![self.lost_on_the_way(*rollback, "belljar is ending")],
             // Who waits for a run that never began is told so by the session.
             Phase::Starting { .. }
             | Phase::Resetting { .. }
             | Phase::Idle
             | Phase::Snapshot { .. }
             | Phase::AwaitingWorker { .. }
-            | Phase::Keeping { report: None, .. }
+            | Phase::StoringFiles { report: None, .. }
             | Phase::Absent => vec![],
         }
     }
@@ -377,10 +377,10 @@ impl Machine {
                 let effects = [self.replace(false), Effect::EndCalls];
                 effects.into_iter().chain(Self::no_snapshot(&phase, &exceeded)).collect()
             }
-            Phase::Keeping { report, is_worker_gone, until } => {
+            Phase::StoringFiles { report, is_worker_gone, until } => {
                 self.note(format!("the interpreter was ended after the run: {exceeded}"));
                 self.forget();
-                self.phase = Phase::Keeping { report, is_worker_gone, until };
+                self.phase = Phase::StoringFiles { report, is_worker_gone, until };
                 vec![self.replace(false), Effect::EndCalls]
             }
             // Everything inside is being ended already, or not there yet.
@@ -397,7 +397,7 @@ impl Machine {
     }
 
     /// A line from the sandbox was dropped.
-    pub(super) fn dropped(&mut self, dropped: &Dropped) {
+    pub(super) fn dropped(&mut self, dropped: &DroppedLine) {
         self.note(format!("the sandbox sent {dropped}; it was dropped"));
     }
 

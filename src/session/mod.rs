@@ -18,11 +18,11 @@ mod turn;
 
 #[cfg(test)]
 pub(crate) use actor::BREAKS;
-pub use checkpoints::{Checkpoints, Places};
+pub use checkpoints::{CheckpointPositions, Checkpoints};
 pub use files::Files;
 pub use handle::Session;
 pub use machine::checkpoint_error;
-pub use request::{Ended, RunAsked, Snapshot, SnapshotEnd};
+pub use request::{FinishedRun, RunSubmission, Snapshot, SnapshotEnd};
 pub use sandbox::bundle::{BOOTSTRAP, bundle};
-pub use sandbox::{CpuLimit, SandboxReport, SandboxSettings, Wanted};
+pub use sandbox::{CpuLimit, SandboxReport, SandboxSettings, SettingsSource};
 pub use turn::Turn;

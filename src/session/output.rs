@@ -24,24 +24,25 @@ pub(super) struct OutputBuffer {
 
 #[derive(Debug, Default)]
 struct Stream {
-    head: Vec<Kept>,
+    head: Vec<OutputStretch>,
     /// What came after the head was full; its oldest bytes give way.
-    tail: VecDeque<Kept>,
+    tail: VecDeque<OutputStretch>,
     head_bytes: usize,
     tail_bytes: usize,
     cut_bytes: u64,
     cut_chars: u64,
 }
 
+/// A stretch of output of one stream that is in the buffer.
 #[derive(Debug)]
-struct Kept {
+struct OutputStretch {
     /// Tells in which order the pieces of both streams came, whichever of them were kept as head or as tail.
     stretch: u64,
     bytes: Vec<u8>,
 }
 
-/// Bytes and characters that were not kept.
-type Cut = (u64, u64);
+/// The numbers of bytes and of characters that were left out.
+type OmittedCounts = (u64, u64);
 
 impl OutputBuffer {
     pub(super) fn new(limits: &Limits) -> Self {
@@ -79,7 +80,7 @@ impl OutputBuffer {
         if !head.is_empty() {
             match stream.head.last_mut() {
                 Some(last) if last.stretch == stretch || is_crowded => last.bytes.extend_from_slice(head),
-                _ => stream.head.push(Kept { stretch, bytes: head.to_vec() }),
+                _ => stream.head.push(OutputStretch { stretch, bytes: head.to_vec() }),
             }
         }
         if !rest.is_empty() {
@@ -89,7 +90,7 @@ impl OutputBuffer {
                 {
                     last.bytes.extend_from_slice(rest);
                 }
-                _ => stream.tail.push_back(Kept { stretch, bytes: rest.to_vec() }),
+                _ => stream.tail.push_back(OutputStretch { stretch, bytes: rest.to_vec() }),
             }
             stream.shed(tail_bytes_max);
         }
@@ -98,27 +99,29 @@ impl OutputBuffer {
     /// The record as text.
     pub(super) fn finish(mut self) -> Output {
         // With each what was cut before it, of its stream.
-        let mut all: Vec<(OutputStream, Kept, Option<Cut>)> = Vec::new();
+        let mut all: Vec<(OutputStream, OutputStretch, Option<OmittedCounts>)> = Vec::new();
         for (name, stream) in
             [(OutputStream::Stdout, &mut self.stdout), (OutputStream::Stderr, &mut self.stderr)]
         {
             stream.trim_exactly(self.tail_bytes_max);
-            let mut cut = Some((stream.cut_bytes, stream.cut_chars)).filter(|(bytes, _)| *bytes > 0);
-            if cut.is_some() && stream.tail.is_empty() {
-                stream.tail.push_back(Kept { stretch: self.stretch.0, bytes: Vec::new() });
+            let mut omitted = Some((stream.cut_bytes, stream.cut_chars)).filter(|(bytes, _)| *bytes > 0);
+            if omitted.is_some() && stream.tail.is_empty() {
+                stream.tail.push_back(OutputStretch { stretch: self.stretch.0, bytes: Vec::new() });
             }
             all.extend(stream.head.drain(..).map(|kept| (name, kept, None)));
-            all.extend(stream.tail.drain(..).map(|kept| (name, kept, cut.take())));
+            all.extend(stream.tail.drain(..).map(|kept| (name, kept, omitted.take())));
         }
         all.sort_by_key(|(_, kept, _)| kept.stretch);
         let mut pieces: Vec<(OutputStream, Vec<u8>)> = Vec::new();
         let mut output = Output::default();
-        for (stream, Kept { bytes, .. }, cut) in all {
+        for (stream, OutputStretch { bytes, .. }, omitted) in all {
             match pieces.last_mut() {
-                Some((last, before)) if *last == stream && cut.is_none() => before.extend_from_slice(&bytes),
+                Some((last, before)) if *last == stream && omitted.is_none() => {
+                    before.extend_from_slice(&bytes)
+                }
                 _ => pieces.push((stream, bytes)),
             }
-            if let Some((bytes, chars)) = cut {
+            if let Some((bytes, chars)) = omitted {
                 let cut = Some(OutputCut { before_piece: pieces.len() - 1, bytes, chars });
                 match stream {
                     OutputStream::Stdout => output.stdout_cut = cut,
@@ -153,7 +156,7 @@ impl Stream {
 
     fn trim_exactly(&mut self, tail_bytes_max: usize) {
         let excess = self.tail_bytes.saturating_sub(tail_bytes_max);
-        let Some(Kept { bytes: oldest, .. }) = self.tail.front_mut() else { return };
+        let Some(OutputStretch { bytes: oldest, .. }) = self.tail.front_mut() else { return };
         if excess == 0 {
             return;
         }

@@ -1,4 +1,4 @@
-//! Where the session stands: its phases, and the run that some of them carry.
+//! The phases of a session, and the run that some of them carry.
 
 use tokio::time::Instant;
 
@@ -7,12 +7,12 @@ use super::output::OutputBuffer;
 use crate::names::{RunId, ServerName};
 use crate::run::{FreshReason, RunOutcome, RunReport, RunRequest};
 
-/// Why a run is being ended before its time.
+/// The reason for which a run is ended before its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
     TimedOut,
     Cancelled,
-    /// Of a limit that the bridge watches; `Machine::exceeded` says which.
+    /// The run exceeds a limit that the bridge watches. `Machine::exceeded` names the limit.
     OverLimit,
 }
 
@@ -51,7 +51,7 @@ pub(super) enum Phase {
     },
     /// `keep` was sent; the report of the run, which has ended, waits for its files to be kept. Without a report the
     /// sandbox is stopped then.
-    Keeping {
+    StoringFiles {
         report: Option<Box<RunReport>>,
         /// The worker has ended meanwhile, and another one is awaited.
         is_worker_gone: bool,
@@ -62,8 +62,8 @@ pub(super) enum Phase {
         until: Instant,
     },
     /// `replace` was sent with a checkpoint; a report or a run waits for it.
-    GoingBack {
-        going: Box<GoingBack>,
+    RollingBack {
+        rollback: Box<CheckpointRollback>,
         until: Instant,
     },
     /// No run, and no worker yet.
@@ -82,19 +82,20 @@ pub(super) struct Run {
     pub(super) notes: Notes,
 }
 
-/// Under way to a checkpoint.
+/// A return of the variables to a checkpoint that is in progress.
 #[derive(Debug)]
-pub(super) struct GoingBack {
+pub(super) struct CheckpointRollback {
     pub(super) name: String,
-    pub(super) then: Then,
+    pub(super) then: AfterRollback,
     pub(super) is_worker_gone: bool,
-    /// The worker that died by itself before it could be replaced counts: so it is asked for twice, and no more.
+    /// Whether this is the second attempt, which is the last one. The first has failed because the worker died by
+    /// itself.
     pub(super) is_second: bool,
 }
 
-/// What waits for it.
+/// The step that follows a rollback.
 #[derive(Debug)]
-pub(super) enum Then {
+pub(super) enum AfterRollback {
     /// The report of the run that goes back, and whether files are to be stored before it is given.
     Report(Box<RunReport>, bool),
     /// A run that is to begin there.
@@ -112,8 +113,8 @@ impl Phase {
             | Phase::Interrupting { until, .. }
             | Phase::Replacing { until, .. }
             | Phase::Recovering { until, .. }
-            | Phase::Keeping { until, .. }
-            | Phase::GoingBack { until, .. }
+            | Phase::StoringFiles { until, .. }
+            | Phase::RollingBack { until, .. }
             | Phase::Snapshot { until }
             | Phase::AwaitingWorker { until } => Some(*until),
         }

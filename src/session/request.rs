@@ -1,4 +1,4 @@
-//! What is asked of a session.
+//! The requests to a session.
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -8,15 +8,15 @@ use crate::journal::RecordedSession;
 use crate::names::RunId;
 use crate::run::{ClientAbilities, OutputPiece, Progress, RunReport, RunRequest, ToolFault};
 
-/// What the session's task is asked for, and who waits for it.
-pub(super) enum Ask {
+/// A request to the task of the session, with the channel for its answer.
+pub(super) enum SessionRequest {
     /// A run.
-    Run(RunAsked, oneshot::Sender<Ended>),
+    Run(RunSubmission, oneshot::Sender<FinishedRun>),
     /// A snapshot of the workspace.
     Snapshot(Snapshot, oneshot::Sender<SnapshotEnd>),
 }
 
-/// What is done with the files of the workspace around runs that are made once more.
+/// The operation on the files of the workspace around runs that are run again.
 #[derive(Debug)]
 pub enum Snapshot {
     /// The files are copied.
@@ -31,37 +31,38 @@ pub enum Snapshot {
 /// The inner error: why it failed. The outer one: why there is no sandbox for it.
 pub type SnapshotEnd = Result<Result<(), String>, ToolFault>;
 
-/// What comes of a run.
-pub struct Ended {
-    /// Its number.
+/// A run that has ended, with its report.
+pub struct FinishedRun {
+    /// The number of the run.
     pub run: RunId,
-    /// Its report.
+    /// The report.
     pub report: RunReport,
-    /// The session that its code asks to resume, and the last run of it that counts.
+    /// The session that the code of the run asks to resume, and its last run that counts.
     pub resumes: Option<(RecordedSession, u64)>,
 }
 
-/// A run that is asked for, and who waits for it.
-pub struct RunAsked {
-    /// What to run.
+/// A run that a client submits, with the channels of those who follow it.
+pub struct RunSubmission {
+    /// The code and its options.
     pub request: RunRequest,
     /// The client's cancellation.
     pub cancel: CancellationToken,
-    /// Hears of the run's progress; what does not fit is left out. Closed, nobody wants to hear of it.
+    /// Receives the progress of the run. Messages that do not fit are dropped. A closed channel means that nobody
+    /// follows it.
     pub progress: mpsc::Sender<Progress>,
-    /// Hears what the run writes, as it comes; what does not fit is left out.
+    /// Receives the output of the run as it comes. Pieces that do not fit are dropped.
     pub output: Option<mpsc::Sender<OutputPiece>>,
-    /// Takes what the human is asked while the run waits; closed, nobody can be asked.
+    /// Receives the questions to the human. A closed channel means that nobody can be asked.
     pub questions: mpsc::Sender<Question>,
-    /// What the client can do for servers.
+    /// The abilities of the client that servers may use.
     pub abilities: ClientAbilities,
-    /// Who asks, in their own words: for the journal.
+    /// The name of the client, for the journal.
     pub client: String,
-    /// Where the run comes from.
+    /// The origin of the run.
     pub origin: Origin,
 }
 
-impl RunAsked {
+impl RunSubmission {
     /// A run that nobody watches, and during which nobody can be asked.
     #[must_use]
     pub fn unattended(request: RunRequest, cancel: CancellationToken, client: &str, origin: Origin) -> Self {

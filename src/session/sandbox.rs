@@ -2,9 +2,9 @@
 
 pub(super) mod bundle;
 mod failure;
-mod maker;
 pub(super) mod posture;
 mod special_files;
+mod starter;
 pub(super) mod watchdog;
 pub(super) mod writer;
 
@@ -15,20 +15,20 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-pub(super) use self::maker::Maker;
-pub use self::maker::{CpuLimit, SandboxSettings, Wanted};
-use self::posture::{Asked, Weakness};
+use self::posture::{RequestedPosture, Weakness};
+pub(super) use self::starter::SandboxStarter;
+pub use self::starter::{CpuLimit, SandboxSettings, SettingsSource};
 use self::watchdog::Watchdog;
 use self::writer::ResultLine;
-use super::files::PutBack;
+use super::files::RestoredFiles;
 use crate::engine::{EngineError, Instance, Kernel, Output};
 use crate::own_file;
 use crate::protocol::{
-    Decoder, Dropped, ExtraSystemCall, FromSandbox, FromSupervisor, Posture, PostureField, ToSupervisor,
+    Decoder, DroppedLine, ExtraSystemCall, FromSandbox, FromSupervisor, Posture, PostureField, ToSupervisor,
     ToWorker, WorkerPosture,
 };
 
-/// What is known of a started sandbox, for people.
+/// The facts about a started sandbox, for people.
 #[derive(Debug, Clone)]
 pub struct SandboxReport {
     /// Where the engine listens.
@@ -66,7 +66,7 @@ pub(super) struct Sandbox {
     /// Of what was sent for workers, as the supervisor tells it.
     taken: watch::Sender<u64>,
     writer: JoinHandle<()>,
-    asked: Asked,
+    asked: RequestedPosture,
     /// Whether no other sandbox has its user.
     has_own_user: bool,
     allow_weak: Vec<PostureField>,
@@ -76,7 +76,7 @@ pub(super) struct Sandbox {
     /// The number of the worker that it started with.
     pub(super) worker: u64,
     /// The files that it began with.
-    pub(super) files: PutBack,
+    pub(super) files: RestoredFiles,
     /// Idle time after which it is stopped.
     pub(super) idle_stop: Option<Duration>,
     /// Where it is recorded that a notice was given.
@@ -110,7 +110,7 @@ impl Sandbox {
     }
 
     /// The next frame, or why a line was dropped; nothing when the sandbox is gone. Cancel-safe.
-    pub(super) async fn next(&mut self) -> Option<Result<FromSandbox, Dropped>> {
+    pub(super) async fn next(&mut self) -> Option<Result<FromSandbox, DroppedLine>> {
         loop {
             match self.decoder.next_frame() {
                 Some(Ok(FromSandbox::Supervisor(FromSupervisor::Taken { bytes }))) => {

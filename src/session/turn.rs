@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::request::{Ask, Ended, RunAsked, Snapshot, SnapshotEnd};
+use super::request::{FinishedRun, RunSubmission, SessionRequest, Snapshot, SnapshotEnd};
 use super::run_queue::Entry;
 use crate::audit::{Event, RunEvent};
 use crate::broker::Broker;
@@ -16,19 +16,19 @@ use crate::text;
 /// Longest reason in the log, in characters.
 const WHY_CHARS_MAX: usize = 300;
 
-/// A request, which has its turn from its first run until this is dropped: no other request runs in between.
+/// The turn of a request, from its first run until this is dropped. No other request runs in between.
 pub struct Turn {
-    queue: mpsc::Sender<Entry<Ask>>,
-    runs: mpsc::Sender<Ask>,
+    queue: mpsc::Sender<Entry<SessionRequest>>,
+    runs: mpsc::Sender<SessionRequest>,
     /// The other end, until the request lines up.
-    waits: Option<mpsc::Receiver<Ask>>,
+    waits: Option<mpsc::Receiver<SessionRequest>>,
     broker: Arc<Broker>,
     closing: CancellationToken,
 }
 
 impl Turn {
     pub(super) fn new(
-        queue: mpsc::Sender<Entry<Ask>>,
+        queue: mpsc::Sender<Entry<SessionRequest>>,
         broker: Arc<Broker>,
         closing: CancellationToken,
     ) -> Self {
@@ -41,20 +41,20 @@ impl Turn {
     /// # Errors
     /// `busy` when too many wait already, `cancelled` when it was cancelled while it waited, `internal` when the session
     /// has ended.
-    pub async fn begin(&mut self, asked: &RunAsked) -> Result<(), ToolFault> {
-        let begun = self.line_up(&asked.cancel).await;
-        self.noted(begun, asked.request.code.len()).await
+    pub async fn begin(&mut self, submission: &RunSubmission) -> Result<(), ToolFault> {
+        let begun = self.line_up(&submission.cancel).await;
+        self.noted(begun, submission.request.code.len()).await
     }
 
     /// Runs code.
     ///
     /// # Errors
     /// As [`Self::begin`].
-    pub async fn run(&mut self, asked: RunAsked) -> Result<Ended, ToolFault> {
-        let (began, code_bytes) = (Instant::now(), asked.request.code.len());
-        let ended = self.ended(asked).await;
+    pub async fn run(&mut self, submission: RunSubmission) -> Result<FinishedRun, ToolFault> {
+        let (began, code_bytes) = (Instant::now(), submission.request.code.len());
+        let ended = self.ended(submission).await;
         let ended = self.noted(ended, code_bytes).await?;
-        let Ended { run, report, .. } = &ended;
+        let FinishedRun { run, report, .. } = &ended;
         let why = match &report.outcome {
             RunOutcome::NotStarted(fault) => why(fault),
             _ => String::new(),
@@ -79,15 +79,15 @@ impl Turn {
     /// There is no sandbox for it; the inner error: why it failed.
     pub async fn snapshot(&self, snapshot: Snapshot) -> SnapshotEnd {
         let (reply, ended) = oneshot::channel();
-        self.runs.send(Ask::Snapshot(snapshot, reply)).await.map_err(|_| closed())?;
+        self.runs.send(SessionRequest::Snapshot(snapshot, reply)).await.map_err(|_| closed())?;
         ended.await.unwrap_or_else(|_| Err(closed()))
     }
 
-    async fn ended(&mut self, asked: RunAsked) -> Result<Ended, ToolFault> {
+    async fn ended(&mut self, submission: RunSubmission) -> Result<FinishedRun, ToolFault> {
         let (reply, ended) = oneshot::channel();
-        let cancel = asked.cancel.clone();
+        let cancel = submission.cancel.clone();
         // Before its turn comes, so that nobody waits for it then.
-        self.runs.send(Ask::Run(asked, reply)).await.map_err(|_| closed())?;
+        self.runs.send(SessionRequest::Run(submission, reply)).await.map_err(|_| closed())?;
         self.line_up(&cancel).await?;
         ended.await.map_err(|_| {
             if cancel.is_cancelled() {

@@ -9,16 +9,16 @@ use crate::text;
 
 const NAMES_CHARS_MAX: usize = 300;
 
-/// Arguments as JSON gives them.
+/// The arguments of a skill as JSON.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Given {
+pub enum SkillArguments {
     /// An object: by name.
     ByName(Map<String, Value>),
     /// An array: by place.
     ByPlace(Vec<Value>),
 }
 
-impl Given {
+impl SkillArguments {
     /// Reads them.
     ///
     /// # Errors
@@ -52,10 +52,10 @@ impl Definition {
     ///
     /// # Errors
     /// A sentence for the user: what is missing or too much, and the signature.
-    pub fn takes(&self, given: &Given) -> Result<(), String> {
+    pub fn takes(&self, given: &SkillArguments) -> Result<(), String> {
         let wrong = match given {
-            Given::ByName(arguments) => self.wrong_by_name(arguments),
-            Given::ByPlace(arguments) => self.wrong_by_place(arguments.len()),
+            SkillArguments::ByName(arguments) => self.wrong_by_name(arguments),
+            SkillArguments::ByPlace(arguments) => self.wrong_by_place(arguments.len()),
         };
         if wrong.is_empty() {
             return Ok(());
@@ -110,7 +110,7 @@ mod tests {
 
     fn refusal(parameters: &str, json: &str) -> Option<String> {
         let definition = definition(&format!("def f({parameters}): pass"), "f").unwrap();
-        Given::read(json).and_then(|given| definition.takes(&given)).err()
+        SkillArguments::read(json).and_then(|given| definition.takes(&given)).err()
     }
 
     #[test]

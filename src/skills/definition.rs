@@ -33,7 +33,7 @@ pub struct Parameter {
     pub has_default: bool,
 }
 
-/// How a parameter is given.
+/// The kind of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// By place only.

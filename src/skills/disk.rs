@@ -12,9 +12,9 @@ use nix::fcntl::OFlag;
 /// What is being written has this name until it is whole; one writer at a time has the folder's lock.
 const PART: &str = ".part";
 
-/// What tells a file from what it was.
+/// The fingerprint of a skill file, which differs when the file has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Look([i64; 4], [u64; 3]);
+pub(super) struct SkillFileFingerprint([i64; 4], [u64; 3]);
 
 /// The text of a file of this user's that no other user can write, and its look.
 ///
@@ -46,10 +46,10 @@ pub(super) fn read(path: &Path, bytes_max: usize) -> Result<String, String> {
 }
 
 /// What the file looks like now; nothing: it is not there.
-pub(super) fn look(path: &Path) -> Option<Look> {
+pub(super) fn fingerprint(path: &Path) -> Option<SkillFileFingerprint> {
     let about = fs::symlink_metadata(path).ok()?;
     let times = [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()];
-    Some(Look(times, [about.ino(), about.len(), about.dev()]))
+    Some(SkillFileFingerprint(times, [about.ino(), about.len(), about.dev()]))
 }
 
 /// Makes the folder if need be, and waits until nobody else writes in it; it is free again when the lock is dropped, and
@@ -165,9 +165,9 @@ mod tests {
             (read(&dir.path().join("a.py"), 9), names(dir.path()).unwrap()),
             (Ok("one".into()), vec!["a.py".to_owned()])
         );
-        let before = look(&dir.path().join("a.py"));
+        let before = fingerprint(&dir.path().join("a.py"));
         write(dir.path(), "a.py", "two").unwrap();
-        assert_ne!(look(&dir.path().join("a.py")), before);
+        assert_ne!(fingerprint(&dir.path().join("a.py")), before);
         fs::create_dir(dir.path().join("b.py")).unwrap();
         assert!(write(dir.path(), "b.py", "three").is_err());
         assert_eq!(names(dir.path()).unwrap(), ["a.py", "b.py"], "no half of a file");

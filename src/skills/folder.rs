@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::definition::{Definition, definition};
-use super::disk::{self, Look};
+use super::disk::{self, SkillFileFingerprint};
 use super::error::SkillError;
-use super::found::{Found, Skill, judged, parted};
 use super::header::{self, Header};
 use super::name::SkillName;
+use super::skill_file::{Skill, SkillFile, judged, parted};
 use crate::limits::Limits;
 
 const HISTORY: &str = ".history";
@@ -26,10 +26,10 @@ pub struct Skills {
     dir: PathBuf,
     source_bytes_max: usize,
     count_max: usize,
-    known: Mutex<BTreeMap<SkillName, (Look, Arc<Found>)>>,
+    known: Mutex<BTreeMap<SkillName, (SkillFileFingerprint, Arc<SkillFile>)>>,
 }
 
-/// What is to be kept.
+/// A skill that is to be saved.
 #[derive(Debug, Clone)]
 pub struct NewSkill {
     /// The function's name.
@@ -46,27 +46,27 @@ pub struct NewSkill {
     pub test: Option<String>,
 }
 
-/// What has become of it.
+/// The version under which a skill was saved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Saved {
-    /// The version that counts now.
+pub struct SaveResult {
+    /// The version that is in effect.
     pub version: u64,
-    /// Whether it is a new one, or was there already.
+    /// Whether the version is new, or existed already.
     pub is_new: bool,
 }
 
 /// A file that waits for the user to accept it.
 #[derive(Debug)]
-pub struct Waiting {
-    /// What is different, as a sentence.
+pub struct PendingSkill {
+    /// The difference, as a sentence.
     pub why: String,
-    /// All that stands there now.
+    /// The present text of the file.
     pub text: String,
-    /// The newest version that is kept of it, where there is one.
+    /// The newest version that is stored of it.
     pub before: Option<String>,
 }
 
-impl Waiting {
+impl PendingSkill {
     /// What stands there behind the header.
     #[must_use]
     pub fn body(&self) -> &str {
@@ -86,7 +86,7 @@ impl Skills {
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub fn all(&self) -> Result<Vec<(SkillName, Arc<Found>)>, SkillError> {
+    pub fn all(&self) -> Result<Vec<(SkillName, Arc<SkillFile>)>, SkillError> {
         let names = self.names()?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|name, _| names.contains(name));
@@ -96,17 +96,17 @@ impl Skills {
 
     /// One of them; nothing: there is none of that name.
     #[must_use]
-    pub fn find(&self, name: &SkillName) -> Option<Arc<Found>> {
+    pub fn find(&self, name: &SkillName) -> Option<Arc<SkillFile>> {
         let path = self.dir.join(name.file());
         // Before it is read: what is written in between is read again.
-        let look = disk::look(&path)?;
+        let look = disk::fingerprint(&path)?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = known.get(name).filter(|(before, _)| *before == look) {
             return Some(Arc::clone(found));
         }
         let found = Arc::new(match self.read(&self.dir, &name.file()) {
             Ok(text) => judged(name, &text),
-            Err(why) => Found::Unusable { why },
+            Err(why) => SkillFile::Unusable { why },
         });
         known.insert(name.clone(), (look, Arc::clone(&found)));
         Some(found)
@@ -120,9 +120,9 @@ impl Skills {
         let Some(found) = self.find(name) else { return Err(self.unknown(name)) };
         let name = name.to_string();
         match &*found {
-            Found::Ready(skill) => Ok((**skill).clone()),
-            Found::Changed { why } => Err(SkillError::Changed { name, why: why.clone() }),
-            Found::Unusable { why } => Err(SkillError::Unusable { name, why: format!("it {why}") }),
+            SkillFile::Ready(skill) => Ok((**skill).clone()),
+            SkillFile::Changed { why } => Err(SkillError::Changed { name, why: why.clone() }),
+            SkillFile::Unusable { why } => Err(SkillError::Unusable { name, why: format!("it {why}") }),
         }
     }
 
@@ -130,7 +130,7 @@ impl Skills {
     ///
     /// # Errors
     /// When it is too large or there are too many, defines no such function, or cannot be written.
-    pub fn save(&self, new: NewSkill) -> Result<Saved, SkillError> {
+    pub fn save(&self, new: NewSkill) -> Result<SaveResult, SkillError> {
         let NewSkill { name, body, description, tags, servers, test } = new;
         let definition = self.checked(&name, &body)?;
         let _lock = disk::lock(&self.dir)?;
@@ -149,7 +149,7 @@ impl Skills {
                 let version = before.version;
                 let after = Header { saved: before.saved.clone(), ..header.clone().stamped(version, &body) };
                 if same == body && after == before {
-                    return Ok(Saved { version, is_new: false });
+                    return Ok(SaveResult { version, is_new: false });
                 }
             }
             Err(SkillError::Unknown { .. }) => {
@@ -161,7 +161,7 @@ impl Skills {
             Err(refused) => return Err(refused),
         }
         let version = self.put(&name, header, &body)?;
-        Ok(Saved { version, is_new: true })
+        Ok(SaveResult { version, is_new: true })
     }
 
     /// Removes a skill as code may: its history stays.
@@ -182,7 +182,7 @@ impl Skills {
     pub fn remove_any(&self, name: &SkillName) -> Result<(), SkillError> {
         let _lock = disk::lock(&self.dir)?;
         let Some(found) = self.find(name) else { return Err(self.unknown(name)) };
-        if let Found::Changed { .. } = *found {
+        if let SkillFile::Changed { .. } = *found {
             let text = self.read(&self.dir, &name.file()).map_err(|why| unusable(name, &why))?;
             let (header, body) = parted(name, &text);
             self.keep(name, header, body)?;
@@ -223,7 +223,7 @@ impl Skills {
     ///
     /// # Errors
     /// When that version is not kept, or the user has changed what stands there.
-    pub fn restore(&self, name: &SkillName, version: Option<u64>) -> Result<Saved, SkillError> {
+    pub fn restore(&self, name: &SkillName, version: Option<u64>) -> Result<SaveResult, SkillError> {
         let _lock = disk::lock(&self.dir)?;
         let current = match self.ready(name) {
             Err(SkillError::Unknown { .. }) => None,
@@ -239,14 +239,14 @@ impl Skills {
         let meant = meant.or(current).unwrap_or_default();
         let Skill { header, body, .. } = self.version(name, meant)?;
         let version = self.put(name, header, &body)?;
-        Ok(Saved { version, is_new: true })
+        Ok(SaveResult { version, is_new: true })
     }
 
     /// What stands there now and waits for the user.
     ///
     /// # Errors
     /// When nothing waits, or what stands there defines no such function.
-    pub fn waiting(&self, name: &SkillName) -> Result<Waiting, SkillError> {
+    pub fn waiting(&self, name: &SkillName) -> Result<PendingSkill, SkillError> {
         let why = match self.ready(name) {
             Ok(_) => return Err(SkillError::Unchanged { name: name.to_string() }),
             Err(SkillError::Changed { why, .. }) => why,
@@ -256,14 +256,14 @@ impl Skills {
         self.checked(name, parted(name, &text).1)?;
         let newest = self.versions(name)?.last().copied();
         let before = newest.and_then(|newest| self.version(name, newest).ok()).map(|skill| skill.body);
-        Ok(Waiting { why, text, before })
+        Ok(PendingSkill { why, text, before })
     }
 
     /// From now on what was shown counts, as a new version.
     ///
     /// # Errors
     /// When it has been changed again meanwhile, or cannot be written.
-    pub fn accept(&self, name: &SkillName, shown: &Waiting) -> Result<u64, SkillError> {
+    pub fn accept(&self, name: &SkillName, shown: &PendingSkill) -> Result<u64, SkillError> {
         let _lock = disk::lock(&self.dir)?;
         if self.read(&self.dir, &name.file()).as_ref() != Ok(&shown.text) {
             return Err(SkillError::ChangedAgain { name: name.to_string() });
@@ -303,7 +303,7 @@ impl Skills {
     /// Puts the next version into the history; which it is, and its text.
     fn keep(&self, name: &SkillName, header: Header, body: &str) -> Result<(u64, String), SkillError> {
         let current = match self.find(name).as_deref() {
-            Some(Found::Ready(skill)) => skill.header.version,
+            Some(SkillFile::Ready(skill)) => skill.header.version,
             _ => 0,
         };
         let versions = self.versions(name)?;
@@ -334,8 +334,8 @@ impl Skills {
         let dir = self.dir.join(HISTORY).join(name.as_str());
         let text = self.read(&dir, &version_file(version)).map_err(|why| unusable(name, &why))?;
         match judged(name, &text) {
-            Found::Ready(skill) => Ok(*skill),
-            Found::Changed { why } | Found::Unusable { why } => {
+            SkillFile::Ready(skill) => Ok(*skill),
+            SkillFile::Changed { why } | SkillFile::Unusable { why } => {
                 Err(unusable(name, &format!("has a version {version} that was changed: {why}")))
             }
         }

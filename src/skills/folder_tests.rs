@@ -39,11 +39,11 @@ fn what_is_kept_is_read_again_by_another_and_the_same_again_is_no_new_version() 
     let dir = tempfile::tempdir().unwrap();
     let one = skills(dir.path());
     assert_eq!(one.all().unwrap(), []);
-    assert_eq!(one.save(new("f", "return 1")).unwrap(), Saved { version: 1, is_new: true });
-    assert_eq!(one.save(new("f", "return 1")).unwrap(), Saved { version: 1, is_new: false });
+    assert_eq!(one.save(new("f", "return 1")).unwrap(), SaveResult { version: 1, is_new: true });
+    assert_eq!(one.save(new("f", "return 1")).unwrap(), SaveResult { version: 1, is_new: false });
     let other = skills(dir.path());
     let tagged = NewSkill { tags: vec!["t".into()], ..new("f", "return 1") };
-    assert_eq!(other.save(tagged).unwrap(), Saved { version: 2, is_new: true });
+    assert_eq!(other.save(tagged).unwrap(), SaveResult { version: 2, is_new: true });
     assert_eq!(save(&other, "f", "return 2"), 3);
     let skill = one.ready(&name("f")).unwrap();
     assert_eq!(

@@ -21,7 +21,7 @@ const SERVERS_MAX: usize = 50;
 const SERVER_CHARS_MAX: usize = 100;
 const SAVED_CHARS_MAX: usize = 40;
 
-/// What stands at the top of a skill's file.
+/// The header of a skill's file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// The function's name.

@@ -10,14 +10,14 @@ mod error;
 mod folder;
 #[cfg(test)]
 mod folder_tests;
-mod found;
 mod header;
 mod name;
+mod skill_file;
 
-pub use arguments::Given;
+pub use arguments::SkillArguments;
 pub use definition::Definition;
 pub use error::SkillError;
-pub use folder::{NewSkill, Saved, Skills, Waiting};
-pub use found::{Found, Skill};
+pub use folder::{NewSkill, PendingSkill, SaveResult, Skills};
 pub use header::Header;
 pub use name::SkillName;
+pub use skill_file::{Skill, SkillFile};

@@ -52,7 +52,7 @@ async fn one(spec: &ProcessSpec, limits: &Limits) -> Result<String, String> {
         kind => format!("could not be started: {kind}"),
     })?;
     let bytes_max = limits.reference_bytes_max;
-    let mut group = Group::of(&child);
+    let mut group = ProcessGroup::of(&child);
     let ended = tokio::time::timeout(limits.reference_command, output(&mut child, bytes_max)).await;
     let (status, bytes) = ended
         .map_err(|_| format!("did not end within {} s", limits.reference_command.as_secs_f64()))?
@@ -78,16 +78,16 @@ async fn output(child: &mut Child, bytes_max: u64) -> std::io::Result<(ExitStatu
     Ok((child.wait().await?, bytes))
 }
 
-/// The process group of a command, killed with this unless the command has ended by itself.
-struct Group(Option<Pid>);
+/// The process group of a command. Dropping it kills the group, unless the command has ended by itself.
+struct ProcessGroup(Option<Pid>);
 
-impl Group {
+impl ProcessGroup {
     fn of(child: &Child) -> Self {
         Self(child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw))
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         let Some(group) = self.0 else { return };
         match killpg(group, Signal::SIGKILL) {

@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 use super::oauth::TokenCache;
 use super::redaction::Redaction;
 
-/// What a connection uses that outlives it.
+/// The state that a connection uses and that outlives it.
 pub(super) struct ConnectContext {
     /// The login at a remote server, if its entry has one.
     pub(super) access: Option<Arc<TokenCache>>,

@@ -50,7 +50,7 @@ pub enum UpstreamError {
         /// Whether it only took longer than its `start_timeout`.
         is_late: bool,
         /// What it wrote to stderr.
-        stderr: LastWords,
+        stderr: StderrSummary,
     },
     /// The request did not get through to it, so that nothing was done.
     #[error("server '{server}' could not be asked: {reason}; the call was not made")]
@@ -103,7 +103,7 @@ pub enum UpstreamError {
         /// The server.
         server: ServerName,
         /// What it wrote to stderr.
-        stderr: LastWords,
+        stderr: StderrSummary,
     },
     /// It sent a line over the bound, which was dropped; whether the call took effect is not known.
     #[error(
@@ -166,14 +166,14 @@ pub enum UpstreamError {
     Closing,
 }
 
-/// The last that a server wrote to stderr, without secrets.
+/// The last output of a server to stderr, without secrets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LastWords {
-    /// On one line.
+pub struct StderrSummary {
+    /// The text, on one line.
     pub text: String,
-    /// The variables that it named which the bridge has and does not pass on to it.
+    /// The variables that the text names and that the bridge has and does not pass on to the server.
     pub withheld: Vec<String>,
-    /// What it was not given, if it is confined.
+    /// The files and hosts that the confined server needed and does not have.
     pub lacks: Vec<Lack>,
 }
 
@@ -232,7 +232,7 @@ impl UpstreamError {
     }
 }
 
-fn stderr_note(stderr: &LastWords) -> String {
+fn stderr_note(stderr: &StderrSummary) -> String {
     if stderr.text.is_empty() { String::new() } else { format!("; its last words: {}", stderr.text) }
 }
 
@@ -244,7 +244,7 @@ mod tests {
     fn what_a_server_says_in_an_error_is_counted_and_our_own_words_are_not() {
         let (server, words) = (ServerName::new("s").unwrap(), "12345".to_owned());
         let of = |error: UpstreamError| error.bytes_of_server();
-        let stderr = LastWords { text: words.clone(), ..LastWords::default() };
+        let stderr = StderrSummary { text: words.clone(), ..StderrSummary::default() };
         assert_eq!(of(UpstreamError::Refused { server: server.clone(), message: words.clone() }), 5);
         assert_eq!(of(UpstreamError::NotAllowed { server: server.clone(), reason: words.clone() }), 5);
         assert_eq!(of(UpstreamError::Died { server: server.clone(), stderr: stderr.clone() }), 5);
@@ -261,7 +261,7 @@ mod tests {
     fn advice_names_the_key_and_the_entry_for_the_user() {
         let died = |withheld: &[&str]| UpstreamError::Died {
             server: ServerName::new("s").unwrap(),
-            stderr: LastWords {
+            stderr: StderrSummary {
                 text: "x".into(),
                 withheld: withheld.iter().map(|&name| name.to_owned()).collect(),
                 lacks: vec![],

@@ -25,7 +25,7 @@ const NAME_BYTES_MAX: usize = 100;
 /// How long another process may hold the lock, and how often it is tried.
 const LOCK: (Duration, Duration) = (Duration::from_secs(30), Duration::from_millis(20));
 
-/// Where the login of one server is kept. Nothing needs to be there.
+/// The file of the login of one server. It need not exist.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LoginFile {
     dir: PathBuf,
@@ -33,7 +33,7 @@ pub struct LoginFile {
     url: Url,
 }
 
-/// What there is to know of a login without asking anybody.
+/// The state of a login, as far as it is known without a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoginState {
     /// There is none.
@@ -53,9 +53,9 @@ pub enum LoginState {
     },
 }
 
-/// What tells one content of the file from another.
+/// The fingerprint of a login file, which differs when the file has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::upstream) struct Stamp(u64, i64, i64, u64);
+pub(in crate::upstream) struct LoginFingerprint(u64, i64, i64, u64);
 
 /// A login as it is kept. Holds secrets, so it has no `Debug`.
 #[derive(Clone, Serialize, Deserialize)]
@@ -82,7 +82,7 @@ pub(super) struct Login {
     pub(super) service: Option<String>,
 }
 
-/// By whom, to whom and for what a token was given. Holds a secret, so it has no `Debug`.
+/// The issuer, the client and the resource of a token. It holds a secret, so it has no `Debug`.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Grant {
     /// The authorization server, as it names itself.
@@ -94,15 +94,15 @@ pub(super) struct Grant {
     /// What the token allows, as far as that is known.
     #[serde(default)]
     pub(super) scopes: Vec<String>,
-    pub(super) client: Registered,
+    pub(super) client: ClientRegistration,
 }
 
-/// What we are to the authorization server.
+/// The registration of belljar as a client of the authorization server.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Registered {
+pub(super) struct ClientRegistration {
     pub(super) id: String,
     pub(super) secret: Option<String>,
-    /// Where the secret goes.
+    /// The part of a request that carries the secret.
     pub(super) secret_in: SecretIn,
 }
 
@@ -113,8 +113,8 @@ pub(super) enum SecretIn {
     Body,
 }
 
-/// Why the kept login cannot be used.
-pub(super) enum Unusable {
+/// The reason for which a stored login cannot be used.
+pub(super) enum LoginFileError {
     OfAnotherAddress,
     Unreadable(io::Error),
 }
@@ -136,8 +136,8 @@ impl LoginFile {
                 is_bound: login.dpop_key.is_some(),
             },
             Ok(_) => LoginState::None,
-            Err(Unusable::OfAnotherAddress) => LoginState::OfAnotherAddress,
-            Err(Unusable::Unreadable(error)) => LoginState::Unreadable(error.to_string()),
+            Err(LoginFileError::OfAnotherAddress) => LoginState::OfAnotherAddress,
+            Err(LoginFileError::Unreadable(error)) => LoginState::Unreadable(error.to_string()),
         }
     }
 
@@ -145,11 +145,11 @@ impl LoginFile {
         &self.url
     }
 
-    pub(super) fn read(&self) -> Result<Option<Login>, Unusable> {
+    pub(super) fn read(&self) -> Result<Option<Login>, LoginFileError> {
         match self.kept() {
-            Ok(Some(login)) if login.server != self.url => Err(Unusable::OfAnotherAddress),
+            Ok(Some(login)) if login.server != self.url => Err(LoginFileError::OfAnotherAddress),
             Ok(login) => Ok(login),
-            Err(error) => Err(Unusable::Unreadable(error)),
+            Err(error) => Err(LoginFileError::Unreadable(error)),
         }
     }
 
@@ -179,9 +179,9 @@ impl LoginFile {
         }
     }
 
-    pub(super) fn stamp(&self) -> Option<Stamp> {
+    pub(super) fn fingerprint(&self) -> Option<LoginFingerprint> {
         let about = fs::symlink_metadata(self.path()).ok()?;
-        Some(Stamp(about.ino(), about.mtime(), about.mtime_nsec(), about.len()))
+        Some(LoginFingerprint(about.ino(), about.mtime(), about.mtime_nsec(), about.len()))
     }
 
     /// Keeps other processes from renewing or replacing the login until it is dropped.

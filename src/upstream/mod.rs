@@ -21,18 +21,20 @@ mod server;
 mod spec;
 
 pub use client::connection::{Clock, Connection, Request};
-pub use client::handler::Advance;
-pub use client::listeners::{Asked, Asks, Heard, NotAnswered, Said};
-pub use client::listing::Listed;
+pub use client::handler::ProgressUpdate;
+pub use client::listeners::{QuestionError, QuestionKind, ServerChannels, ServerMessage, ServerQuestion};
+pub use client::listing::ListKind;
 pub use commands::printed;
 pub use confinement::{Lack, in_words};
-pub use error::{LastWords, UpstreamError};
+pub use error::{StderrSummary, UpstreamError};
 pub use login_file::{LoginFile, LoginState};
 pub use no_response::NoResponse;
-pub use oauth::{Client, LoggedOut, LoginError, LoginRequest, Probed, Started, begin, log_out, probe};
+pub use oauth::{
+    Client, LoginError, LoginRequest, LogoutOutcome, PendingLogin, ProbeResult, begin, log_out, probe,
+};
 pub use raw_results::{PendingResult, RawResult, RawResults};
 pub use registry::Upstream;
 pub use spec::{
-    CallBounds, FoundBy, Inherited, Later, LoginSpec, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec,
-    Way,
+    CallBounds, DeferredTransport, Inherited, LoginSpec, ProcessSpec, RemoteSpec, RemoteTransport,
+    ServerSpec, ServerTransport, TransportResolver,
 };

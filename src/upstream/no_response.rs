@@ -2,7 +2,7 @@
 //!
 //! It decides nothing: whether something is sent again is up to the caller.
 
-/// Why a request has no response, and with that whether the server may have worked on it.
+/// The reason for which a request has no response. It also says whether the server may have worked on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoResponse {
     /// The server was not reached: nothing was done.

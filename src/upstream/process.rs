@@ -17,7 +17,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
 use super::confinement::{Confinement, Lack, NotConfined, lacks};
-use super::error::LastWords;
+use super::error::StderrSummary;
 use super::redaction::Redaction;
 use super::{Inherited, ProcessSpec};
 use crate::confine::{PrivatePlaces, ServerPlan};
@@ -46,15 +46,15 @@ pub(super) struct Pipes {
     pub(super) stdout: ChildStdout,
 }
 
-/// How a server ended.
-pub(super) struct Ended {
-    /// The last that it wrote.
+/// The end of a server process.
+pub(super) struct ServerExit {
+    /// The last output of the server.
     pub(super) stderr: StderrTail,
-    /// Why it never started.
+    /// The error for which it never started.
     pub(super) not_started: Option<StartError>,
 }
 
-/// Why a server's program was not started.
+/// The reason for which a server's program was not started.
 #[derive(Debug)]
 pub(super) enum StartError {
     /// The system's reason.
@@ -81,7 +81,7 @@ impl From<std::io::Error> for StartError {
 /// The last bytes of a server's stderr, readable after its end.
 #[derive(Clone)]
 pub(super) struct StderrTail {
-    kept: Arc<Mutex<Kept>>,
+    tail: Arc<Mutex<TailBuffer>>,
     redaction: Redaction,
     /// Names of variables that the bridge has and the server does not.
     withheld: Arc<[String]>,
@@ -93,8 +93,9 @@ pub(super) struct StderrTail {
     places: Arc<[(String, String)]>,
 }
 
+/// The last bytes of a stream.
 #[derive(Default)]
-struct Kept {
+struct TailBuffer {
     bytes: VecDeque<u8>,
     /// Whether there were more.
     is_cut: bool,
@@ -180,16 +181,16 @@ impl Process {
         let stdin = child.stdin.take().ok_or_else(missing)?;
         let stdout = child.stdout.take().ok_or_else(missing)?;
         let pipe = child.stderr.take().ok_or_else(missing)?;
-        let kept = Arc::<Mutex<Kept>>::default();
+        let tail = Arc::<Mutex<TailBuffer>>::default();
         let withheld = match &spec.inherited {
             Inherited::All => vec![],
             Inherited::Only { withheld, .. } => withheld.clone(),
         };
         let places = spec.env.iter().filter(|(_, value)| value.starts_with('/')).cloned().collect();
         let plan = confinement.map(|confinement| Arc::new(confinement.plan));
-        let stderr_task = tokio::spawn(keep_tail(pipe, Arc::clone(&kept), stderr_bytes_max));
+        let stderr_task = tokio::spawn(keep_tail(pipe, Arc::clone(&tail), stderr_bytes_max));
         let (redaction, withheld, private) = (redaction.clone(), withheld.into(), spec.private.clone());
-        let stderr = StderrTail { kept, redaction, withheld, plan, private, places };
+        let stderr = StderrTail { tail, redaction, withheld, plan, private, places };
         let process = Self { child, group: Pid::from_raw(pid), token, stderr, stderr_task };
         Ok((process, Pipes { stdin, stdout }))
     }
@@ -200,7 +201,7 @@ impl Process {
 
     /// Ends the server and all that it started: its stdin is closed already; then SIGTERM, then SIGKILL, each after a
     /// while.
-    pub(super) async fn end(mut self) -> Ended {
+    pub(super) async fn end(mut self) -> ServerExit {
         if !self.ended_within(STEP).await {
             self.signal(Signal::SIGTERM);
             if !self.ended_within(STEP).await {
@@ -220,14 +221,14 @@ impl Process {
         let not_started = match status {
             Ok(status) => {
                 let token = self.token.as_ref();
-                token.and_then(|token| Keeper::not_started(status, &stderr.last_words().text, token))
+                token.and_then(|token| Keeper::not_started(status, &stderr.stderr_summary().text, token))
             }
             Err(error) => {
                 tracing::debug!(%error, "a server's process could not be reaped");
                 None
             }
         };
-        Ended { stderr, not_started: not_started.map(StartError::from) }
+        ServerExit { stderr, not_started: not_started.map(StartError::from) }
     }
 
     async fn ended_within(&self, limit: Duration) -> bool {
@@ -273,18 +274,18 @@ impl Drop for Process {
 impl StderrTail {
     /// The last lines, at most 2 KiB, as one line of text without secrets: they are taken out first, since a part of one would
     /// not be known for what it is.
-    pub(super) fn last_words(&self) -> LastWords {
+    pub(super) fn stderr_summary(&self) -> StderrSummary {
         let (bytes, text) = self.read();
-        LastWords {
+        StderrSummary {
             text: last_lines(&text).join(" | "),
             withheld: self.withheld_in(&bytes),
             lacks: self.lacks(&text),
         }
     }
 
-    /// As [`Self::last_words`], behind the first line that tells of an error: what a server says last is mostly not the
+    /// As [`Self::stderr_summary`], behind the first line that tells of an error: what a server says last is mostly not the
     /// cause of its failure.
-    pub(super) fn first_error_and_last_words(&self) -> LastWords {
+    pub(super) fn first_error_and_summary(&self) -> StderrSummary {
         let (bytes, text) = self.read();
         let last = last_lines(&text);
         let first = text.lines().map(str::trim).find(|line| tells_of_error(line));
@@ -295,7 +296,7 @@ impl StderrTail {
             }
             None => last.join(" | "),
         };
-        LastWords { text: words, withheld: self.withheld_in(&bytes), lacks: self.lacks(&text) }
+        StderrSummary { text: words, withheld: self.withheld_in(&bytes), lacks: self.lacks(&text) }
     }
 
     /// What the server was not given, by this text of it; nothing of one that is not confined.
@@ -308,9 +309,9 @@ impl StderrTail {
 
     /// The lines that are stored, as they arrived and without secrets.
     fn read(&self) -> (Vec<u8>, String) {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let (bytes, is_cut): (Vec<u8>, bool) = (kept.bytes.iter().copied().collect(), kept.is_cut);
-        drop(kept);
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let (bytes, is_cut): (Vec<u8>, bool) = (tail.bytes.iter().copied().collect(), tail.is_cut);
+        drop(tail);
         let text = match is_cut {
             true => self.redaction.tail(&bytes),
             false => self.redaction.text(String::from_utf8_lossy(&bytes).into_owned()),
@@ -357,14 +358,14 @@ fn is_usual_name(word: &str) -> bool {
         && !word.contains(|c: char| c.is_ascii_lowercase())
 }
 
-async fn keep_tail(mut pipe: ChildStderr, kept: Arc<Mutex<Kept>>, bytes_max: usize) {
+async fn keep_tail(mut pipe: ChildStderr, tail: Arc<Mutex<TailBuffer>>, bytes_max: usize) {
     let mut chunk = vec![0; 8192];
     while let Ok(read @ 1..) = pipe.read(&mut chunk).await {
-        kept.lock().unwrap_or_else(PoisonError::into_inner).take_in(&chunk[..read], bytes_max);
+        tail.lock().unwrap_or_else(PoisonError::into_inner).take_in(&chunk[..read], bytes_max);
     }
 }
 
-impl Kept {
+impl TailBuffer {
     fn take_in(&mut self, read: &[u8], bytes_max: usize) {
         self.bytes.extend(read);
         let excess = self.bytes.len().saturating_sub(bytes_max);
@@ -378,21 +379,21 @@ mod tests {
     use super::*;
     use crate::upstream::redaction::tests::of;
 
-    fn last_words(said: &str, bytes_max: usize) -> String {
-        let mut kept = Kept::default();
+    fn summary_of(said: &str, bytes_max: usize) -> String {
+        let mut tail = TailBuffer::default();
         for chunk in said.as_bytes().chunks(700) {
-            kept.take_in(chunk, bytes_max);
+            tail.take_in(chunk, bytes_max);
         }
         let redaction = of(&[("KEY", "first-line-0123456789\nsecond-line-0123456789")]);
         StderrTail {
-            kept: Arc::new(Mutex::new(kept)),
+            tail: Arc::new(Mutex::new(tail)),
             redaction,
             withheld: Arc::default(),
             plan: None,
             private: PrivatePlaces::default(),
             places: Arc::default(),
         }
-        .last_words()
+        .stderr_summary()
         .text
     }
 
@@ -403,22 +404,22 @@ mod tests {
         for blanks in 0..60 {
             let said = format!("{}{secret}{}\nend", "x".repeat(3000), ".".repeat(2005 + blanks));
             for bytes_max in [64 * 1024, 2020 + 60] {
-                let words = last_words(&said, bytes_max);
+                let words = summary_of(&said, bytes_max);
                 assert!(words.ends_with(". | end") && words.len() <= LAST_WORDS_BYTES_MAX + 2, "{words}");
                 assert!(!words.contains("line") && !words.contains("6789"), "{blanks} {bytes_max}: {words}");
             }
         }
-        assert_eq!(last_words(&format!("\u{e4}\n\nkey {secret}\n end \n"), 1024), "\u{e4} | key [KEY] | end");
-        assert_eq!(last_words("1\n2\n3\n4\n5\n6", 1024), "2 | 3 | 4 | 5 | 6");
+        assert_eq!(summary_of(&format!("\u{e4}\n\nkey {secret}\n end \n"), 1024), "\u{e4} | key [KEY] | end");
+        assert_eq!(summary_of("1\n2\n3\n4\n5\n6", 1024), "2 | 3 | 4 | 5 | 6");
     }
 
     fn tail(said: &str, withheld: &[&str]) -> StderrTail {
-        let mut kept = Kept::default();
-        kept.take_in(said.as_bytes(), 64 * 1024);
+        let mut tail = TailBuffer::default();
+        tail.take_in(said.as_bytes(), 64 * 1024);
         let redaction = of(&[("SET_KEY", "0123456789")]);
         let withheld = withheld.iter().map(|&name| name.to_owned()).collect();
         StderrTail {
-            kept: Arc::new(Mutex::new(kept)),
+            tail: Arc::new(Mutex::new(tail)),
             redaction,
             withheld,
             plan: None,
@@ -429,7 +430,7 @@ mod tests {
 
     #[test]
     fn first_line_of_an_error_stands_before_the_last_lines() {
-        let words = |said: &str| tail(said, &[]).first_error_and_last_words().text;
+        let words = |said: &str| tail(said, &[]).first_error_and_summary().text;
         assert_eq!(words("starting\nready"), "starting | ready");
         assert_eq!(
             words("npm warn old\nnpm error code E404\nnpm error 404"),
@@ -445,7 +446,7 @@ mod tests {
     #[test]
     fn withheld_variables_are_found_as_whole_words_of_what_the_server_wrote() {
         let withheld = ["AWS_PROFILE", "HOSTNAME", "SET_KEY", "name", "AWS"];
-        let found = |said: &str| tail(said, &withheld).last_words().withheld;
+        let found = |said: &str| tail(said, &withheld).stderr_summary().withheld;
         assert_eq!(
             found("KeyError: 'AWS_PROFILE'\n$HOSTNAME is unset, AWS_PROFILE too"),
             ["AWS_PROFILE", "HOSTNAME"]

@@ -16,20 +16,20 @@ use serde_json::{Value, json};
 
 use super::no_response::NoResponse;
 use super::redaction::Redaction;
-use crate::jsonrpc::{self, Envelope, Messages, OnUnreadable, Unreadable};
+use crate::jsonrpc::{self, Envelope, LineError, Messages, OnUnreadable};
 use crate::text;
 
 /// Larger results are cleaned on a thread of their own: that may take longer than all else that is done for a call, and
 /// meanwhile the bridge's thread has to keep the heartbeat of the sandbox.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// What came back for a request.
+/// The result of a request, as the server sent it.
 #[derive(Debug)]
 pub enum RawResult {
     /// The result, unread.
     Result(Box<RawValue>),
     /// A line that could not be read.
-    Unreadable(Unreadable),
+    Unreadable(LineError),
     /// None will come.
     Lost(NoResponse),
 }
@@ -46,7 +46,7 @@ pub struct RawResults {
     discovered_late: Arc<AtomicBool>,
 }
 
-/// How far `server/discover` has come, which begins a connection.
+/// The state of `server/discover`, which begins a connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 enum Discovery {
     /// It was not sent, or has been answered.
@@ -134,7 +134,7 @@ impl PendingResult {
             true => tokio::task::spawn_blocking(clean).await.unwrap_or_else(|error| Err(error.to_string())),
             false => clean(),
         };
-        let misshapen = |reason| RawResult::Unreadable(Unreadable::Misshapen(reason));
+        let misshapen = |reason| RawResult::Unreadable(LineError::Misshapen(reason));
         Some(cleaned.map_or_else(misshapen, RawResult::Result))
     }
 }
@@ -175,18 +175,18 @@ impl Messages for RawResults {
         Ok(Some(message))
     }
 
-    fn unreadable(&mut self, id: Option<RequestId>, why: Unreadable) -> OnUnreadable<RoleClient> {
+    fn unreadable(&mut self, id: Option<RequestId>, why: LineError) -> OnUnreadable<RoleClient> {
         if let Some(message) = id.and_then(|id| self.keep(id, RawResult::Unreadable(why.clone()))) {
             return OnUnreadable::Message(message);
         }
         match why {
             // Whoever waits for it would wait for ever.
-            Unreadable::Overlong(_) => {
+            LineError::Overlong(_) => {
                 self.overlong.store(true, Ordering::Release);
                 OnUnreadable::End
             }
             // Servers that print are common.
-            Unreadable::NotJson(_) | Unreadable::Misshapen(_) => OnUnreadable::Nothing,
+            LineError::NotJson(_) | LineError::Misshapen(_) => OnUnreadable::Nothing,
         }
     }
 

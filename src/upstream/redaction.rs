@@ -106,11 +106,11 @@ impl fmt::Debug for Redaction {
 pub(super) mod tests {
     use super::*;
     use crate::names::ServerName;
-    use crate::upstream::{Inherited, ProcessSpec, ServerSpec, Way};
+    use crate::upstream::{Inherited, ProcessSpec, ServerSpec, ServerTransport};
 
     /// Of a server with these references.
     pub(in crate::upstream) fn of(references: &[(&str, &str)]) -> Redaction {
-        let way = Way::Process(ProcessSpec {
+        let transport = ServerTransport::Process(ProcessSpec {
             program: "x".into(),
             args: vec![],
             env: vec![("FOLDER".to_owned(), "/srv/data".to_owned())],
@@ -122,7 +122,7 @@ pub(super) mod tests {
         });
         let name = ServerName::new("a").unwrap();
         let secrets = references.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let spec = ServerSpec { secrets: secrets.collect(), ..ServerSpec::new(name, way) };
+        let spec = ServerSpec { secrets: secrets.collect(), ..ServerSpec::new(name, transport) };
         Redaction::new(Arc::new(Secrets::of(&spec)), None)
     }
 

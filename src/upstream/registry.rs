@@ -14,15 +14,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::client::connection::Connection;
-use super::client::listeners::{ClientSide, Heard};
+use super::client::listeners::{ClientSide, ServerChannels};
 use super::confinement::Lack;
 use super::connect_context::ConnectContext;
 use super::error::UpstreamError;
 use super::oauth::TokenCache;
 use super::redaction::{Redaction, text_without, value_without};
 use super::secrets::Secrets;
-use super::server::{Ask, Trusted, Wires, own};
-use super::{RemoteSpec, ServerSpec, Way};
+use super::server::{ConfiguredServer, ServerTaskRequest, TaskChannels, own};
+use super::{RemoteSpec, ServerSpec, ServerTransport};
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::run::ClientAbilities;
@@ -53,7 +53,7 @@ struct Entry {
     /// The login that it may have.
     access: Option<Arc<TokenCache>>,
     is_starting: Arc<AtomicBool>,
-    asks: mpsc::Sender<Ask>,
+    asks: mpsc::Sender<ServerTaskRequest>,
     /// The connection, while calls may use it without asking the task.
     live: watch::Receiver<Option<Arc<Connection>>>,
     /// Ends the task, and the server with it.
@@ -94,11 +94,11 @@ impl Upstream {
                     let predecessor = other.map(Entry::leave);
                     let (asks, inbox) = mpsc::channel(ASKS_QUEUED_MAX);
                     let (ends, ended) = oneshot::channel::<()>();
-                    let access = match &spec.way {
-                        Way::Remote(RemoteSpec { login: Some(login), .. }) => {
+                    let access = match &spec.transport {
+                        ServerTransport::Remote(RemoteSpec { login: Some(login), .. }) => {
                             Some(TokenCache::new(login.clone()))
                         }
-                        Way::Remote(_) | Way::Process(_) => None,
+                        ServerTransport::Remote(_) | ServerTransport::Process(_) => None,
                     };
                     let large_bodies = Arc::clone(&self.large_bodies);
                     let leaving = self.closing.child_token();
@@ -107,12 +107,15 @@ impl Upstream {
                     let context =
                         ConnectContext { access: access.clone(), redaction: redaction.clone(), large_bodies };
                     let is_starting = Arc::<AtomicBool>::default();
-                    let trusted =
-                        Trusted { spec: spec.clone(), secrets, is_starting: Arc::clone(&is_starting) };
+                    let configured = ConfiguredServer {
+                        spec: spec.clone(),
+                        secrets,
+                        is_starting: Arc::clone(&is_starting),
+                    };
                     let (side, limits) = (Arc::clone(&self.side), Arc::clone(&self.limits));
                     let (publishes, live) = watch::channel(None);
-                    let wires = Wires { asks: inbox, live: publishes, closing: leaving.clone() };
-                    let owned = own(trusted, side, limits, context, wires);
+                    let channels = TaskChannels { asks: inbox, live: publishes, closing: leaving.clone() };
+                    let owned = own(configured, side, limits, context, channels);
                     tasks.spawn(async move {
                         if let Some(predecessor) = predecessor {
                             // Told by the end of its sender.
@@ -133,7 +136,7 @@ impl Upstream {
 
     /// Where the servers' questions come out, and what they say of themselves; nothing for all but the first who asks.
     #[must_use]
-    pub fn listen(&self) -> Option<Heard> {
+    pub fn listen(&self) -> Option<ServerChannels> {
         self.side.heard()
     }
 
@@ -142,7 +145,7 @@ impl Upstream {
         self.side.offer(abilities);
     }
 
-    /// The folders that servers are told of that are started from now on.
+    /// Sets the folders that are offered as roots to servers that start from now on.
     pub fn offer_roots(&self, folders: &[PathBuf]) {
         self.side.offer_roots(folders.iter().map(PathBuf::as_path));
     }
@@ -221,7 +224,7 @@ impl Upstream {
         let live = self.table().servers.get(server).and_then(Entry::live);
         match live.filter(|_| !cancel.is_cancelled() && !self.closing.is_cancelled()) {
             Some(connection) => Ok(connection),
-            None => self.ask(server, Ask::Connection, deadline, cancel).await,
+            None => self.ask(server, ServerTaskRequest::Connection, deadline, cancel).await,
         }
     }
 
@@ -237,13 +240,13 @@ impl Upstream {
     ) -> Result<Arc<[Value]>, UpstreamError> {
         let start_time = self.table().servers.get(server).map(|entry| self.start_time(entry));
         let deadline = Instant::now() + start_time.unwrap_or_default() + self.limits.server_start;
-        self.ask(server, Ask::Tools, deadline, cancel).await
+        self.ask(server, ServerTaskRequest::Tools, deadline, cancel).await
     }
 
     async fn ask<T>(
         &self,
         server: &ServerName,
-        ask: fn(oneshot::Sender<Result<T, UpstreamError>>) -> Ask,
+        ask: fn(oneshot::Sender<Result<T, UpstreamError>>) -> ServerTaskRequest,
         deadline: Instant,
         cancel: &CancellationToken,
     ) -> Result<T, UpstreamError> {
@@ -282,7 +285,7 @@ impl Entry {
         let has_failed = || self.access.as_ref().is_some_and(|access| access.has_failed());
         let connection = self.live.borrow().clone()?;
         let is_usable = connection.is_current();
-        (is_usable && !(self.spec.later.is_some() && has_failed())).then_some(connection)
+        (is_usable && !(self.spec.deferred.is_some() && has_failed())).then_some(connection)
     }
 
     /// Ends the server; what is returned ends when it has.

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use url::Url;
 
-use super::{ProcessSpec, RemoteSpec, ServerSpec, Way};
+use super::{ProcessSpec, RemoteSpec, ServerSpec, ServerTransport};
 use crate::secret::{SECRET_BYTES_MIN, Secret};
 
 /// Shorter parts of an address are mostly no secrets.
@@ -22,11 +22,12 @@ const FOUND_MAX: usize = 64;
 #[derive(Default)]
 pub(super) struct Secrets(
     /// What was found last comes first.
-    RwLock<Vec<Known>>,
+    RwLock<Vec<KnownSecret>>,
 );
 
+/// A configured value that is replaced in texts.
 #[derive(Clone)]
-struct Known {
+struct KnownSecret {
     secret: Arc<Secret>,
     /// Whether it is kept out of ordinary results as well. Settings, such as the name of a folder, belong there.
     is_credential: bool,
@@ -35,15 +36,15 @@ struct Known {
 impl Secrets {
     pub(super) fn of(spec: &ServerSpec) -> Self {
         let secrets = Self(RwLock::new(Vec::new()));
-        secrets.add(&spec.way, &spec.secrets);
+        secrets.add(&spec.transport, &spec.secrets);
         secrets
     }
 
     /// These are secrets from now on, beside the earlier ones, which a server may still repeat.
-    pub(super) fn add(&self, way: &Way, further: &[(String, String)]) {
-        let mut values: Vec<(String, String)> = match way {
-            Way::Process(ProcessSpec { env, .. }) => env.clone(),
-            Way::Remote(RemoteSpec { url, headers, .. }) => {
+    pub(super) fn add(&self, transport: &ServerTransport, further: &[(String, String)]) {
+        let mut values: Vec<(String, String)> = match transport {
+            ServerTransport::Process(ProcessSpec { env, .. }) => env.clone(),
+            ServerTransport::Remote(RemoteSpec { url, headers, .. }) => {
                 headers.iter().flat_map(of_header).chain(of_address(url)).collect()
             }
         };
@@ -53,12 +54,12 @@ impl Secrets {
             |value: &str| found.iter().any(|found| found.len() >= SECRET_BYTES_MIN && value.contains(found));
         let new = values.iter().filter_map(|(name, value)| {
             let is_credential = holds_reference(value) || is_credential(name, value);
-            Some(Known { secret: Arc::new(Secret::new(name.clone(), value)?), is_credential })
+            Some(KnownSecret { secret: Arc::new(Secret::new(name.clone(), value)?), is_credential })
         });
-        let mut new: Vec<Known> = new.collect();
+        let mut new: Vec<KnownSecret> = new.collect();
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let is_earlier = |known: &&Known| !values.iter().any(|(_, value)| known.secret.is_value(value));
-        let earlier: Vec<Known> = known.iter().filter(is_earlier).take(FOUND_MAX).cloned().collect();
+        let is_earlier = |known: &&KnownSecret| !values.iter().any(|(_, value)| known.secret.is_value(value));
+        let earlier: Vec<KnownSecret> = known.iter().filter(is_earlier).take(FOUND_MAX).cloned().collect();
         new.extend(earlier);
         *known = new;
     }
@@ -73,7 +74,7 @@ impl Secrets {
         self.known(|known| known.is_credential)
     }
 
-    fn known(&self, is_wanted: impl Fn(&Known) -> bool) -> Vec<Arc<Secret>> {
+    fn known(&self, is_wanted: impl Fn(&KnownSecret) -> bool) -> Vec<Arc<Secret>> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         known.iter().filter(|known| is_wanted(known)).map(|known| Arc::clone(&known.secret)).collect()
     }
@@ -116,8 +117,8 @@ mod tests {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
-    fn process(env: &[(&str, &str)]) -> Way {
-        Way::Process(ProcessSpec {
+    fn process(env: &[(&str, &str)]) -> ServerTransport {
+        ServerTransport::Process(ProcessSpec {
             program: "x".into(),
             args: vec!["from-a-file".into()],
             env: pairs(env),
@@ -129,9 +130,9 @@ mod tests {
         })
     }
 
-    fn secrets(way: Way, further: &[(&str, &str)]) -> Secrets {
+    fn secrets(transport: ServerTransport, further: &[(&str, &str)]) -> Secrets {
         let name = ServerName::new("a").unwrap();
-        Secrets::of(&ServerSpec { secrets: pairs(further), ..ServerSpec::new(name, way) })
+        Secrets::of(&ServerSpec { secrets: pairs(further), ..ServerSpec::new(name, transport) })
     }
 
     fn redacted(secrets: &Secrets, text: &str) -> String {
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn headers_with_and_without_their_scheme_and_the_secret_parts_of_an_address_are_written_as_names() {
-        let way = Way::Remote(RemoteSpec {
+        let transport = ServerTransport::Remote(RemoteSpec {
             url: Url::parse("https://x.test/api/abcdefabcdef1234/mcp?key=a%20b%20c&v=1").unwrap(),
             transport: None,
             headers: pairs(&[("Authorization", "Bearer tok-12345")]),
@@ -172,15 +173,15 @@ mod tests {
         });
         let text = "Bearer tok-12345; tok-12345; /api/abcdefabcdef1234/mcp?key=a%20b%20c&v=1, a b c";
         assert_eq!(
-            redacted(&secrets(way, &[]), text),
+            redacted(&secrets(transport, &[]), text),
             "[Authorization]; [Authorization]; /api/[path]/mcp?key=[key]&v=1, a b c"
         );
     }
 
     #[test]
     fn settings_belong_into_results_and_credentials_do_not() {
-        let kept = |way: Way, further: &[(&str, &str)]| {
-            let credentials = secrets(way, further).credentials();
+        let kept = |transport: ServerTransport, further: &[(&str, &str)]| {
+            let credentials = secrets(transport, further).credentials();
             let mut names: Vec<String> = credentials.iter().map(|secret| secret.name.clone()).collect();
             names.sort();
             names.join(" ")
@@ -200,7 +201,7 @@ mod tests {
             kept(entry, &[("PIN_OF_ADA", "hunter22"), ("S", "h")]),
             "GITHUB_TOKEN LINK PIN PIN_OF_ADA"
         );
-        let way = Way::Remote(RemoteSpec {
+        let transport = ServerTransport::Remote(RemoteSpec {
             url: Url::parse(
                 "https://x.test/api/abcdefabcdef1234/mcp?key=0123456789abcdef&page=0123456789abcdef-2",
             )
@@ -209,14 +210,14 @@ mod tests {
             headers: pairs(&[("Authorization", "Bearer hunter2"), ("Accept", "application/json; q=0.9")]),
             login: None,
         });
-        assert_eq!(kept(way, &[]), "Authorization Authorization key key");
+        assert_eq!(kept(transport, &[]), "Authorization Authorization key key");
         // A reference that brings a blank at the end, within a header that has a scheme.
-        let way = Way::Remote(RemoteSpec {
+        let transport = ServerTransport::Remote(RemoteSpec {
             url: Url::parse("https://x.test/mcp").unwrap(),
             transport: None,
             headers: pairs(&[("X-Pin", "Pin hunter22 ")]),
             login: None,
         });
-        assert_eq!(kept(way, &[("PIN", "hunter22 ")]), "PIN X-Pin X-Pin");
+        assert_eq!(kept(transport, &[("PIN", "hunter22 ")]), "PIN X-Pin X-Pin");
     }
 }

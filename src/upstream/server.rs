@@ -11,28 +11,28 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::client::connection::{Connection, Running};
-use super::client::listeners::{ClientSide, Said};
+use super::client::listeners::{ClientSide, ServerMessage};
 use super::commands;
 use super::connect_context::ConnectContext;
 use super::error::UpstreamError;
-use super::login_file::Stamp;
+use super::login_file::LoginFingerprint;
 use super::secrets::Secrets;
-use super::{RemoteSpec, ServerSpec, Way};
+use super::{RemoteSpec, ServerSpec, ServerTransport};
 use crate::limits::Limits;
 
-/// What the task may be asked for; it starts the server if need be.
-pub(super) enum Ask {
-    /// A live connection.
+/// A request to the task of a server, which starts the server if it does not run.
+pub(super) enum ServerTaskRequest {
+    /// A live connection is wanted.
     Connection(oneshot::Sender<Result<Arc<Connection>, UpstreamError>>),
-    /// What the server lists; one that is started for it does not stay.
+    /// The tools of the server are wanted. A server that is started for this is ended afterwards.
     Tools(oneshot::Sender<Result<Arc<[Value]>, UpstreamError>>),
 }
 
 /// First and longest pause before a server that failed is started again.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
 
-/// A server as it is configured, and what of it is kept out of texts.
-pub(super) struct Trusted {
+/// A server as it is configured, with the values that are kept out of texts.
+pub(super) struct ConfiguredServer {
     pub(super) spec: ServerSpec,
     pub(super) secrets: Arc<Secrets>,
     pub(super) is_starting: Arc<AtomicBool>,
@@ -54,19 +54,20 @@ impl Drop for Starting {
     }
 }
 
-/// How the task is asked, and told to end.
-pub(super) struct Wires {
-    pub(super) asks: mpsc::Receiver<Ask>,
+/// The channels between the task of a server and the registry.
+pub(super) struct TaskChannels {
+    pub(super) asks: mpsc::Receiver<ServerTaskRequest>,
     /// Has the connection while calls may use it without asking.
     pub(super) live: watch::Sender<Option<Arc<Connection>>>,
     pub(super) closing: CancellationToken,
 }
 
-struct Failed {
+/// A start that has failed, and the time until which the server is not started again.
+struct FailedStart {
     error: UpstreamError,
     until: Instant,
     /// The login that there was.
-    login: Option<Stamp>,
+    login: Option<LoginFingerprint>,
 }
 
 struct Server {
@@ -79,17 +80,17 @@ struct Server {
     current: Option<(Arc<Connection>, Running)>,
     live: watch::Sender<Option<Arc<Connection>>>,
     /// The last failure, the answer until its time is over or there is another login.
-    failed: Option<Failed>,
+    failed: Option<FailedStart>,
     back_off: Duration,
 }
 
 /// Serves the server's requests until the bridge closes.
 pub(super) async fn own(
-    Trusted { spec, secrets, is_starting }: Trusted,
+    ConfiguredServer { spec, secrets, is_starting }: ConfiguredServer,
     side: Arc<ClientSide>,
     limits: Arc<Limits>,
     context: ConnectContext,
-    Wires { mut asks, live, closing }: Wires,
+    TaskChannels { mut asks, live, closing }: TaskChannels,
 ) {
     let (current, failed, back_off) = (None, None, BACK_OFF.0);
     let mut server =
@@ -100,20 +101,20 @@ pub(super) async fn own(
                 asked = asks.recv() => asked,
                 // At once, not with the next call, which may never come: what it has started and its keeper would stay.
                 () = server.gone() => {
-                    server.say_last_words();
+                    server.say_stderr_summary();
                     server.end().await;
                     continue;
                 }
             };
             let is_taken = match asked {
                 None => return,
-                Some(Ask::Connection(reply)) => {
+                Some(ServerTaskRequest::Connection(reply)) => {
                     let connected = server.connected().await;
                     // One that was started for its list only is not published: it may be ended at once.
                     server.live.send_replace(connected.as_ref().ok().cloned());
                     reply.send(connected).is_ok()
                 }
-                Some(Ask::Tools(reply)) => {
+                Some(ServerTaskRequest::Tools(reply)) => {
                     let stays = server.is_running();
                     let connected = server.connected().await;
                     let is_taken = reply.send(connected.map(|connection| connection.tools())).is_ok();
@@ -153,12 +154,12 @@ impl Server {
                 return Ok(connection);
             }
             tracing::info!(server = %self.spec.name, "the server has ended or needs new credentials, and is started again");
-            self.say("stderr", connection.last_words().text);
+            self.say("stderr", connection.stderr_summary().text);
             self.live.send_replace(None);
             running.end().await;
         }
         // Before it is used: one that comes meanwhile is another one.
-        let login = self.context.access.as_ref().and_then(|access| access.stamp());
+        let login = self.context.access.as_ref().and_then(|access| access.fingerprint());
         if let Some(failed) = &self.failed
             && Instant::now() < failed.until
             && login == failed.login
@@ -184,7 +185,7 @@ impl Server {
                 let advice = advice.map(|advice| format!("; {advice}")).unwrap_or_default();
                 self.say("failed", format!("{error}{advice}"));
                 self.failed =
-                    Some(Failed { error: error.clone(), until: Instant::now() + self.back_off, login });
+                    Some(FailedStart { error: error.clone(), until: Instant::now() + self.back_off, login });
                 self.back_off = (self.back_off * 2).min(BACK_OFF.1);
                 Err(error)
             }
@@ -193,23 +194,23 @@ impl Server {
 
     /// Whether the credentials that commands have printed are good no more.
     fn needs_new_credentials(&self) -> bool {
-        self.spec.later.is_some() && self.context.access.as_ref().is_some_and(|access| access.has_failed())
+        self.spec.deferred.is_some() && self.context.access.as_ref().is_some_and(|access| access.has_failed())
     }
 
     /// The server with all that is known of it now: its commands are run for each start, so that what has run out is new.
     async fn found(&self) -> Result<Cow<'_, ServerSpec>, UpstreamError> {
-        let Some(later) = &self.spec.later else { return Ok(Cow::Borrowed(&self.spec)) };
+        let Some(deferred) = &self.spec.deferred else { return Ok(Cow::Borrowed(&self.spec)) };
         let unavailable = |reason| UpstreamError::Unavailable { server: self.spec.name.clone(), reason };
-        let printed = commands::printed(&later.commands, &self.limits).await.map_err(unavailable)?;
-        let (way, secrets) = (later.found)(&printed).map_err(unavailable)?;
+        let printed = commands::printed(&deferred.commands, &self.limits).await.map_err(unavailable)?;
+        let (transport, secrets) = (deferred.resolve)(&printed).map_err(unavailable)?;
         // Before it is started: it could repeat them.
-        self.secrets.add(&way, &secrets);
-        if let (Some(access), Way::Remote(RemoteSpec { login: Some(login), .. })) =
-            (&self.context.access, &way)
+        self.secrets.add(&transport, &secrets);
+        if let (Some(access), ServerTransport::Remote(RemoteSpec { login: Some(login), .. })) =
+            (&self.context.access, &transport)
         {
             access.set(login.settings.clone());
         }
-        Ok(Cow::Owned(ServerSpec { way, ..self.spec.clone() }))
+        Ok(Cow::Owned(ServerSpec { transport, ..self.spec.clone() }))
     }
 
     /// The connection with its tools as they are now.
@@ -235,14 +236,14 @@ impl Server {
         }
     }
 
-    fn say_last_words(&self) {
+    fn say_stderr_summary(&self) {
         if let Some((connection, _)) = &self.current {
-            self.say("stderr", connection.last_words().text);
+            self.say("stderr", connection.stderr_summary().text);
         }
     }
 
     fn say(&self, level: &str, text: String) {
-        self.side.said(Said { server: self.spec.name.clone(), level: level.to_owned(), text });
+        self.side.said(ServerMessage { server: self.spec.name.clone(), level: level.to_owned(), text });
     }
 
     async fn end(&mut self) {

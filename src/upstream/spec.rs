@@ -13,28 +13,35 @@ use crate::guard::Keeper;
 use crate::names::ServerName;
 use crate::service_login::LoginSettings;
 
-/// How to reach one server. May hold secrets, so neither this type nor its parts have `Debug`.
+/// The specification of one server. It may hold secrets, so neither this type nor its parts have `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerSpec {
     /// Its name.
     pub name: ServerName,
-    /// The way to it; where `later` is something, only as far as that is known without it.
-    pub way: Way,
+    /// The transport. With `deferred`, it is only what is known before the commands have run.
+    pub transport: ServerTransport,
     /// The longest time of its start; `None`: that of any server.
     pub start_time: Option<Duration>,
     /// What its entry bounds.
     pub bounds: CallBounds,
     /// Further values that are kept out of texts, each with what is written for it.
     pub secrets: Vec<(String, String)>,
-    /// What has to be found out whenever it is started.
-    pub later: Option<Later>,
+    /// The transport that is resolved at each start, if commands are needed for it.
+    pub deferred: Option<DeferredTransport>,
 }
 
 impl ServerSpec {
     /// A server of which no more is said than how it is reached.
     #[must_use]
-    pub fn new(name: ServerName, way: Way) -> Self {
-        Self { name, way, start_time: None, bounds: CallBounds::default(), secrets: Vec::new(), later: None }
+    pub fn new(name: ServerName, transport: ServerTransport) -> Self {
+        Self {
+            name,
+            transport,
+            start_time: None,
+            bounds: CallBounds::default(),
+            secrets: Vec::new(),
+            deferred: None,
+        }
     }
 }
 
@@ -49,39 +56,39 @@ pub struct CallBounds {
     pub set_in: String,
 }
 
-/// A way of which parts are known only when commands have been run.
+/// A transport that is known only after commands have run.
 #[derive(Clone)]
-pub struct Later {
+pub struct DeferredTransport {
     /// The commands.
     pub commands: Vec<ProcessSpec>,
-    /// Two with the same text lead to the same way. It may hold secrets.
+    /// The entry as it is written. Two with the same text have the same transport. It may hold secrets.
     pub written: String,
-    /// The way and its secrets, of what the commands have printed, in their order; or why there is none, to be said behind
-    /// "is configured, but".
-    pub found: Arc<FoundBy>,
+    /// Makes the transport from what the commands have printed, in their order.
+    pub resolve: Arc<TransportResolver>,
 }
 
-/// See [`Later::found`].
-pub type FoundBy = dyn Fn(&[String]) -> Result<(Way, Vec<(String, String)>), String> + Send + Sync;
+/// Makes a transport and its secrets from the output of the commands. The error comes after "is configured, but".
+pub type TransportResolver =
+    dyn Fn(&[String]) -> Result<(ServerTransport, Vec<(String, String)>), String> + Send + Sync;
 
-impl PartialEq for Later {
+impl PartialEq for DeferredTransport {
     fn eq(&self, other: &Self) -> bool {
         self.written == other.written
     }
 }
 
-impl Eq for Later {}
+impl Eq for DeferredTransport {}
 
-/// The way to a server.
+/// The transport to a server.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Way {
-    /// Its process is started, and spoken to over stdio.
+pub enum ServerTransport {
+    /// The bridge starts the server and speaks to it over stdio.
     Process(ProcessSpec),
-    /// It is spoken to over HTTP.
+    /// The bridge speaks to the server over HTTP.
     Remote(RemoteSpec),
 }
 
-/// How to start one server over stdio.
+/// The command of a server that is started over stdio.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProcessSpec {
     /// The program, found in `PATH` when it has no slash.
@@ -102,7 +109,7 @@ pub struct ProcessSpec {
     pub private: PrivatePlaces,
 }
 
-/// What a process has of the bridge's environment.
+/// The variables of the bridge's environment that a process gets.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Inherited {
     /// All of it.
@@ -116,7 +123,7 @@ pub enum Inherited {
     },
 }
 
-/// Where a remote server is, and how it is spoken to.
+/// The address of a remote server, and the transport to it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RemoteSpec {
     /// `http` or `https`, with a host.
@@ -129,7 +136,7 @@ pub struct RemoteSpec {
     pub login: Option<LoginSpec>,
 }
 
-/// How belljar logs in to a remote server.
+/// The login of belljar at a remote server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LoginSpec {
     /// Where the login is kept.

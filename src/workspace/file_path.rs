@@ -14,7 +14,7 @@ const PATH_BYTES_MAX: usize = 2_048;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FilePath(Box<str>);
 
-/// Why a text is no such path.
+/// The reason for which a text is not such a path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FilePathError {
     /// It has no component, or an empty one.

@@ -22,12 +22,12 @@ const LOCK: &str = "lock";
 /// What names of workspaces that end with their session begin with.
 const OF_SESSION: &str = ".session-";
 
-/// Which workspace is wanted.
+/// The location of a workspace.
 #[derive(Debug, Clone)]
-pub struct Place {
-    /// The folder of all.
+pub struct WorkspaceLocation {
+    /// The folder of all workspaces.
     pub root: PathBuf,
-    /// The name of one that is kept; without, one that ends with its holder.
+    /// The name of a workspace that is kept. Without a name, the workspace ends with its holder.
     pub name: Option<WorkspaceName>,
 }
 
@@ -44,18 +44,18 @@ pub struct Workspace {
     lock: Flock<File>,
 }
 
-/// A file that is kept.
+/// A file that the workspace stores.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
-    /// Its path.
+pub struct StoredFile {
+    /// The path.
     pub path: FilePath,
     /// Whether it is a folder.
     pub is_folder: bool,
-    /// Its size in bytes; 0 of a folder.
+    /// The size in bytes, which is 0 for a folder.
     pub bytes: u64,
 }
 
-/// What is wrong with a workspace, or with what was to be kept in it.
+/// The reason for which a workspace cannot be used, or a file cannot be stored.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
     /// Another process has it.
@@ -102,24 +102,26 @@ impl Workspace {
     ///
     /// # Errors
     /// When another process has it, or its folder cannot be made.
-    pub fn open(place: &Place, limits: &Limits) -> Result<Self, WorkspaceError> {
-        let of_root = |error| WorkspaceError::Folder { folder: place.root.clone(), error };
-        make_folder(&place.root).map_err(of_root)?;
+    pub fn open(location: &WorkspaceLocation, limits: &Limits) -> Result<Self, WorkspaceError> {
+        let of_root = |error| WorkspaceError::Folder { folder: location.root.clone(), error };
+        make_folder(&location.root).map_err(of_root)?;
         // Until this one has its lock: so one that has none is being made by nobody.
-        let _of_all = lock_all(&place.root).map_err(of_root)?;
-        remove_left(&place.root);
-        let (folder, is_kept) = match &place.name {
-            Some(name) => (place.root.join(name.as_str()), true),
+        let _of_all = lock_all(&location.root).map_err(of_root)?;
+        remove_left(&location.root);
+        let (folder, is_kept) = match &location.name {
+            Some(name) => (location.root.join(name.as_str()), true),
             None => {
-                let made =
-                    tempfile::Builder::new().prefix(OF_SESSION).tempdir_in(&place.root).map_err(of_root)?;
+                let made = tempfile::Builder::new()
+                    .prefix(OF_SESSION)
+                    .tempdir_in(&location.root)
+                    .map_err(of_root)?;
                 (made.keep(), false)
             }
         };
         let of_folder = |error| WorkspaceError::Folder { folder: folder.clone(), error };
         make_folder(&folder).map_err(of_folder)?;
         let in_use = || WorkspaceError::InUse {
-            name: place.name.as_ref().map_or_else(String::new, ToString::to_string),
+            name: location.name.as_ref().map_or_else(String::new, ToString::to_string),
         };
         let lock = lock(&folder).map_err(of_folder)?.ok_or_else(in_use)?;
         for part in [FILES, INCOMING] {
@@ -302,7 +304,7 @@ impl Workspace {
     }
 }
 
-/// What is in a workspace, also for those who do not have it: each file is there whole.
+/// The content of a workspace, for readers that do not own it. Each file in it is complete.
 #[derive(Debug, Clone)]
 pub struct View {
     files: PathBuf,
@@ -320,7 +322,7 @@ impl View {
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub fn all(&self) -> Result<Vec<Kept>, WorkspaceError> {
+    pub fn all(&self) -> Result<Vec<StoredFile>, WorkspaceError> {
         let mut found = Vec::new();
         let of_folder = |error| WorkspaceError::Folder { folder: self.files.clone(), error };
         list(&self.files, "", &mut found).map_err(of_folder)?;
@@ -476,7 +478,7 @@ fn remove_left(root: &Path) {
     }
 }
 
-fn list(folder: &Path, prefix: &str, found: &mut Vec<Kept>) -> io::Result<()> {
+fn list(folder: &Path, prefix: &str, found: &mut Vec<StoredFile>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         // Who has the workspace may be changing it.
@@ -486,10 +488,10 @@ fn list(folder: &Path, prefix: &str, found: &mut Vec<Kept>) -> io::Result<()> {
         let Some(path) = path.and_then(|path| FilePath::new(&path).ok()) else { continue };
         if about.is_dir() {
             let inner = format!("{path}/");
-            found.push(Kept { path, is_folder: true, bytes: 0 });
+            found.push(StoredFile { path, is_folder: true, bytes: 0 });
             list(&entry.path(), &inner, found)?;
         } else if about.is_file() {
-            found.push(Kept { path, is_folder: false, bytes: about.len() });
+            found.push(StoredFile { path, is_folder: false, bytes: about.len() });
         }
     }
     Ok(())

@@ -4,12 +4,12 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-fn place(root: &Path, name: Option<&str>) -> Place {
-    Place { root: root.to_owned(), name: name.map(|name| WorkspaceName::new(name).unwrap()) }
+fn location(root: &Path, name: Option<&str>) -> WorkspaceLocation {
+    WorkspaceLocation { root: root.to_owned(), name: name.map(|name| WorkspaceName::new(name).unwrap()) }
 }
 
 fn open(root: &Path, name: &str) -> Workspace {
-    Workspace::open(&place(root, Some(name)), &Limits::default()).unwrap()
+    Workspace::open(&location(root, Some(name)), &Limits::default()).unwrap()
 }
 
 fn piece(path: &str, offset: u64, bytes: &[u8], is_last: bool) -> Piece {
@@ -104,7 +104,7 @@ fn a_file_whose_pieces_do_not_follow_each_other_stays_as_it_was() {
 fn more_than_a_workspace_holds_is_refused() {
     let root = tempfile::tempdir().unwrap();
     let limits = Limits { workspace_bytes_max: 10, workspace_files_max: 2, ..Limits::default() };
-    let mut workspace = Workspace::open(&place(root.path(), Some("w")), &limits).unwrap();
+    let mut workspace = Workspace::open(&location(root.path(), Some("w")), &limits).unwrap();
     workspace.take(&piece("a", 0, b"123456", true)).unwrap();
     let error = workspace.take(&piece("b", 0, b"12345", true)).unwrap_err();
     assert_eq!(error.to_string(), "there is room for at most 10 bytes in 2 files and folders");
@@ -115,7 +115,7 @@ fn more_than_a_workspace_holds_is_refused() {
     workspace.remove(&FilePath::new("b").unwrap()).unwrap();
     workspace.take(&piece("c", 0, b"", true)).unwrap();
     drop(workspace);
-    let mut workspace = Workspace::open(&place(root.path(), Some("w")), &limits).unwrap();
+    let mut workspace = Workspace::open(&location(root.path(), Some("w")), &limits).unwrap();
     assert!(workspace.take(&piece("d", 0, b"", true)).is_err(), "what was there before counts");
     assert_eq!(shown(&workspace), ["a", "c"]);
 }
@@ -124,7 +124,7 @@ fn more_than_a_workspace_holds_is_refused() {
 fn a_file_of_the_hosts_is_put_in_whole_or_not_at_all() {
     let root = tempfile::tempdir().unwrap();
     let limits = Limits { workspace_bytes_max: 10, workspace_files_max: 3, ..Limits::default() };
-    let mut workspace = Workspace::open(&place(root.path(), Some("w")), &limits).unwrap();
+    let mut workspace = Workspace::open(&location(root.path(), Some("w")), &limits).unwrap();
     let mut put = |path: &str, text: &str| {
         let host = root.path().join("host");
         fs::write(&host, text).unwrap();
@@ -167,7 +167,7 @@ fn links_are_not_followed() {
 fn one_has_a_workspace_at_a_time() {
     let root = tempfile::tempdir().unwrap();
     let first = open(root.path(), "w");
-    let error = Workspace::open(&place(root.path(), Some("w")), &Limits::default()).unwrap_err();
+    let error = Workspace::open(&location(root.path(), Some("w")), &Limits::default()).unwrap_err();
     assert_eq!(error.to_string(), "the workspace \"w\" is in use by another belljar");
     drop(open(root.path(), "other"));
     drop(first);
@@ -178,9 +178,9 @@ fn one_has_a_workspace_at_a_time() {
 fn a_sessions_own_ends_with_it_or_with_the_next_one() {
     let root = tempfile::tempdir().unwrap();
     let folders = || fs::read_dir(root.path()).unwrap().count();
-    let mut one = Workspace::open(&place(root.path(), None), &Limits::default()).unwrap();
+    let mut one = Workspace::open(&location(root.path(), None), &Limits::default()).unwrap();
     one.take(&piece("a", 0, b"a", true)).unwrap();
-    let two = Workspace::open(&place(root.path(), None), &Limits::default()).unwrap();
+    let two = Workspace::open(&location(root.path(), None), &Limits::default()).unwrap();
     assert_eq!((folders(), shown(&one), shown(&two).len()), (2, vec!["a".to_owned()], 0));
     drop(two);
     assert_eq!(folders(), 1);

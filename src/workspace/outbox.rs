@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::file_path::FilePath;
-use super::folder::{Place, View, Workspace, WorkspaceError, lock, lock_all, lock_path, names};
+use super::folder::{View, Workspace, WorkspaceError, WorkspaceLocation, lock, lock_all, lock_path, names};
 use crate::limits::Limits;
 use crate::names::WorkspaceName;
 
@@ -20,14 +20,14 @@ pub struct Outbox {
     limits: Limits,
 }
 
-/// What one session has handed over.
+/// The files that one session has handed over.
 #[derive(Debug, Clone)]
-pub struct HandedOver {
+pub struct SessionOutbox {
     /// The session.
     pub session: WorkspaceName,
-    /// Its files.
+    /// The files.
     pub view: View,
-    /// When it has handed over the last of them, in seconds and nanoseconds since 1970.
+    /// The time at which the last file was handed over, in seconds and nanoseconds since 1970.
     last: (i64, i64),
 }
 
@@ -43,8 +43,8 @@ impl Outbox {
     /// # Errors
     /// When another process has it, or its folder cannot be made.
     pub fn of(&self, session: &WorkspaceName) -> Result<Workspace, WorkspaceError> {
-        let place = Place { root: self.root.clone(), name: Some(session.clone()) };
-        Workspace::open(&place, &self.limits)
+        let location = WorkspaceLocation { root: self.root.clone(), name: Some(session.clone()) };
+        Workspace::open(&location, &self.limits)
     }
 
     /// Takes in a file of this session. Where there is no room, the files of the session that handed over last the longest
@@ -85,7 +85,7 @@ impl Outbox {
     ///
     /// # Errors
     /// When the folder cannot be read; one that is not there has nothing.
-    pub fn all(&self) -> io::Result<Vec<HandedOver>> {
+    pub fn all(&self) -> io::Result<Vec<SessionOutbox>> {
         let mut all = Vec::new();
         for session in names(&self.root)? {
             let folder = self.root.join(session.as_str());
@@ -96,7 +96,7 @@ impl Outbox {
             if let (true, true, Ok(last), Some(view)) =
                 (is_folder, is_session(&session), last, View::named(&self.root, &session))
             {
-                all.push(HandedOver { session, view, last });
+                all.push(SessionOutbox { session, view, last });
             }
         }
         all.sort_by(|one, other| (one.last, one.session.as_str()).cmp(&(other.last, other.session.as_str())));

@@ -29,12 +29,12 @@ pub struct Piece {
 }
 
 /// The pieces of an open file.
-struct PiecesOf {
+struct FilePieces {
     file: std::fs::File,
     next: Option<Piece>,
 }
 
-impl PiecesOf {
+impl FilePieces {
     fn new(path: FilePath, file: std::fs::File) -> std::io::Result<Self> {
         let about = file.metadata()?;
         let modified = about.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -51,7 +51,7 @@ impl PiecesOf {
     }
 }
 
-impl Iterator for PiecesOf {
+impl Iterator for FilePieces {
     type Item = std::io::Result<Piece>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -80,7 +80,7 @@ pub(super) fn pieces_of(
     path: FilePath,
     file: std::fs::File,
 ) -> std::io::Result<impl Iterator<Item = std::io::Result<Piece>>> {
-    PiecesOf::new(path, file)
+    FilePieces::new(path, file)
 }
 
 /// The time that a piece gives for its file.

@@ -30,7 +30,7 @@ pub fn uri(path: &FilePath) -> String {
     format!("{BEGINNING}{}", utf8_percent_encode(path.as_str(), ESCAPED))
 }
 
-/// The file that has this address; nothing when it is none of a workspace's.
+/// The file that has this address; nothing if the address is not that of a file in a workspace.
 #[must_use]
 pub fn path_of(uri: &str) -> Option<FilePath> {
     let path = percent_decode_str(uri.strip_prefix(BEGINNING)?).decode_utf8().ok()?;

@@ -7,7 +7,8 @@ use belljar::limits::Limits;
 use belljar::names::ServerName;
 use belljar::run::ClientAbilities;
 use belljar::upstream::{
-    Advance, Asked, Asks, Heard, Listed, NotAnswered, RemoteSpec, Request, ServerSpec, Upstream, Way,
+    ListKind, ProgressUpdate, QuestionError, QuestionKind, RemoteSpec, Request, ServerChannels,
+    ServerQuestion, ServerSpec, ServerTransport, Upstream,
 };
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
@@ -23,17 +24,17 @@ fn name() -> ServerName {
 }
 
 /// The server in both of its modes, offered a model and a human, and the listener's ends.
-fn servers() -> Vec<(Everything, Upstream, Heard)> {
+fn servers() -> Vec<(Everything, Upstream, ServerChannels)> {
     [("streamableHttp", "mcp"), ("sse", "sse")]
         .map(|(mode, path)| {
             let server = Everything::start(mode, path);
-            let way = Way::Remote(RemoteSpec {
+            let transport = ServerTransport::Remote(RemoteSpec {
                 url: server.url.parse().unwrap(),
                 transport: None,
                 headers: vec![],
                 login: None,
             });
-            let spec = ServerSpec::new(name(), way);
+            let spec = ServerSpec::new(name(), transport);
             let upstream = Upstream::new(vec![spec], &Arc::new(Limits::default()));
             upstream.offer(ClientAbilities {
                 elicitation: true,
@@ -50,7 +51,7 @@ fn servers() -> Vec<(Everything, Upstream, Heard)> {
 async fn ask(
     upstream: &Upstream,
     request: Request,
-    hears: Option<watch::Sender<Option<Advance>>>,
+    hears: Option<watch::Sender<Option<ProgressUpdate>>>,
 ) -> Result<Value, String> {
     let cancel = CancellationToken::new();
     let mut connection = upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await.unwrap();
@@ -79,8 +80,8 @@ async fn questions_of_a_remote_server_reach_who_listens_and_their_answers_the_se
     for (_server, upstream, mut heard) in servers() {
         let asking = ask(&upstream, tool("trigger-sampling-request", json!({"prompt": "Hi"})), None);
         let answering = async {
-            let Asked { server, asks, params, reply } = heard.asked.recv().await.unwrap();
-            assert_eq!((server, asks), (name(), Asks::Sampling));
+            let ServerQuestion { server, kind, params, reply } = heard.asked.recv().await.unwrap();
+            assert_eq!((server, kind), (name(), QuestionKind::Sampling));
             assert!(params["messages"][0]["content"]["text"].as_str().unwrap().ends_with("Hi"), "{params}");
             let content = json!({"type": "text", "text": "of a model"});
             reply.send(Ok(json!({"role": "assistant", "content": content, "model": "m"}))).unwrap();
@@ -90,9 +91,9 @@ async fn questions_of_a_remote_server_reach_who_listens_and_their_answers_the_se
 
         let asking = ask(&upstream, tool("trigger-elicitation-request", json!({})), None);
         let answering = async {
-            let Asked { asks, reply, .. } = heard.asked.recv().await.unwrap();
-            assert_eq!(asks, Asks::Elicitation);
-            reply.send(Err(NotAnswered { code: Some(-7), message: "not now".into() })).unwrap();
+            let ServerQuestion { kind, reply, .. } = heard.asked.recv().await.unwrap();
+            assert_eq!(kind, QuestionKind::Elicitation);
+            reply.send(Err(QuestionError { code: Some(-7), message: "not now".into() })).unwrap();
         };
         let (answer, ()) = tokio::join!(asking, answering);
         assert!(answer.unwrap().to_string().contains("not now"));
@@ -113,13 +114,13 @@ async fn progress_and_readings_of_a_remote_server_come_as_those_of_any_other() {
         let cancel = CancellationToken::new();
         let connection = upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await.unwrap();
         let resources =
-            connection.list(Listed::Resources, &Deadline::after(PATIENCE), &cancel).await.unwrap();
+            connection.list(ListKind::Resources, &Deadline::after(PATIENCE), &cancel).await.unwrap();
         let uri = resources[0]["uri"].as_str().unwrap().to_owned();
         let read = ask(&upstream, Request::Resource { uri: uri.clone() }, None).await.unwrap();
         assert_eq!(read["contents"][0]["uri"], uri);
         let refused = ask(&upstream, Request::Resource { uri: "no://such".into() }, None).await.unwrap_err();
         assert!(refused.starts_with("server 'far' refused: "), "{refused}");
-        let prompts = connection.list(Listed::Prompts, &Deadline::after(PATIENCE), &cancel).await.unwrap();
+        let prompts = connection.list(ListKind::Prompts, &Deadline::after(PATIENCE), &cancel).await.unwrap();
         let simple = prompts[0]["name"].as_str().unwrap().to_owned();
         let prompt =
             ask(&upstream, Request::Prompt { name: simple, arguments: Map::new() }, None).await.unwrap();

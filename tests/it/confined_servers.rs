@@ -14,7 +14,7 @@ use belljar::guard::Keeper;
 use belljar::limits::Limits;
 use belljar::names::ServerName;
 use belljar::upstream::{
-    Connection, Inherited, Lack, ProcessSpec, Request, ServerSpec, Upstream, UpstreamError, Way,
+    Connection, Inherited, Lack, ProcessSpec, Request, ServerSpec, ServerTransport, Upstream, UpstreamError,
 };
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -46,7 +46,10 @@ fn spec(program: &str, args: &[&str], home: &Path, sandbox: Option<ServerSandbox
 }
 
 fn upstream(process: ProcessSpec) -> Upstream {
-    Upstream::new(vec![ServerSpec::new(name(), Way::Process(process))], &Arc::new(Limits::default()))
+    Upstream::new(
+        vec![ServerSpec::new(name(), ServerTransport::Process(process))],
+        &Arc::new(Limits::default()),
+    )
 }
 
 async fn connected(upstream: &Upstream) -> Result<Arc<Connection>, UpstreamError> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use belljar::limits::Limits;
 use belljar::names::ServerName;
-use belljar::upstream::{Inherited, ProcessSpec, ServerSpec, Upstream, Way};
+use belljar::upstream::{Inherited, ProcessSpec, ServerSpec, ServerTransport, Upstream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -56,7 +56,7 @@ async fn opened(reply: &str, start: Duration) -> (Result<usize, String>, Vec<Str
         private: belljar::confine::PrivatePlaces::default(),
     };
     let limits = Arc::new(Limits { server_start: start, ..Limits::default() });
-    let spec = ServerSpec::new(name.clone(), Way::Process(process));
+    let spec = ServerSpec::new(name.clone(), ServerTransport::Process(process));
     let upstream = Upstream::new(vec![spec], &limits);
     let connection = upstream.connect(&name, Instant::now() + PATIENCE, &CancellationToken::new()).await;
     let found = connection.map(|connection| connection.tools().len()).map_err(|error| error.to_string());

@@ -18,7 +18,7 @@ fn what_cannot_be_built_is_refused_before_an_engine_is_looked_for() {
         (&["build", "--locked", "none"], "none.lock: No such file"),
         (
             &["build", "--locked", "broken"],
-            "broken.lock: line 2 is none of a lock: \"--index-url https://x\"",
+            "broken.lock: line 2 is not a line of a lock: \"--index-url https://x\"",
         ),
         (&["rm", "default"], "\"default\" is the name of belljar's own image"),
     ] {

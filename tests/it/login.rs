@@ -8,7 +8,7 @@ use belljar::limits::Limits;
 use belljar::names::ServerName;
 use belljar::service_login::LoginSettings;
 use belljar::upstream::{
-    LoginFile, LoginSpec, RemoteSpec, Request, ServerSpec, Upstream, UpstreamError, Way,
+    LoginFile, LoginSpec, RemoteSpec, Request, ServerSpec, ServerTransport, Upstream, UpstreamError,
 };
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -56,8 +56,8 @@ pub fn upstream_with(home: &Home, url: &str, settings: LoginSettings) -> Upstrea
     let url: url::Url = url.parse().unwrap();
     let file = LoginFile::new(dir(home), &name(), url.clone());
     let login = Some(LoginSpec { file, settings });
-    let way = Way::Remote(RemoteSpec { url, transport: None, headers: vec![], login });
-    Upstream::new(vec![ServerSpec::new(name(), way)], &Arc::new(Limits::default()))
+    let transport = ServerTransport::Remote(RemoteSpec { url, transport: None, headers: vec![], login });
+    Upstream::new(vec![ServerSpec::new(name(), transport)], &Arc::new(Limits::default()))
 }
 
 pub async fn call(upstream: &Upstream, tool: &str) -> Result<String, UpstreamError> {

@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use belljar::models::{Asked, Endpoint, ModelError, Said, Usage};
+use belljar::models::{Endpoint, ModelAnswer, ModelError, ModelRequest, Usage};
 use serde_json::{Value, json};
 
 use crate::support::PATIENCE;
@@ -15,15 +15,15 @@ use crate::support::http_fixture::{HttpFixture, Request, reply};
 
 const KEY: &str = "sk-s3cret-key";
 
-fn asked() -> Asked {
-    Asked { system: None, prompt: "2+2?".into(), max_tokens: 5, temperature: None }
+fn asked() -> ModelRequest {
+    ModelRequest { system: None, prompt: "2+2?".into(), max_tokens: 5, temperature: None }
 }
 
 fn endpoint(fixture: &HttpFixture, key: Option<&str>) -> Endpoint {
     Endpoint::new(&fixture.url.replace("/mcp", "/v1").parse().unwrap(), "m", key, 10_000).unwrap()
 }
 
-async fn ask(endpoint: &Endpoint) -> Result<Said, ModelError> {
+async fn ask(endpoint: &Endpoint) -> Result<ModelAnswer, ModelError> {
     endpoint.ask(&asked(), || PATIENCE).await
 }
 
@@ -58,7 +58,7 @@ async fn the_question_goes_there_with_the_key_and_the_answer_comes_back() {
         let usage = Usage { prompt_tokens: 7, completion_tokens: 1 };
         assert_eq!(
             ask(&endpoint).await.unwrap(),
-            Said {
+            ModelAnswer {
                 text: "4".into(),
                 model: Some("m-1".into()),
                 stop_reason: Some("end_turn".into()),

@@ -9,7 +9,8 @@ use std::time::Duration;
 use belljar::limits::Limits;
 use belljar::names::ServerName;
 use belljar::upstream::{
-    Connection, RemoteSpec, RemoteTransport, Request as Call, ServerSpec, Upstream, UpstreamError, Way,
+    Connection, RemoteSpec, RemoteTransport, Request as Call, ServerSpec, ServerTransport, Upstream,
+    UpstreamError,
 };
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -26,8 +27,9 @@ pub fn name() -> ServerName {
 
 pub fn upstream(url: &str, transport: Option<RemoteTransport>, limits: Limits) -> Upstream {
     let headers = vec![("Authorization".to_owned(), "Bearer s3cret-token".to_owned())];
-    let way = Way::Remote(RemoteSpec { url: url.parse().unwrap(), transport, headers, login: None });
-    Upstream::new(vec![ServerSpec::new(name(), way)], &Arc::new(limits))
+    let transport =
+        ServerTransport::Remote(RemoteSpec { url: url.parse().unwrap(), transport, headers, login: None });
+    Upstream::new(vec![ServerSpec::new(name(), transport)], &Arc::new(limits))
 }
 
 /// So that a call that follows spends none of its time on the beginning.

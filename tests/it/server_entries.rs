@@ -4,13 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar::broker::Roster;
+use belljar::broker::ActiveConfig;
 use belljar::config::{ConfigFiles, Environment};
 use belljar::guard::Mark;
 use belljar::limits::Limits;
 use belljar::names::ServerName;
 use belljar::upstream::{
-    CallBounds, Connection, Inherited, Later, ProcessSpec, Request, ServerSpec, Upstream, UpstreamError, Way,
+    CallBounds, Connection, DeferredTransport, Inherited, ProcessSpec, Request, ServerSpec, ServerTransport,
+    Upstream, UpstreamError,
 };
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -63,8 +64,8 @@ async fn call(connection: &Connection, tool: &str, arguments: Value) -> Result<S
 async fn a_server_over_stdio_is_spoken_to_in_each_version_of_the_protocol() {
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"] {
         let fixture = Fixture::new(&["--version", version]);
-        let way = Way::Process(fixture_process(&fixture, &[]));
-        let upstream = upstream(ServerSpec::new(name(), way));
+        let transport = ServerTransport::Process(fixture_process(&fixture, &[]));
+        let upstream = upstream(ServerSpec::new(name(), transport));
         let connection = connected(&upstream).await.unwrap();
         assert_eq!(connection.tools().len(), 15, "{version}");
         assert_eq!(call(&connection, "echo", json!({"text": version})).await.unwrap(), version);
@@ -93,10 +94,10 @@ async fn a_server_over_stdio_is_spoken_to_in_each_version_of_the_protocol() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_over_the_time_of_its_server_s_entry_is_cancelled_there_and_says_which_limit_it_was() {
     let fixture = Fixture::new(&[]);
-    let way = Way::Process(fixture_process(&fixture, &[]));
+    let transport = ServerTransport::Process(fixture_process(&fixture, &[]));
     let time = Some(Duration::from_millis(250));
     let bounds = CallBounds { time, at_once: None, set_in: "mcpServers.fixture of /m.json".into() };
-    let upstream = upstream(ServerSpec { bounds, ..ServerSpec::new(name(), way) });
+    let upstream = upstream(ServerSpec { bounds, ..ServerSpec::new(name(), transport) });
     let connection = connected(&upstream).await.unwrap();
     assert_eq!(
         call(&connection, "hang", json!({})).await.unwrap_err(),
@@ -120,10 +121,10 @@ async fn a_call_over_the_time_of_its_server_s_entry_is_cancelled_there_and_says_
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_has_the_time_of_its_entry_and_is_said_while_it_lasts() {
     let mute = Fixture::new(&["--never-answer"]);
-    let way = Way::Process(fixture_process(&mute, &[]));
+    let transport = ServerTransport::Process(fixture_process(&mute, &[]));
     let bounds = CallBounds { set_in: "servers.fixture of /c.toml".into(), ..CallBounds::default() };
     let start_time = Some(Duration::from_millis(1_500));
-    let upstream = upstream(ServerSpec { start_time, bounds, ..ServerSpec::new(name(), way) });
+    let upstream = upstream(ServerSpec { start_time, bounds, ..ServerSpec::new(name(), transport) });
     assert_eq!(upstream.starting(&name()), None);
     let soon = Instant::now() + Duration::from_millis(300);
     let late = upstream.connect(&name(), soon, &CancellationToken::new()).await.map(|_| ()).unwrap_err();
@@ -141,10 +142,10 @@ async fn a_start_has_the_time_of_its_entry_and_is_said_while_it_lasts() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_more_calls_are_under_way_than_the_entry_allows() {
     let fixture = Fixture::new(&[]);
-    let way = Way::Process(fixture_process(&fixture, &[]));
+    let transport = ServerTransport::Process(fixture_process(&fixture, &[]));
     // Whoever waits for its turn has all of its time left: four of these take longer than that.
     let bounds = CallBounds { time: Some(PATIENCE), at_once: Some(1), set_in: String::new() };
-    let upstream = upstream(ServerSpec { bounds, ..ServerSpec::new(name(), way) });
+    let upstream = upstream(ServerSpec { bounds, ..ServerSpec::new(name(), transport) });
     let connection = connected(&upstream).await.unwrap();
     let slow = || call(&connection, "slow", json!({"ms": 30}));
     let (a, b, c, d) = tokio::join!(slow(), slow(), slow(), slow());
@@ -167,8 +168,8 @@ fn upstream_of(home: &std::path::Path, entries: Value) -> Upstream {
     let mut environment = Environment { home: Some(home.to_owned()), ..Environment::capture() };
     environment.variables.insert("MCP_BRIDGE_ALLOW_CMD".into(), "1".into());
     let (_, files) = ConfigFiles::load(environment);
-    let roster = Roster::new(files, Mark::new(), env!("CARGO_BIN_EXE_belljar").into(), None);
-    Upstream::new(roster.specs(), &Arc::new(Limits::default()))
+    let active_config = ActiveConfig::new(files, Mark::new(), env!("CARGO_BIN_EXE_belljar").into(), None);
+    Upstream::new(active_config.specs(), &Arc::new(Limits::default()))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -248,18 +249,18 @@ async fn a_command_runs_in_the_folder_of_its_entry_s_file() {
 fn with_command(fixture: &Fixture, script: &str) -> ServerSpec {
     let known = fixture_process(fixture, &[]);
     let found = known.clone();
-    let later = Later {
+    let deferred = DeferredTransport {
         commands: vec![process("sh", &["-c", script], &[])],
         written: script.to_owned(),
-        found: Arc::new(move |printed: &[String]| {
+        resolve: Arc::new(move |printed: &[String]| {
             let [token] = printed else { return Err("cannot be used: no token".into()) };
             let token = token.trim_end().to_owned();
-            let mut way = found.clone();
-            way.env.push(("TOKEN".into(), token.clone()));
-            Ok((Way::Process(way), vec![("cmd".into(), token)]))
+            let mut transport = found.clone();
+            transport.env.push(("TOKEN".into(), token.clone()));
+            Ok((ServerTransport::Process(transport), vec![("cmd".into(), token)]))
         }),
     };
-    ServerSpec { later: Some(later), ..ServerSpec::new(name(), Way::Process(known)) }
+    ServerSpec { deferred: Some(deferred), ..ServerSpec::new(name(), ServerTransport::Process(known)) }
 }
 
 #[tokio::test(flavor = "multi_thread")]

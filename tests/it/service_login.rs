@@ -11,7 +11,8 @@ use belljar::service_login::{
     ServiceLogin,
 };
 use belljar::upstream::{
-    Inherited, Later, LoginFile, LoginSpec, ProcessSpec, RemoteSpec, ServerSpec, Upstream, Way,
+    DeferredTransport, Inherited, LoginFile, LoginSpec, ProcessSpec, RemoteSpec, ServerSpec, ServerTransport,
+    Upstream,
 };
 use serde_json::{Value, json};
 
@@ -235,9 +236,9 @@ async fn credentials_of_a_command_are_printed_anew_once_they_are_refused() {
     let url: url::Url = servers.mcp.parse().unwrap();
     let login = LoginFile::new(dir(&home), &name(), url.clone());
     let settings = enterprise(&servers, Assertion::Text("not known yet".into()));
-    let way = move |settings: LoginSettings| {
+    let transport = move |settings: LoginSettings| {
         let login = Some(LoginSpec { file: login.clone(), settings });
-        Way::Remote(RemoteSpec { url: url.clone(), transport: None, headers: vec![], login })
+        ServerTransport::Remote(RemoteSpec { url: url.clone(), transport: None, headers: vec![], login })
     };
     let command = ProcessSpec {
         program: "cat".into(),
@@ -249,17 +250,18 @@ async fn credentials_of_a_command_are_printed_anew_once_they_are_refused() {
         sandbox: None,
         private: belljar::confine::PrivatePlaces::default(),
     };
-    let first = way(settings.clone());
-    let found = move |printed: &[String]| {
+    let first = transport(settings.clone());
+    let resolve = move |printed: &[String]| {
         let mut settings = settings.clone();
         let service = settings.service.as_mut().unwrap();
         if let ServiceGrant::Enterprise { id_token, .. } = &mut service.grant {
             *id_token = Assertion::Text(printed[0].clone());
         }
-        Ok((way(settings), vec![]))
+        Ok((transport(settings), vec![]))
     };
-    let later = Later { commands: vec![command], written: "cat".into(), found: Arc::new(found) };
-    let spec = ServerSpec { later: Some(later), ..ServerSpec::new(name(), first) };
+    let deferred =
+        DeferredTransport { commands: vec![command], written: "cat".into(), resolve: Arc::new(resolve) };
+    let spec = ServerSpec { deferred: Some(deferred), ..ServerSpec::new(name(), first) };
     let running = Upstream::new(vec![spec], &Arc::new(Limits::default()));
 
     // Another bridge has got a token when the ID token was good.

@@ -103,14 +103,13 @@ fn nothing_is_kept_where_the_setting_is_off_or_cannot_be_read() {
 }
 
 #[test]
-fn a_session_that_is_not_there_cannot_be_gone_on_with() {
+fn a_session_that_is_not_there_cannot_be_resumed() {
     let home = Home::new().env("MCP_BRIDGE_RESUME", "5f1c");
     let reply = Bridge::start(&home).run("x = 1").text;
-    let said =
-        "error: no session can be gone on with: there is no session \"5f1c\"; none is kept yet\nhint: ";
+    let said = "error: cannot resume the session: there is no session \"5f1c\"; none is kept yet\nhint: ";
     assert!(reply.contains(said), "{reply}");
     let last = Bridge::start(&home.env("MCP_BRIDGE_RESUME", "last")).run("x = 1").text;
-    assert!(!last.contains("gone on with"), "{last}");
+    assert!(!last.contains("cannot resume"), "{last}");
     let wrong = Home::new().run(&["run", "--session", "../x", "-c", "1"]);
     let said = "belljar: --session is \"../x\", which names no session: write the beginning of its name, or last, and :N \
                 behind it for its run N\n";

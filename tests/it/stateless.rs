@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use belljar::limits::Limits;
 use belljar::run::ClientAbilities;
-use belljar::upstream::{Asked, Asks, CallBounds, RemoteSpec, ServerSpec, Upstream, UpstreamError, Way};
+use belljar::upstream::{
+    CallBounds, QuestionKind, RemoteSpec, ServerQuestion, ServerSpec, ServerTransport, Upstream,
+    UpstreamError,
+};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -80,8 +83,8 @@ async fn what_a_server_wants_to_know_is_answered_and_its_tool_called_again() {
     upstream.offer_roots(&[PathBuf::from("/srv/data")]);
     let mut heard = upstream.listen().unwrap();
     let answering = async {
-        let Asked { asks, params, reply, .. } = heard.asked.recv().await.unwrap();
-        assert_eq!((asks, &params["message"]), (Asks::Elicitation, &json!("which one?")));
+        let ServerQuestion { kind, params, reply, .. } = heard.asked.recv().await.unwrap();
+        assert_eq!((kind, &params["message"]), (QuestionKind::Elicitation, &json!("which one?")));
         reply.send(Ok(json!({"action": "accept", "content": {"name": "x"}}))).unwrap();
     };
     let (answer, ()) = tokio::join!(call(&upstream, "t", json!({"a": 1})), answering);
@@ -244,14 +247,14 @@ async fn the_time_that_an_entry_gives_a_call_is_for_all_its_rounds() {
         std::thread::park_timeout(Duration::from_millis(150));
         json!({"resultType": "input_required", "requestState": "s", "inputRequests": {"x": {"method": "roots/list"}}})
     });
-    let way = Way::Remote(RemoteSpec {
+    let transport = ServerTransport::Remote(RemoteSpec {
         url: fixture.url.parse().unwrap(),
         transport: None,
         headers: vec![],
         login: None,
     });
     let bounds = CallBounds { time: Some(Duration::from_millis(400)), at_once: None, set_in: "x".into() };
-    let spec = ServerSpec { bounds, ..ServerSpec::new(name(), way) };
+    let spec = ServerSpec { bounds, ..ServerSpec::new(name(), transport) };
     let upstream = Upstream::new(vec![spec], &Arc::new(Limits::default()));
     upstream.offer_roots(&[PathBuf::from("/srv")]);
     let error = call(&upstream, "t", json!({})).await.unwrap_err();

@@ -14,7 +14,7 @@ use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE};
 
 on_every_engine!(
     an_endpoint_answers_and_its_key_is_nowhere_else,
-    an_answer_is_replayed_and_gone_on_with_and_not_asked_for_again,
+    an_answer_is_replayed_and_resumed_and_not_asked_for_again,
     without_an_endpoint_the_client_is_asked_and_the_run_s_time_stands_still,
     a_client_without_handshake_is_asked_by_an_answer,
     where_no_model_can_be_asked_code_is_told_what_to_set,
@@ -126,7 +126,7 @@ print(len(seen) > 3, any(word in str(text) for text in seen))
     assert!(refused.starts_with("model_unavailable ") && refused.contains(expected), "{refused}");
 }
 
-fn an_answer_is_replayed_and_gone_on_with_and_not_asked_for_again(engine: &Engine) {
+fn an_answer_is_replayed_and_resumed_and_not_asked_for_again(engine: &Engine) {
     let server = ModelServer::open(loud);
     let home = server.set(Home::on(engine)).env("MCP_BRIDGE_JOURNAL", "full");
     let mut bridge = Bridge::start(&home);

@@ -52,7 +52,7 @@ fn folders_are_there_as_configured_and_errors_say_where_a_file_is(engine: &Engin
     if engine.name == "docker" {
         // It mounts no folder writable in which nothing can be executed.
         let reply = Bridge::start(&home).run("print('ran')");
-        let says = "mounts: /mnt/results/mine (ext4, rw,relatime), asked was rw,noexec,nosuid,nodev";
+        let says = "mounts: got /mnt/results/mine (ext4, rw,relatime), expected rw,noexec,nosuid,nodev";
         assert!(reply.is_error && reply.text.contains(says), "{}", reply.text);
         home = home.env("MCP_BRIDGE_ALLOW_WEAK", "mounts");
     }
@@ -106,7 +106,7 @@ fn a_folder_that_is_looser_than_asked_for_is_refused(engine: &Engine) {
         .file(CONFIG, &mount(data.path(), "/mnt/data", ""));
     let reply = Bridge::start(&home).run("print('ran')");
     assert!(reply.is_error && reply.text.contains("mounts: /mnt/data ("), "{}", reply.text);
-    assert!(reply.text.contains("asked was ro,noexec,nosuid,nodev"), "{}", reply.text);
+    assert!(reply.text.contains("expected ro,noexec,nosuid,nodev"), "{}", reply.text);
 }
 
 fn a_folder_with_a_pipe_or_socket_is_not_mounted(engine: &Engine) {

@@ -32,7 +32,7 @@ fn gvisor_that_opens_the_supervisor_to_code_is_refused() {
     let reply = Bridge::start(&home.without_env("MCP_BRIDGE_ALLOW_WEAK")).run("print('ran')");
     assert_eq!(reply.is_error, is_open, "{}", reply.text);
     assert_eq!(
-        reply.text.contains("fds: the interpreter can open the supervisor's, asked was its own only"),
+        reply.text.contains("fds: got an interpreter that can open the supervisor's, expected its own only"),
         is_open
     );
 }

@@ -69,7 +69,10 @@ fn is_refused(text: &str, field: &str, seen: &str) {
     let start = "status: error\nerror: the sandbox is weaker than asked for and was refused: ";
     let (refused, hint) = text.split_once("\nhint: ").unwrap_or_else(|| panic!("{text}"));
     let said = refused.strip_prefix(start).unwrap_or_else(|| panic!("{text}"));
-    assert!(said.split("; ").any(|said| said.starts_with(&format!("{field}: {seen}"))), "{field}: {text}");
+    assert!(
+        said.split("; ").any(|said| said.starts_with(&format!("{field}: got {seen}"))),
+        "{field}: {text}"
+    );
     let (_, names) = hint.split_once("MCP_BRIDGE_ALLOW_WEAK=").unwrap_or_else(|| panic!("{text}"));
     let names = names.lines().next().unwrap();
     assert!(names.split(',').any(|name| name == field), "{text}");
@@ -86,8 +89,8 @@ fn every_weaker_configuration_is_refused_by_its_field(engine: &Engine) {
         }),
         ("no_new_privs", "0", |body| body["HostConfig"]["SecurityOpt"] = json!([])),
         ("capabilities", "bounding ", |body| body["HostConfig"]["CapAdd"] = json!(["NET_RAW"])),
-        ("uid", "1, asked was ", |body| body["User"] = json!("1:65534")),
-        ("gid", "1, asked was 65534", |body| {
+        ("uid", "1, expected ", |body| body["User"] = json!("1:65534")),
+        ("gid", "1, expected 65534", |body| {
             body["User"] = json!(body["User"].as_str().unwrap().replace(":65534", ":1"));
         }),
         ("groups", "27", |body| body["HostConfig"]["GroupAdd"] = json!(["27"])),
@@ -199,7 +202,7 @@ fn a_worker_whose_calls_cannot_be_filtered_is_refused(engine: &Engine) {
     let mut bridge = Bridge::start(&home.env("MCP_BRIDGE_ALLOW_WEAK", "seccomp"));
     let text = bridge.ok("1");
     assert!(
-        text.contains("ALLOW_WEAK: seccomp: no filter of the interpreter's own, asked was one"),
+        text.contains("ALLOW_WEAK: seccomp: got no filter of the interpreter's own, expected one"),
         "{text}"
     );
 }
@@ -221,9 +224,9 @@ fn worker_without_landlock_is_refused(engine: &Engine) {
         return;
     }
     assert!(doctor.contains("\nlandlock   in use, version "), "{doctor}");
-    is_refused(&reply.text, "landlock", "version 0, asked was version ");
+    is_refused(&reply.text, "landlock", "version 0, expected version ");
     let text = Bridge::start(&home.env("MCP_BRIDGE_ALLOW_WEAK", "memory,pids,landlock")).ok("1");
-    assert!(text.contains("landlock: version 0, asked was version "), "{text}");
+    assert!(text.contains("landlock: got version 0, expected version "), "{text}");
 }
 
 fn a_later_interpreter_that_is_weaker_takes_its_container_with_it(engine: &Engine) {

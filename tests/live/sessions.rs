@@ -25,12 +25,12 @@ on_every_engine!(
     a_lost_container_or_interpreter_leaves_a_whole_journal,
     a_session_goes_on_from_one_that_was_killed_and_makes_no_call_again,
     who_cancels_while_earlier_runs_are_made_once_more_can_try_again,
-    a_session_that_cannot_be_gone_on_with_says_why_and_runs_nothing,
+    a_session_that_cannot_be_resumed_says_why_and_runs_nothing,
     what_servers_said_in_an_earlier_session_counts_for_labels_in_the_next,
     a_name_that_was_unknown_keeps_no_session_from_being_replayed,
     code_resumes_the_last_session_that_is_not_in_use,
     a_session_whose_results_are_not_kept_is_not_resumed_and_variables_stay,
-    a_session_is_not_gone_on_with_where_its_runs_would_write_to_the_users_folders_again,
+    a_session_is_not_resumed_where_its_runs_would_write_to_the_users_folders_again,
 );
 
 /// A home whose sessions are kept in full, with the fixture server `one`.
@@ -494,7 +494,7 @@ fn who_cancels_while_earlier_runs_are_made_once_more_can_try_again(engine: &Engi
     assert!(reply.starts_with("2\n") && reply.contains(": 2 runs of it were made once more"), "{reply}");
 }
 
-fn a_session_that_cannot_be_gone_on_with_says_why_and_runs_nothing(engine: &Engine) {
+fn a_session_that_cannot_be_resumed_says_why_and_runs_nothing(engine: &Engine) {
     let fixture = Fixture::new(&[]);
     let home = home(engine, &fixture);
     let mut bridge = Bridge::start(&home);
@@ -547,7 +547,7 @@ fn a_name_that_was_unknown_keeps_no_session_from_being_replayed(engine: &Engine)
     assert_eq!((replayed.code, replayed.stdout.as_str()), (Some(0), "run 1: same\n"), "{}", replayed.stderr);
 }
 
-fn a_session_is_not_gone_on_with_where_its_runs_would_write_to_the_users_folders_again(engine: &Engine) {
+fn a_session_is_not_resumed_where_its_runs_would_write_to_the_users_folders_again(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
     let mount =
         format!("[[mount]]\nhost = \"{}\"\nguest = \"/mnt/w\"\nwritable = true\n", folder.path().display());

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use belljar::clients::{Client, FoundServer, Remark, Surroundings, clients, servers_of_client_file};
+use belljar::clients::{Client, ClientServer, Diagnostic, Surroundings, clients, servers_of_client_file};
 use belljar::config::{Environment, servers_of_file};
 use belljar::limits::Limits;
 use serde_json::{Map, Value};
@@ -23,10 +23,10 @@ const SECRET: &str = "hunter2";
 pub fn check(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     for client in clients() {
-        let (servers, remarks) = read(client, text);
-        assert_eq!((&servers, &remarks), (&read(client, text).0, &read(client, text).1));
-        for remark in &remarks {
-            check_remark(remark, text);
+        let (servers, diagnostics) = read(client, text);
+        assert_eq!((&servers, &diagnostics), (&read(client, text).0, &read(client, text).1));
+        for diagnostic in &diagnostics {
+            check_diagnostic(diagnostic, text);
         }
         for server in &servers {
             check_server(server);
@@ -34,7 +34,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-fn read(client: &'static Client, text: &str) -> (Vec<FoundServer>, Vec<Remark>) {
+fn read(client: &'static Client, text: &str) -> (Vec<ClientServer>, Vec<Diagnostic>) {
     let surroundings = Surroundings {
         home: "/home/ada".into(),
         config: "/home/ada/.config".into(),
@@ -46,18 +46,18 @@ fn read(client: &'static Client, text: &str) -> (Vec<FoundServer>, Vec<Remark>) 
     servers_of_client_file(client, path, text, &surroundings, &Limits::default())
 }
 
-fn check_remark(remark: &Remark, text: &str) {
-    let line = remark.to_string();
+fn check_diagnostic(diagnostic: &Diagnostic, text: &str) {
+    let line = diagnostic.to_string();
     assert!(is_inert_line(&line), "{line:?}");
     assert!(!line.contains(SECRET), "{line}");
-    if let Some((line, column)) = remark.place {
+    if let Some((line, column)) = diagnostic.place {
         let lines: Vec<&str> = text.split('\n').collect();
         assert!((1..=lines.len()).contains(&line), "line {line} of {}", lines.len());
         assert!((1..=lines[line - 1].chars().count() + 1).contains(&column), "column {column}");
     }
 }
 
-fn check_server(server: &FoundServer) {
+fn check_server(server: &ClientServer) {
     let known: BTreeSet<&str> = [
         "type",
         "command",

@@ -9,7 +9,7 @@
 //! - A good frame behind any garbage is read.
 
 use belljar::limits::Limits;
-use belljar::protocol::{Decoder, Dropped, FromSandbox, FromSupervisor, depth_exceeds};
+use belljar::protocol::{Decoder, DroppedLine, FromSandbox, FromSupervisor, depth_exceeds};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ pub fn check(stream: &[u8]) {
     }
 }
 
-type Decoded = Result<FromSandbox, Dropped>;
+type Decoded = Result<FromSandbox, DroppedLine>;
 
 fn decoded<'b>(limits: &Limits, pieces: impl IntoIterator<Item = &'b [u8]>) -> Vec<Decoded> {
     let mut decoder = Decoder::new(limits);
@@ -64,7 +64,7 @@ fn shown(frames: &[Decoded]) -> Vec<String> {
 /// What each line gives by itself, each in a decoder of its own.
 fn one_by_one(limits: &Limits, stream: &[u8]) -> Vec<Decoded> {
     let bytes_max = limits.frame_to_bridge_bytes_max;
-    let overlong = || Err(Dropped::Overlong { bytes_max });
+    let overlong = || Err(DroppedLine::Overlong { bytes_max });
     let mut seen: Vec<Decoded> = Vec::new();
     for line in complete_lines(stream) {
         if line.len() >= bytes_max {
@@ -118,7 +118,7 @@ fn check_frame(limits: &Limits, line: &[u8], frame: &Decoded) {
         }
         Err(dropped) => {
             assert!(dropped.to_string().len() <= REFUSAL_BYTES_MAX, "{dropped}");
-            assert_eq!(*dropped == Dropped::Depth, is_too_deep(limits, line), "{dropped}");
+            assert_eq!(*dropped == DroppedLine::Depth, is_too_deep(limits, line), "{dropped}");
         }
     }
     if frame.is_ok() {

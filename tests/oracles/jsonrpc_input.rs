@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use belljar::jsonrpc::{ENDLESS_TIMES, Envelope, LineTransport, Messages, OnUnreadable, Unreadable};
+use belljar::jsonrpc::{ENDLESS_TIMES, Envelope, LineError, LineTransport, Messages, OnUnreadable};
 use belljar::server::Requests;
 use belljar::upstream::{RawResult, RawResults};
 use rmcp::model::{
@@ -54,7 +54,7 @@ pub fn check(bytes: &[u8]) {
 #[derive(Debug, PartialEq)]
 enum Event {
     Read,
-    Unreadable(Option<RequestId>, Unreadable),
+    Unreadable(Option<RequestId>, LineError),
 }
 
 /// What became of a peer's bytes.
@@ -124,7 +124,7 @@ fn check_heard(bytes: &[u8], heard: &Heard) {
     for (line, event) in lines.iter().zip(&heard.events) {
         let Event::Unreadable(id, why) = event else { continue };
         let is_overlong = line.len() >= LINE_BYTES_MAX;
-        assert_eq!(is_overlong, *why == Unreadable::Overlong(LINE_BYTES_MAX), "{why:?}");
+        assert_eq!(is_overlong, *why == LineError::Overlong(LINE_BYTES_MAX), "{why:?}");
         let is_endless = line.len() >= ENDLESS_BYTES;
         assert!(!is_endless || id.is_none(), "{id:?} of a line without end");
         let plain = plain_id(line).filter(|_| !is_endless);
@@ -236,7 +236,7 @@ impl<M: Messages> Messages for Watched<M> {
         read
     }
 
-    fn unreadable(&mut self, id: Option<RequestId>, why: Unreadable) -> OnUnreadable<M::Role> {
+    fn unreadable(&mut self, id: Option<RequestId>, why: LineError) -> OnUnreadable<M::Role> {
         let instead = self.inner.unreadable(id.clone(), why.clone());
         let mut notes = self.notes.lock().unwrap();
         notes.events.push(Event::Unreadable(id, why));

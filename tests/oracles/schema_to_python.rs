@@ -14,8 +14,8 @@
 use std::collections::BTreeSet;
 
 use belljar::catalog::{
-    Catalog, Detail, Given, Shapes, StatedLimits, Tool, capability_summary, check_names, checked, list_tools,
-    search, tool_doc,
+    Catalog, Detail, LiteralArguments, Shapes, StatedLimits, Tool, capability_summary, check_names, checked,
+    list_tools, search, tool_doc,
 };
 use belljar::limits::Limits;
 use belljar::names::ServerName;
@@ -142,7 +142,7 @@ fn check_refusals(server: &ServerName, tool: &Tool) {
         }
     }
     let names = said.map(str::to_owned);
-    if let Err(fault) = check_names(server, tool, Given::Names(&names)) {
+    if let Err(fault) = check_names(server, tool, LiteralArguments::Names(&names)) {
         check_refusal(&fault);
     }
 }

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use crate::app::common::printing::{err, out, to_stdout};
 use crate::cli;
 use crate::clients::{
-    self, Change, Client, Confining, Files, Remark, Surroundings, Weight, client, client_of_file, clients,
-    merge, read_client, unread_project_files,
+    self, Change, Client, ConfinementChoice, Diagnostic, Files, Severity, Surroundings, client,
+    client_of_file, clients, merge, read_client, unread_project_files,
 };
 use crate::config::{Environment, is_own};
 use crate::limits::Limits;
@@ -36,7 +36,7 @@ pub(in crate::app) fn import(environment: &Environment, arguments: &cli::Import)
         Err(refusal) => return usage(&refusal),
     };
     let mut found = Vec::new();
-    let mut remarks = Vec::new();
+    let mut diagnostics = Vec::new();
     let is_own = |program: &str, words: &[String]| is_own_command(environment, program, words);
     for client in &chosen {
         let (of_client, said) = read_client(client, files, &surroundings, &limits, &is_own);
@@ -49,21 +49,22 @@ pub(in crate::app) fn import(environment: &Environment, arguments: &cli::Import)
             out!("{}: nothing is there", client.title);
         }
         found.push(of_client);
-        remarks.extend(said);
+        diagnostics.extend(said);
     }
     // A client without a file has no say in what stands below ~/MCPs.
     found.retain(|of_client| !of_client.read.is_empty());
     let is_found = !found.is_empty();
     let left_there = left_there(&found);
     let folder = surroundings.home.join("MCPs");
-    let confining = if arguments.sandbox { Confining::Commands } else { Confining::Nothing };
-    let (changes, said) = merge(found, (&folder, confining), surroundings.uid, &limits);
-    remarks.extend(said);
-    say(&remarks);
+    let confinement =
+        if arguments.sandbox { ConfinementChoice::Commands } else { ConfinementChoice::Nothing };
+    let (changes, said) = merge(found, (&folder, confinement), surroundings.uid, &limits);
+    diagnostics.extend(said);
+    say(&diagnostics);
     if matches!(files, Files::OfUser) {
         say_project_files(&chosen, &surroundings);
     }
-    let is_broken = remarks.iter().any(|remark| remark.weight == Weight::Broken);
+    let is_broken = diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Broken);
     for change in &changes {
         out!("\n{}", text::inert_line(&change.path.display().to_string()));
         to_stdout(change.diff());
@@ -140,14 +141,14 @@ fn chosen<'f>(
     }
 }
 
-fn say(remarks: &[Remark]) {
-    for remark in remarks {
-        let word = match remark.weight {
-            Weight::Note => "note",
-            Weight::LeftOut => "warning",
-            Weight::Broken => "error",
+fn say(diagnostics: &[Diagnostic]) {
+    for diagnostic in diagnostics {
+        let word = match diagnostic.severity {
+            Severity::Note => "note",
+            Severity::LeftOut => "warning",
+            Severity::Broken => "error",
         };
-        out!("{word}: {remark}");
+        out!("{word}: {diagnostic}");
     }
 }
 
@@ -187,8 +188,8 @@ fn may_write(arguments: &cli::Import, changes: &[Change]) -> Result<(), &'static
 }
 
 /// What is still to be done: an import takes nothing out of a client's file.
-fn left_there(found: &[clients::Found]) -> Vec<String> {
-    let of = |found: &clients::Found, path: &Path| {
+fn left_there(found: &[clients::ClientServers]) -> Vec<String> {
+    let of = |found: &clients::ClientServers, path: &Path| {
         let here = found.servers.iter().filter(|server| server.path == path);
         let names: Vec<&str> = here.map(|server| server.name.as_str()).collect();
         let (names, path) =

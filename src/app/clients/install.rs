@@ -9,8 +9,8 @@ use super::import::{USAGE, is_own_command, refused, surroundings};
 use crate::app::common::printing::{err, out, to_stdout};
 use crate::cli;
 use crate::clients::{
-    self, Calls, Edit, InstallError, Plan, Registration, Replacing, Scope, Starting, Surroundings, Workshop,
-    client, missing_approval,
+    self, Calls, Edit, InstallContext, InstallError, Plan, Registration, ReplaceRule, Scope, Starting,
+    Surroundings, client, missing_approval,
 };
 use crate::config::{Config, ConfigFiles, Environment};
 use crate::limits::Limits;
@@ -46,20 +46,24 @@ pub(in crate::app) fn install(environment: &Environment, arguments: &cli::Instal
     let variables = files.referred_variables();
     let starting = Starting { program, longest_reply, start: limits.sandbox_start, variables, calls };
     let is_own = |program: &str, words: &[String]| is_own_command(environment, program, words);
-    let replacing = if arguments.force { Replacing::Allowed } else { Replacing::Refused };
+    let rule = if arguments.force { ReplaceRule::Allowed } else { ReplaceRule::Refused };
     let scope = if arguments.project { Scope::Project } else { Scope::User };
-    let named =
-        Named { clients: &arguments.clients, name: &arguments.name, scope, is_dry_run: arguments.dry_run };
-    let code = named.each(&config, &surroundings, &limits, |registration, workshop| {
-        if registration.scope == Scope::User && !registration.client.is_there(workshop.surroundings) {
+    let targets = InstallTargets {
+        clients: &arguments.clients,
+        name: &arguments.name,
+        scope,
+        is_dry_run: arguments.dry_run,
+    };
+    let code = targets.each(&config, &surroundings, &limits, |registration, context| {
+        if registration.scope == Scope::User && !registration.client.is_there(context.surroundings) {
             out!("{} was not found here; its file is made all the same", registration.client.title);
         }
         let hint = match calls {
-            Calls::AsSet => missing_approval(registration, workshop)?,
+            Calls::AsSet => missing_approval(registration, context)?,
             Calls::Approved => None,
         };
         let hint = hint.map(|(key, refuses)| approval_hint(registration, key, refuses)).unwrap_or_default();
-        match clients::install(registration, starting, (replacing, &is_own), workshop)? {
+        match clients::install(registration, starting, (rule, &is_own), context)? {
             Plan::Nothing(path) => {
                 Ok((None, format!("{} is in {} already", registration.name, shown(&path))))
             }
@@ -107,10 +111,14 @@ pub(in crate::app) fn uninstall(environment: &Environment, arguments: &cli::Unin
     let limits = Limits::default();
     let is_own = |program: &str, words: &[String]| is_own_command(environment, program, words);
     let scope = if arguments.project { Scope::Project } else { Scope::User };
-    let named =
-        Named { clients: &arguments.clients, name: &arguments.name, scope, is_dry_run: arguments.dry_run };
-    named.each(&config, &surroundings, &limits, |registration, workshop| {
-        Ok(match clients::uninstall(registration, &is_own, workshop)? {
+    let targets = InstallTargets {
+        clients: &arguments.clients,
+        name: &arguments.name,
+        scope,
+        is_dry_run: arguments.dry_run,
+    };
+    targets.each(&config, &surroundings, &limits, |registration, context| {
+        Ok(match clients::uninstall(registration, &is_own, context)? {
             Plan::Nothing(path) => (None, format!("{} is not in {}", registration.name, shown(&path))),
             Plan::Edit(edit) => {
                 let path = shown(&edit.path);
@@ -124,24 +132,25 @@ pub(in crate::app) fn uninstall(environment: &Environment, arguments: &cli::Unin
     })
 }
 
-/// What the command line names.
-struct Named<'n> {
+/// The clients, the name and the scope that the command line names.
+struct InstallTargets<'n> {
     clients: &'n [String],
     name: &'n str,
     scope: Scope,
     is_dry_run: bool,
 }
 
-type Planned = Result<(Option<Edit>, String), InstallError>;
+/// The planned edit, if one is needed, with the line that reports it.
+type PlanResult = Result<(Option<Edit>, String), InstallError>;
 
-impl Named<'_> {
+impl InstallTargets<'_> {
     /// Plans and makes the edit of each client's file; one that fails does not keep the others.
     fn each(
         &self,
         config: &Config,
         surroundings: &Surroundings,
         limits: &Limits,
-        plan: impl Fn(&Registration<'_>, &Workshop<'_>) -> Planned,
+        plan: impl Fn(&Registration<'_>, &InstallContext<'_>) -> PlanResult,
     ) -> ExitCode {
         if let Err(error) = ServerName::new(self.name) {
             err!("belljar: --name: {error}");
@@ -150,11 +159,11 @@ impl Named<'_> {
         let Some(state) = config.own_state_dir.as_deref() else {
             return refused("no home folder is known, so there is no place for the backup");
         };
-        let workshop = Workshop { surroundings, state, limits };
+        let context = InstallContext { surroundings, state, limits };
         let mut code = ExitCode::SUCCESS;
         for client in self.clients.iter().filter_map(|name| client(name)) {
             let registration = Registration { client, name: self.name, scope: self.scope };
-            if let Err(error) = one(&registration, &workshop, self.is_dry_run, &plan) {
+            if let Err(error) = one(&registration, &context, self.is_dry_run, &plan) {
                 err!("belljar: {}", text::inert(&error.to_string()));
                 code = ExitCode::FAILURE;
             }
@@ -165,11 +174,11 @@ impl Named<'_> {
 
 fn one(
     registration: &Registration<'_>,
-    workshop: &Workshop<'_>,
+    context: &InstallContext<'_>,
     is_dry_run: bool,
-    plan: &impl Fn(&Registration<'_>, &Workshop<'_>) -> Planned,
+    plan: &impl Fn(&Registration<'_>, &InstallContext<'_>) -> PlanResult,
 ) -> Result<(), InstallError> {
-    let (edit, done) = plan(registration, workshop)?;
+    let (edit, done) = plan(registration, context)?;
     let Some(edit) = edit else {
         out!("{done}");
         return Ok(());
@@ -180,7 +189,7 @@ fn one(
         out!("nothing was written: --dry-run only shows");
         return Ok(());
     }
-    edit.make(workshop)?;
+    edit.make(context)?;
     out!("{done}");
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
 use super::import::{is_own_command, surroundings};
-use crate::clients::{self, Registration, Scope, Workshop, client};
+use crate::clients::{self, InstallContext, Registration, Scope, client};
 use crate::config::{ConfigFiles, Environment};
 use crate::limits::Limits;
 use crate::text;
@@ -30,10 +30,10 @@ pub(in crate::app) fn through(
     let (config, files) = ConfigFiles::load(environment.clone());
     let state = config.own_state_dir.as_deref().ok_or("no home folder is known")?;
     let limits = Limits::default();
-    let workshop = Workshop { surroundings: &surroundings, state, limits: &limits };
+    let context = InstallContext { surroundings: &surroundings, state, limits: &limits };
     let registration = Registration { client, name: NAME, scope: Scope::User };
     let is_own = |program: &str, words: &[String]| is_own_command(&environment, program, words);
-    let (path, passed) = clients::passed(&registration, &environment.variables, &is_own, &workshop)
+    let (path, passed) = clients::passed(&registration, &environment.variables, &is_own, &context)
         .map_err(|error| error.to_string())?;
     let path = text::inert_line(&path.display().to_string());
     let Some(variables) = passed else {

@@ -8,7 +8,7 @@ use crate::text;
 /// Bad usage, as clap's own.
 pub(in crate::app) const USAGE: u8 = 2;
 
-/// Why nothing, or not all, was done.
+/// The reason for which a command did nothing, or not everything.
 pub(in crate::app) enum Failure {
     /// The command cannot be meant like that.
     Usage(String),

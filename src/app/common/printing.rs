@@ -1,6 +1,6 @@
 //! What commands print. A reader that has gone, as `head` does, is no defect: the command does its work to the end.
 //!
-//! The standard macros panic then. Words that are lost otherwise, as on a full disk, are told of by the exit code. A terminal
+//! The standard macros panic then. Output that is lost otherwise, as on a full disk, is reported by the exit code. A terminal
 //! gets no control characters: code, servers and files could steer it. A file or pipe gets all bytes as they are.
 
 use std::borrow::Cow;

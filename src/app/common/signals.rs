@@ -4,13 +4,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// A signal that asks the bridge to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::app) enum Ending {
+pub(in crate::app) enum EndSignal {
     Interrupt,
     Terminate,
     HangUp,
 }
 
-impl Ending {
+impl EndSignal {
     /// 128 and the signal's number, as shells count.
     pub(in crate::app) fn exit_code(self) -> u8 {
         match self {
@@ -38,11 +38,11 @@ impl Signals {
     }
 
     /// The next of them. Cancel-safe.
-    pub(in crate::app) async fn next(&mut self) -> Ending {
+    pub(in crate::app) async fn next(&mut self) -> EndSignal {
         tokio::select! {
-            _ = self.interrupt.recv() => Ending::Interrupt,
-            _ = self.terminate.recv() => Ending::Terminate,
-            _ = self.hang_up.recv() => Ending::HangUp,
+            _ = self.interrupt.recv() => EndSignal::Interrupt,
+            _ = self.terminate.recv() => EndSignal::Terminate,
+            _ = self.hang_up.recv() => EndSignal::HangUp,
         }
     }
 }

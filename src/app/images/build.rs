@@ -10,11 +10,11 @@ use crate::app::common::failure::{Failure, failed};
 use crate::app::common::printing::{err, out};
 use crate::app::wiring::{self, PLAIN_IMAGE};
 use crate::cli;
-use crate::engine::{EngineError, ImageAbout, ImageBuild, ImageStore};
+use crate::engine::{EngineError, ImageBuild, ImageInfo, ImageStore};
 use crate::guard::Mark;
 use crate::own_file;
 use crate::recipe::{
-    BuildFiles, ImageName, KeptLock, Language, OWN_IMAGE, Packages, Requirement, language_words, languages,
+    BuildFiles, ImageLock, ImageName, Language, OWN_IMAGE, Packages, Requirement, language_words, languages,
 };
 use crate::text;
 
@@ -44,7 +44,7 @@ const WITH_IMAGES: &str = "`--from IMAGE` builds on an image that is here; or bu
 /// Largest bundle of certificates, in bytes.
 const CERTIFICATES_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// What is to be built.
+/// The image that is to be built.
 struct Plan {
     /// Nothing: belljar's own image.
     name: Option<ImageName>,
@@ -61,12 +61,12 @@ pub(in crate::app) async fn build(images: &Images<'_>, arguments: cli::Build) ->
     let store;
     let plan = match &arguments.locked {
         Some(name) => {
-            let lock = kept_lock(images, name)?;
+            let lock = image_lock(images, name)?;
             store = images.store().await?;
             locked(&*store, name, lock).await?
         }
         None => {
-            let asked = Asked::new(arguments)?;
+            let asked = BuildRequest::new(arguments)?;
             store = images.store().await?;
             asked.plan(images, &*store).await?
         }
@@ -81,7 +81,7 @@ pub(in crate::app) async fn build(images: &Images<'_>, arguments: cli::Build) ->
     };
     // One of ours that has no name any more: the user may have given it another. One that a sandbox has stays until somebody
     // prunes.
-    let is_ours = |before: &ImageAbout| {
+    let is_ours = |before: &ImageInfo| {
         [labels::IMAGE, labels::CONTENT].iter().any(|label| before.labels.contains_key(*label))
     };
     if let Some(before) = before.filter(|before| before.names.is_empty() && is_ours(before))
@@ -104,15 +104,15 @@ pub(in crate::app) async fn build(images: &Images<'_>, arguments: cli::Build) ->
     Ok(())
 }
 
-/// What the command line asks for, checked.
-struct Asked {
+/// The image that the command line asks for, with checked values.
+struct BuildRequest {
     packages: Vec<Requirement>,
     languages: Vec<Language>,
     from: Option<String>,
     name: Option<ImageName>,
 }
 
-impl Asked {
+impl BuildRequest {
     fn new(arguments: cli::Build) -> Result<Self, Failure> {
         let mut packages: Vec<Requirement> = Vec::new();
         for text in &arguments.packages {
@@ -210,7 +210,7 @@ impl Asked {
         Ok(Plan { name, base, asked: self.packages, languages: self.languages, packages, default_set })
     }
 
-    fn take_over(&mut self, about: Option<&ImageAbout>) -> Result<(), Failure> {
+    fn take_over(&mut self, about: Option<&ImageInfo>) -> Result<(), Failure> {
         let label = |name: &str| about.and_then(|about| about.labels.get(name)).map_or("", String::as_str);
         for text in label(labels::WITH).split_whitespace() {
             let one = Requirement::new(text).map_err(failed)?;
@@ -227,20 +227,20 @@ impl Asked {
     }
 }
 
-fn base_of(about: &ImageAbout) -> Option<String> {
+fn base_of(about: &ImageInfo) -> Option<String> {
     about.labels.get(labels::BASE).cloned()
 }
 
-fn kept_lock(images: &Images<'_>, name: &str) -> Result<KeptLock, Failure> {
+fn image_lock(images: &Images<'_>, name: &str) -> Result<ImageLock, Failure> {
     let name = ImageName::new(name).map_err(|error| Failure::Usage(format!("--locked: {error}")))?;
     let path = images.locks()?.join(format!("{name}.lock"));
     let usage = |error: &dyn std::fmt::Display| Failure::Usage(format!("{}: {error}", shown(&path)));
-    let bytes = own_file::read(&path, KeptLock::BYTES_MAX as u64).map_err(|error| usage(&error))?;
+    let bytes = own_file::read(&path, ImageLock::BYTES_MAX as u64).map_err(|error| usage(&error))?;
     let text = String::from_utf8(bytes).map_err(|_| usage(&"it is not UTF-8"))?;
-    KeptLock::parse(&text).map_err(|error| usage(&error))
+    ImageLock::parse(&text).map_err(|error| usage(&error))
 }
 
-async fn locked(engine: &dyn ImageStore, name: &str, lock: KeptLock) -> Result<Plan, Failure> {
+async fn locked(engine: &dyn ImageStore, name: &str, lock: ImageLock) -> Result<Plan, Failure> {
     if let Some(base) = engine.base().await.map_err(unavailable)? {
         if lock.base != base || !lock.languages.is_empty() {
             return Err(Failure::Usage(format!(
@@ -287,7 +287,7 @@ async fn run(
     store: &dyn ImageStore,
     plan: &Plan,
     reference: &str,
-) -> Result<ImageAbout, Failure> {
+) -> Result<ImageInfo, Failure> {
     let sources = images.environment.package_sources();
     let certificates = match &sources.certificates {
         Some(path) if path.metadata().is_ok_and(|about| about.len() > CERTIFICATES_BYTES_MAX) => {
@@ -397,15 +397,15 @@ async fn keep_lock(
         Packages::Locked(lines) => lines.clone(),
         Packages::Asked(asked) if asked.is_empty() => Vec::new(),
         Packages::Asked(_) => {
-            let text = store.lock_of(&name.reference(), KeptLock::BYTES_MAX).await.map_err(failed)?;
-            KeptLock::packages_of(&String::from_utf8_lossy(&text)).map_err(failed)?
+            let text = store.lock_of(&name.reference(), ImageLock::BYTES_MAX).await.map_err(failed)?;
+            ImageLock::packages_of(&String::from_utf8_lossy(&text)).map_err(failed)?
         }
     };
     let base_id =
         store.about_image(&plan.base).await.map_err(failed)?.map(|about| about.id).unwrap_or_default();
     let count = packages.len();
     let (asked, languages) = (plan.asked.clone(), plan.languages.clone());
-    let lock = KeptLock { base: plan.base.clone(), base_id, asked, languages, packages };
+    let lock = ImageLock { base: plan.base.clone(), base_id, asked, languages, packages };
     let folder = images.locks()?;
     let file = format!("{name}.lock");
     own_file::write(&folder, &file, lock.to_string().as_bytes())

@@ -9,7 +9,7 @@ use crate::app::common::failure::{Failure, failed};
 use crate::app::common::printing::out;
 use crate::app::wiring;
 use crate::config::{Config, Environment, nearest, set_image};
-use crate::engine::{ImageAbout, ImageStore, find_images};
+use crate::engine::{ImageInfo, ImageStore, find_images};
 use crate::guard::Mark;
 use crate::recipe::{ImageName, OWN_IMAGE};
 use crate::text;
@@ -35,7 +35,7 @@ pub(super) mod labels {
     pub(in super::super) const STAGE: &str = "org.belljar.stage=packages";
 }
 
-/// What the commands have in common.
+/// The configuration and the environment that all commands on images use.
 pub(super) struct Images<'c> {
     pub(in crate::app) config: &'c Config,
     pub(in crate::app) environment: &'c Environment,
@@ -44,8 +44,8 @@ pub(super) struct Images<'c> {
 impl Images<'_> {
     /// Those of the engine that sandboxes run on.
     pub(in crate::app) async fn store(&self) -> Result<Arc<dyn ImageStore>, Failure> {
-        let places = wiring::places(self.config, Some(Mark::new()));
-        find_images(&places, &self.config.lock_dir)
+        let locations = wiring::locations(self.config, Some(Mark::new()));
+        find_images(&locations, &self.config.lock_dir)
             .await
             .map_err(|error| Failure::Failed(text::inert_line(&format!("{error}; {}", error.hint()))))
     }
@@ -63,7 +63,7 @@ impl Images<'_> {
         &self,
         store: &dyn ImageStore,
         name: &ImageName,
-    ) -> Result<Option<ImageAbout>, Failure> {
+    ) -> Result<Option<ImageInfo>, Failure> {
         let about = store.about_image(&name.reference()).await.map_err(failed)?;
         Ok(about.filter(|about| about.labels.get(labels::IMAGE).is_some_and(|label| label == name.as_str())))
     }
@@ -163,7 +163,7 @@ impl Images<'_> {
         Ok(())
     }
 
-    fn row(&self, name: &str, reference: &str, about: &ImageAbout) {
+    fn row(&self, name: &str, reference: &str, about: &ImageInfo) {
         let is_used = self.config.image.as_deref().unwrap_or(OWN_IMAGE) == reference;
         let label = |name: &str| about.labels.get(name).map_or("", String::as_str);
         let mut holds = vec![format!("on {}", label(labels::BASE))];

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::replay::{Asked, replay};
+use super::replay::{ReplayArguments, replay};
 use super::session_words::{about, of_damage, of_job, of_run, of_session};
 use crate::app::common::failure::{Failure, told};
 use crate::app::common::new_file;
@@ -14,7 +14,7 @@ use crate::app::common::printing::{err, out, to_stdout};
 use crate::cli::{self, ExportFormat, SessionCommand};
 use crate::config::{Config, ConfigFiles, Journal};
 use crate::journal::{
-    About, RecordedRun, RecordedSession, Sessions, SessionsError, days_ago, notebook, script,
+    RecordedRun, RecordedSession, SessionSummary, Sessions, SessionsError, days_ago, notebook, script,
 };
 
 impl From<SessionsError> for Failure {
@@ -43,7 +43,7 @@ pub(in crate::app) async fn session(config: Config, files: ConfigFiles, argument
         SessionCommand::Rm { ids, older_than, all } => remove(&sessions, &ids, older_than, all),
         SessionCommand::Replay { id, until, record, json } => match found(&sessions, &id) {
             Ok(session) => {
-                return replay(files, session, Asked { until, record, json }).await;
+                return replay(files, session, ReplayArguments { until, record, json }).await;
             }
             Err(failure) => Err(failure),
         },
@@ -67,7 +67,8 @@ fn list(sessions: &Sessions, config: &Config, is_json: bool) -> Result<(), Failu
     for session in all {
         match is_json {
             true => {
-                let About { id, began, client, runs, calls, last, bytes, is_open, has_run: _ } = session;
+                let SessionSummary { id, began, client, runs, calls, last, bytes, is_open, has_run: _ } =
+                    session;
                 out!(
                     "{}",
                     json!({"id": id, "began": began, "client": client, "runs": runs, "calls": calls,

@@ -8,12 +8,12 @@ use tokio_util::sync::CancellationToken;
 use super::session_words::of_damage;
 use crate::app::common::printing::{err, out};
 use crate::app::common::signals::Signals;
-use crate::app::wiring::Rooms;
-use crate::broker::Way;
+use crate::app::wiring::Modules;
+use crate::broker::AnswerSource;
 use crate::cli::RecordWay;
 use crate::config::{ConfigFiles, Journal, report};
 use crate::journal::{RecordedRun, RecordedSession};
-use crate::rerun::{Anew, Compared};
+use crate::rerun::{RerunOptions, RunComparison};
 use crate::text;
 
 /// What journals and policies call this.
@@ -26,15 +26,15 @@ const STOPPED: u8 = 3;
 /// No sandbox could be had, as `docker run` and `podman run` say it.
 const NO_SANDBOX: u8 = 125;
 
-/// How a session is to be run once more.
-pub(in crate::app) struct Asked {
+/// The arguments of a replay.
+pub(in crate::app) struct ReplayArguments {
     pub(in crate::app) until: Option<u64>,
     pub(super) record: RecordWay,
     pub(in crate::app) json: bool,
 }
 
 /// Runs it once more, and prints a line for each run.
-pub(super) async fn replay(files: ConfigFiles, session: RecordedSession, asked: Asked) -> ExitCode {
+pub(super) async fn replay(files: ConfigFiles, session: RecordedSession, asked: ReplayArguments) -> ExitCode {
     report(&files.config().problems);
     let count = session.runs.len() as u64;
     if let Some(until) = asked.until.filter(|until| !session.runs.iter().any(|run| run.begun.run == *until)) {
@@ -53,31 +53,36 @@ pub(super) async fn replay(files: ConfigFiles, session: RecordedSession, asked: 
         (config.journal, config.workspace, config.resume) = (Journal::Off, None, None);
         config.mounts.iter_mut().for_each(|mount| mount.writable = false);
     });
-    let rooms = Rooms::build(&config, files);
-    let way = match asked.record {
-        RecordWay::Recorded => Way::Recorded,
-        RecordWay::Live => Way::Live,
+    let modules = Modules::build(&config, files);
+    let answer_source = match asked.record {
+        RecordWay::Recorded => AnswerSource::Recorded,
+        RecordWay::Live => AnswerSource::Live,
     };
     let until = asked.until.unwrap_or(u64::MAX);
     let runs: Vec<&RecordedRun> = session.runs.iter().filter(|run| run.begun.run <= until).collect();
     let (mut is_first, mut worst) = (true, 0);
-    let anew =
-        Anew { way, client: CLIENT, cancel: &CancellationToken::new(), is_aside: false, keep_files: true };
+    let options = RerunOptions {
+        answer_source,
+        client: CLIENT,
+        cancel: &CancellationToken::new(),
+        is_aside: false,
+        keep_files: true,
+    };
     for run in runs {
-        let compared = tokio::select! {
-            compared = rooms.reruns.again(run, is_first, &anew) => compared,
+        let comparison = tokio::select! {
+            comparison = modules.reruns.rerun(run, is_first, &options) => comparison,
             ending = signals.next() => {
                 worst = ending.exit_code();
                 break;
             }
         };
-        say(run.begun.run, &compared, asked.json);
-        is_first &= matches!(compared, Compared::LeftOut(_));
-        let (code, goes_on) = match compared {
-            Compared::Same | Compared::LeftOut(_) => (0, true),
-            Compared::Differs(_) => (DIFFERS, true),
-            Compared::Stopped(_) => (STOPPED, false),
-            Compared::NotStarted(_) => (NO_SANDBOX, false),
+        say(run.begun.run, &comparison, asked.json);
+        is_first &= matches!(comparison, RunComparison::LeftOut(_));
+        let (code, goes_on) = match comparison {
+            RunComparison::Same | RunComparison::LeftOut(_) => (0, true),
+            RunComparison::Differs(_) => (DIFFERS, true),
+            RunComparison::Stopped(_) => (STOPPED, false),
+            RunComparison::NotStarted(_) => (NO_SANDBOX, false),
         };
         worst = worst.max(code);
         if !goes_on {
@@ -87,17 +92,19 @@ pub(super) async fn replay(files: ConfigFiles, session: RecordedSession, asked: 
     if let Some(damage) = of_damage(&session) {
         err!("belljar: {damage}");
     }
-    rooms.close(&config).await;
+    modules.close(&config).await;
     ExitCode::from(worst)
 }
 
-fn say(run: u64, compared: &Compared, is_json: bool) {
-    let (word, said) = match compared {
-        Compared::Same => ("same", vec![]),
-        Compared::Differs(differences) => ("differs", differences.clone()),
-        Compared::LeftOut(why) => ("left_out", vec![why.clone()]),
-        Compared::Stopped(why) => ("stopped", vec![why.clone()]),
-        Compared::NotStarted(fault) => ("not_started", vec![format!("{}\n{}", fault.message, fault.hint)]),
+fn say(run: u64, comparison: &RunComparison, is_json: bool) {
+    let (word, said) = match comparison {
+        RunComparison::Same => ("same", vec![]),
+        RunComparison::Differs(differences) => ("differs", differences.clone()),
+        RunComparison::LeftOut(why) => ("left_out", vec![why.clone()]),
+        RunComparison::Stopped(why) => ("stopped", vec![why.clone()]),
+        RunComparison::NotStarted(fault) => {
+            ("not_started", vec![format!("{}\n{}", fault.message, fault.hint)])
+        }
     };
     if is_json {
         return out!("{}", json!({"run": run, "came": word, "said": said}));

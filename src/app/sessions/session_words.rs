@@ -1,7 +1,7 @@
 //! What `belljar session` says of sessions, runs and calls: for a terminal, so nothing that steers one is in it.
 
 use crate::journal::{
-    About, Damage, JobEnded, RecordedJob, RecordedRun, RecordedSession, RunEnded, Sessions,
+    Damage, JobEnded, RecordedJob, RecordedRun, RecordedSession, RunEnded, SessionSummary, Sessions,
 };
 use crate::run::{FreshReason, PythonError, StateNote};
 use crate::text;
@@ -10,7 +10,7 @@ use crate::text;
 const COLUMN_CHARS_MAX: usize = 200;
 
 /// A session in a line.
-pub(in crate::app) fn about(about: &About) -> String {
+pub(in crate::app) fn about(about: &SessionSummary) -> String {
     let client = if about.client.is_empty() { "unknown client" } else { &about.client };
     let in_use = if about.is_open { ", in use" } else { "" };
     format!(
@@ -85,7 +85,7 @@ pub(super) fn of_damage(session: &RecordedSession) -> Option<String> {
             "its last line is half written, as of a belljar that was killed, and is left out".into()
         }
         Damage::Line(line) => {
-            format!("line {line} of its file is none of a journal; what follows is left out")
+            format!("line {line} of its file does not belong in a journal; what follows is left out")
         }
     })
 }

@@ -29,7 +29,7 @@ impl Broker {
 
     /// The fault of a call of a tool that the server has and its entry keeps back.
     pub(in crate::broker) fn kept_back(&self, server: &ServerName, asked: &str) -> Option<ToolFault> {
-        self.knowledge.kept_back(server, asked)
+        self.tool_index.kept_back(server, asked)
     }
 
     /// The same of a server that could not be reached: whatever was to be sent was not.
@@ -185,7 +185,7 @@ fn hint(error: &UpstreamError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upstream::LastWords;
+    use crate::upstream::StderrSummary;
 
     #[test]
     fn model_is_told_to_tell_the_user_of_a_variable_that_a_server_lacks() {
@@ -193,7 +193,7 @@ mod tests {
             server: ServerName::new("s").unwrap(),
             reason: "it ended".into(),
             is_late,
-            stderr: LastWords {
+            stderr: StderrSummary {
                 text: "KeyError".into(),
                 withheld: withheld.iter().map(|&name| name.to_owned()).collect(),
                 lacks: vec![],

@@ -11,15 +11,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::broker::answer::Answer;
 use crate::broker::arguments::{self, after_others};
-use crate::broker::call::{Call, Making};
-use crate::broker::gate::pins::Comparing;
-use crate::broker::human::Until;
-use crate::broker::servers::server_progress::Told;
+use crate::broker::call::{Call, SendRule};
+use crate::broker::gate::pins::ComparisonContext;
+use crate::broker::human::HumanDeadline;
+use crate::broker::servers::server_progress::ProgressRelay;
 use crate::broker::state::Broker;
-use crate::catalog::{self, Answered, Catalog, Checked, ServerTools, Tool};
+use crate::catalog::{self, AnsweredCall, Catalog, CheckedArguments, ServerTools, Tool};
 use crate::names::ServerName;
-use crate::policy::{Called, Implied};
-use crate::run::{FaultCode, NotMade, ToolFault};
+use crate::policy::{ImpliedArguments, PolicyCall};
+use crate::run::{DryRunReason, FaultCode, ToolFault};
 use crate::text;
 use crate::upstream::{Connection, Request, UpstreamError};
 
@@ -52,13 +52,13 @@ impl Broker {
         let catalog = self.catalog();
         let target = self.resolve(&catalog, &server, call)?;
         let (arguments, from_results) = self.fill_handles(target, call, arguments).await?;
-        let Checked { arguments, unchecked } = validate(target, call, arguments).await?;
+        let CheckedArguments { arguments, unchecked } = validate(target, call, arguments).await?;
         let Target { server, tool } = target;
         let implied = match self.admission.weighs_arguments(server.names(), tool.names()) {
             true => after_others(&call.arguments, || catalog::implied(tool, &arguments, unchecked)).await,
-            false => Implied { unchecked, ..Implied::default() },
+            false => ImpliedArguments { unchecked, ..ImpliedArguments::default() },
         };
-        let called = Called {
+        let called = PolicyCall {
             server: server.names(),
             tool: tool.names(),
             annotations: &tool.annotations,
@@ -66,7 +66,7 @@ impl Broker {
             implied: &implied,
         };
         self.check_pin(target)?;
-        if let Some(why) = not_made(call.making, &called) {
+        if let Some(why) = dry_run_reason(call.send_rule, &called) {
             return self.plan(target, call, (&called, why));
         }
         let bytes = call.arguments.get().len() as u64 + from_results;
@@ -120,7 +120,7 @@ impl Broker {
         call: &Call<'_>,
         arguments: Map<String, Value>,
     ) -> Result<(Map<String, Value>, u64), ToolFault> {
-        if call.making == Making::Never || !call.handles.arguments {
+        if call.send_rule == SendRule::Never || !call.handles.arguments {
             return Ok((arguments, 0));
         }
         let filled = self.filled(&target.server.name, arguments).await?;
@@ -130,8 +130,8 @@ impl Broker {
     /// Compares the tool with what it was at its first use.
     fn check_pin(&self, Target { server, tool }: Target<'_>) -> Result<(), ToolFault> {
         let redacted = |text| self.upstream.redacted(&server.name, text);
-        let comparing = Comparing { profile: self.admission.profile(), redacted: &redacted };
-        self.pins.admit(server, tool, comparing)
+        let comparison = ComparisonContext { profile: self.admission.profile(), redacted: &redacted };
+        self.pins.admit(server, tool, comparison)
     }
 
     /// Lists the call instead of making it.
@@ -139,7 +139,7 @@ impl Broker {
         &self,
         target: Target<'_>,
         call: &Call<'_>,
-        (called, why): (&Called<'_>, NotMade),
+        (called, why): (&PolicyCall<'_>, DryRunReason),
     ) -> Result<Answer, ToolFault> {
         call.record.decided("not made: dry run");
         let asks = self.admission.would_ask(called)?;
@@ -151,22 +151,22 @@ impl Broker {
         &self,
         Target { server, tool }: Target<'_>,
         call: &Call<'_>,
-        (connection, arguments, until): (&Connection, Map<String, Value>, &Until<'_>),
+        (connection, arguments, until): (&Connection, Map<String, Value>, &HumanDeadline<'_>),
         cancel: &CancellationToken,
     ) -> Result<Box<RawValue>, UpstreamError> {
         self.note_begun(call);
         if !call.record.send() {
             return Err(UpstreamError::Cancelled { server: server.name.clone() });
         }
-        let _calling = self.servers_ask.calling(&server.name, call.run());
+        let _calling = self.server_requests.calling(&server.name, call.run());
         let request = Request::Tool { name: tool.name.as_str().to_owned(), arguments };
         let (hears, heard) = watch::channel(None);
         let progress = &call.run().progress;
         // Nobody follows it where nobody would hear of it.
         let hears = (!progress.is_closed()).then_some(hears);
         let redacted = |text| self.upstream.redacted(&server.name, text);
-        let told = Told { tool: call.record.name.clone(), redacted: &redacted, progress };
-        told.until(connection.ask(request, until, cancel, hears), heard).await
+        let relay = ProgressRelay { tool: call.record.name.clone(), redacted: &redacted, progress };
+        relay.until(connection.ask(request, until, cancel, hears), heard).await
     }
 
     /// The result as code gets it.
@@ -199,7 +199,7 @@ impl Broker {
     fn learn_shape(&self, server: &ServerName, tool: &Tool, answer: &Answer) {
         if let Answer::Value(result) = answer {
             let is_secret = |text: &str| self.upstream.redacted(server, text.to_owned()) != text;
-            self.learned.learn(&Answered { server, tool, result: result.get() }, &is_secret);
+            self.shape_store.learn(&AnsweredCall { server, tool, result: result.get() }, &is_secret);
         }
     }
 }
@@ -209,21 +209,21 @@ async fn validate(
     Target { server, tool }: Target<'_>,
     call: &Call<'_>,
     arguments: Map<String, Value>,
-) -> Result<Checked, ToolFault> {
-    match call.making {
-        Making::Never => Ok(Checked { arguments, unchecked: None }),
-        Making::Always | Making::IfItReads => {
+) -> Result<CheckedArguments, ToolFault> {
+    match call.send_rule {
+        SendRule::Never => Ok(CheckedArguments { arguments, unchecked: None }),
+        SendRule::Always | SendRule::IfReadOnly => {
             after_others(&call.arguments, || catalog::checked(&server.name, tool, arguments)).await
         }
     }
 }
 
-fn not_made(making: Making, called: &Called<'_>) -> Option<NotMade> {
-    match making {
-        Making::Always => None,
-        Making::IfItReads if called.only_reads() => None,
-        Making::IfItReads => Some(NotMade::NotMarkedReadOnly),
-        Making::Never => Some(NotMade::NeedsPlaceholder),
+fn dry_run_reason(send_rule: SendRule, called: &PolicyCall<'_>) -> Option<DryRunReason> {
+    match send_rule {
+        SendRule::Always => None,
+        SendRule::IfReadOnly if called.only_reads() => None,
+        SendRule::IfReadOnly => Some(DryRunReason::NotMarkedReadOnly),
+        SendRule::Never => Some(DryRunReason::NeedsPlaceholder),
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::broker::answer::Answer;
 use crate::broker::call::Call;
 use crate::broker::state::Broker;
-use crate::broker::values::handles::{Filled, Handles, Reference};
+use crate::broker::values::handles::{FilledArguments, Handles, Reference};
 use crate::catalog::Tool;
 use crate::names::ServerName;
 use crate::run::{FaultCode, ToolFault};
@@ -25,8 +25,8 @@ impl Broker {
         &self,
         server: &ServerName,
         arguments: Map<String, Value>,
-    ) -> Result<Filled, ToolFault> {
-        let takes_files = !self.roster.keeps_files_from().contains(server);
+    ) -> Result<FilledArguments, ToolFault> {
+        let takes_files = !self.active_config.keeps_files_from().contains(server);
         self.with_handles(move |handles| handles.fill(arguments, takes_files)).await
     }
 

@@ -1,6 +1,6 @@
 //! Tells the journal of runs, calls and what came of them, without the secrets of servers.
 //!
-//! A call that a server is to be told of is written down before; all else when it is answered.
+//! A call that is sent to a server is recorded before it is sent, and any other call when it is answered.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::broker::run::call_record::CallRecord;
 use crate::broker::run::context::RunContext;
 use crate::broker::state::Broker;
 use crate::digest;
-use crate::jobs::Told;
+use crate::jobs::JobSummary;
 use crate::journal::{
-    CallAnswered, CallBegun, Came, JobBegun, JobEnded, Keep, Kept, Record, RunBegun, RunEnded, SandboxUp,
-    ServerOfRun, Written, now,
+    CallAnswered, CallBegun, CallOutcome, JobBegun, JobEnded, JournalDetail, OutputText, Record,
+    RecordedJson, RunBegun, RunEnded, SandboxUp, ServerOfRun, now,
 };
 use crate::names::RunId;
 use crate::run::{OutputStream, PythonError, Reset, RunOutcome, RunReport, RunRequest, ToolFault};
@@ -99,7 +99,7 @@ impl Broker {
             let kept = if room == 0 { String::new() } else { text::bounded(&written, room).into_owned() };
             room -= kept.chars().count();
             if !kept.is_empty() {
-                output.push(Written { stream: piece.stream, text: kept });
+                output.push(OutputText { stream: piece.stream, text: kept });
             }
         }
         let value = report.value.as_deref().map(clean);
@@ -145,24 +145,25 @@ impl Broker {
     }
 
     /// A job begins.
-    pub fn journal_job(&self, told: &Told) {
-        let name = self.upstream.without_credentials(told.name.clone());
-        let (run, job, time) = (told.run, told.number, now());
+    pub fn journal_job(&self, summary: &JobSummary) {
+        let name = self.upstream.without_credentials(summary.name.clone());
+        let (run, job, time) = (summary.run, summary.number, now());
         self.journal.append(&Record::Job(JobBegun { run, job, time, name }));
     }
 
     /// A job has ended.
-    pub fn journal_job_end(&self, told: &Told) {
-        let why = self.upstream.without_credentials(told.why.clone());
-        let (run, job, time, outcome) = (told.run, told.number, now(), told.status.word().to_owned());
-        let ms = u64::try_from(told.took.as_millis()).unwrap_or(u64::MAX);
+    pub fn journal_job_end(&self, summary: &JobSummary) {
+        let why = self.upstream.without_credentials(summary.why.clone());
+        let (run, job, time, outcome) =
+            (summary.run, summary.number, now(), summary.status.word().to_owned());
+        let ms = u64::try_from(summary.took.as_millis()).unwrap_or(u64::MAX);
         self.journal.append(&Record::JobEnd(JobEnded {
             run,
             job,
             time,
             outcome,
             why,
-            calls: told.calls,
+            calls: summary.calls,
             ms,
         }));
     }
@@ -182,7 +183,7 @@ impl Broker {
         })
     }
 
-    /// The server is about to be told of it.
+    /// Records a call that is about to be sent to its server.
     pub(in crate::broker) fn note_begun(&self, call: &Call<'_>) {
         let form = call.record.entry().form.take();
         let Some(mut form) = form else { return };
@@ -212,17 +213,17 @@ impl Broker {
         let came = match answer {
             // Our own words, without which no replay would come past them.
             Ok(Answer::Value(value)) if form.server.is_none() && form.tool == CHECK => {
-                Came::Value(Kept::of(value, self.limits.journal_call_bytes_max))
+                CallOutcome::Value(RecordedJson::of(value, self.limits.journal_call_bytes_max))
             }
-            Ok(Answer::Value(value)) => Came::Value(self.kept(value)),
-            Ok(Answer::ToolError(value)) => Came::ToolError(self.kept(value)),
+            Ok(Answer::Value(value)) => CallOutcome::Value(self.kept(value)),
+            Ok(Answer::ToolError(value)) => CallOutcome::ToolError(self.kept(value)),
             Ok(Answer::Planned { server, tool }) => {
-                Came::Planned { server: server.clone(), tool: tool.clone() }
+                CallOutcome::Planned { server: server.clone(), tool: tool.clone() }
             }
             Err(fault) => {
                 let clean = |said: &str| self.upstream.without_credentials(said.to_owned());
                 let (message, hint) = (clean(&fault.message), clean(&fault.hint));
-                Came::Fault(ToolFault { message, hint, ..fault.clone() })
+                CallOutcome::Fault(ToolFault { message, hint, ..fault.clone() })
             }
         };
         let begun = record.entry().number;
@@ -236,7 +237,12 @@ impl Broker {
         self.calls_noted.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    fn begun(&self, record: &CallRecord, form: &JournalForm, (call, came): (u64, Option<Came>)) -> CallBegun {
+    fn begun(
+        &self,
+        record: &CallRecord,
+        form: &JournalForm,
+        (call, came): (u64, Option<CallOutcome>),
+    ) -> CallBegun {
         CallBegun {
             run: record.run.id.0,
             job: record.run.job_number(),
@@ -249,12 +255,12 @@ impl Broker {
     }
 
     /// Of what belongs to a call.
-    fn kept(&self, json: &RawValue) -> Kept {
+    fn kept(&self, json: &RawValue) -> RecordedJson {
         let bytes_max = match self.journal.keep() {
-            Keep::Full => self.limits.journal_call_bytes_max,
-            Keep::Calls | Keep::Off => 0,
+            JournalDetail::Full => self.limits.journal_call_bytes_max,
+            JournalDetail::Calls | JournalDetail::Off => 0,
         };
-        Kept::of(json, bytes_max)
+        RecordedJson::of(json, bytes_max)
     }
 }
 

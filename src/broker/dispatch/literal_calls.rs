@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::broker::call::Call;
 use crate::broker::run::call_record::CallRecord;
 use crate::broker::state::Broker;
-use crate::catalog::{self, Given, ServerTools, UnknownTool};
+use crate::catalog::{self, LiteralArguments, ServerTools, UnknownTool};
 use crate::names::ServerName;
 use crate::run::{FaultCode, ServerScope, ToolFault};
 use crate::text;
@@ -127,9 +127,9 @@ impl Broker {
             Err(unknown) => return Err(unknown_tool(known, &unknown)),
         };
         let given = match &literal.names {
-            _ if literal.by_place => Given::ByPlace,
-            Some(names) => Given::Names(names),
-            None => Given::Unknown,
+            _ if literal.by_place => LiteralArguments::ByPlace,
+            Some(names) => LiteralArguments::Names(names),
+            None => LiteralArguments::Unknown,
         };
         catalog::check_names(&server, tool, given)
     }

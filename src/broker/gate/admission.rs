@@ -12,7 +12,7 @@ use crate::broker::human::Approval;
 use crate::broker::run::context::RunContext;
 use crate::config::{PolicyFile, report};
 use crate::limits::Limits;
-use crate::policy::{Called, Decision, Ledger, Names, NotAgain, Plan, Policy, Profile, Verdict};
+use crate::policy::{Decision, EarlierRefusal, Ledger, Names, Plan, Policy, PolicyCall, Profile, Verdict};
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 
@@ -64,7 +64,7 @@ impl Admission {
     pub(in crate::broker) async fn admit(
         &self,
         run: &RunContext,
-        called: &Called<'_>,
+        called: &PolicyCall<'_>,
         bytes: u64,
         cancel: &CancellationToken,
     ) -> Result<String, ToolFault> {
@@ -102,7 +102,7 @@ impl Admission {
     ///
     /// # Errors
     /// `denied`, as [`Self::admit`].
-    pub(in crate::broker) fn would_ask(&self, called: &Called<'_>) -> Result<bool, ToolFault> {
+    pub(in crate::broker) fn would_ask(&self, called: &PolicyCall<'_>) -> Result<bool, ToolFault> {
         let decision = self.policy().decide(called, self.ledger().is_mixed());
         match decision.verdict {
             Verdict::Allow | Verdict::Warn => Ok(false),
@@ -120,7 +120,7 @@ impl Admission {
     async fn ask(
         &self,
         run: &RunContext,
-        called: &Called<'_>,
+        called: &PolicyCall<'_>,
         because: &str,
         cancel: &CancellationToken,
     ) -> Result<(), ToolFault> {
@@ -142,9 +142,9 @@ impl Admission {
                     calls: *calls,
                     arguments: arguments.clone(),
                 }),
-                Approval::Denied => run.budget().policy.refuse(called, NotAgain::Refused),
+                Approval::Denied => run.budget().policy.refuse(called, EarlierRefusal::Refused),
                 Approval::Unable { reason } => {
-                    let why = NotAgain::Unable { reason: reason.clone() };
+                    let why = EarlierRefusal::Unable { reason: reason.clone() };
                     run.budget().policy.refuse(called, why);
                 }
             }
@@ -171,13 +171,13 @@ impl Admission {
     }
 
     /// What an answer of this run, or an approval of further calls, says of the call.
-    fn answered_before(&self, run: &RunContext, called: &Called<'_>) -> Option<Approval> {
+    fn answered_before(&self, run: &RunContext, called: &PolicyCall<'_>) -> Option<Approval> {
         if self.ledger().take_approved(called) {
             return Some(Approval::Once);
         }
-        run.budget().policy.not_again(called).map(|why| match why {
-            NotAgain::Refused => Approval::Denied,
-            NotAgain::Unable { reason } => Approval::Unable { reason: reason.clone() },
+        run.budget().policy.earlier_refusal(called).map(|why| match why {
+            EarlierRefusal::Refused => Approval::Denied,
+            EarlierRefusal::Unable { reason } => Approval::Unable { reason: reason.clone() },
         })
     }
 
@@ -210,15 +210,15 @@ impl Admission {
     }
 }
 
-fn denied_by_policy(called: &Called<'_>, decision: &Decision) -> ToolFault {
+fn denied_by_policy(called: &PolicyCall<'_>, decision: &Decision) -> ToolFault {
     denied(called, &decision.because).hint("the user decides that in policy.toml")
 }
 
-fn denied(called: &Called<'_>, because: &str) -> ToolFault {
+fn denied(called: &PolicyCall<'_>, because: &str) -> ToolFault {
     ToolFault::new(FaultCode::Denied, format!("{} was not called: {}", shown(called), bounded(because)))
 }
 
-fn shown(called: &Called<'_>) -> String {
+fn shown(called: &PolicyCall<'_>) -> String {
     let name = format!("{}.{}", called.server.name, called.tool.name);
     text::inert_excerpt(&name, REASON_CHARS_MAX)
 }
@@ -227,7 +227,7 @@ fn bounded(text: &str) -> String {
     text::inert_excerpt(text, REASON_CHARS_MAX)
 }
 
-fn question(called: &Called<'_>, because: &str) -> Option<String> {
+fn question(called: &PolicyCall<'_>, because: &str) -> Option<String> {
     let name = format!("{}.{}", called.server.name, called.tool.name);
     Some(format!(
         "Code that the model wrote wants to call {} ({}).\n{}",

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::broker::human::{Human, Question};
-use crate::policy::{Implied, Names, Profile};
+use crate::policy::{ImpliedArguments, Names, Profile};
 use crate::run::ClientAbilities;
 
 fn admission(mut policy: Value) -> Admission {
@@ -45,9 +45,9 @@ fn called<'c>(
     tool: &'c str,
     annotations: &'c Map<String, Value>,
     arguments: &'c Map<String, Value>,
-    implied: &'c Implied,
-) -> Called<'c> {
-    Called { server: Names::only("files"), tool: Names::only(tool), annotations, arguments, implied }
+    implied: &'c ImpliedArguments,
+) -> PolicyCall<'c> {
+    PolicyCall { server: Names::only("files"), tool: Names::only(tool), annotations, arguments, implied }
 }
 
 async fn admit(
@@ -57,7 +57,7 @@ async fn admit(
     arguments: Value,
 ) -> Result<(), ToolFault> {
     let (none, Value::Object(arguments)) = (Map::new(), arguments) else { panic!() };
-    let implied = Implied::default();
+    let implied = ImpliedArguments::default();
     let called = called(tool, &none, &arguments, &implied);
     admission.admit(human, &called, 1, &CancellationToken::new()).await.map(drop)
 }
@@ -199,7 +199,7 @@ async fn waiting_is_bounded_and_told() {
     let deadline = Instant::now() + Duration::from_secs(1);
     let until = human.human.until(deadline);
     let (none, cancel) = (Map::new(), CancellationToken::new());
-    let implied = Implied::default();
+    let implied = ImpliedArguments::default();
     let called = called("write", &none, &none, &implied);
     let admitting = admission.admit(&human, &called, 1, &cancel);
     let answering = async {

@@ -36,7 +36,7 @@ pub(in crate::broker) fn shown(arguments: &Map<String, Value>, chars_max: usize)
     }
     let left = chars_max.checked_sub(OVERVIEW_CHARS_MAX)?;
     let detail =
-        SHORTENINGS.into_iter().find_map(|lengths| pieces(arguments, (Form::Detail, lengths), left))?;
+        SHORTENINGS.into_iter().find_map(|lengths| pieces(arguments, (Excerpt::Detail, lengths), left))?;
     let overview =
         OVERVIEW_SHORTENINGS.into_iter().find_map(|lengths| overview(arguments, lengths, OVERVIEW_LINES_MAX));
     Some(match overview {
@@ -47,18 +47,18 @@ pub(in crate::broker) fn shown(arguments: &Map<String, Value>, chars_max: usize)
 
 /// The arguments, where they fit into so many lines, and none of these is too long.
 fn overview(arguments: &Map<String, Value>, lengths: (usize, usize), lines_max: usize) -> Option<String> {
-    let pieces = pieces(arguments, (Form::Overview, lengths), lines_max * LINE_CHARS_MAX)?;
+    let pieces = pieces(arguments, (Excerpt::Overview, lengths), lines_max * LINE_CHARS_MAX)?;
     let lines = lines(LABEL, &pieces);
     let fits = lines.len() <= lines_max && lines.iter().all(|line| line.chars().count() <= LINE_CHARS_MAX);
     fits.then(|| lines.join("\n"))
 }
 
-/// How a long value is shortened.
+/// The part of a long value that is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
-    /// Its beginning and its end.
+enum Excerpt {
+    /// The beginning and the end are shown.
     Detail,
-    /// Its beginning.
+    /// The beginning is shown.
     Overview,
 }
 
@@ -87,24 +87,25 @@ fn lines(label: &str, pieces: &[String]) -> Vec<String> {
 /// What must stay together: each is an item or entry that holds no others, with the brackets around it.
 fn pieces(
     arguments: &Map<String, Value>,
-    (form, (text_chars, items)): (Form, (usize, usize)),
+    (excerpt, (text_chars, items)): (Excerpt, (usize, usize)),
     chars_max: usize,
 ) -> Option<Vec<String>> {
-    let mut shown = Shown { pieces: vec![String::new()], chars_left: chars_max, form, text_chars, items };
-    shown.object(arguments)?;
-    Some(shown.pieces)
+    let mut writer =
+        ArgumentWriter { pieces: vec![String::new()], chars_left: chars_max, excerpt, text_chars, items };
+    writer.object(arguments)?;
+    Some(writer.pieces)
 }
 
-/// Laid out as JSON is. What is missing stands outside of quotes, where no value can write.
-struct Shown {
+/// Writes arguments in the layout of JSON. A gap stands outside of quotes, where no value can write.
+struct ArgumentWriter {
     pieces: Vec<String>,
     chars_left: usize,
-    form: Form,
+    excerpt: Excerpt,
     text_chars: usize,
     items: usize,
 }
 
-impl Shown {
+impl ArgumentWriter {
     fn value(&mut self, value: &Value) -> Option<()> {
         match value {
             Value::Object(fields) => self.object(fields),
@@ -128,17 +129,17 @@ impl Shown {
     fn array(&mut self, items: &[Value]) -> Option<()> {
         self.push("[")?;
         let missing = items.len().saturating_sub(self.items);
-        let head = match self.form {
-            Form::Detail if missing > 0 => self.items.div_ceil(2),
-            Form::Detail | Form::Overview => items.len() - missing,
+        let head = match self.excerpt {
+            Excerpt::Detail if missing > 0 => self.items.div_ceil(2),
+            Excerpt::Detail | Excerpt::Overview => items.len() - missing,
         };
         for (at, value) in items.iter().enumerate() {
             if at >= head && at < head + missing {
                 if at == head {
                     self.next(at)?;
-                    self.push(&match self.form {
-                        Form::Detail => format!("… {missing} more, not shown …"),
-                        Form::Overview => format!("… {missing} more"),
+                    self.push(&match self.excerpt {
+                        Excerpt::Detail => format!("… {missing} more, not shown …"),
+                        Excerpt::Overview => format!("… {missing} more"),
                     })?;
                 }
             } else {
@@ -152,19 +153,19 @@ impl Shown {
     fn string(&mut self, text: &str) -> Option<()> {
         let missing = text.chars().count().saturating_sub(self.text_chars);
         let begin = |chars: usize| text.chars().take(chars).collect::<String>();
-        match self.form {
-            Form::Detail if missing > 0 => {
+        match self.excerpt {
+            Excerpt::Detail if missing > 0 => {
                 let head = self.text_chars.div_ceil(2);
                 let end: String = text.chars().skip(head + missing).collect();
                 self.quoted(&begin(head))?;
                 self.push(&format!(" … {missing} characters not shown … "))?;
                 self.quoted(&end)
             }
-            Form::Overview if missing > SLACK_CHARS => {
+            Excerpt::Overview if missing > SLACK_CHARS => {
                 self.quoted(&begin(self.text_chars))?;
                 self.push(&format!(" … {missing} more"))
             }
-            Form::Detail | Form::Overview => self.quoted(text),
+            Excerpt::Detail | Excerpt::Overview => self.quoted(text),
         }
     }
 

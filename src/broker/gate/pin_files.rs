@@ -39,11 +39,11 @@ pub(super) struct Pin {
     pub(in crate::broker) parts: Map<String, Value>,
 }
 
-/// What tells a file from what it was.
+/// The fingerprint of a pin file: its size, its times and its inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Look([i64; 4], u64);
+pub(super) struct PinFileFingerprint([i64; 4], u64);
 
-/// Whether a tool has been pinned.
+/// The result of an attempt to pin a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pinned {
     /// As given.
@@ -97,10 +97,10 @@ impl PinFiles {
     }
 
     /// Looks at a tool's file without reading it; nothing where there is none.
-    pub(in crate::broker) fn look(&self, tool: &str) -> Option<Look> {
+    pub(in crate::broker) fn fingerprint(&self, tool: &str) -> Option<PinFileFingerprint> {
         let about = fs::symlink_metadata(self.dir.join(file(tool, FIRST))).ok()?;
         let times = [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()];
-        Some(Look(times, about.ino()))
+        Some(PinFileFingerprint(times, about.ino()))
     }
 
     /// A tool as it was first used; nothing where it has not been.

@@ -1,5 +1,5 @@
-//! What tools were when they were first used: one that its server has changed since is told of, and under a policy that
-//! asks, blocked until the user trusts it.
+//! The pins of tools, which record what a tool was at its first use. A tool that its server has changed since then is
+//! reported; under a policy that asks, it is blocked until the user trusts it.
 //!
 //! A description that changes behind the user's back can make a model do what the user never saw.
 
@@ -8,7 +8,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::pin_files::{Look, Pin, PinFiles, Pinned, key};
+use super::pin_files::{Pin, PinFileFingerprint, PinFiles, Pinned, key};
 use crate::catalog::{ServerTools, Tool};
 use crate::names::ServerName;
 use crate::policy::Profile;
@@ -23,32 +23,33 @@ const NAME_CHARS_MAX: usize = 100;
 pub(in crate::broker) struct Pins {
     /// Nothing is pinned without one.
     dir: Option<PathBuf>,
-    verified: Mutex<BTreeMap<ServerName, Verified>>,
+    verified: Mutex<BTreeMap<ServerName, VerifiedTools>>,
 }
 
-/// Tools that have been found to be what was pinned, in files that look like this; without a file, that cannot be pinned.
-struct Verified {
+/// The tools of a server that agree with their pins, and the fingerprint of each pin file at that time. A tool whose
+/// file could not be read has no fingerprint.
+struct VerifiedTools {
     tools: Arc<ServerTools>,
-    looks: BTreeMap<String, Option<Look>>,
+    fingerprints: BTreeMap<String, Option<PinFileFingerprint>>,
 }
 
-/// What is to be known to compare a tool.
+/// The facts about a server that the comparison of its tools needs.
 #[derive(Clone, Copy)]
-pub(in crate::broker) struct Comparing<'a> {
+pub(in crate::broker) struct ComparisonContext<'a> {
     /// The profile in effect.
     pub(in crate::broker) profile: Profile,
-    /// Takes out the secrets of the server.
+    /// Removes the secrets of the server from a text.
     pub(in crate::broker) redacted: &'a dyn Fn(String) -> String,
 }
 
-/// What a tool is beside what was pinned.
-enum Compared {
+/// The result of the comparison of a tool with its pin.
+enum PinComparison {
     Same,
     Changed,
     Unreadable(io::Error),
 }
 
-impl Comparing<'_> {
+impl ComparisonContext<'_> {
     fn blocks(self) -> bool {
         self.profile != Profile::Open
     }
@@ -60,10 +61,14 @@ impl Pins {
     }
 
     /// The server lists its tools anew. Says which of them are not what they were.
-    pub(in crate::broker) fn listed(&self, server: &ServerTools, comparing: Comparing<'_>) -> Vec<String> {
+    pub(in crate::broker) fn listed(
+        &self,
+        server: &ServerTools,
+        context: ComparisonContext<'_>,
+    ) -> Vec<String> {
         let Some(dir) = &self.dir else { return vec![] };
         let files = PinFiles::of(dir, &server.name);
-        let said = |what: &str| said(&server.name, what, comparing);
+        let said = |what: &str| said(&server.name, what, context);
         let pinned = match files.names() {
             Ok(pinned) if pinned.is_empty() => return vec![],
             Ok(pinned) => pinned,
@@ -71,18 +76,18 @@ impl Pins {
         };
         let (mut changed, mut unreadable) = (Vec::new(), Vec::new());
         for tool in server.listed().iter().filter(|tool| pinned.contains(&key(tool.name.as_str()))) {
-            let pin = Pin::of(tool, comparing.redacted);
+            let pin = Pin::of(tool, context.redacted);
             let name = || text::inert_excerpt(tool.name.as_str(), NAME_CHARS_MAX);
             match compared(&files, &pin) {
                 None => {}
-                Some(Compared::Same) => warn(&server.name, files.forget_change(pin.name())),
-                Some(Compared::Changed) => {
+                Some(PinComparison::Same) => warn(&server.name, files.forget_change(pin.name())),
+                Some(PinComparison::Changed) => {
                     changed.push(name());
-                    take_in(&server.name, &files, &pin, comparing);
+                    take_in(&server.name, &files, &pin, context);
                 }
-                Some(Compared::Unreadable(error)) => {
+                Some(PinComparison::Unreadable(error)) => {
                     unreadable.push(format!("{} ({error})", name()));
-                    take_in(&server.name, &files, &pin, comparing);
+                    take_in(&server.name, &files, &pin, context);
                 }
             }
         }
@@ -102,16 +107,16 @@ impl Pins {
         &self,
         server: &Arc<ServerTools>,
         tool: &Tool,
-        comparing: Comparing<'_>,
+        context: ComparisonContext<'_>,
     ) -> Result<(), ToolFault> {
         let Some(dir) = &self.dir else { return Ok(()) };
         let files = PinFiles::of(dir, &server.name);
         // Before it is read: what is written meanwhile is seen as changed.
-        let look = files.look(tool.name.as_str());
-        if self.is_verified(server, tool, look, comparing) {
+        let fingerprint = files.fingerprint(tool.name.as_str());
+        if self.is_verified(server, tool, fingerprint, context) {
             return Ok(());
         }
-        let pin = Pin::of(tool, comparing.redacted);
+        let pin = Pin::of(tool, context.redacted);
         let denied = |why: &str| {
             let what = text::inert_excerpt(&format!("{}.{}", server.name, tool.name), NAME_CHARS_MAX);
             let hint = format!("the user looks at it and runs: belljar trust {}", quoted(&server.name));
@@ -121,29 +126,29 @@ impl Pins {
             Some(compared) => compared,
             None => match files.pin(&pin) {
                 // Another bridge may have been first.
-                Ok(Pinned::Before) => compared(&files, &pin).unwrap_or(Compared::Same),
-                Ok(Pinned::TooMany) if comparing.blocks() => {
+                Ok(Pinned::Before) => compared(&files, &pin).unwrap_or(PinComparison::Same),
+                Ok(Pinned::TooMany) if context.blocks() => {
                     return denied("too many tools of its server are remembered");
                 }
                 // Its file is looked at by the next call.
                 Ok(Pinned::Now) => return Ok(()),
-                Ok(Pinned::TooMany) => Compared::Same,
+                Ok(Pinned::TooMany) => PinComparison::Same,
                 Err(error) => {
                     warn(&server.name, Err(error));
-                    Compared::Same
+                    PinComparison::Same
                 }
             },
         };
         let why = match compared {
-            Compared::Same => {
-                self.verify(server, tool, look);
+            PinComparison::Same => {
+                self.verify(server, tool, fingerprint);
                 return Ok(());
             }
-            Compared::Changed => "it is not the tool that was first used",
-            Compared::Unreadable(_) => "what it was when it was first used cannot be read",
+            PinComparison::Changed => "it is not the tool that was first used",
+            PinComparison::Unreadable(_) => "what it was when it was first used cannot be read",
         };
-        take_in(&server.name, &files, &pin, comparing);
-        if comparing.blocks() { denied(why) } else { Ok(()) }
+        take_in(&server.name, &files, &pin, context);
+        if context.blocks() { denied(why) } else { Ok(()) }
     }
 
     /// Where nothing is blocked it is enough that some pin is still there.
@@ -151,41 +156,41 @@ impl Pins {
         &self,
         server: &Arc<ServerTools>,
         tool: &Tool,
-        look: Option<Look>,
-        comparing: Comparing<'_>,
+        fingerprint: Option<PinFileFingerprint>,
+        context: ComparisonContext<'_>,
     ) -> bool {
         let verified = self.verified.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(known) = verified.get(&server.name).filter(|known| Arc::ptr_eq(&known.tools, server)) else {
             return false;
         };
-        let seen = known.looks.get(tool.name.as_str());
-        seen.is_some_and(|seen| *seen == look || (look.is_some() && !comparing.blocks()))
+        let seen = known.fingerprints.get(tool.name.as_str());
+        seen.is_some_and(|seen| *seen == fingerprint || (fingerprint.is_some() && !context.blocks()))
     }
 
-    fn verify(&self, server: &Arc<ServerTools>, tool: &Tool, look: Option<Look>) {
+    fn verify(&self, server: &Arc<ServerTools>, tool: &Tool, fingerprint: Option<PinFileFingerprint>) {
         let mut verified = self.verified.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = || Verified { tools: Arc::clone(server), looks: BTreeMap::new() };
+        let fresh = || VerifiedTools { tools: Arc::clone(server), fingerprints: BTreeMap::new() };
         let known = verified.entry(server.name.clone()).or_insert_with(fresh);
         if !Arc::ptr_eq(&known.tools, server) {
             *known = fresh();
         }
-        known.looks.insert(tool.name.as_str().to_owned(), look);
+        known.fingerprints.insert(tool.name.as_str().to_owned(), fingerprint);
     }
 }
 
 /// Nothing where it is not pinned.
-fn compared(files: &PinFiles, pin: &Pin) -> Option<Compared> {
+fn compared(files: &PinFiles, pin: &Pin) -> Option<PinComparison> {
     match files.first(pin.name()) {
         Ok(None) => None,
-        Ok(Some(first)) if first.hash == pin.hash => Some(Compared::Same),
-        Ok(Some(_)) => Some(Compared::Changed),
-        Err(error) => Some(Compared::Unreadable(error)),
+        Ok(Some(first)) if first.hash == pin.hash => Some(PinComparison::Same),
+        Ok(Some(_)) => Some(PinComparison::Changed),
+        Err(error) => Some(PinComparison::Unreadable(error)),
     }
 }
 
 /// A tool that is not what it was waits for the user's trust, or counts as it is now.
-fn take_in(server: &ServerName, files: &PinFiles, pin: &Pin, comparing: Comparing<'_>) {
-    warn(server, if comparing.blocks() { files.keep_change(pin) } else { files.replace(pin) });
+fn take_in(server: &ServerName, files: &PinFiles, pin: &Pin, context: ComparisonContext<'_>) {
+    warn(server, if context.blocks() { files.keep_change(pin) } else { files.replace(pin) });
 }
 
 fn warn(server: &ServerName, kept: io::Result<()>) {
@@ -194,8 +199,8 @@ fn warn(server: &ServerName, kept: io::Result<()>) {
     }
 }
 
-fn said(server: &ServerName, what: &str, comparing: Comparing<'_>) -> String {
-    let then = if comparing.blocks() {
+fn said(server: &ServerName, what: &str, context: ComparisonContext<'_>) -> String {
+    let then = if context.blocks() {
         format!("they are not called before the user runs: belljar trust {}", quoted(server))
     } else {
         "what it says of them now counts".into()

@@ -1,4 +1,4 @@
-//! What is told of tools that have changed, what is blocked, and what several bridges leave each other.
+//! The reports on tools that have changed, the calls that are blocked, and the pin files that several bridges share.
 
 use std::path::Path;
 
@@ -29,8 +29,8 @@ fn writes(description: &str) -> Arc<ServerTools> {
     tools(&[("write", description)])
 }
 
-fn under(profile: Profile) -> Comparing<'static> {
-    Comparing { profile, redacted: &|text| text }
+fn under(profile: Profile) -> ComparisonContext<'static> {
+    ComparisonContext { profile, redacted: &|text| text }
 }
 
 fn admit(pins: &Pins, profile: Profile, tools: &Arc<ServerTools>, tool: &str) -> Result<(), ToolFault> {

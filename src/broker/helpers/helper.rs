@@ -11,13 +11,13 @@ use tokio_util::sync::CancellationToken;
 use super::model_request::RUNTIME;
 use crate::broker::answer::Answer;
 use crate::broker::arguments;
-use crate::broker::call::{Call, Making};
+use crate::broker::call::{Call, SendRule};
 use crate::broker::state::Broker;
 use crate::catalog::{self, Catalog, Detail, Shapes};
-use crate::policy::{Called, Implied, Names};
-use crate::run::{FaultCode, NotMade, ToolFault};
+use crate::policy::{ImpliedArguments, Names, PolicyCall};
+use crate::run::{DryRunReason, FaultCode, ToolFault};
 use crate::text;
-use crate::upstream::Listed;
+use crate::upstream::ListKind;
 
 impl Broker {
     pub(in crate::broker) async fn help(
@@ -26,12 +26,12 @@ impl Broker {
         cancel: &CancellationToken,
     ) -> Result<Answer, ToolFault> {
         let value = match call.tool.as_str() {
-            "list_resources" => return self.list_of(Listed::Resources, call, cancel).await,
+            "list_resources" => return self.list_of(ListKind::Resources, call, cancel).await,
             "list_resource_templates" => {
-                return self.list_of(Listed::ResourceTemplates, call, cancel).await;
+                return self.list_of(ListKind::ResourceTemplates, call, cancel).await;
             }
             "read_resource" => return self.read_resource(call, cancel).await,
-            "list_prompts" => return self.list_of(Listed::Prompts, call, cancel).await,
+            "list_prompts" => return self.list_of(ListKind::Prompts, call, cancel).await,
             "get_prompt" => return self.get_prompt(call, cancel).await,
             "discovered_servers" => self.discovered_servers(call)?,
             "list_servers" => catalog::list_servers(&self.catalog().scoped(&call.run().servers)),
@@ -49,7 +49,9 @@ impl Broker {
                 ))
             }
             "check_calls" => self.check_calls(call, cancel).await?,
-            "save_tool" | "remove_skill" if call.making != Making::Always => return self.plan_help(call),
+            "save_tool" | "remove_skill" if call.send_rule != SendRule::Always => {
+                return self.plan_help(call);
+            }
             "save_tool" => self.save_tool(call)?,
             "remove_skill" => self.remove_skill(call)?,
             "resume_session" => self.resume_session(call).await?,
@@ -76,14 +78,14 @@ impl Broker {
     /// Lists a helper's call instead of making it.
     pub(super) fn plan_help(&self, call: &Call<'_>) -> Result<Answer, ToolFault> {
         let arguments = self.read(call)?;
-        let called = Called {
+        let called = PolicyCall {
             server: Names::only(RUNTIME),
             tool: Names::only(&call.tool),
             annotations: &Map::new(),
             arguments: &arguments,
-            implied: &Implied::default(),
+            implied: &ImpliedArguments::default(),
         };
-        Ok(call.planned(&called, (false, NotMade::Helper), &|text| text))
+        Ok(call.planned(&called, (false, DryRunReason::Helper), &|text| text))
     }
 
     fn discovered_servers(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
@@ -136,7 +138,7 @@ impl Broker {
         let docs = |shapes: &Shapes| catalog::query_tool_docs(server, tool.as_deref(), detail, shapes);
         let name = &server.name;
         let no_such = |unknown| self.no_such_tool(name, tool.as_deref().unwrap_or_default(), unknown);
-        self.learned.with(docs).map_err(no_such)
+        self.shape_store.with(docs).map_err(no_such)
     }
 
     /// The catalog in which this server of the run has its tools, and its name.

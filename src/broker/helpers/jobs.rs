@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::broker::answer::Answer;
 use crate::broker::call::Call;
 use crate::broker::state::Broker;
-use crate::jobs::{Asked, Told};
+use crate::jobs::{JobRequest, JobSummary};
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 
@@ -27,8 +27,9 @@ struct Arguments {
     lines: Option<usize>,
 }
 
+/// The arguments of the helper that reserves a job.
 #[derive(Deserialize)]
-struct Spawned {
+struct SpawnArguments {
     name: String,
     #[serde(default)]
     timeout: Option<f64>,
@@ -48,21 +49,21 @@ impl Broker {
                 ));
             }
             SPAWN => {
-                let Spawned { name, timeout } = self.read(call)?;
+                let SpawnArguments { name, timeout } = self.read(call)?;
                 let time = timeout.map(|seconds| seconds_of("timeout", seconds)).transpose()?;
-                let job = self.jobs.reserve(Asked { run: call.run().id.0, name, time })?;
+                let job = self.jobs.reserve(JobRequest { run: call.run().id.0, name, time })?;
                 return Ok(json!({"job": job}));
             }
             _ => {}
         }
         let Arguments { job, timeout, lines } = self.read(call)?;
         match call.tool.as_str() {
-            "job" => self.jobs.told(job).map(|told| row(&told)),
+            "job" => self.jobs.summary(job).map(|summary| row(&summary)),
             "job_result" => self.job_result(job),
             "job_tail" => self.jobs.tail(job, lines.unwrap_or(usize::MAX)).map(Value::String),
             "wait_job" => {
                 let time = timeout.map(|seconds| seconds_of("timeout", seconds)).transpose()?;
-                // A time that no clock reaches is none.
+                // A time that no clock reaches does not bound the wait.
                 let until = time.and_then(|time| Instant::now().checked_add(time));
                 let until = until.map_or(call.deadline, |until| call.deadline.min(until));
                 self.job_ended(job, until, cancel).await
@@ -103,8 +104,8 @@ impl Broker {
     }
 
     fn job_result(&self, job: u64) -> Result<Value, ToolFault> {
-        let (told, result, error) = self.jobs.result(job)?;
-        let mut answer = row(&told);
+        let (summary, result, error) = self.jobs.result(job)?;
+        let mut answer = row(&summary);
         if let Some(result) = result {
             answer["result"] = Value::String(result);
         }
@@ -126,7 +127,7 @@ impl Broker {
             () = tokio::time::sleep_until(until) => {}
             () = cancel.cancelled() => {}
         }
-        self.jobs.told(job).map(|told| row(&told))
+        self.jobs.summary(job).map(|summary| row(&summary))
     }
 }
 
@@ -139,14 +140,14 @@ fn seconds_of(name: &str, seconds: f64) -> Result<Duration, ToolFault> {
     })
 }
 
-fn row(told: &Told) -> Value {
+fn row(summary: &JobSummary) -> Value {
     json!({
-        "job": told.number,
-        "run": told.run,
-        "name": told.name,
-        "status": told.status.word(),
-        "seconds": told.took.as_secs_f64(),
-        "calls": told.calls,
-        "why": told.why,
+        "job": summary.number,
+        "run": summary.run,
+        "name": summary.name,
+        "status": summary.status.word(),
+        "seconds": summary.took.as_secs_f64(),
+        "calls": summary.calls,
+        "why": summary.why,
     })
 }

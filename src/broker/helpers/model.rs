@@ -14,15 +14,15 @@ use tokio_util::sync::CancellationToken;
 use super::model_request::{ASK_MODEL, RUNTIME, answer, asked, cost, sampled, sampling};
 use crate::broker::answer::Answer;
 use crate::broker::arguments;
-use crate::broker::call::{Call, Making};
-use crate::broker::human::Until;
+use crate::broker::call::{Call, SendRule};
+use crate::broker::human::HumanDeadline;
 use crate::broker::state::Broker;
-use crate::config::{ModelEndpoint, ModelSettings, ModelWay};
-use crate::models::{Asked, Endpoint, ModelError, Said};
-use crate::policy::{Called, Implied, Names};
-use crate::run::{FaultCode, NotMade, ToolFault};
+use crate::config::{ModelAccess, ModelEndpoint, ModelSettings};
+use crate::models::{Endpoint, ModelAnswer, ModelError, ModelRequest};
+use crate::policy::{ImpliedArguments, Names, PolicyCall};
+use crate::run::{DryRunReason, FaultCode, ToolFault};
 use crate::text;
-use crate::upstream::{Asks, Clock};
+use crate::upstream::{Clock, QuestionKind};
 
 /// Longest text of a failure that the model reads, in characters.
 const FAILURE_CHARS_MAX: usize = 600;
@@ -44,20 +44,20 @@ impl Broker {
     async fn model_s_answer(&self, call: &Call<'_>, cancel: &CancellationToken) -> Result<Answer, ToolFault> {
         let arguments = arguments::object(&call.arguments, &self.limits)?;
         let settings = self.models.now().settings.clone();
-        let way = way(&settings, call)?;
+        let route = route(&settings, call)?;
         // It changes nothing; where it may not be asked, a rule says so, or the settings do.
         let annotations = annotations();
-        let called = Called {
+        let called = PolicyCall {
             server: Names::only(RUNTIME),
             tool: Names::only(ASK_MODEL),
             annotations: &annotations,
             arguments: &arguments,
-            implied: &Implied::default(),
+            implied: &ImpliedArguments::default(),
         };
-        if call.making != Making::Always {
+        if call.send_rule != SendRule::Always {
             call.record.decided("not made: dry run");
             let asks = self.admission.would_ask(&called)?;
-            return Ok(call.planned(&called, (asks, NotMade::Helper), &|text| text));
+            return Ok(call.planned(&called, (asks, DryRunReason::Helper), &|text| text));
         }
         let asked = asked(&arguments, &self.limits)?;
         let bytes = call.arguments.get().len() as u64;
@@ -72,12 +72,12 @@ impl Broker {
         }
         // What comes of it otherwise is not known: what was sent may have cost as much.
         counted.taken = asked.estimated_tokens();
-        let (said, whom) = match way {
-            Way::Endpoint(endpoint) => {
+        let (said, whom) = match route {
+            ModelRoute::Endpoint(endpoint) => {
                 let said = self.by_endpoint(endpoint, &asked, (&until, settings.bounds.time), cancel).await?;
                 (said, endpoint.origin())
             }
-            Way::Client => {
+            ModelRoute::Client => {
                 (self.by_client(&asked, settings.name.as_deref(), call, cancel).await?, "the client".into())
             }
         };
@@ -98,7 +98,7 @@ impl Broker {
     /// Waits until one more may be asked.
     async fn turn(
         &self,
-        until: &Until<'_>,
+        until: &HumanDeadline<'_>,
         cancel: &CancellationToken,
     ) -> Result<OwnedSemaphorePermit, ToolFault> {
         let turns = Arc::clone(&self.models.now().turns);
@@ -116,10 +116,10 @@ impl Broker {
     async fn by_endpoint(
         &self,
         settings: &ModelEndpoint,
-        asked: &Asked,
-        (until, time): (&Until<'_>, Duration),
+        asked: &ModelRequest,
+        (until, time): (&HumanDeadline<'_>, Duration),
         cancel: &CancellationToken,
-    ) -> Result<Said, ToolFault> {
+    ) -> Result<ModelAnswer, ToolFault> {
         let began = Instant::now();
         let left = || {
             let now = Instant::now();
@@ -146,10 +146,10 @@ impl Broker {
         if let Some(known) = self.models.now().endpoint.clone() {
             return Ok(known);
         }
-        let endpoint = Arc::new(self.roster.model_endpoint(settings, &self.limits).await?);
+        let endpoint = Arc::new(self.active_config.model_endpoint(settings, &self.limits).await?);
         let mut now = self.models.now();
         // The settings may have changed meanwhile.
-        if now.settings.way == ModelWay::Endpoint(settings.clone()) {
+        if now.settings.access == ModelAccess::Endpoint(settings.clone()) {
             return Ok(Arc::clone(now.endpoint.get_or_insert(endpoint)));
         }
         Ok(endpoint)
@@ -157,11 +157,11 @@ impl Broker {
 
     async fn by_client(
         &self,
-        asked: &Asked,
+        asked: &ModelRequest,
         name: Option<&str>,
         call: &Call<'_>,
         cancel: &CancellationToken,
-    ) -> Result<Said, ToolFault> {
+    ) -> Result<ModelAnswer, ToolFault> {
         let failed = |reason: String| {
             let reason = text::inert_excerpt(&reason, FAILURE_CHARS_MAX);
             ToolFault::new(FaultCode::ModelFailed, format!("the client's model gave no answer: {reason}"))
@@ -172,7 +172,7 @@ impl Broker {
             .time_to_answer(self.limits.approval, self.limits.waiting_per_run)
             .map_err(failed)?;
         let _waiting = call.run().human.wait();
-        let passed_on = call.run().human.pass_on(Asks::Sampling, sampling(asked, name));
+        let passed_on = call.run().human.pass_on(QuestionKind::Sampling, sampling(asked, name));
         let result = tokio::select! {
             biased;
             () = cancel.cancelled() => return Err(given_up()),
@@ -214,30 +214,30 @@ impl Broker {
     }
 }
 
-/// Who is asked.
-enum Way<'s> {
+/// The model that a request goes to.
+enum ModelRoute<'s> {
     Endpoint(&'s ModelEndpoint),
     Client,
 }
 
-fn way<'s>(settings: &'s ModelSettings, call: &Call<'_>) -> Result<Way<'s>, ToolFault> {
+fn route<'s>(settings: &'s ModelSettings, call: &Call<'_>) -> Result<ModelRoute<'s>, ToolFault> {
     let unavailable = |message: String| ToolFault::new(FaultCode::ModelUnavailable, message);
-    match &settings.way {
-        ModelWay::Endpoint(endpoint) => Ok(Way::Endpoint(endpoint)),
-        ModelWay::Sampling if call.run().job_number().is_some() && call.run().human.is_gone() => Err(unavailable(
+    match &settings.access {
+        ModelAccess::Endpoint(endpoint) => Ok(ModelRoute::Endpoint(endpoint)),
+        ModelAccess::Sampling if call.run().job_number().is_some() && call.run().human.is_gone() => Err(unavailable(
             "the run that started this job is over, and only during a run can the client's model be asked"
                 .into(),
         )
         .hint("jobs are answered at any time by an endpoint, which the user sets below [model] in config.toml")),
-        ModelWay::Sampling if call.run().human.abilities.model => Ok(Way::Client),
-        ModelWay::Sampling => Err(unavailable(
+        ModelAccess::Sampling if call.run().human.abilities.model => Ok(ModelRoute::Client),
+        ModelAccess::Sampling => Err(unavailable(
             "no model can be asked: no endpoint is to be used, and the client of this run does not offer its model"
                 .into(),
         )
         .hint(NO_MODEL_HINT)),
-        ModelWay::Off => Err(ToolFault::new(FaultCode::Denied, "no model may be asked: model.via is off")
+        ModelAccess::Off => Err(ToolFault::new(FaultCode::Denied, "no model may be asked: model.via is off")
             .hint("the user sets it in config.toml")),
-        ModelWay::Unusable(reason) => {
+        ModelAccess::Unusable(reason) => {
             let reason = text::inert_excerpt(reason, FAILURE_CHARS_MAX);
             Err(unavailable(format!("no model can be asked: {reason}"))
                 .hint("the user must fix [model] in config.toml"))

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::broker::arguments;
 use crate::limits::Limits;
-use crate::models::{Asked, Said, Usage, estimated_tokens, stop_reason};
+use crate::models::{ModelAnswer, ModelRequest, Usage, estimated_tokens, stop_reason};
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 
@@ -29,7 +29,10 @@ struct Arguments {
 }
 
 /// What is asked.
-pub(in crate::broker) fn asked(arguments: &Map<String, Value>, limits: &Limits) -> Result<Asked, ToolFault> {
+pub(in crate::broker) fn asked(
+    arguments: &Map<String, Value>,
+    limits: &Limits,
+) -> Result<ModelRequest, ToolFault> {
     let invalid = |message: String| ToolFault::new(FaultCode::InvalidArguments, message);
     let Arguments { prompt, system, max_tokens, temperature } =
         arguments::read(ASK_MODEL, arguments.clone())?;
@@ -50,11 +53,11 @@ pub(in crate::broker) fn asked(arguments: &Map<String, Value>, limits: &Limits) 
         return Err(invalid(format!("temperature is {temperature}, outside 0 to 2")));
     }
     let max_tokens = u32::try_from(max_tokens).unwrap_or(u32::MAX);
-    Ok(Asked { system, prompt, max_tokens, temperature })
+    Ok(ModelRequest { system, prompt, max_tokens, temperature })
 }
 
 /// The request to a client; `name` is the model that the user would have. Its human may read it: nothing in it is hidden.
-pub(in crate::broker) fn sampling(asked: &Asked, name: Option<&str>) -> Value {
+pub(in crate::broker) fn sampling(asked: &ModelRequest, name: Option<&str>) -> Value {
     let own = asked.system.as_deref().unwrap_or_default();
     let mut params = json!({
         "messages": [{"role": "user", "content": {"type": "text", "text": text::inert(&asked.prompt)}}],
@@ -71,7 +74,7 @@ pub(in crate::broker) fn sampling(asked: &Asked, name: Option<&str>) -> Value {
 }
 
 /// What the client's model has said, or what is wrong with it.
-pub(super) fn sampled(result: &Value, limits: &Limits) -> Result<Said, String> {
+pub(super) fn sampled(result: &Value, limits: &Limits) -> Result<ModelAnswer, String> {
     let content = match &result["content"] {
         Value::Array(blocks) => blocks.iter().collect(),
         block => vec![block],
@@ -85,7 +88,7 @@ pub(super) fn sampled(result: &Value, limits: &Limits) -> Result<Said, String> {
         return Err(format!("the client's answer has more than {} bytes", limits.model_answer_bytes_max));
     }
     let word = |key: &str| result[key].as_str();
-    Ok(Said {
+    Ok(ModelAnswer {
         text,
         model: word("model").map(|name| text::inert_excerpt(name, 200)),
         stop_reason: word("stopReason").map(stop_reason),
@@ -94,14 +97,14 @@ pub(super) fn sampled(result: &Value, limits: &Limits) -> Result<Said, String> {
 }
 
 /// What an answer has cost, and whether that is estimated.
-pub(super) fn cost(asked: &Asked, said: &Said) -> (Usage, bool) {
+pub(super) fn cost(asked: &ModelRequest, said: &ModelAnswer) -> (Usage, bool) {
     let estimated =
         || Usage { prompt_tokens: asked.estimated_tokens(), completion_tokens: estimated_tokens(&said.text) };
     (said.usage.unwrap_or_else(estimated), said.usage.is_none())
 }
 
 /// The answer as code gets it.
-pub(in crate::broker) fn answer(said: &Said, (usage, is_estimated): (Usage, bool)) -> Value {
+pub(in crate::broker) fn answer(said: &ModelAnswer, (usage, is_estimated): (Usage, bool)) -> Value {
     json!({
         "text": said.text,
         "model": said.model,
@@ -157,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_client_is_shown_who_asks_and_nothing_hidden() {
-        let asked = Asked {
+        let asked = ModelRequest {
             system: Some("Be \u{202e}brief.".into()),
             prompt: "a\u{200b}b".into(),
             max_tokens: 7,
@@ -177,7 +180,8 @@ mod tests {
     #[test]
     fn a_client_s_answer_is_read_and_its_cost_estimated() {
         let limits = Limits { model_answer_bytes_max: 10, ..Limits::default() };
-        let asked = Asked { system: None, prompt: "12345678".into(), max_tokens: 7, temperature: None };
+        let asked =
+            ModelRequest { system: None, prompt: "12345678".into(), max_tokens: 7, temperature: None };
         let result = json!({"role": "assistant", "model": "m", "stopReason": "endTurn", "content": {"type": "text", "text": "four"}});
         let said = sampled(&result, &limits).unwrap();
         assert_eq!(

@@ -10,24 +10,24 @@ use tokio_util::sync::CancellationToken;
 
 use super::uri_template;
 use crate::broker::answer::Answer;
-use crate::broker::call::{Call, Making};
-use crate::broker::human::Until;
+use crate::broker::call::{Call, SendRule};
+use crate::broker::human::HumanDeadline;
 use crate::broker::run::call_record::CallRecord;
 use crate::broker::state::Broker;
 use crate::names::ServerName;
-use crate::policy::{Called, Implied, Names};
-use crate::run::{FaultCode, NotMade, ToolFault};
+use crate::policy::{ImpliedArguments, Names, PolicyCall};
+use crate::run::{DryRunReason, FaultCode, ToolFault};
 use crate::text;
-use crate::upstream::{Listed, Request};
+use crate::upstream::{ListKind, Request};
 
 /// Longest address in a message, in characters.
 const URI_CHARS_MAX: usize = 200;
 /// Longest list of servers in a message, in characters.
 const NAMES_CHARS_MAX: usize = 300;
 
-/// What is wanted of a server.
+/// The request that a helper sends to a server.
 enum Reading {
-    List(Listed),
+    List(ListKind),
     Resource { uri: String },
     Prompt { name: String, arguments: Map<String, Value> },
 }
@@ -36,10 +36,10 @@ impl Reading {
     /// The name that rules and the log know it by.
     fn tool(&self) -> &'static str {
         match self {
-            Self::List(Listed::Tools) => "tools/list",
-            Self::List(Listed::Resources) => "resources/list",
-            Self::List(Listed::ResourceTemplates) => "resources/templates/list",
-            Self::List(Listed::Prompts) => "prompts/list",
+            Self::List(ListKind::Tools) => "tools/list",
+            Self::List(ListKind::Resources) => "resources/list",
+            Self::List(ListKind::ResourceTemplates) => "resources/templates/list",
+            Self::List(ListKind::Prompts) => "prompts/list",
             Self::Resource { .. } => "resources/read",
             Self::Prompt { .. } => "prompts/get",
         }
@@ -59,7 +59,7 @@ impl Broker {
     /// What a server lists.
     pub(super) async fn list_of(
         &self,
-        listed: Listed,
+        kind: ListKind,
         call: &Call<'_>,
         cancel: &CancellationToken,
     ) -> Result<Answer, ToolFault> {
@@ -69,7 +69,7 @@ impl Broker {
         }
         let Arguments { server } = self.read(call)?;
         let server = self.admitted(&server, &call.run().servers)?;
-        self.reading(&server, Reading::List(listed), call, cancel).await
+        self.reading(&server, Reading::List(kind), call, cancel).await
     }
 
     /// A resource's content, from the server that has it.
@@ -88,7 +88,7 @@ impl Broker {
         let server = match server {
             Some(server) => self.admitted(&server, &call.run().servers)?,
             // Nobody is asked for an address that does not exist.
-            None if call.making == Making::Never && self.server_names(&call.run().servers).len() > 1 => {
+            None if call.send_rule == SendRule::Never && self.server_names(&call.run().servers).len() > 1 => {
                 return self.plan_help(call);
             }
             None => self.server_of(&uri, call, cancel).await?,
@@ -133,8 +133,8 @@ impl Broker {
         }
         let asked: Vec<ServerName> =
             servers.iter().filter(|server| self.runs_with_resources(server)).cloned().collect();
-        for listed in [Listed::Resources, Listed::ResourceTemplates] {
-            let looking = asked.iter().map(|server| self.lists(server, (listed, uri), call, cancel));
+        for kind in [ListKind::Resources, ListKind::ResourceTemplates] {
+            let looking = asked.iter().map(|server| self.lists(server, (kind, uri), call, cancel));
             let found = futures_util::future::join_all(looking).await;
             let with: Vec<&ServerName> =
                 asked.iter().zip(found).filter(|(_, is_found)| *is_found).map(|(server, _)| server).collect();
@@ -150,16 +150,16 @@ impl Broker {
     async fn lists(
         &self,
         server: &ServerName,
-        (listed, uri): (Listed, &str),
+        (kind, uri): (ListKind, &str),
         call: &Call<'_>,
         cancel: &CancellationToken,
     ) -> bool {
         // One that may not be asked, or fails, is not the one: who means it names it.
-        let Ok(items) = self.reading(server, Reading::List(listed), call, cancel).await else { return false };
+        let Ok(items) = self.reading(server, Reading::List(kind), call, cancel).await else { return false };
         let Answer::Value(items) = items else { return false };
         let Ok(items) = serde_json::from_str::<Vec<Value>>(items.get()) else { return false };
-        items.iter().any(|item| match listed {
-            Listed::ResourceTemplates => {
+        items.iter().any(|item| match kind {
+            ListKind::ResourceTemplates => {
                 item["uriTemplate"].as_str().is_some_and(|template| uri_template::fits(template, uri))
             }
             _ => item["uri"] == uri,
@@ -167,7 +167,7 @@ impl Broker {
     }
 
     fn runs_with_resources(&self, server: &ServerName) -> bool {
-        self.running(server).is_some_and(|connection| connection.offers(Listed::Resources))
+        self.running(server).is_some_and(|connection| connection.offers(ListKind::Resources))
     }
 
     /// What the server answers, once the user's policy has let it pass; in the log in any case. What holds a placeholder is
@@ -187,19 +187,19 @@ impl Broker {
         let catalog = self.catalog();
         let names =
             catalog.server(server.as_str()).map_or(Names::only(server.as_str()), |known| known.names());
-        let called = Called {
+        let called = PolicyCall {
             server: names,
             tool: Names::only(reading.tool()),
             annotations: &Map::from_iter([("readOnlyHint".to_owned(), Value::Bool(true))]),
             arguments: &arguments,
-            implied: &Implied::default(),
+            implied: &ImpliedArguments::default(),
         };
         let (bytes, until) = (written.get().len() as u64, call.run().human.until(call.deadline));
-        let answer = if call.making == Making::Never {
+        let answer = if call.send_rule == SendRule::Never {
             record.decided("not made: dry run");
             let redacted = |text| self.upstream.redacted(server, text);
             let asks = self.admission.would_ask(&called);
-            asks.map(|asks| call.planned(&called, (asks, NotMade::NeedsPlaceholder), &redacted))
+            asks.map(|asks| call.planned(&called, (asks, DryRunReason::NeedsPlaceholder), &redacted))
         } else {
             match self.admission.admit(call.run(), &called, bytes, cancel).await {
                 Ok(decision) => {
@@ -218,16 +218,16 @@ impl Broker {
         &self,
         (server, names): (&ServerName, Names<'_>),
         reading: Reading,
-        (call, until): (&Call<'_>, &Until<'_>),
+        (call, until): (&Call<'_>, &HumanDeadline<'_>),
         cancel: &CancellationToken,
     ) -> Result<Box<RawValue>, ToolFault> {
         let fault = |error| self.fault(server, call.run(), &error);
         let connection =
             self.connected(server, (call.run(), until.deadline()), cancel).await.map_err(fault)?;
-        let _calling = self.servers_ask.calling(server, call.run());
+        let _calling = self.server_requests.calling(server, call.run());
         let answer = match reading {
-            Reading::List(listed) => {
-                let items = connection.list(listed, until, cancel).await.map_err(fault)?;
+            Reading::List(kind) => {
+                let items = connection.list(kind, until, cancel).await.map_err(fault)?;
                 to_raw_value(&items)
                     .map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))?
             }

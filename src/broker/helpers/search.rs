@@ -60,7 +60,7 @@ struct Arguments {
     servers: Option<Vec<String>>,
 }
 
-/// What is searched for: in other words, or for several things at once.
+/// One query, or a list of queries.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum OneOrSeveral {
@@ -88,7 +88,7 @@ impl OneOrSeveral {
     }
 }
 
-/// What one search found, with what is needed to tell of it.
+/// The hits of one search, with the facts that its answer reports.
 struct Page {
     hits: Vec<SearchHit>,
     total: usize,
@@ -123,7 +123,7 @@ impl Broker {
         let names = self.server_names(&scope);
         self.ask_for_tools(&names, &queries.join(" "), call, cancel).await;
         // Before the catalog: what ends in between is found.
-        let under_way = self.indexing.under_way(&names);
+        let in_progress = self.indexing.in_progress(&names);
         let catalog = self.catalog().scoped(&scope);
         let mut vectors = Vec::with_capacity(queries.len());
         for query in &queries {
@@ -133,7 +133,7 @@ impl Broker {
         let searched = self.searched_skills.beside(&catalog, skills, &self.limits);
         let skills = searched.servers().iter().filter(|server| server.origin == Origin::Skills);
         let skills: usize = skills.map(|skills| skills.listed().len()).sum();
-        let mut paths = self.roster.paths_of_arguments();
+        let mut paths = self.active_config.paths_of_arguments();
         // What the entry hides stays hidden.
         for (server, paths) in &mut paths {
             paths.retain(|path| self.upstream.redacted(server, path.clone()) == *path);
@@ -157,9 +157,9 @@ impl Broker {
         let is_unasked = |name: &&ServerName| {
             catalog.server(name.as_str()).is_some_and(|known| known.tools == Tools::Unasked)
         };
-        let indexing: Vec<&ServerName> = under_way.iter().filter(is_unasked).collect();
+        let indexing: Vec<&ServerName> = in_progress.iter().filter(is_unasked).collect();
         let hits: Value = self
-            .learned
+            .shape_store
             .with(|shapes| page.hits.iter().map(|hit| shown(hit, detail, is_grouped, shapes)).collect());
         Ok(json!({
             "hits": hits,

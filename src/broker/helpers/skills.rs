@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::broker::call::Call;
 use crate::broker::state::Broker;
 use crate::run::{FaultCode, ToolFault};
-use crate::skills::{Found, NewSkill, Saved, Skill, SkillError, SkillName};
+use crate::skills::{NewSkill, SaveResult, Skill, SkillError, SkillFile, SkillName};
 use crate::text;
 
 /// Skills that are loaded at once.
@@ -17,9 +17,9 @@ const LOADED_MAX: usize = 100;
 /// Longest reason why a file cannot be used, in characters.
 const WHY_CHARS_MAX: usize = 300;
 
-/// The parameter of helpers that are about one skill.
+/// The argument of helpers that concern one skill.
 #[derive(Deserialize)]
-struct OfOne {
+struct SkillReference {
     name: String,
 }
 
@@ -42,7 +42,7 @@ impl Broker {
         let name = SkillName::new(&name)?;
         let test = test.map(|test| SkillName::new(&test)).transpose()?.map(|test| test.to_string());
         let new = NewSkill { name: name.clone(), body, description, tags, servers, test };
-        let Saved { version, is_new } = self.skills.save(new)?;
+        let SaveResult { version, is_new } = self.skills.save(new)?;
         Ok(json!(match is_new {
             true => format!(
                 "Tool '{name}' saved as version {version}; later sessions can call it by this name, \
@@ -69,8 +69,8 @@ impl Broker {
     }
 
     pub(super) fn list_skills(&self) -> Result<Value, ToolFault> {
-        let row = |(name, found): &(SkillName, std::sync::Arc<Found>)| match &**found {
-            Found::Ready(skill) => {
+        let row = |(name, found): &(SkillName, std::sync::Arc<SkillFile>)| match &**found {
+            SkillFile::Ready(skill) => {
                 let Skill { header, definition, .. } = &**skill;
                 json!({
                     "name": name, "signature": definition.signature, "description": header.description,
@@ -78,7 +78,7 @@ impl Broker {
                     "servers": header.servers, "test": header.test,
                 })
             }
-            Found::Changed { .. } | Found::Unusable { .. } => {
+            SkillFile::Changed { .. } | SkillFile::Unusable { .. } => {
                 let problem = self.skills.ready(name).err().map(|refused| said(&refused));
                 json!({"name": name, "problem": problem})
             }
@@ -87,12 +87,12 @@ impl Broker {
     }
 
     pub(super) fn show_skill(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
-        let OfOne { name } = self.read(call)?;
+        let SkillReference { name } = self.read(call)?;
         Ok(json!(self.skills.ready(&SkillName::new(&name)?)?.text()))
     }
 
     pub(super) fn skill_history(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
-        let OfOne { name } = self.read(call)?;
+        let SkillReference { name } = self.read(call)?;
         let name = SkillName::new(&name)?;
         let current = self.skills.ready(&name).ok().map(|skill| skill.header.version);
         let row = |Skill { header, .. }: &Skill| {
@@ -105,7 +105,7 @@ impl Broker {
     }
 
     pub(super) fn remove_skill(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
-        let OfOne { name } = self.read(call)?;
+        let SkillReference { name } = self.read(call)?;
         let name = SkillName::new(&name)?;
         let version = self.skills.remove(&name)?;
         Ok(json!(format!(

@@ -1,9 +1,9 @@
-//! What the user decides and knows of calls: the policy, and the line that each call leaves in the log.
+//! The policy, and the line that each call leaves in the log.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::audit::Log;
+use crate::audit::AuditLog;
 use crate::broker::failure_text::redact;
 use crate::config::PolicyFile;
 use crate::digest;
@@ -12,19 +12,19 @@ use crate::journal::Journal;
 /// Arguments that are written whole, in bytes of JSON; of larger ones the hash is.
 const ARGUMENTS_BYTES_MAX: usize = 16 * 1024;
 
-/// The user's hold on calls.
-pub struct Oversight {
-    /// Which calls pass.
+/// The policy, the log and the journal that apply to all calls.
+pub struct AuditSetup {
+    /// The policy, which decides whether a call is made.
     pub policy: PolicyFile,
-    /// Where they are written down.
-    pub log: Log,
-    /// How much of their arguments is.
+    /// The log of calls and runs.
+    pub log: AuditLog,
+    /// The part of the arguments that the log has.
     pub arguments: LoggedArguments,
-    /// Where the session is kept.
+    /// The journal of the session.
     pub journal: Journal,
 }
 
-/// What the log holds of arguments.
+/// The form in which the log has arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoggedArguments {
     /// Their SHA-256.

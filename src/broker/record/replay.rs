@@ -1,6 +1,6 @@
-//! Runs of a session once more: their calls are answered from what is kept of it, or compared with that.
+//! Replays of runs: their calls are answered from the journal, or compared with it.
 //!
-//! It runs nothing itself. What it answers reaches no server; where it cannot answer, the run is to be stopped.
+//! It runs nothing itself. A call that it answers reaches no server. If it has no answer, the run has to be stopped.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +11,7 @@ use super::journal_form::{CHECK, JournalForm};
 use super::replay_text::{difference, unseen};
 use crate::broker::answer::Answer;
 use crate::digest;
-use crate::journal::{Came, Kept, RecordedCall, RecordedRun};
+use crate::journal::{CallOutcome, RecordedCall, RecordedJson, RecordedRun};
 use crate::protocol::RunServer;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
@@ -21,68 +21,71 @@ const DIFFERENCES_MAX: usize = 20;
 /// Longest name of a call, in characters.
 const NAME_CHARS_MAX: usize = 200;
 
-/// Who answers the calls of a run that is made once more.
+/// The source of the answers to the calls of a replayed run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// What is kept.
+pub enum AnswerSource {
+    /// The journal has the answers.
     Recorded,
-    /// The servers, as they are now.
+    /// The servers answer, as they are now.
     Live,
 }
 
-/// A run that is made once more.
+/// A run that is run again, with the calls that its journal has.
 pub struct Replay {
-    way: Way,
+    answer_source: AnswerSource,
     servers: Vec<RunServer>,
     has_timed_out: bool,
     stopped: CancellationToken,
-    calls: Mutex<Places>,
+    calls: Mutex<ReplayedCalls>,
 }
 
-struct Places {
-    places: Vec<Place>,
-    replayed: Replayed,
+/// The recorded calls of the run, and the report on the replay so far.
+struct ReplayedCalls {
+    recorded: Vec<ReplayedCall>,
+    replayed: ReplayReport,
 }
 
-struct Place {
+/// A recorded call, and whether the replay has made it.
+struct ReplayedCall {
     call: RecordedCall,
     is_used: bool,
 }
 
-/// How the calls of a run that was made once more compare with those that are kept.
+/// The differences between the calls of a replayed run and the recorded calls.
 #[derive(Debug, Default)]
-pub struct Replayed {
-    /// Why it had to be stopped: a call that cannot be answered.
+pub struct ReplayReport {
+    /// The call that cannot be answered, so that the run had to be stopped.
     pub stop: Option<String>,
-    /// What was otherwise.
+    /// The differences between the calls of both runs.
     pub differences: Vec<String>,
 }
 
-/// What the code is given for a call.
-pub(in crate::broker) enum Given {
+/// The answer that code gets for a replayed call.
+pub(in crate::broker) enum ReplayAnswer {
+    /// The answer is given at once.
     Now(Result<Answer, ToolFault>),
-    /// Once nobody waits for it any more: so it was given up before.
+    /// The fault is given when code gives the call up, as it did in the recorded run.
     WhenGivenUp(ToolFault),
 }
 
 impl Replay {
     /// A repetition of this run.
     #[must_use]
-    pub fn of(run: &RecordedRun, way: Way) -> Arc<Self> {
+    pub fn of(run: &RecordedRun, answer_source: AnswerSource) -> Arc<Self> {
         let servers = run.begun.servers.iter().map(|server| RunServer {
             name: server.name.clone(),
             alias: server.alias.clone(),
             description: String::new(),
             takes_files: server.takes_files,
         });
-        let place = |call: &RecordedCall| Place { call: call.clone(), is_used: false };
-        let places = run.calls.iter().map(place).collect();
+        let place = |call: &RecordedCall| ReplayedCall { call: call.clone(), is_used: false };
+        let recorded = run.calls.iter().map(place).collect();
         Arc::new(Self {
-            way,
+            answer_source,
             servers: servers.collect(),
             has_timed_out: run.ended.as_ref().is_some_and(|ended| ended.outcome == "timed_out"),
             stopped: CancellationToken::new(),
-            calls: Mutex::new(Places { places, replayed: Replayed::default() }),
+            calls: Mutex::new(ReplayedCalls { recorded, replayed: ReplayReport::default() }),
         })
     }
 
@@ -93,10 +96,10 @@ impl Replay {
 
     /// How its calls compare, once it has ended.
     #[must_use]
-    pub fn end(&self) -> Replayed {
+    pub fn end(&self) -> ReplayReport {
         let mut calls = self.calls();
         let mut replayed = std::mem::take(&mut calls.replayed);
-        let unused = calls.places.iter().filter(|place| !place.is_used && !is_check(&place.call));
+        let unused = calls.recorded.iter().filter(|place| !place.is_used && !is_check(&place.call));
         for place in unused {
             let name = text::inert_excerpt(&place.call.begun.name(), NAME_CHARS_MAX);
             add(&mut replayed.differences, format!("{name} was called, and now is not"));
@@ -106,16 +109,16 @@ impl Replay {
 
     /// The servers that the code saw.
     pub(in crate::broker) fn servers(&self) -> Option<Vec<RunServer>> {
-        (self.way == Way::Recorded).then(|| self.servers.clone())
+        (self.answer_source == AnswerSource::Recorded).then(|| self.servers.clone())
     }
 
     /// What is kept of this call; nothing where servers answer it.
-    pub(in crate::broker) fn came_of(&self, form: &JournalForm) -> Option<Given> {
-        if self.way != Way::Recorded {
+    pub(in crate::broker) fn came_of(&self, form: &JournalForm) -> Option<ReplayAnswer> {
+        if self.answer_source != AnswerSource::Recorded {
             return None;
         }
         if self.stopped.is_cancelled() {
-            return Some(Given::Now(Err(over())));
+            return Some(ReplayAnswer::Now(Err(over())));
         }
         let mut calls = self.calls();
         let calls = &mut *calls;
@@ -124,26 +127,29 @@ impl Replay {
             if form.server.is_none() && form.tool == CHECK {
                 return RawValue::from_string("[]".into())
                     .ok()
-                    .map(|none| Given::Now(Ok(Answer::Value(none))));
+                    .map(|none| ReplayAnswer::Now(Ok(Answer::Value(none))));
             }
-            let why = unseen(form, calls.places.iter().map(|place| (&place.call, place.is_used)));
+            let why = unseen(form, calls.recorded.iter().map(|place| (&place.call, place.is_used)));
             return Some(self.stop(&mut calls.replayed, why));
         };
-        let place = &mut calls.places[at];
+        let place = &mut calls.recorded[at];
         place.is_used = true;
         let name = text::inert_excerpt(&place.call.begun.name(), NAME_CHARS_MAX);
         let came = match &place.call.came {
-            Some((Came::Value(Kept::Whole(value)), _)) => Ok(Answer::Value(value.clone())),
-            Some((Came::ToolError(Kept::Whole(value)), _)) => Ok(Answer::ToolError(value.clone())),
-            Some((Came::Planned { server, tool }, _)) => {
+            Some((CallOutcome::Value(RecordedJson::Whole(value)), _)) => Ok(Answer::Value(value.clone())),
+            Some((CallOutcome::ToolError(RecordedJson::Whole(value)), _)) => {
+                Ok(Answer::ToolError(value.clone()))
+            }
+            Some((CallOutcome::Planned { server, tool }, _)) => {
                 Ok(Answer::Planned { server: server.clone(), tool: tool.clone() })
             }
-            Some((Came::Fault(fault), _)) if given_up(fault, self.has_timed_out) => {
-                return Some(Given::WhenGivenUp(fault.clone()));
+            Some((CallOutcome::Fault(fault), _)) if given_up(fault, self.has_timed_out) => {
+                return Some(ReplayAnswer::WhenGivenUp(fault.clone()));
             }
-            Some((Came::Fault(fault), _)) => Err(fault.clone()),
+            Some((CallOutcome::Fault(fault), _)) => Err(fault.clone()),
             Some((
-                Came::Value(Kept::LeftOut { bytes, .. }) | Came::ToolError(Kept::LeftOut { bytes, .. }),
+                CallOutcome::Value(RecordedJson::LeftOut { bytes, .. })
+                | CallOutcome::ToolError(RecordedJson::LeftOut { bytes, .. }),
                 _,
             )) => {
                 let why = not_kept(&name, *bytes);
@@ -157,32 +163,32 @@ impl Replay {
                 return Some(self.stop(&mut calls.replayed, why));
             }
         };
-        Some(Given::Now(came))
+        Some(ReplayAnswer::Now(came))
     }
 
     /// What a server has answered now, beside what is kept.
     pub(in crate::broker) fn compare(&self, form: &JournalForm, answer: &Result<Answer, ToolFault>) {
-        if self.way != Way::Live || (form.server.is_none() && form.tool == CHECK) {
+        if self.answer_source != AnswerSource::Live || (form.server.is_none() && form.tool == CHECK) {
             return;
         }
         let mut calls = self.calls();
         let calls = &mut *calls;
         let Some(at) = calls.place(form) else {
-            let said = unseen(form, calls.places.iter().map(|place| (&place.call, place.is_used)));
+            let said = unseen(form, calls.recorded.iter().map(|place| (&place.call, place.is_used)));
             return add(&mut calls.replayed.differences, said);
         };
-        calls.places[at].is_used = true;
-        let name = text::inert_excerpt(&calls.places[at].call.begun.name(), NAME_CHARS_MAX);
+        calls.recorded[at].is_used = true;
+        let name = text::inert_excerpt(&calls.recorded[at].call.begun.name(), NAME_CHARS_MAX);
         let (word, hash) = match answer {
             Ok(Answer::Value(value)) => ("answered".to_owned(), Some(value)),
             Ok(Answer::ToolError(value)) => ("tool_error".to_owned(), Some(value)),
             Ok(Answer::Planned { .. }) => ("planned".to_owned(), None),
             Err(fault) => (fault.code.word(), None),
         };
-        let Some((came, _)) = &calls.places[at].call.came else { return };
+        let Some((came, _)) = &calls.recorded[at].call.came else { return };
         let is_same = match (came, hash) {
-            (Came::Value(kept) | Came::ToolError(kept), Some(now)) => {
-                kept.sha256() == Kept::of(now, 0).sha256()
+            (CallOutcome::Value(kept) | CallOutcome::ToolError(kept), Some(now)) => {
+                kept.sha256() == RecordedJson::of(now, 0).sha256()
             }
             _ => true,
         };
@@ -196,18 +202,18 @@ impl Replay {
     }
 
     /// The run has come to a call that cannot be answered.
-    fn stop(&self, replayed: &mut Replayed, why: String) -> Given {
+    fn stop(&self, replayed: &mut ReplayReport, why: String) -> ReplayAnswer {
         replayed.stop = Some(why);
         self.stopped.cancel();
-        Given::Now(Err(over()))
+        ReplayAnswer::Now(Err(over()))
     }
 
-    fn calls(&self) -> MutexGuard<'_, Places> {
+    fn calls(&self) -> MutexGuard<'_, ReplayedCalls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Places {
+impl ReplayedCalls {
     /// The first call that is kept and like this one, and has answered none yet.
     fn place(&self, form: &JournalForm) -> Option<usize> {
         let hash = digest::sha256(form.arguments.get().as_bytes());
@@ -215,7 +221,7 @@ impl Places {
             let begun = &call.begun;
             (&begun.server, &begun.tool) == (&form.server, &form.tool) && begun.arguments.sha256() == hash
         };
-        self.places.iter().position(|place| !place.is_used && is_like(&place.call))
+        self.recorded.iter().position(|place| !place.is_used && is_like(&place.call))
     }
 }
 
@@ -230,12 +236,12 @@ pub fn not_kept(name: &str, bytes: u64) -> String {
 
 /// The answer that a replay gives.
 pub(in crate::broker) async fn replayed(
-    given: Given,
+    given: ReplayAnswer,
     cancel: &CancellationToken,
 ) -> Result<Answer, ToolFault> {
     match given {
-        Given::Now(answer) => answer,
-        Given::WhenGivenUp(fault) => {
+        ReplayAnswer::Now(answer) => answer,
+        ReplayAnswer::WhenGivenUp(fault) => {
             cancel.cancelled().await;
             Err(fault)
         }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::journal_form::JournalForm;
 use crate::digest;
-use crate::journal::{Came, Kept, RecordedCall};
+use crate::journal::{CallOutcome, RecordedCall, RecordedJson};
 use crate::text;
 
 /// Longest value, in characters.
@@ -51,19 +51,19 @@ pub(super) fn unseen<'c>(
 }
 
 /// An answer that is another one than was kept.
-pub(in crate::broker) fn difference(name: &str, came: &Came, now: Option<&str>) -> String {
+pub(in crate::broker) fn difference(name: &str, came: &CallOutcome, now: Option<&str>) -> String {
     let then = match came {
-        Came::Value(kept) | Came::ToolError(kept) => written(kept),
-        Came::Planned { .. } | Came::Fault(_) => String::new(),
+        CallOutcome::Value(kept) | CallOutcome::ToolError(kept) => written(kept),
+        CallOutcome::Planned { .. } | CallOutcome::Fault(_) => String::new(),
     };
     let now = now.map(shown).unwrap_or_default();
     format!("{name} answers otherwise\n  now:  {now}\n  then: {then}")
 }
 
-fn written(kept: &Kept) -> String {
+fn written(kept: &RecordedJson) -> String {
     match kept {
-        Kept::Whole(json) => shown(json.get()),
-        Kept::LeftOut { bytes, .. } => format!("({bytes} bytes, of which only the hash is kept)"),
+        RecordedJson::Whole(json) => shown(json.get()),
+        RecordedJson::LeftOut { bytes, .. } => format!("({bytes} bytes, of which only the hash is kept)"),
     }
 }
 
@@ -98,7 +98,7 @@ mod tests {
     fn recorded(arguments: &str, bytes_max: usize) -> RecordedCall {
         let json = RawValue::from_string(arguments.to_owned()).unwrap();
         let (server, tool) = (Some("s".to_owned()), "write".to_owned());
-        let arguments = Kept::of(&json, bytes_max);
+        let arguments = RecordedJson::of(&json, bytes_max);
         RecordedCall {
             begun: CallBegun { run: 1, job: None, call: 1, server, tool, arguments, came: None },
             came: None,

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::context::RunContext;
-use super::record::Place;
+use super::record::CallCounter;
 use crate::audit::{CallEvent, Event};
 use crate::broker::answer::Answer;
 use crate::broker::record::journal_form::JournalForm;
@@ -24,14 +24,14 @@ pub struct CallRecord {
     /// The run or the job that makes it.
     pub run: Arc<RunContext>,
     /// Calls of helpers and of jobs are counted nowhere.
-    place: Option<Place>,
+    counter: Option<CallCounter>,
     /// As the code names it, harmless to show.
     pub(in crate::broker) name: String,
     pub(in crate::broker) began: Instant,
     entry: Mutex<Entry>,
 }
 
-/// What is known of a call so far.
+/// The facts about a call that are known so far.
 pub(in crate::broker) struct Entry {
     state: CallState,
     /// As the code names it, until it is resolved.
@@ -51,8 +51,8 @@ impl CallRecord {
     pub fn begin(run: &Arc<RunContext>, server: Option<&str>, tool: &str) -> Arc<Self> {
         let counted =
             server.filter(|_| run.job_number().is_none()).and_then(|name| ServerName::new(name).ok());
-        let place = counted.and_then(|server| run.with_record(|record| record.begin_call(server, tool)));
-        Arc::new(Self { place, ..Self::uncounted(run, server.unwrap_or_default(), tool) })
+        let counter = counted.and_then(|server| run.with_record(|record| record.begin_call(server, tool)));
+        Arc::new(Self { counter, ..Self::uncounted(run, server.unwrap_or_default(), tool) })
     }
 
     /// A call that its run does not count as one of a tool.
@@ -68,7 +68,7 @@ impl CallRecord {
         };
         Self {
             run: Arc::clone(run),
-            place: None,
+            counter: None,
             name: shown(&format!("{server}.{tool}")),
             began: Instant::now(),
             entry: Mutex::new(entry),
@@ -84,8 +84,8 @@ impl CallRecord {
     pub(in crate::broker) fn resolved(&self, server: &ServerName, tool: &str, only_reads: bool) {
         let mut entry = self.entry();
         (entry.server, entry.tool) = (server.as_str().to_owned(), tool.to_owned());
-        if let Some(place) = self.place {
-            self.run.with_record(|record| record.resolved(place, only_reads));
+        if let Some(counter) = self.counter {
+            self.run.with_record(|record| record.resolved(counter, only_reads));
         }
     }
 
@@ -178,14 +178,14 @@ impl CallRecord {
         let mut entry = self.entry();
         let Some(to) = next(entry.state) else { return false };
         let from = std::mem::replace(&mut entry.state, to);
-        if let Some(place) = self.place {
-            self.run.with_record(|record| record.move_call(place, from, to));
+        if let Some(counter) = self.counter {
+            self.run.with_record(|record| record.move_call(counter, from, to));
         }
         true
     }
 
     fn tell(&self, (begun, ended): (usize, usize)) {
-        if self.place.is_none() {
+        if self.counter.is_none() {
             return;
         }
         let counted = self.run.with_record(|record| {

@@ -12,8 +12,8 @@ use super::record::RunRecord;
 use crate::broker::human::Human;
 use crate::broker::record::replay::Replay;
 use crate::names::RunId;
-use crate::policy::Called;
-use crate::run::{NotMade, Progress, ServerScope};
+use crate::policy::PolicyCall;
+use crate::run::{DryRunReason, Progress, ServerScope};
 use crate::{models, policy, text};
 
 /// Longest name of a call in a note, in characters.
@@ -59,7 +59,7 @@ pub struct RunContext {
     record: Mutex<Option<RunRecord>>,
 }
 
-/// Where a run comes from.
+/// The origin of a run.
 #[derive(Clone, Default)]
 pub enum Origin {
     /// A client asks for it.
@@ -83,7 +83,7 @@ pub enum Origin {
     },
 }
 
-/// Whether calls are made.
+/// The mode of a run, which decides whether its calls are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExecutionMode {
     /// Calls are made.
@@ -92,7 +92,7 @@ pub enum ExecutionMode {
     DryRun,
 }
 
-/// What a run has used of its budgets, its jobs included.
+/// The use of its budgets by a run and its jobs.
 #[derive(Default)]
 pub(in crate::broker) struct Budget {
     pub(in crate::broker) policy: policy::RunBudget,
@@ -159,8 +159,8 @@ impl RunContext {
     /// Lists a call instead of making it; one of a job whose run has ended is a note.
     pub(in crate::broker) fn plan(
         &self,
-        called: &Called<'_>,
-        why: (bool, NotMade),
+        called: &PolicyCall<'_>,
+        why: (bool, DryRunReason),
         redacted: &dyn Fn(String) -> String,
     ) {
         let (run, job) = (self.run(), self.job_number());
@@ -224,7 +224,7 @@ mod tests {
     use serde_json::Map;
 
     use super::*;
-    use crate::policy::{Implied, Names};
+    use crate::policy::{ImpliedArguments, Names};
     use crate::run::ClientAbilities;
 
     fn run() -> Arc<RunContext> {
@@ -233,14 +233,14 @@ mod tests {
 
     fn plan(context: &RunContext) {
         let none = Map::new();
-        let called = Called {
+        let called = PolicyCall {
             server: Names::only("s"),
             tool: Names::only("t"),
             annotations: &none,
             arguments: &none,
-            implied: &Implied::default(),
+            implied: &ImpliedArguments::default(),
         };
-        context.plan(&called, (false, NotMade::NotMarkedReadOnly), &|text| text);
+        context.plan(&called, (false, DryRunReason::NotMarkedReadOnly), &|text| text);
     }
 
     #[test]

@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::broker::failure_text::redact;
 use crate::journal::RecordedSession;
 use crate::names::ServerName;
-use crate::policy::Called;
-use crate::run::{CallCounts, CallState, Calls, NotMade, PlannedCall, ToolCalls, ToolEffect};
+use crate::policy::PolicyCall;
+use crate::run::{CallCounts, CallState, Calls, DryRunReason, PlannedCall, ToolCalls, ToolEffect};
 use crate::text;
 
 /// Tools of one run that are counted each by itself; further ones are counted together.
@@ -24,7 +24,7 @@ const ARGUMENTS_CHARS_MAX: usize = 2_000;
 /// Notes of one run.
 const NOTES_MAX: usize = 10;
 
-/// What has happened in a run.
+/// The record of what has happened in a run.
 #[derive(Debug, Default)]
 pub struct RunRecord {
     /// Its calls.
@@ -42,9 +42,9 @@ pub struct RunRecord {
     unmarked: BTreeSet<usize>,
 }
 
-/// Where a call is counted.
+/// The counter that a call belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum CallCounter {
     /// With its tool.
     Tool(usize),
     /// Among those of further tools.
@@ -60,34 +60,34 @@ impl RunRecord {
     }
 
     /// A call of a tool begins.
-    pub(super) fn begin_call(&mut self, server: ServerName, tool: &str) -> Place {
+    pub(super) fn begin_call(&mut self, server: ServerName, tool: &str) -> CallCounter {
         let key = (server, text::bounded(tool, TOOL_CHARS_MAX).into_owned());
         let next = self.calls.of_tools.len();
-        let place = match self.places.get(&key) {
-            Some(place) => Place::Tool(*place),
+        let counter = match self.places.get(&key) {
+            Some(counter) => CallCounter::Tool(*counter),
             None if next < TOOLS_MAX => {
                 let (server, tool) = key.clone();
                 let (effect, counts) = (ToolEffect::MayWrite, CallCounts::default());
                 self.calls.of_tools.push(ToolCalls { server, tool, effect, counts });
                 self.places.insert(key, next);
-                Place::Tool(next)
+                CallCounter::Tool(next)
             }
-            None => Place::Others,
+            None => CallCounter::Others,
         };
-        self.count(place, CallState::Begun, 1);
-        place
+        self.count(counter, CallState::Begun, 1);
+        counter
     }
 
     /// A call has come further.
-    pub(super) fn move_call(&mut self, place: Place, from: CallState, to: CallState) {
-        self.count(place, from, -1);
-        self.count(place, to, 1);
+    pub(super) fn move_call(&mut self, counter: CallCounter, from: CallState, to: CallState) {
+        self.count(counter, from, -1);
+        self.count(counter, to, 1);
     }
 
     /// Whether the tool only reads, as its server says at this call. All calls of the tool must, since they are counted
     /// together and the server may have changed its word between two of them.
-    pub(super) fn resolved(&mut self, place: Place, only_reads: bool) {
-        let Place::Tool(at) = place else { return };
+    pub(super) fn resolved(&mut self, counter: CallCounter, only_reads: bool) {
+        let CallCounter::Tool(at) = counter else { return };
         if !only_reads {
             self.unmarked.insert(at);
         }
@@ -96,10 +96,10 @@ impl RunRecord {
         }
     }
 
-    fn count(&mut self, place: Place, state: CallState, more: i64) {
-        let counts = match place {
-            Place::Tool(at) => self.calls.of_tools.get_mut(at).map(|tool| &mut tool.counts),
-            Place::Others => Some(&mut self.calls.others),
+    fn count(&mut self, counter: CallCounter, state: CallState, more: i64) {
+        let counts = match counter {
+            CallCounter::Tool(at) => self.calls.of_tools.get_mut(at).map(|tool| &mut tool.counts),
+            CallCounter::Others => Some(&mut self.calls.others),
         };
         if let Some(counts) = counts {
             let count = counts.of(state);
@@ -110,9 +110,9 @@ impl RunRecord {
     /// Lists a call of the run, or of this job of it.
     pub(super) fn plan(
         &mut self,
-        called: &Called<'_>,
+        called: &PolicyCall<'_>,
         job: Option<u64>,
-        (asks, why): (bool, NotMade),
+        (asks, why): (bool, DryRunReason),
         redacted: &dyn Fn(String) -> String,
     ) {
         let planned = &mut self.calls.planned;
@@ -138,28 +138,28 @@ mod tests {
     use serde_json::{Map, json};
 
     use super::*;
-    use crate::policy::{Implied, Names};
-    use crate::run::Planned;
+    use crate::policy::{ImpliedArguments, Names};
+    use crate::run::PlannedCalls;
 
     #[test]
     fn what_is_listed_is_bounded_and_no_call_is_lost() {
         let (mut record, none) = (RunRecord::default(), Map::new());
         let plan = |record: &mut RunRecord, arguments: Value, asks: bool| {
-            let called = Called {
+            let called = PolicyCall {
                 server: Names::only("s"),
                 tool: Names::only("t"),
                 annotations: &none,
                 arguments: arguments.as_object().unwrap(),
-                implied: &Implied::default(),
+                implied: &ImpliedArguments::default(),
             };
             let redacted = |text: String| text.replace("hunter22", "${TOKEN}");
-            record.plan(&called, None, (asks, NotMade::NotMarkedReadOnly), &redacted);
+            record.plan(&called, None, (asks, DryRunReason::NotMarkedReadOnly), &redacted);
         };
         plan(&mut record, json!({"token": "hunter22"}), false);
         for _ in 0..LISTED_MAX + 2 {
             plan(&mut record, json!({"text": "x".repeat(5_000), "token": "hunter22"}), true);
         }
-        let Planned { calls, further } = record.calls.planned;
+        let PlannedCalls { calls, further } = record.calls.planned;
         assert_eq!((calls.len(), further), (LISTED_MAX, 3));
         assert_eq!(calls[0].arguments, r#"{"token":"${TOKEN}"}"#);
         assert!(calls[1].asks && calls[1].arguments.chars().count() <= ARGUMENTS_CHARS_MAX);
@@ -174,8 +174,8 @@ mod tests {
         let mut record = RunRecord::default();
         let places = ["b", "a", "b", "b"].map(|tool| record.begin_call(name(), tool));
         let ends = [CallState::Answered, CallState::Failed, CallState::Refused];
-        for (place, end) in places.into_iter().zip(ends) {
-            record.move_call(place, CallState::Begun, end);
+        for (counter, end) in places.into_iter().zip(ends) {
+            record.move_call(counter, CallState::Begun, end);
         }
         let seen: Vec<_> =
             record.calls.of_tools.iter().map(|tool| (tool.tool.as_str(), tool.counts)).collect();
@@ -189,8 +189,8 @@ mod tests {
     fn beyond_the_bound_no_call_is_lost() {
         let mut record = RunRecord::default();
         for number in 0..TOOLS_MAX + 5 {
-            let place = record.begin_call(name(), &number.to_string());
-            record.move_call(place, CallState::Begun, CallState::Answered);
+            let counter = record.begin_call(name(), &number.to_string());
+            record.move_call(counter, CallState::Begun, CallState::Answered);
         }
         record.begin_call(name(), "0");
         let calls = record.calls;

@@ -1,8 +1,7 @@
-//! Which servers there are, and which settings count: those of the configuration files, also when these change while the
-//! bridge runs.
+//! The servers and settings that are in effect. They follow the configuration files while the bridge runs.
 //!
-//! A change is seen when a client asks for something, and counts from the next run on: a run keeps the servers that it
-//! began with. It starts and ends no server.
+//! A change is noticed when a client asks for something, and is in effect from the next run on: a run keeps the servers
+//! that it began with. This module starts and ends no server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -22,31 +21,32 @@ use crate::models::{self, ModelError};
 use crate::names::ServerName;
 use crate::text;
 use crate::upstream::{
-    self, CallBounds, Later, LoginFile, LoginSpec, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way,
-    printed,
+    self, CallBounds, DeferredTransport, LoginFile, LoginSpec, ProcessSpec, RemoteSpec, RemoteTransport,
+    ServerSpec, ServerTransport, printed,
 };
 
-/// Follows the configuration files.
-pub struct Roster {
+/// The configuration that is in effect. It follows the configuration files.
+pub struct ActiveConfig {
     mark: Mark,
-    /// This program, which keeps servers.
+    /// This program, which keepers of servers run.
     program: PathBuf,
-    /// Where logins at remote servers are kept.
+    /// The folder of the logins at remote servers.
     logins: Option<PathBuf>,
-    now: Mutex<Now>,
+    now: Mutex<ConfigState>,
 }
 
-struct Now {
+/// The configuration files, and the configuration of the last run.
+struct ConfigState {
     files: ConfigFiles,
-    /// What the last run began with.
+    /// The configuration that the last run began with.
     in_effect: Arc<Config>,
-    /// Why files could not be read, as it was said.
+    /// The problems with unreadable files that were reported last.
     said_unread: Vec<String>,
 }
 
-/// What a run that begins finds changed.
+/// The changes of the configuration that a new run finds.
 pub(in crate::broker) struct Change {
-    /// The folders that servers are told of.
+    /// The folders that are offered to servers as roots.
     pub(in crate::broker) roots: Vec<PathBuf>,
     /// For the reader of the run's reply.
     pub(in crate::broker) said: String,
@@ -60,13 +60,13 @@ const NAMES_CHARS_MAX: usize = 300;
 /// Files of which it is said that they cannot be read.
 const UNREAD_SAID_MAX: usize = 3;
 
-impl Roster {
+impl ActiveConfig {
     /// The servers of these files, kept by this program, whose children carry the mark; with the logins of this folder.
     #[must_use]
     pub fn new(files: ConfigFiles, mark: Mark, program: PathBuf, logins: Option<PathBuf>) -> Self {
         let in_effect = Arc::clone(files.config());
         let said_unread = unread(&files);
-        Self { mark, program, logins, now: Mutex::new(Now { files, in_effect, said_unread }) }
+        Self { mark, program, logins, now: Mutex::new(ConfigState { files, in_effect, said_unread }) }
     }
 
     /// The names of the servers that a run would have that was asked for now.
@@ -101,7 +101,7 @@ impl Roster {
     #[must_use]
     pub fn specs(&self) -> Vec<ServerSpec> {
         let now = self.now();
-        let Now { files, in_effect, .. } = &*now;
+        let ConfigState { files, in_effect, .. } = &*now;
         in_effect.servers.iter().map(|server| self.spec(server, files.environment(), in_effect)).collect()
     }
 
@@ -176,32 +176,32 @@ impl Roster {
         let (mark, program, logins) = (self.mark.clone(), self.program.clone(), self.logins.clone());
         let environment = Arc::clone(environment);
         let (sandbox_servers, private) = (config.sandbox_servers, config.private.clone());
-        let of_bridge = OfBridge { mark, program, environment, logins, sandbox_servers, private };
-        let later = server.later.as_ref().map(|later| of_bridge.later(later));
+        let context = LaunchContext { mark, program, environment, logins, sandbox_servers, private };
+        let deferred = server.deferred.as_ref().map(|deferred| context.deferred(deferred));
         let rules = &server.rules;
         let set_in = server.place();
         ServerSpec {
             name: server.name.clone(),
-            way: of_bridge.way(&server.name, &server.transport),
+            transport: context.transport(&server.name, &server.transport),
             start_time: rules.start_time,
             bounds: CallBounds { time: rules.call_time, at_once: rules.calls_at_once, set_in },
             secrets: owned(&server.references),
-            later,
+            deferred,
         }
     }
 
-    fn now(&self) -> MutexGuard<'_, Now> {
+    fn now(&self) -> MutexGuard<'_, ConfigState> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What every process that is started for a server has of the bridge.
+/// The properties of the bridge that every process of a server is started with.
 #[derive(Clone)]
-struct OfBridge {
+struct LaunchContext {
     mark: Mark,
     program: PathBuf,
     environment: Arc<Environment>,
-    /// Where logins are kept.
+    /// The folder of the logins.
     logins: Option<PathBuf>,
     /// Whether servers are confined whose entries do not say so.
     sandbox_servers: SandboxServers,
@@ -209,12 +209,12 @@ struct OfBridge {
     private: PrivatePlaces,
 }
 
-impl OfBridge {
-    fn way(&self, server: &ServerName, transport: &Transport) -> Way {
+impl LaunchContext {
+    fn transport(&self, server: &ServerName, transport: &Transport) -> ServerTransport {
         match transport {
-            Transport::Launch(launch) => Way::Process(self.process(launch)),
+            Transport::Launch(launch) => ServerTransport::Process(self.process(launch)),
             Transport::Endpoint(endpoint) => {
-                Way::Remote(remote_spec(server, endpoint, self.logins.as_deref()))
+                ServerTransport::Remote(remote_spec(server, endpoint, self.logins.as_deref()))
             }
         }
     }
@@ -233,17 +233,17 @@ impl OfBridge {
         }
     }
 
-    fn later(&self, later: &config::DeferredEntry) -> Later {
-        let (of_bridge, entry) = (self.clone(), later.clone());
-        let found = move |printed: &[String]| {
+    fn deferred(&self, deferred: &config::DeferredEntry) -> DeferredTransport {
+        let (context, entry) = (self.clone(), deferred.clone());
+        let resolve = move |printed: &[String]| {
             let written = entry.commands().iter().map(|command| command.written.clone());
             let server = entry.finished(&written.zip(printed.iter().cloned()).collect())?;
-            Ok((of_bridge.way(&server.name, &server.transport), owned(&server.references)))
+            Ok((context.transport(&server.name, &server.transport), owned(&server.references)))
         };
-        Later {
-            commands: later.commands().iter().map(|command| command_spec(command, &self.mark)).collect(),
-            written: later.written(),
-            found: Arc::new(found),
+        DeferredTransport {
+            commands: deferred.commands().iter().map(|command| command_spec(command, &self.mark)).collect(),
+            written: deferred.written(),
+            resolve: Arc::new(resolve),
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::names::ServerName;
 use crate::text;
-use crate::upstream::Asks;
+use crate::upstream::QuestionKind;
 
 /// Longest message of a server, in characters.
 const MESSAGE_CHARS_MAX: usize = 2_000;
@@ -25,10 +25,14 @@ const SAMPLING_KEYS: [&str; 5] =
 ///
 /// # Errors
 /// Why the client is not asked.
-pub(in crate::broker) fn shown(server: &ServerName, asks: Asks, params: &Value) -> Result<Value, String> {
-    match asks {
-        Asks::Elicitation => form(server, params),
-        Asks::Sampling => Ok(sampling(server, params)),
+pub(in crate::broker) fn shown(
+    server: &ServerName,
+    kind: QuestionKind,
+    params: &Value,
+) -> Result<Value, String> {
+    match kind {
+        QuestionKind::Elicitation => form(server, params),
+        QuestionKind::Sampling => Ok(sampling(server, params)),
     }
 }
 
@@ -153,7 +157,7 @@ mod tests {
         let schema =
             json!({"type": "object", "properties": {"name": {"type": "string", "title": "N\u{202e}"}}});
         let asked = json!({"mode": "form", "message": trick, "requestedSchema": schema, "_meta": {"a": 1}});
-        let shown = shown(&name(), Asks::Elicitation, &asked).unwrap();
+        let shown = shown(&name(), QuestionKind::Elicitation, &asked).unwrap();
         assert_eq!(
             shown["message"],
             "Server 'mail' asks for this, in its own words:\n> Your name?\n> \n\
@@ -162,7 +166,7 @@ mod tests {
         assert_eq!(shown["requestedSchema"]["properties"]["name"]["title"], "mail asks: N\\u202e");
         assert_eq!(shown.as_object().unwrap().len(), 3);
         let long = json!({"message": "\n\u{7}".repeat(100_000), "requestedSchema": {}});
-        let long = super::shown(&name(), Asks::Elicitation, &long).unwrap();
+        let long = super::shown(&name(), QuestionKind::Elicitation, &long).unwrap();
         assert!(long["message"].as_str().unwrap().chars().count() < 4_100);
     }
 
@@ -174,7 +178,7 @@ mod tests {
             "odd": 5, "odder": {"title": 5}
         }});
         let asked = json!({"message": "m", "requestedSchema": schema});
-        let shown = shown(&name(), Asks::Elicitation, &asked).unwrap();
+        let shown = shown(&name(), QuestionKind::Elicitation, &asked).unwrap();
         assert_eq!(
             shown["requestedSchema"],
             json!({"type": "object", "title": "mail asks: belljar", "description": "mail asks: Approve the call?",
@@ -190,7 +194,7 @@ mod tests {
     #[test]
     fn a_form_that_cannot_be_shown_as_it_is_is_refused() {
         let of = |schema: Value| {
-            shown(&name(), Asks::Elicitation, &json!({"message": "", "requestedSchema": schema}))
+            shown(&name(), QuestionKind::Elicitation, &json!({"message": "", "requestedSchema": schema}))
         };
         let refused = "the form holds \"a\\u200bb\", which cannot be shown as it is";
         for schema in [
@@ -208,7 +212,7 @@ mod tests {
         let of = |schema: Value| {
             shown(
                 &name(),
-                Asks::Elicitation,
+                QuestionKind::Elicitation,
                 &json!({"message": "\u{5e9}\u{5dc}?", "requestedSchema": schema}),
             )
         };
@@ -235,8 +239,8 @@ mod tests {
             "maxTokens": 7, "temperature": 0.5,
             "systemPrompt": "Server 'mail' asks for this, by way of belljar.\nBe brief."
         });
-        assert_eq!(shown(&name(), Asks::Sampling, &asked), Ok(expected));
-        let bare = shown(&name(), Asks::Sampling, &json!({"messages": [], "maxTokens": 1})).unwrap();
+        assert_eq!(shown(&name(), QuestionKind::Sampling, &asked), Ok(expected));
+        let bare = shown(&name(), QuestionKind::Sampling, &json!({"messages": [], "maxTokens": 1})).unwrap();
         assert_eq!(bare["systemPrompt"], "Server 'mail' asks for this, by way of belljar.");
     }
 }

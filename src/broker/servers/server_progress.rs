@@ -10,29 +10,29 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::run::Progress;
 use crate::text;
-use crate::upstream::Advance;
+use crate::upstream::ProgressUpdate;
 
 /// Between two messages of one call; of what comes meanwhile the last counts.
 const PAUSE: Duration = Duration::from_millis(250);
 /// Longest text of a server, in characters.
 const SAID_CHARS_MAX: usize = 200;
 
-/// What becomes of one call's progress.
-pub(in crate::broker) struct Told<'c> {
+/// Passes the progress of one call on to the client of its run.
+pub(in crate::broker) struct ProgressRelay<'c> {
     /// `server.tool`, harmless to show.
     pub(in crate::broker) tool: String,
-    /// Takes secrets out of what the server says.
+    /// Removes the secrets of the server from a text.
     pub(in crate::broker) redacted: &'c (dyn Fn(String) -> String + Sync),
-    /// Hears it.
+    /// Receives the progress.
     pub(in crate::broker) progress: &'c mpsc::Sender<Progress>,
 }
 
-impl Told<'_> {
+impl ProgressRelay<'_> {
     /// Tells of what is heard until the answer has come, which it returns.
     pub(in crate::broker) async fn until<Answer>(
         &self,
         answering: impl Future<Output = Answer>,
-        mut heard: watch::Receiver<Option<Advance>>,
+        mut heard: watch::Receiver<Option<ProgressUpdate>>,
     ) -> Answer {
         let mut answering = std::pin::pin!(answering);
         let mut next = None;
@@ -62,7 +62,7 @@ impl Told<'_> {
         }
     }
 
-    fn said(&self, Advance { progress, total, message }: &Advance) -> String {
+    fn said(&self, ProgressUpdate { progress, total, message }: &ProgressUpdate) -> String {
         let of = total.map(|total| format!("/{total}")).unwrap_or_default();
         let message = (self.redacted)(message.clone().unwrap_or_default());
         text::inert_excerpt(&format!("{progress}{of} {message}"), SAID_CHARS_MAX)
@@ -73,16 +73,16 @@ impl Told<'_> {
 mod tests {
     use super::*;
 
-    fn advance(progress: f64, message: Option<&str>) -> Option<Advance> {
-        Some(Advance { progress, total: Some(1000.0), message: message.map(str::to_owned) })
+    fn advance(progress: f64, message: Option<&str>) -> Option<ProgressUpdate> {
+        Some(ProgressUpdate { progress, total: Some(1000.0), message: message.map(str::to_owned) })
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_flood_of_progress_is_its_newest_state_a_few_times_a_second_and_never_holds_up_the_answer() {
-        let (progress, mut told) = mpsc::channel(64);
+        let (progress, mut received) = mpsc::channel(64);
         let (hears, heard) = watch::channel(None);
         let redacted = |text: String| text.replace("hunter22", "[TOKEN]");
-        let of = Told { tool: "fixture.slow".into(), redacted: &redacted, progress: &progress };
+        let of = ProgressRelay { tool: "fixture.slow".into(), redacted: &redacted, progress: &progress };
         let answering = async {
             for step in 0..1_000 {
                 hears.send_replace(advance(f64::from(step), Some("with hunter22\u{1b}[2J\n")));
@@ -92,7 +92,7 @@ mod tests {
         };
         assert_eq!(of.until(answering, heard).await, 7);
         let mut said = Vec::new();
-        while let Ok(Progress::OfServer { tool, said: words }) = told.try_recv() {
+        while let Ok(Progress::OfServer { tool, said: words }) = received.try_recv() {
             assert_eq!(tool, "fixture.slow");
             said.push(words);
         }
@@ -104,8 +104,8 @@ mod tests {
     #[tokio::test]
     async fn words_are_bounded_and_numbers_as_the_server_has_them() {
         let (progress, _heard) = mpsc::channel(1);
-        let of = Told { tool: "t".into(), redacted: &|text| text, progress: &progress };
-        let said = |progress, total| of.said(&Advance { progress, total, message: None });
+        let of = ProgressRelay { tool: "t".into(), redacted: &|text| text, progress: &progress };
+        let said = |progress, total| of.said(&ProgressUpdate { progress, total, message: None });
         assert_eq!(said(0.5, None), "0.5");
         assert_eq!(said(3.0, Some(10.0)), "3/10");
         assert_eq!(said(1e300, Some(1e300)).chars().count(), SAID_CHARS_MAX);

@@ -1,6 +1,7 @@
-//! What servers ask of the human while code calls them: passed on to the run's client, marked as theirs, or refused.
+//! The requests of servers to the human during calls: they are marked as the server's and passed on to the client of
+//! the run, or refused.
 //!
-//! A server is heard only while a call of a run is under way at it. What it asks for is never the approval of a call, and
+//! A server may send requests only while a call of a run is in progress at it. A request can never approve a call, and
 //! neither code nor the model takes part.
 
 use std::collections::BTreeMap;
@@ -16,64 +17,64 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::request_text::shown;
-use crate::audit::{CallEvent, Event, Log, ServerLog};
+use crate::audit::{AuditLog, CallEvent, Event, ServerLog};
 use crate::broker::human::Human;
 use crate::broker::record::audit::LoggedArguments;
 use crate::broker::run::context::RunContext;
 use crate::limits::Limits;
 use crate::names::{RunId, ServerName};
 use crate::text;
-use crate::upstream::{Asked, Asks, Heard, NotAnswered, Said, Upstream};
+use crate::upstream::{QuestionError, QuestionKind, ServerChannels, ServerMessage, ServerQuestion, Upstream};
 
 /// Questions that are worked on at once; they reach the human one by one.
 const AT_ONCE_MAX: usize = 64;
 /// Longest text of a client's error that is passed on, in characters.
 const MESSAGE_CHARS_MAX: usize = 500;
 
-/// Who may ask whom now.
-pub(in crate::broker) struct ServersAsk {
-    under_way: Mutex<BTreeMap<ServerName, UnderWay>>,
+/// The requests of servers to clients. A server may send one to the human of the run that is calling it.
+pub(in crate::broker) struct ServerRequests {
+    active_calls: Mutex<BTreeMap<ServerName, ActiveCalls>>,
     answer_max: Duration,
     waiting_max: Duration,
     per_run_max: usize,
 }
 
-/// Calls of one run at one server.
+/// The calls of one run at one server that are in progress.
 #[derive(Clone)]
-struct UnderWay {
+struct ActiveCalls {
     run: RunId,
     human: Human,
     calls: usize,
-    /// Cancelled with the last of them.
+    /// Cancelled when the last of the calls has ended.
     over: CancellationToken,
 }
 
-/// A call is under way until this is dropped.
-pub(in crate::broker) struct Calling<'a> {
-    ask: &'a ServersAsk,
+/// A call that is in progress until this value is dropped.
+pub(in crate::broker) struct ActiveCall<'a> {
+    requests: &'a ServerRequests,
     server: ServerName,
     run: RunId,
 }
 
-/// The task that hears the servers.
+/// The task that receives the requests and messages of servers.
 pub(in crate::broker) struct Listening {
     ending: CancellationToken,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What it needs.
-pub(in crate::broker) struct Ears {
-    pub(in crate::broker) ask: Arc<ServersAsk>,
+/// Answers the requests of servers and stores their messages.
+pub(in crate::broker) struct RequestListener {
+    pub(in crate::broker) requests: Arc<ServerRequests>,
     pub(in crate::broker) upstream: Arc<Upstream>,
-    pub(in crate::broker) log: Arc<Log>,
+    pub(in crate::broker) log: Arc<AuditLog>,
     pub(in crate::broker) logged: LoggedArguments,
     pub(in crate::broker) words: ServerLog,
 }
 
-impl ServersAsk {
+impl ServerRequests {
     pub(in crate::broker) fn new(limits: &Limits) -> Arc<Self> {
         Arc::new(Self {
-            under_way: Mutex::default(),
+            active_calls: Mutex::default(),
             answer_max: limits.approval,
             waiting_max: limits.waiting_per_run,
             per_run_max: limits.server_requests_per_run_max,
@@ -82,39 +83,39 @@ impl ServersAsk {
 
     /// A call of the run begins: what the server asks meanwhile goes to its human. A job has none: mostly its run has ended,
     /// and another run may be calling the same server.
-    pub(in crate::broker) fn calling(&self, server: &ServerName, run: &RunContext) -> Option<Calling<'_>> {
+    pub(in crate::broker) fn calling(&self, server: &ServerName, run: &RunContext) -> Option<ActiveCall<'_>> {
         if run.job_number().is_some() {
             return None;
         }
         let (run, human) = (run.id, &run.human);
-        let mut under_way = self.under_way();
-        if let Some(same) = under_way.get_mut(server).filter(|earlier| earlier.run == run) {
+        let mut active_calls = self.active_calls();
+        if let Some(same) = active_calls.get_mut(server).filter(|earlier| earlier.run == run) {
             same.calls += 1;
         } else {
             let over = CancellationToken::new();
-            let now = UnderWay { run, human: human.clone(), calls: 1, over };
-            if let Some(earlier) = under_way.insert(server.clone(), now) {
+            let now = ActiveCalls { run, human: human.clone(), calls: 1, over };
+            if let Some(earlier) = active_calls.insert(server.clone(), now) {
                 earlier.over.cancel();
             }
         }
-        drop(under_way);
-        Some(Calling { ask: self, server: server.clone(), run })
+        drop(active_calls);
+        Some(ActiveCall { requests: self, server: server.clone(), run })
     }
 
     /// The client's answer to a server.
     async fn answer(
         &self,
         server: &ServerName,
-        asks: Asks,
+        kind: QuestionKind,
         params: &Value,
-    ) -> (RunId, Result<Value, NotAnswered>) {
-        let none = |message: String| Err(NotAnswered { code: None, message });
-        let Some(UnderWay { run, human, over, .. }) = self.under_way().get(server).cloned() else {
+    ) -> (RunId, Result<Value, QuestionError>) {
+        let none = |message: String| Err(QuestionError { code: None, message });
+        let Some(ActiveCalls { run, human, over, .. }) = self.active_calls().get(server).cloned() else {
             return (RunId(0), none("no call of a run is under way at this server".into()));
         };
-        let can = match asks {
-            Asks::Elicitation => human.abilities.elicitation,
-            Asks::Sampling => human.abilities.sampling,
+        let can = match kind {
+            QuestionKind::Elicitation => human.abilities.elicitation,
+            QuestionKind::Sampling => human.abilities.sampling,
         };
         if !can {
             return (run, none("the client of this run does not offer it".into()));
@@ -122,7 +123,7 @@ impl ServersAsk {
         if human.count_of_servers() > self.per_run_max {
             return (run, none(format!("servers may ask {} times in a run", self.per_run_max)));
         }
-        let params = match shown(server, asks, params) {
+        let params = match shown(server, kind, params) {
             Ok(params) => params,
             Err(reason) => return (run, none(reason)),
         };
@@ -131,7 +132,7 @@ impl ServersAsk {
             Err(reason) => return (run, none(reason)),
         };
         let _waiting = human.wait();
-        let asking = tokio::time::timeout(time, human.pass_on(asks, params));
+        let asking = tokio::time::timeout(time, human.pass_on(kind, params));
         let answer = tokio::select! {
             answer = asking => answer.unwrap_or_else(|_| none("the user has not answered".into())),
             () = over.cancelled() => none("the call that it was asked in has ended".into()),
@@ -139,28 +140,29 @@ impl ServersAsk {
         (run, answer)
     }
 
-    fn under_way(&self) -> MutexGuard<'_, BTreeMap<ServerName, UnderWay>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    fn active_calls(&self) -> MutexGuard<'_, BTreeMap<ServerName, ActiveCalls>> {
+        self.active_calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Calling<'_> {
+impl Drop for ActiveCall<'_> {
     fn drop(&mut self) {
-        let mut under_way = self.ask.under_way();
-        let Some(now) = under_way.get_mut(&self.server).filter(|now| now.run == self.run) else { return };
+        let mut active_calls = self.requests.active_calls();
+        let Some(now) = active_calls.get_mut(&self.server).filter(|now| now.run == self.run) else { return };
         now.calls -= 1;
         if now.calls == 0 {
             now.over.cancel();
-            under_way.remove(&self.server);
+            active_calls.remove(&self.server);
         }
     }
 }
 
 impl Listening {
     /// Hears the servers until [`Self::close`]. Must be called inside a tokio runtime.
-    pub(in crate::broker) fn start(ears: Ears) -> Self {
+    pub(in crate::broker) fn start(listener: RequestListener) -> Self {
         let ending = CancellationToken::new();
-        let task = ears.upstream.listen().map(|heard| tokio::spawn(ears.listen(heard, ending.clone())));
+        let task =
+            listener.upstream.listen().map(|heard| tokio::spawn(listener.listen(heard, ending.clone())));
         Self { ending, task: Mutex::new(task) }
     }
 
@@ -175,9 +177,9 @@ impl Listening {
     }
 }
 
-impl Ears {
-    async fn listen(self, heard: Heard, ending: CancellationToken) {
-        let Heard { mut asked, mut said } = heard;
+impl RequestListener {
+    async fn listen(self, heard: ServerChannels, ending: CancellationToken) {
+        let ServerChannels { mut asked, mut said } = heard;
         let mut answering = FuturesUnordered::new();
         loop {
             tokio::select! {
@@ -194,25 +196,25 @@ impl Ears {
         self.words.close().await;
     }
 
-    fn keep(&self, Said { server, level, text }: Said) {
+    fn keep(&self, ServerMessage { server, level, text }: ServerMessage) {
         let text = self.upstream.redacted(&server, text);
         self.words.keep(server, &level, &text);
     }
 
-    async fn answered(&self, asked: Asked) {
-        let Asked { server, asks, params, mut reply } = asked;
+    async fn answered(&self, asked: ServerQuestion) {
+        let ServerQuestion { server, kind, params, mut reply } = asked;
         let began = Instant::now();
         let (run, answer) = tokio::select! {
-            answered = self.ask.answer(&server, asks, &params) => answered,
+            answered = self.requests.answer(&server, kind, &params) => answered,
             // It has cancelled its request, or has gone.
             () = reply.closed() => return,
         };
-        tracing::info!(%server, method = asks.method(), passed_on = answer.is_ok(), "a server has asked");
-        let answer = answer.map_err(|NotAnswered { code, message }| NotAnswered {
+        tracing::info!(%server, method = kind.method(), passed_on = answer.is_ok(), "a server has asked");
+        let answer = answer.map_err(|QuestionError { code, message }| QuestionError {
             code,
             message: text::inert_excerpt(&message, MESSAGE_CHARS_MAX),
         });
-        self.record(&server, (run, asks, &params), began, &answer).await;
+        self.record(&server, (run, kind, &params), began, &answer).await;
         if reply.send(answer).is_err() {
             tracing::debug!("the server waits no more for the answer");
         }
@@ -222,22 +224,22 @@ impl Ears {
     async fn record(
         &self,
         server: &ServerName,
-        (run, asks, params): (RunId, Asks, &Value),
+        (run, kind, params): (RunId, QuestionKind, &Value),
         began: Instant,
-        answer: &Result<Value, NotAnswered>,
+        answer: &Result<Value, QuestionError>,
     ) {
         let Ok(raw) = to_raw_value(params) else { return };
         let (arguments, bytes_out) = self.logged.of(&raw, &|text| self.upstream.redacted(server, text));
         let (outcome, decision) = match answer {
             Ok(_) => ("answered", "asked: the server, of the user's client".to_owned()),
-            Err(not) => ("denied", format!("{} was not answered: {}", asks.method(), not.message)),
+            Err(not) => ("denied", format!("{} was not answered: {}", kind.method(), not.message)),
         };
         self.log
             .record(Event::Call(CallEvent {
                 run: run.0,
                 job: None,
                 server: server.as_str().to_owned(),
-                tool: asks.method().to_owned(),
+                tool: kind.method().to_owned(),
                 arguments,
                 bytes_out,
                 bytes_in: answer.as_ref().map_or(0, |answer| answer.to_string().len() as u64),

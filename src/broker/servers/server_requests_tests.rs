@@ -27,51 +27,56 @@ fn human() -> (Human, mpsc::Receiver<Question>) {
     )
 }
 
-fn ask(limits: &Limits) -> Arc<ServersAsk> {
-    ServersAsk::new(limits)
+fn requests(limits: &Limits) -> Arc<ServerRequests> {
+    ServerRequests::new(limits)
 }
 
 fn params() -> Value {
     json!({"message": "name?", "requestedSchema": {}})
 }
 
-async fn refusal(ask: &ServersAsk, server: &str, asks: Asks) -> String {
-    ask.answer(&name(server), asks, &params()).await.1.unwrap_err().message
+async fn refusal(requests: &ServerRequests, server: &str, kind: QuestionKind) -> String {
+    requests.answer(&name(server), kind, &params()).await.1.unwrap_err().message
 }
 
 #[tokio::test]
 async fn a_server_is_heard_only_while_it_is_called_and_for_what_the_client_offers() {
-    let ask = ask(&Limits::default());
+    let requests = requests(&Limits::default());
     let (human, mut asked) = human();
     let nobody = "no call of a run is under way at this server";
-    assert_eq!(refusal(&ask, "a", Asks::Elicitation).await, nobody);
-    let calling = ask.calling(&name("a"), &RunContext::of(1, &human));
-    assert_eq!(refusal(&ask, "b", Asks::Elicitation).await, nobody);
-    assert_eq!(refusal(&ask, "a", Asks::Sampling).await, "the client of this run does not offer it");
+    assert_eq!(refusal(&requests, "a", QuestionKind::Elicitation).await, nobody);
+    let calling = requests.calling(&name("a"), &RunContext::of(1, &human));
+    assert_eq!(refusal(&requests, "b", QuestionKind::Elicitation).await, nobody);
+    assert_eq!(
+        refusal(&requests, "a", QuestionKind::Sampling).await,
+        "the client of this run does not offer it"
+    );
     let server = name("a");
     let form = params();
     let answering = async {
-        let Some(Question::OfServer { asks: Asks::Elicitation, params, reply }) = asked.recv().await else {
+        let Some(Question::OfServer { kind: QuestionKind::Elicitation, params, reply }) = asked.recv().await
+        else {
             panic!("a server's question, and no approval");
         };
         assert!(params["message"].as_str().unwrap().starts_with("Server 'a' asks for this"), "{params}");
         reply.send(Ok(json!({"action": "decline"}))).unwrap();
     };
-    let ((run, answer), ()) = tokio::join!(ask.answer(&server, Asks::Elicitation, &form), answering);
+    let ((run, answer), ()) =
+        tokio::join!(requests.answer(&server, QuestionKind::Elicitation, &form), answering);
     assert_eq!((run, answer), (RunId(1), Ok(json!({"action": "decline"}))));
     drop(calling);
-    assert_eq!(refusal(&ask, "a", Asks::Elicitation).await, nobody);
+    assert_eq!(refusal(&requests, "a", QuestionKind::Elicitation).await, nobody);
     assert!(asked.try_recv().is_err(), "nobody was asked");
 }
 
 #[tokio::test]
 async fn a_question_lasts_as_long_as_any_call_of_its_run_and_no_longer() {
-    let ask = ask(&Limits::default());
+    let requests = requests(&Limits::default());
     let (human, mut asked) = human();
-    let first = ask.calling(&name("a"), &RunContext::of(1, &human));
-    let second = ask.calling(&name("a"), &RunContext::of(1, &human));
+    let first = requests.calling(&name("a"), &RunContext::of(1, &human));
+    let second = requests.calling(&name("a"), &RunContext::of(1, &human));
     let (server, form) = (name("a"), params());
-    let mut answer = std::pin::pin!(ask.answer(&server, Asks::Elicitation, &form));
+    let mut answer = std::pin::pin!(requests.answer(&server, QuestionKind::Elicitation, &form));
     assert!(futures_util::poll!(&mut answer).is_pending());
     let Some(Question::OfServer { mut reply, .. }) = asked.recv().await else { panic!("a question") };
     drop(first);
@@ -86,13 +91,13 @@ async fn a_question_lasts_as_long_as_any_call_of_its_run_and_no_longer() {
 
 #[tokio::test]
 async fn the_call_of_a_later_run_takes_over_and_the_end_of_an_earlier_one_takes_nothing_away() {
-    let ask = ask(&Limits::default());
+    let requests = requests(&Limits::default());
     let ((earlier, _), (later, mut asked)) = (human(), human());
-    let first = ask.calling(&name("a"), &RunContext::of(1, &earlier));
-    let _second = ask.calling(&name("a"), &RunContext::of(2, &later));
+    let first = requests.calling(&name("a"), &RunContext::of(1, &earlier));
+    let _second = requests.calling(&name("a"), &RunContext::of(2, &later));
     drop(first);
     let (server, form) = (name("a"), params());
-    let mut answer = std::pin::pin!(ask.answer(&server, Asks::Elicitation, &form));
+    let mut answer = std::pin::pin!(requests.answer(&server, QuestionKind::Elicitation, &form));
     assert!(futures_util::poll!(&mut answer).is_pending());
     assert!(asked.try_recv().is_ok());
 }
@@ -100,9 +105,9 @@ async fn the_call_of_a_later_run_takes_over_and_the_end_of_an_earlier_one_takes_
 #[tokio::test(start_paused = true)]
 async fn a_run_hears_so_many_questions_and_waits_so_long_for_each() {
     let limits = Limits { server_requests_per_run_max: 2, ..Limits::default() };
-    let ask = ask(&limits);
+    let requests = requests(&limits);
     let (human, mut asked) = human();
-    let _calling = ask.calling(&name("a"), &RunContext::of(1, &human));
+    let _calling = requests.calling(&name("a"), &RunContext::of(1, &human));
     let began = Instant::now();
     let silent = tokio::spawn(async move {
         let mut kept = Vec::new();
@@ -112,10 +117,10 @@ async fn a_run_hears_so_many_questions_and_waits_so_long_for_each() {
         kept.len()
     });
     for _ in 0..2 {
-        assert_eq!(refusal(&ask, "a", Asks::Elicitation).await, "the user has not answered");
+        assert_eq!(refusal(&requests, "a", QuestionKind::Elicitation).await, "the user has not answered");
     }
     assert_eq!(began.elapsed(), limits.approval * 2);
-    assert_eq!(refusal(&ask, "a", Asks::Elicitation).await, "servers may ask 2 times in a run");
+    assert_eq!(refusal(&requests, "a", QuestionKind::Elicitation).await, "servers may ask 2 times in a run");
     drop((_calling, human));
     assert_eq!(silent.await.unwrap(), 2);
 }
@@ -123,13 +128,13 @@ async fn a_run_hears_so_many_questions_and_waits_so_long_for_each() {
 #[tokio::test(start_paused = true)]
 async fn servers_are_not_heard_once_the_run_has_waited_for_its_human_as_long_as_it_may() {
     let limits = Limits::default();
-    let ask = ask(&limits);
+    let requests = requests(&limits);
     let (human, mut asked) = human();
-    let _calling = ask.calling(&name("a"), &RunContext::of(1, &human));
+    let _calling = requests.calling(&name("a"), &RunContext::of(1, &human));
     let waiting = human.wait();
     tokio::time::sleep(limits.waiting_per_run).await;
     drop(waiting);
     let said = "this run has waited 1800 s for answers of the user, which is all that it may";
-    assert_eq!(refusal(&ask, "a", Asks::Elicitation).await, said);
+    assert_eq!(refusal(&requests, "a", QuestionKind::Elicitation).await, said);
     assert!(asked.try_recv().is_err(), "nobody was asked");
 }

@@ -31,8 +31,8 @@ const MEMBERS: [&str; 8] = [
 ];
 const EXTENSION: &str = "json";
 
-/// How a server is configured, as a hash: its command, arguments, variables and folder, or its address and headers. Its
-/// name is no part of it.
+/// A hash of the configuration of a server: command, arguments, variables and folder, or address and headers. The name
+/// of the server is not a part of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::broker) struct CacheKey(String);
 
@@ -40,9 +40,9 @@ pub(in crate::broker) struct CacheKey(String);
 #[derive(Debug)]
 pub(in crate::broker) struct CatalogCache(CacheDir);
 
-/// Why a listing is not kept.
+/// The reason for which a listing is not cached.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::broker) enum NotKept {
+pub(in crate::broker) enum CatalogCacheError {
     #[error("it holds a value of the server's configured variables, headers or address")]
     Secret,
     #[error("it has {bytes} bytes, at most {bytes_max} are kept")]
@@ -101,8 +101,8 @@ impl CacheKey {
             part(value.as_bytes());
         }
         // What commands print is not known, and may be another thing each time.
-        if let Some(later) = &server.later {
-            part(later.written().as_bytes());
+        if let Some(deferred) = &server.deferred {
+            part(deferred.written().as_bytes());
         }
         Self(digest::hex(&hash.finalize()))
     }
@@ -149,18 +149,21 @@ impl CatalogCache {
         listing: &[Value],
         redacted: &dyn Fn(String) -> String,
         current: &[CacheKey],
-    ) -> Result<(), NotKept> {
+    ) -> Result<(), CatalogCacheError> {
         let entry = Entry {
             version: VERSION,
             tools: listing.iter().filter_map(|tool| kept(tool, redacted)).collect(),
         };
         let content = serde_json::to_string(&entry)?;
         if content.len() > self.0.entry_bytes_max {
-            return Err(NotKept::TooLarge { bytes: content.len(), bytes_max: self.0.entry_bytes_max });
+            return Err(CatalogCacheError::TooLarge {
+                bytes: content.len(),
+                bytes_max: self.0.entry_bytes_max,
+            });
         }
         // What is no text of its own, as a key or a number.
         if redacted(content.clone()) != content {
-            return Err(NotKept::Secret);
+            return Err(CatalogCacheError::Secret);
         }
         let current = current.iter().map(CacheKey::file).collect();
         Ok(self.0.write(&key.file(), content.as_bytes(), &current)?)

@@ -131,7 +131,7 @@ fn secrets_of_the_configuration_are_not_kept() {
     assert_eq!(cache.read(&one), Some(vec![kept]));
     for hidden in [json!({"123456": {}}), json!({"maximum": 123456})] {
         let refused = cache.write(&one, &[json!({"name": "t", "inputSchema": hidden})], &redacted, &[]);
-        assert!(matches!(refused, Err(NotKept::Secret)), "{hidden}");
+        assert!(matches!(refused, Err(CatalogCacheError::Secret)), "{hidden}");
     }
 }
 
@@ -140,7 +140,7 @@ fn large_listings_are_not_kept_and_of_many_the_oldest_unused_go() {
     let dir = tempfile::tempdir().unwrap();
     let cache = cache(dir.path());
     let large = cache.write(&key("one"), &listing(&"x".repeat(500)), &unchanged, &[]);
-    assert!(matches!(large, Err(NotKept::TooLarge { bytes_max: 500, .. })), "{large:?}");
+    assert!(matches!(large, Err(CatalogCacheError::TooLarge { bytes_max: 500, .. })), "{large:?}");
     let kept_of = |listings: [Vec<Value>; 5]| {
         let words = ["first", "second", "third", "fourth", "fifth"];
         for ((second, word), listing) in (1..).zip(words).zip(listings) {
@@ -210,5 +210,5 @@ fn a_folder_that_others_may_read_is_closed_and_one_that_they_may_write_is_not_us
     assert_eq!(fs::metadata(&cache.0.dir).unwrap().mode() & 0o777, 0o700);
     fs::set_permissions(&cache.0.dir, Permissions::from_mode(0o777)).unwrap();
     let refused = cache.write(&one, &listing("u"), &unchanged, &[]);
-    assert!(matches!(refused, Err(NotKept::Folder(_))), "{refused:?}");
+    assert!(matches!(refused, Err(CatalogCacheError::Folder(_))), "{refused:?}");
 }

@@ -15,19 +15,19 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::catalog_cache::CacheKey;
-use super::tool_index::{Knowledge, Taken};
+use super::tool_index::{ListingChange, ToolIndex};
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::upstream::{Upstream, UpstreamError};
 
-/// The servers that are being asked, or wait to be, and whether somebody has waited for them long enough.
-type UnderWay = BTreeMap<ServerName, bool>;
+/// The servers whose tools are being listed or will be, and whether somebody has waited for them long enough.
+type ListingsInProgress = BTreeMap<ServerName, bool>;
 
 /// Asks servers for their tools.
 pub(in crate::broker) struct Indexing {
-    knowledge: Arc<Knowledge>,
+    tool_index: Arc<ToolIndex>,
     upstream: Arc<Upstream>,
-    under_way: watch::Sender<UnderWay>,
+    in_progress: watch::Sender<ListingsInProgress>,
     permits: Arc<Semaphore>,
     /// For how long a server that does not answer counts as one of the few.
     slow: Duration,
@@ -37,14 +37,14 @@ pub(in crate::broker) struct Indexing {
 
 impl Indexing {
     pub(in crate::broker) fn new(
-        knowledge: Arc<Knowledge>,
+        tool_index: Arc<ToolIndex>,
         upstream: Arc<Upstream>,
         limits: &Limits,
     ) -> Self {
         Self {
-            knowledge,
+            tool_index,
             upstream,
-            under_way: watch::Sender::new(UnderWay::new()),
+            in_progress: watch::Sender::new(ListingsInProgress::new()),
             permits: Arc::new(Semaphore::new(limits.servers_indexed_at_once_max)),
             slow: limits.slow_index,
             tasks: Mutex::default(),
@@ -55,15 +55,15 @@ impl Indexing {
     /// Takes in what is kept of these servers, and begins to ask those of which no tools are known; also those again
     /// that could not tell before. Waits for the disk only. Must be called inside a tokio runtime.
     pub(in crate::broker) async fn begin(&self, servers: &[ServerName]) {
-        let mut unasked = self.knowledge.unasked(servers);
-        unasked.retain(|(server, _)| !self.under_way.borrow().contains_key(server));
+        let mut unasked = self.tool_index.unasked(servers);
+        unasked.retain(|(server, _)| !self.in_progress.borrow().contains_key(server));
         if !unasked.is_empty() {
-            let knowledge = Arc::clone(&self.knowledge);
-            if let Err(error) = tokio::task::spawn_blocking(move || knowledge.load(unasked)).await {
+            let tool_index = Arc::clone(&self.tool_index);
+            if let Err(error) = tokio::task::spawn_blocking(move || tool_index.load(unasked)).await {
                 tracing::error!(%error, "the kept lists of tools could not be read");
             }
         }
-        for (server, key) in self.knowledge.unlisted(servers) {
+        for (server, key) in self.tool_index.unlisted(servers) {
             self.ask(server, key);
         }
     }
@@ -71,16 +71,16 @@ impl Indexing {
     /// Asks servers again that were asked before. Must be called inside a tokio runtime.
     pub(in crate::broker) fn refresh(&self, servers: &[ServerName]) {
         for server in servers {
-            if let Some(key) = self.knowledge.key(server) {
+            if let Some(key) = self.tool_index.key(server) {
                 self.ask(server.clone(), key);
             }
         }
     }
 
     /// Those of the servers that are being asked now.
-    pub(in crate::broker) fn under_way(&self, servers: &[ServerName]) -> Vec<ServerName> {
-        let under_way = self.under_way.borrow();
-        servers.iter().filter(|server| under_way.contains_key(*server)).cloned().collect()
+    pub(in crate::broker) fn in_progress(&self, servers: &[ServerName]) -> Vec<ServerName> {
+        let in_progress = self.in_progress.borrow();
+        servers.iter().filter(|server| in_progress.contains_key(*server)).cloned().collect()
     }
 
     /// Waits until none of the servers is being asked for the first time, until the deadline, or until cancelled; tells
@@ -93,9 +93,9 @@ impl Indexing {
         tell: impl Fn(&[&ServerName]),
     ) {
         if !self.settled_soon(servers, deadline, cancel, tell).await && !cancel.is_cancelled() {
-            self.under_way.send_modify(|under_way| {
+            self.in_progress.send_modify(|in_progress| {
                 for server in servers {
-                    if let Some(is_waited_for) = under_way.get_mut(server) {
+                    if let Some(is_waited_for) = in_progress.get_mut(server) {
                         *is_waited_for = true;
                     }
                 }
@@ -113,10 +113,10 @@ impl Indexing {
         tell: impl Fn(&[&ServerName]),
     ) -> bool {
         // Those that failed before are not waited for again.
-        let first = self.knowledge.unasked(servers);
-        let mut watched = self.under_way.subscribe();
-        let settled = watched.wait_for(|under_way| {
-            let is_awaited = |server| under_way.get(server) == Some(&false);
+        let first = self.tool_index.unasked(servers);
+        let mut watched = self.in_progress.subscribe();
+        let settled = watched.wait_for(|in_progress| {
+            let is_awaited = |server| in_progress.get(server) == Some(&false);
             let awaited: Vec<&ServerName> =
                 first.iter().map(|(server, _)| server).filter(|server| is_awaited(*server)).collect();
             if !awaited.is_empty() {
@@ -140,10 +140,10 @@ impl Indexing {
         key: CacheKey,
         listing: Arc<[serde_json::Value]>,
     ) {
-        let (knowledge, upstream) = (Arc::clone(&self.knowledge), Arc::clone(&self.upstream));
+        let (tool_index, upstream) = (Arc::clone(&self.tool_index), Arc::clone(&self.upstream));
         let server = server.clone();
         self.tasks().spawn_blocking(move || {
-            knowledge.keep(&server, &key, &listing, &|text| upstream.redacted(&server, text));
+            tool_index.keep(&server, &key, &listing, &|text| upstream.redacted(&server, text));
         });
     }
 
@@ -159,20 +159,20 @@ impl Indexing {
     }
 
     fn ask(&self, server: ServerName, key: CacheKey) {
-        let begin = |under_way: &mut UnderWay| match under_way.entry(server.clone()) {
+        let begin = |in_progress: &mut ListingsInProgress| match in_progress.entry(server.clone()) {
             Entry::Vacant(vacant) => {
                 vacant.insert(false);
                 true
             }
             Entry::Occupied(_) => false,
         };
-        if self.closing.is_cancelled() || !self.under_way.send_if_modified(begin) {
+        if self.closing.is_cancelled() || !self.in_progress.send_if_modified(begin) {
             return;
         }
-        let asked = Asked {
-            done: Done { server: server.clone(), under_way: self.under_way.clone() },
+        let task = ListingTask {
+            guard: ListingGuard { server: server.clone(), in_progress: self.in_progress.clone() },
             key,
-            knowledge: Arc::clone(&self.knowledge),
+            tool_index: Arc::clone(&self.tool_index),
             upstream: Arc::clone(&self.upstream),
         };
         let (permits, closing) = (Arc::clone(&self.permits), self.closing.clone());
@@ -183,7 +183,7 @@ impl Indexing {
                 () = closing.cancelled() => return,
             };
             let Ok(permit) = permit else { return };
-            let answered = asked.answered(&closing);
+            let answered = task.answered(&closing);
             tokio::pin!(answered);
             if tokio::time::timeout(slow, &mut answered).await.is_err() {
                 drop(permit);
@@ -199,23 +199,23 @@ impl Indexing {
     }
 }
 
-/// One server that is asked for its tools.
-struct Asked {
+/// The task that lists the tools of one server.
+struct ListingTask {
     key: CacheKey,
-    knowledge: Arc<Knowledge>,
+    tool_index: Arc<ToolIndex>,
     upstream: Arc<Upstream>,
-    done: Done,
+    guard: ListingGuard,
 }
 
-impl Asked {
+impl ListingTask {
     async fn answered(self, closing: &CancellationToken) {
-        let server = self.done.server.clone();
+        let server = self.guard.server.clone();
         match self.upstream.tools(&server, closing).await {
             Ok(listing) => {
                 let learning = tokio::task::spawn_blocking(move || {
-                    if self.knowledge.learn(&server, &self.key, &listing) == Taken::New {
+                    if self.tool_index.learn(&server, &self.key, &listing) == ListingChange::New {
                         let redacted = |text| self.upstream.redacted(&server, text);
-                        self.knowledge.keep(&server, &self.key, &listing, &redacted);
+                        self.tool_index.keep(&server, &self.key, &listing, &redacted);
                     }
                 });
                 if let Err(error) = learning.await {
@@ -227,22 +227,22 @@ impl Asked {
             Err(error) => {
                 let reason = self.upstream.redacted(&server, error.to_string());
                 tracing::info!(%server, reason, "a server's tools are not known");
-                self.knowledge.learn_failure(&server, &self.key, &reason);
+                self.tool_index.learn_failure(&server, &self.key, &reason);
             }
         }
     }
 }
 
-/// Says that a server is being asked no more, however that ends.
-struct Done {
+/// Takes the server out of the listings in progress when it is dropped.
+struct ListingGuard {
     server: ServerName,
-    under_way: watch::Sender<UnderWay>,
+    in_progress: watch::Sender<ListingsInProgress>,
 }
 
-impl Drop for Done {
+impl Drop for ListingGuard {
     fn drop(&mut self) {
-        self.under_way.send_modify(|under_way| {
-            under_way.remove(&self.server);
+        self.in_progress.send_modify(|in_progress| {
+            in_progress.remove(&self.server);
         });
     }
 }
@@ -253,7 +253,7 @@ mod tests {
     use super::super::tool_index::tests::of_key;
     use super::*;
     use crate::catalog::{Catalog, Tools};
-    use crate::upstream::{Inherited, ProcessSpec, ServerSpec, Way};
+    use crate::upstream::{Inherited, ProcessSpec, ServerSpec, ServerTransport};
 
     /// Each ends when it is spoken to.
     const ENDING: &str = r#"echo begins >> "$0"; read -r line; echo ends >> "$0"; exit 1"#;
@@ -264,7 +264,7 @@ mod tests {
         let slow_index = Duration::from_millis(if script == SILENT { 1 } else { 60_000 });
         let limits = Limits { servers_indexed_at_once_max: at_once, slow_index, ..Limits::default() };
         let limits = Arc::new(limits);
-        let way = Way::Process(ProcessSpec {
+        let transport = ServerTransport::Process(ProcessSpec {
             program: "sh".into(),
             args: vec!["-c".into(), script.into(), log.to_str().unwrap().into()],
             env: vec![],
@@ -274,13 +274,13 @@ mod tests {
             sandbox: None,
             private: crate::confine::PrivatePlaces::default(),
         });
-        let spec = |name: &ServerName| ServerSpec::new(name.clone(), way.clone());
+        let spec = |name: &ServerName| ServerSpec::new(name.clone(), transport.clone());
         let upstream = Arc::new(Upstream::new(names.iter().map(spec).collect(), &limits));
         let catalog = Catalog::new(names.iter().map(|name| (name.clone(), None, None)), &limits);
         let known =
             names.iter().map(|name| (name.clone(), of_key(key(name.as_str())))).collect::<BTreeMap<_, _>>();
-        let knowledge = Knowledge::new(catalog, known, None, Arc::clone(&limits));
-        Indexing::new(Arc::new(knowledge), upstream, &limits)
+        let tool_index = ToolIndex::new(catalog, known, None, Arc::clone(&limits));
+        Indexing::new(Arc::new(tool_index), upstream, &limits)
     }
 
     fn names(count: usize) -> Vec<ServerName> {
@@ -293,12 +293,12 @@ mod tests {
         let (log, names) = (dir.path().join("log"), names(12));
         let indexing = indexing(&log, &names, 3, ENDING);
         indexing.begin(&names).await;
-        assert_eq!(indexing.under_way(&names), names, "nobody has waited for them");
+        assert_eq!(indexing.in_progress(&names), names, "nobody has waited for them");
         indexing.begin(&names).await;
         let late = Instant::now() + Duration::from_secs(60);
         indexing.settled(&names, late, &CancellationToken::new(), |_| {}).await;
-        assert_eq!(indexing.under_way(&names), []);
-        let catalog = indexing.knowledge.catalog();
+        assert_eq!(indexing.in_progress(&names), []);
+        let catalog = indexing.tool_index.catalog();
         assert!(catalog.servers().iter().all(|server| matches!(server.tools, Tools::Failed { .. })));
         let events = std::fs::read_to_string(&log).unwrap();
         let mut now = 0_usize;
@@ -327,12 +327,12 @@ mod tests {
         let tell = |awaited: &[&ServerName]| *told.borrow_mut() = format!("{awaited:?}");
         assert!(!none_at_once.settled_soon(&names, now, &CancellationToken::new(), tell).await);
         assert_eq!(told.into_inner(), format!("{names:?}"));
-        none_at_once.knowledge.learn(&names[1], &key("s01"), &Arc::from([]));
-        none_at_once.knowledge.learn_failure(&names[0], &key("s00"), "exited 1");
+        none_at_once.tool_index.learn(&names[1], &key("s01"), &Arc::from([]));
+        none_at_once.tool_index.learn_failure(&names[0], &key("s00"), "exited 1");
         none_at_once.settled(&names, never, &CancellationToken::new(), |_| {}).await;
-        assert_eq!(none_at_once.under_way(&names), names);
+        assert_eq!(none_at_once.in_progress(&names), names);
         none_at_once.close().await;
-        assert_eq!(none_at_once.under_way(&names), []);
+        assert_eq!(none_at_once.in_progress(&names), []);
         assert!(!dir.path().join("log").exists(), "none was started");
     }
 
@@ -346,7 +346,7 @@ mod tests {
         assert!(!none_at_once.settled_soon(&names, now, &CancellationToken::new(), |_| {}).await);
         none_at_once.settled(&names, now, &CancellationToken::new(), |_| {}).await;
         assert!(none_at_once.settled_soon(&names, never, &CancellationToken::new(), |_| {}).await);
-        assert_eq!(none_at_once.under_way(&names), names, "it is being asked all the same");
+        assert_eq!(none_at_once.in_progress(&names), names, "it is being asked all the same");
         none_at_once.close().await;
     }
 
@@ -362,7 +362,7 @@ mod tests {
             }
         };
         tokio::time::timeout(Duration::from_secs(60), all_begin).await.unwrap();
-        assert_eq!(indexing.under_way(&names), names);
+        assert_eq!(indexing.in_progress(&names), names);
         indexing.close().await;
         indexing.upstream.close().await;
     }

@@ -10,8 +10,8 @@ use crate::text;
 const NAMES_CHARS_MAX: usize = 300;
 const SERVER_CHARS_MAX: usize = 100;
 
-/// Nothing when nothing has. Of a list that may be of an earlier day only the names are compared: servers that describe
-/// themselves a little differently each day would be told of each day.
+/// Returns nothing when nothing has changed. Of a list that may be from an earlier day only the names are compared:
+/// servers that describe themselves a little differently each day would be reported each day.
 pub(in crate::broker) fn said(
     server: &ServerName,
     before: &[Tool],

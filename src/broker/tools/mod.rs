@@ -4,9 +4,9 @@
 
 pub(super) mod catalog_cache;
 pub(super) mod indexing;
-pub(super) mod learned;
 mod listing_diff;
 pub(super) mod searched_skills;
 pub(super) mod semantics;
+pub(super) mod shape_store;
 pub(super) mod tool_index;
 mod vector_cache;

@@ -8,16 +8,17 @@ use serde_json::{Map, Value, json};
 
 use crate::catalog::{Catalog, Tool};
 use crate::limits::Limits;
-use crate::skills::{Found, Skill, SkillName};
+use crate::skills::{Skill, SkillFile, SkillName};
 
 /// The last catalog that was put together.
 #[derive(Default)]
-pub(in crate::broker) struct SearchedSkills(Mutex<Option<Last>>);
+pub(in crate::broker) struct SearchedSkills(Mutex<Option<MergedCatalog>>);
 
-struct Last {
+/// The catalog of the tools together with the skills, and what it was merged from.
+struct MergedCatalog {
     of: Catalog,
-    skills: Vec<(SkillName, Arc<Found>)>,
-    together: Catalog,
+    skills: Vec<(SkillName, Arc<SkillFile>)>,
+    merged: Catalog,
 }
 
 impl SearchedSkills {
@@ -25,7 +26,7 @@ impl SearchedSkills {
     pub(in crate::broker) fn beside(
         &self,
         catalog: &Catalog,
-        skills: Vec<(SkillName, Arc<Found>)>,
+        skills: Vec<(SkillName, Arc<SkillFile>)>,
         limits: &Limits,
     ) -> Catalog {
         if skills.is_empty() {
@@ -36,20 +37,20 @@ impl SearchedSkills {
             && last.of.is_same(catalog)
             && is_same(&last.skills, &skills)
         {
-            return last.together.clone();
+            return last.merged.clone();
         }
         let tools = skills.iter().filter_map(|(_, found)| match &**found {
-            Found::Ready(skill) => as_tool(skill, limits),
-            Found::Changed { .. } | Found::Unusable { .. } => None,
+            SkillFile::Ready(skill) => as_tool(skill, limits),
+            SkillFile::Changed { .. } | SkillFile::Unusable { .. } => None,
         });
-        let together = catalog.with_skills(tools.collect(), limits);
-        *last = Some(Last { of: catalog.clone(), skills, together: together.clone() });
-        together
+        let merged = catalog.with_skills(tools.collect(), limits);
+        *last = Some(MergedCatalog { of: catalog.clone(), skills, merged: merged.clone() });
+        merged
     }
 }
 
 /// What has not been read again is the same.
-fn is_same(before: &[(SkillName, Arc<Found>)], now: &[(SkillName, Arc<Found>)]) -> bool {
+fn is_same(before: &[(SkillName, Arc<SkillFile>)], now: &[(SkillName, Arc<SkillFile>)]) -> bool {
     let pairs = before.iter().zip(now);
     before.len() == now.len()
         && pairs.into_iter().all(|(one, other)| one.0 == other.0 && Arc::ptr_eq(&one.1, &other.1))
@@ -79,17 +80,17 @@ mod tests {
         let limits = Limits::default();
         let skills = Skills::new(dir.path().join("tools"), &limits);
         let (searched, catalog) = (SearchedSkills::default(), Catalog::default());
-        let together = || searched.beside(&catalog, skills.all().unwrap(), &limits);
-        assert!(together().is_same(&catalog), "there is none");
+        let merged = || searched.beside(&catalog, skills.all().unwrap(), &limits);
+        assert!(merged().is_same(&catalog), "there is none");
         let save = |of: &str, doc: &str| {
             let (name, body) = (SkillName::new(of).unwrap(), format!("def {of}(x): '{doc}'\n"));
             let new = NewSkill { name, body, description: None, tags: vec![], servers: vec![], test: None };
             skills.save(new).unwrap();
         };
         save("one", "Turns a giraffe.");
-        let first = together();
-        assert!(first.is_same(&together()));
-        let found = |query: &str| search(&together(), query, 9, 0).1;
+        let first = merged();
+        assert!(first.is_same(&merged()));
+        let found = |query: &str| search(&merged(), query, 9, 0).1;
         assert_eq!((found("giraffe"), found("zebra")), (1, 0));
         save("one", "Turns a zebra.");
         assert_eq!((found("giraffe"), found("zebra")), (0, 1));

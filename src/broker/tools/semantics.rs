@@ -12,8 +12,8 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::tool_index::Knowledge;
-use super::vector_cache::{KeptVectors, TextHash, VectorCache, text_hash};
+use super::tool_index::ToolIndex;
+use super::vector_cache::{CachedVectors, TextHash, VectorCache, text_hash};
 use crate::catalog::{Catalog, ServerTools, Vectors, respelt, tool_text};
 use crate::encoder::Encoder;
 use crate::limits::Limits;
@@ -21,33 +21,35 @@ use crate::limits::Limits;
 /// Encodes queries, and tools in the background.
 pub(in crate::broker) struct Semantics {
     /// Nothing: search by meaning is switched off.
-    work: Option<Arc<Work>>,
+    shared: Option<Arc<SharedState>>,
     tasks: Mutex<JoinSet<()>>,
 }
 
-/// What the background works on.
-struct Work {
+/// The state that searches share with the background task that encodes tools.
+struct SharedState {
     /// The model's folder; it may appear at any time.
     model: PathBuf,
     cache: Option<VectorCache>,
-    knowledge: Arc<Knowledge>,
+    tool_index: Arc<ToolIndex>,
     /// Held by whoever loads the encoder, and by no task of the runtime.
     loading: Mutex<()>,
     /// Never held for long.
-    state: Mutex<State>,
+    state: Mutex<EncoderState>,
     closing: CancellationToken,
     idle_max: Duration,
 }
 
+/// The encoder, and whether tools are being encoded.
 #[derive(Default)]
-struct State {
-    slot: Slot,
+struct EncoderState {
+    slot: EncoderSlot,
     /// Whether tools are being encoded.
     is_encoding: bool,
 }
 
+/// The encoder, if it is loaded.
 #[derive(Default)]
-enum Slot {
+enum EncoderSlot {
     #[default]
     Empty,
     Loaded {
@@ -56,17 +58,17 @@ enum Slot {
         /// Whether somebody sees to it that it is given up.
         is_watched: bool,
     },
-    /// It could not be loaded, which was logged; the next bridge tries again.
+    /// The encoder could not be loaded, and the reason was logged. The next bridge tries again.
     Refused,
 }
 
-/// What can be said of a query at once.
-enum Ready {
-    /// Its vector: every tool that it may find has one.
+/// The vector of a query, or the reason for which there is no vector yet.
+enum QueryVector {
+    /// The vector of the query. Every tool that it may find has one, too.
     Vector(Vec<f32>),
-    /// Tools lack vectors.
+    /// Some tools have no vector yet.
     Lacking,
-    /// There is no encoder.
+    /// No encoder is installed.
     NoEncoder,
 }
 
@@ -75,21 +77,21 @@ impl Semantics {
     pub(in crate::broker) fn new(
         model: Option<PathBuf>,
         cache: Option<PathBuf>,
-        knowledge: Arc<Knowledge>,
+        tool_index: Arc<ToolIndex>,
         limits: &Limits,
     ) -> Self {
-        let work = model.map(|model| {
-            Arc::new(Work {
+        let shared = model.map(|model| {
+            Arc::new(SharedState {
                 model,
                 cache: cache.map(|dir| VectorCache::new(dir, limits)),
-                knowledge,
+                tool_index,
                 loading: Mutex::default(),
                 state: Mutex::default(),
                 closing: CancellationToken::new(),
                 idle_max: limits.encoder_idle,
             })
         });
-        Self { work, tasks: Mutex::default() }
+        Self { shared, tasks: Mutex::default() }
     }
 
     /// The vector of a query among the tools of the catalog; nothing while the words alone have to do. Then the making of
@@ -97,20 +99,20 @@ impl Semantics {
     /// runtime.
     pub(in crate::broker) async fn vector(&self, catalog: &Catalog, query: &str) -> Option<Vec<f32>> {
         // What browses is not ranked.
-        let work = self.work.as_ref().filter(|_| !query.trim().is_empty())?;
-        let (asked, catalog, query) = (Arc::clone(work), catalog.clone(), query.to_owned());
+        let shared = self.shared.as_ref().filter(|_| !query.trim().is_empty())?;
+        let (asked, catalog, query) = (Arc::clone(shared), catalog.clone(), query.to_owned());
         let ready = tokio::task::spawn_blocking(move || asked.ready(&catalog, &query)).await;
-        self.watch(work);
+        self.watch(shared);
         match ready {
-            Ok(Ready::Vector(vector)) => Some(vector),
-            Ok(Ready::Lacking) => {
-                self.begin(work);
+            Ok(QueryVector::Vector(vector)) => Some(vector),
+            Ok(QueryVector::Lacking) => {
+                self.begin(shared);
                 None
             }
-            Ok(Ready::NoEncoder) => None,
+            Ok(QueryVector::NoEncoder) => None,
             Err(error) => {
                 tracing::error!(%error, "the encoder broke; searches go by words");
-                work.state().slot = Slot::Refused;
+                shared.state().slot = EncoderSlot::Refused;
                 None
             }
         }
@@ -118,8 +120,8 @@ impl Semantics {
 
     /// Ends what is under way; vectors that are done are kept.
     pub(in crate::broker) async fn close(&self) {
-        if let Some(work) = &self.work {
-            work.closing.cancel();
+        if let Some(shared) = &self.shared {
+            shared.closing.cancel();
         }
         let mut tasks = std::mem::take(&mut *self.tasks());
         while let Some(ended) = tasks.join_next().await {
@@ -130,24 +132,24 @@ impl Semantics {
     }
 
     /// Has the tools encoded that lack vectors, unless that is under way.
-    fn begin(&self, work: &Arc<Work>) {
-        let is_encoding = std::mem::replace(&mut work.state().is_encoding, true);
-        if is_encoding || work.closing.is_cancelled() {
+    fn begin(&self, shared: &Arc<SharedState>) {
+        let is_encoding = std::mem::replace(&mut shared.state().is_encoding, true);
+        if is_encoding || shared.closing.is_cancelled() {
             return;
         }
-        let work = Arc::clone(work);
-        self.tasks().spawn_blocking(move || work.encode_tools());
+        let shared = Arc::clone(shared);
+        self.tasks().spawn_blocking(move || shared.encode_tools());
     }
 
     /// Sees to it that a loaded encoder does not stay in memory for ever.
-    fn watch(&self, work: &Arc<Work>) {
-        let is_new = match &mut work.state().slot {
-            Slot::Loaded { is_watched, .. } => !std::mem::replace(is_watched, true),
-            Slot::Empty | Slot::Refused => false,
+    fn watch(&self, shared: &Arc<SharedState>) {
+        let is_new = match &mut shared.state().slot {
+            EncoderSlot::Loaded { is_watched, .. } => !std::mem::replace(is_watched, true),
+            EncoderSlot::Empty | EncoderSlot::Refused => false,
         };
-        if is_new && !work.closing.is_cancelled() {
-            let work = Arc::clone(work);
-            self.tasks().spawn(async move { work.give_up_idle_encoder().await });
+        if is_new && !shared.closing.is_cancelled() {
+            let shared = Arc::clone(shared);
+            self.tasks().spawn(async move { shared.give_up_idle_encoder().await });
         }
     }
 
@@ -158,23 +160,23 @@ impl Semantics {
     }
 }
 
-impl Work {
-    fn ready(&self, catalog: &Catalog, query: &str) -> Ready {
-        let Some(encoder) = self.encoder() else { return Ready::NoEncoder };
+impl SharedState {
+    fn ready(&self, catalog: &Catalog, query: &str) -> QueryVector {
+        let Some(encoder) = self.encoder() else { return QueryVector::NoEncoder };
         let lacking: Vec<&Arc<ServerTools>> =
             catalog.servers().iter().filter(|server| !server.has_vectors()).collect();
         if !lacking.is_empty() {
             // What is kept of the others is taken in by whoever encodes them.
             let is_encoding = self.state().is_encoding;
             if is_encoding || !lacking.into_iter().all(|server| self.take_kept(&encoder, server)) {
-                return Ready::Lacking;
+                return QueryVector::Lacking;
             }
         }
         match encoder.encode(&respelt(catalog, query)) {
-            Ok(vector) => Ready::Vector(vector),
+            Ok(vector) => QueryVector::Vector(vector),
             Err(error) => {
                 tracing::warn!(%error, "a search goes by words");
-                Ready::NoEncoder
+                QueryVector::NoEncoder
             }
         }
     }
@@ -183,12 +185,12 @@ impl Work {
     fn encoder(&self) -> Option<Arc<Encoder>> {
         let _one_at_a_time = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut self.state().slot {
-            Slot::Loaded { encoder, used, .. } => {
+            EncoderSlot::Loaded { encoder, used, .. } => {
                 *used = Instant::now();
                 return Some(Arc::clone(encoder));
             }
-            Slot::Refused => return None,
-            Slot::Empty => {}
+            EncoderSlot::Refused => return None,
+            EncoderSlot::Empty => {}
         }
         if !self.model.is_dir() {
             return None;
@@ -197,12 +199,12 @@ impl Work {
             Ok(encoder) => {
                 let encoder = Arc::new(encoder);
                 let loaded = Arc::clone(&encoder);
-                (Slot::Loaded { encoder, used: Instant::now(), is_watched: false }, Some(loaded))
+                (EncoderSlot::Loaded { encoder, used: Instant::now(), is_watched: false }, Some(loaded))
             }
             Err(error) => {
                 let model = self.model.display();
                 tracing::warn!(%error, %model, "the sentence encoder cannot be used; searches go by words");
-                (Slot::Refused, None)
+                (EncoderSlot::Refused, None)
             }
         };
         self.state().slot = slot;
@@ -225,7 +227,7 @@ impl Work {
     fn encode_tools(&self) {
         let _encoding = Encoding(self);
         loop {
-            let catalog = self.knowledge.catalog();
+            let catalog = self.tool_index.catalog();
             let lacking = catalog.servers().iter().find(|server| !server.has_vectors());
             let (Some(server), Some(encoder)) = (lacking, self.encoder()) else { return };
             if let Err(end) = self.encode_server(&encoder, server) {
@@ -269,18 +271,18 @@ impl Work {
         if server.has_vectors() { Ok(()) } else { Err("a vector is missing".to_owned()) }
     }
 
-    fn kept(&self, encoder: &Encoder, server: &ServerTools) -> KeptVectors {
+    fn kept(&self, encoder: &Encoder, server: &ServerTools) -> CachedVectors {
         let (model, dimensions) = (encoder.model(), encoder.dimensions());
-        let key = self.knowledge.key(&server.name);
+        let key = self.tool_index.key(&server.name);
         match key.zip(self.cache.as_ref()) {
             Some((key, cache)) => cache.read(&key, model, dimensions),
-            None => KeptVectors { model: model.to_owned(), dimensions, by_text: HashMap::new() },
+            None => CachedVectors { model: model.to_owned(), dimensions, by_text: HashMap::new() },
         }
     }
 
-    fn keep(&self, server: &ServerTools, kept: &KeptVectors) {
-        let Some((key, cache)) = self.knowledge.key(&server.name).zip(self.cache.as_ref()) else { return };
-        if let Err(error) = cache.write(&key, kept, &self.knowledge.keys()) {
+    fn keep(&self, server: &ServerTools, kept: &CachedVectors) {
+        let Some((key, cache)) = self.tool_index.key(&server.name).zip(self.cache.as_ref()) else { return };
+        if let Err(error) = cache.write(&key, kept, &self.tool_index.keys()) {
             tracing::warn!(server = %server.name, %error, "vectors of tools are not kept for later");
         }
     }
@@ -289,28 +291,29 @@ impl Work {
     async fn give_up_idle_encoder(&self) {
         loop {
             let until = match &mut self.state().slot {
-                Slot::Loaded { used, .. } => *used + self.idle_max,
-                Slot::Empty | Slot::Refused => return,
+                EncoderSlot::Loaded { used, .. } => *used + self.idle_max,
+                EncoderSlot::Empty | EncoderSlot::Refused => return,
             };
             tokio::select! {
                 () = tokio::time::sleep_until(until) => {}
                 () = self.closing.cancelled() => return,
             }
             let mut state = self.state();
-            if matches!(&state.slot, Slot::Loaded { used, .. } if *used + self.idle_max <= Instant::now()) {
-                state.slot = Slot::Empty;
+            if matches!(&state.slot, EncoderSlot::Loaded { used, .. } if *used + self.idle_max <= Instant::now())
+            {
+                state.slot = EncoderSlot::Empty;
                 return;
             }
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, EncoderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Says that tools are being encoded no more, however that ends.
-struct Encoding<'w>(&'w Work);
+struct Encoding<'w>(&'w SharedState);
 
 impl Drop for Encoding<'_> {
     fn drop(&mut self) {

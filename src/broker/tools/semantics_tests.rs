@@ -19,7 +19,7 @@ fn name(text: &str) -> ServerName {
 }
 
 /// The servers "a" and "b" with these tools.
-fn knowledge(of_a: &[&str], of_b: &[&str]) -> Arc<Knowledge> {
+fn tool_index(of_a: &[&str], of_b: &[&str]) -> Arc<ToolIndex> {
     let limits = Arc::new(Limits::default());
     let tools = |names: &[&str]| {
         let tool = |name: &&str| Tool::from_json(&json!({"name": name}), &limits).unwrap();
@@ -28,18 +28,18 @@ fn knowledge(of_a: &[&str], of_b: &[&str]) -> Arc<Knowledge> {
     let catalog = Catalog::new(["a", "b"].map(|server| (name(server), None, None)), &limits);
     let catalog = catalog.with(BTreeMap::from([(name("a"), tools(of_a)), (name("b"), tools(of_b))]));
     let servers = ["a", "b"].map(|server| (name(server), of_key(key(server)))).into();
-    Arc::new(Knowledge::new(catalog, servers, None, limits))
+    Arc::new(ToolIndex::new(catalog, servers, None, limits))
 }
 
-fn semantics(dir: &Path, knowledge: &Arc<Knowledge>, limits: &Limits) -> Semantics {
+fn semantics(dir: &Path, tool_index: &Arc<ToolIndex>, limits: &Limits) -> Semantics {
     let folders = (Some(dir.join("model")), Some(dir.join("vectors")));
-    Semantics::new(folders.0, folders.1, Arc::clone(knowledge), limits)
+    Semantics::new(folders.0, folders.1, Arc::clone(tool_index), limits)
 }
 
 /// Asks until the vectors are there.
-async fn settled(semantics: &Semantics, knowledge: &Knowledge) -> Vec<f32> {
+async fn settled(semantics: &Semantics, tool_index: &ToolIndex) -> Vec<f32> {
     loop {
-        if let Some(vector) = semantics.vector(&knowledge.catalog(), "send mails").await {
+        if let Some(vector) = semantics.vector(&tool_index.catalog(), "send mails").await {
             return vector;
         }
         tokio::task::yield_now().await;
@@ -62,7 +62,7 @@ fn written(dir: &Path) -> Vec<(String, i64)> {
 async fn the_words_alone_count_until_all_tools_have_vectors_which_later_bridges_find() {
     let dir = tempfile::tempdir().unwrap();
     tiny::write(&dir.path().join("model"));
-    let (first, limits) = (knowledge(&["send", "buy"], &["list"]), Limits::default());
+    let (first, limits) = (tool_index(&["send", "buy"], &["list"]), Limits::default());
     let bridge = semantics(dir.path(), &first, &limits);
     assert_eq!(bridge.vector(&first.catalog(), "send mails").await, None, "nothing is there yet");
     assert_eq!(settled(&bridge, &first).await.len(), 4);
@@ -70,12 +70,12 @@ async fn the_words_alone_count_until_all_tools_have_vectors_which_later_bridges_
     let kept = written(dir.path());
     assert_eq!(kept.len(), 2, "one file for each server");
     // Another bridge has all at once, writes nothing, and makes only what is new.
-    let same = knowledge(&["send", "buy"], &["list"]);
+    let same = tool_index(&["send", "buy"], &["list"]);
     let bridge = semantics(dir.path(), &same, &limits);
     assert_eq!(bridge.vector(&same.catalog(), "send mails").await.map(|vector| vector.len()), Some(4));
     bridge.close().await;
     assert_eq!(written(dir.path()), kept);
-    let more = knowledge(&["send", "buy", "mail"], &["list"]);
+    let more = tool_index(&["send", "buy", "mail"], &["list"]);
     let bridge = semantics(dir.path(), &more, &limits);
     settled(&bridge, &more).await;
     bridge.close().await;
@@ -88,8 +88,8 @@ async fn damaged_files_and_those_of_another_model_are_made_again() {
     let dir = tempfile::tempdir().unwrap();
     tiny::write(&dir.path().join("model"));
     let limits = Limits::default();
-    let knowledge_of_it = || knowledge(&["send"], &[]);
-    let first = knowledge_of_it();
+    let index_of_it = || tool_index(&["send"], &[]);
+    let first = index_of_it();
     let bridge = semantics(dir.path(), &first, &limits);
     let vector = settled(&bridge, &first).await;
     bridge.close().await;
@@ -97,7 +97,7 @@ async fn damaged_files_and_those_of_another_model_are_made_again() {
     let path = dir.path().join("vectors").join(file);
     let good = fs::read(&path).unwrap();
     fs::write(&path, &good[..good.len() - 1]).unwrap();
-    let again = knowledge_of_it();
+    let again = index_of_it();
     let bridge = semantics(dir.path(), &again, &limits);
     assert_eq!(settled(&bridge, &again).await, vector);
     bridge.close().await;
@@ -108,7 +108,7 @@ async fn damaged_files_and_those_of_another_model_are_made_again() {
     let end = other.len();
     other[end - 4..].copy_from_slice(&1.5_f32.to_le_bytes());
     fs::write(&weights, other).unwrap();
-    let again = knowledge_of_it();
+    let again = index_of_it();
     let bridge = semantics(dir.path(), &again, &limits);
     assert_ne!(settled(&bridge, &again).await, vector);
     bridge.close().await;
@@ -118,7 +118,7 @@ async fn damaged_files_and_those_of_another_model_are_made_again() {
 #[tokio::test]
 async fn without_a_model_or_with_a_broken_one_searches_go_by_words_and_nothing_is_written() {
     let dir = tempfile::tempdir().unwrap();
-    let (known, limits) = (knowledge(&["send"], &[]), Limits::default());
+    let (known, limits) = (tool_index(&["send"], &[]), Limits::default());
     let off = Semantics::new(None, None, Arc::clone(&known), &limits);
     assert_eq!(off.vector(&known.catalog(), "send").await, None);
     off.close().await;
@@ -131,7 +131,7 @@ async fn without_a_model_or_with_a_broken_one_searches_go_by_words_and_nothing_i
     bridge.close().await;
     let before = written(dir.path());
     fs::write(dir.path().join("model/config.json"), "{").unwrap();
-    let again = knowledge(&["send"], &[]);
+    let again = tool_index(&["send"], &[]);
     let broken = semantics(dir.path(), &again, &limits);
     assert_eq!(broken.vector(&again.catalog(), "send").await, None);
     broken.close().await;
@@ -142,17 +142,17 @@ async fn without_a_model_or_with_a_broken_one_searches_go_by_words_and_nothing_i
 async fn an_end_in_the_middle_keeps_what_is_done_and_an_idle_encoder_is_given_up() {
     let dir = tempfile::tempdir().unwrap();
     tiny::write(&dir.path().join("model"));
-    let known = knowledge(&["send", "buy"], &["list"]);
+    let known = tool_index(&["send", "buy"], &["list"]);
     let at_once = Limits { encoder_idle: Duration::ZERO, ..Limits::default() };
     let bridge = semantics(dir.path(), &known, &at_once);
     settled(&bridge, &known).await;
-    let work = Arc::clone(bridge.work.as_ref().unwrap());
-    while !matches!(work.state().slot, Slot::Empty) {
+    let shared = Arc::clone(bridge.shared.as_ref().unwrap());
+    while !matches!(shared.state().slot, EncoderSlot::Empty) {
         tokio::task::yield_now().await;
     }
     settled(&bridge, &known).await;
     bridge.close().await;
-    let ended = knowledge(&["send", "buy"], &["list"]);
+    let ended = tool_index(&["send", "buy"], &["list"]);
     let bridge = semantics(&dir.path().join("other"), &ended, &at_once);
     bridge.close().await;
     tiny::write(&dir.path().join("other/model"));

@@ -1,4 +1,4 @@
-//! What is known of the servers' tools: learned from the servers, and from what was kept of earlier bridges.
+//! The tools of the servers, learned from the servers and from the cache.
 //!
 //! It asks no server; `indexing` does.
 
@@ -21,26 +21,27 @@ use crate::text;
 /// Longest name of a tool in a fault, in characters.
 const NAME_CHARS_MAX: usize = 200;
 
-/// The catalog, and the place where listings are kept, if there is one.
-pub(in crate::broker) struct Knowledge {
-    known: RwLock<Known>,
+/// The catalog of all tools, with its cache on disk if there is one.
+pub(in crate::broker) struct ToolIndex {
+    state: RwLock<IndexState>,
     cache: Option<CatalogCache>,
     limits: Arc<Limits>,
 }
 
-struct Known {
+/// The catalog, and the listings and configurations that it was made from.
+struct IndexState {
     catalog: Catalog,
-    /// From which listing of each server the catalog was made; none of those that were read from the disk.
+    /// The listing of each server that the catalog was made from, unless it was read from the disk.
     listings: BTreeMap<ServerName, Arc<[Value]>>,
-    /// The tools that servers have listed and that their entries keep back.
+    /// The tools that servers have listed and that their entries exclude.
     kept_back: BTreeMap<ServerName, Vec<Tool>>,
     /// The configurations of the catalog's servers.
     servers: BTreeMap<ServerName, Arc<Configured>>,
-    /// Changes of lists that nobody has been told of.
+    /// The changes of lists that no reply has reported yet.
     news: Vec<String>,
 }
 
-/// How a server is configured, as far as what is known of its tools depends on it.
+/// The parts of the configuration of a server that its tools depend on.
 #[derive(Debug, Clone)]
 pub(in crate::broker) struct Configured {
     pub(in crate::broker) key: CacheKey,
@@ -50,8 +51,8 @@ pub(in crate::broker) struct Configured {
     place: (String, PathBuf),
 }
 
-/// What a listing comes to: the tools that are offered, and those that are kept back.
-type Chosen = (Tools, Vec<Tool>);
+/// The tools of a listing that are offered, and those that the configuration excludes.
+type OfferedTools = (Tools, Vec<Tool>);
 
 impl Configured {
     pub(in crate::broker) fn of(server: &ServerConfig) -> Self {
@@ -63,7 +64,7 @@ impl Configured {
     }
 }
 
-impl Known {
+impl IndexState {
     fn new(catalog: Catalog, servers: BTreeMap<ServerName, Configured>) -> Self {
         let servers = servers.into_iter().map(|(name, server)| (name, Arc::new(server))).collect();
         Self { catalog, listings: BTreeMap::new(), kept_back: BTreeMap::new(), servers, news: Vec::new() }
@@ -74,7 +75,7 @@ impl Known {
         self.servers.get(server).is_some_and(|now| Arc::ptr_eq(now, configured))
     }
 
-    fn take(&mut self, news: BTreeMap<ServerName, Chosen>) {
+    fn take(&mut self, news: BTreeMap<ServerName, OfferedTools>) {
         let mut offered = BTreeMap::new();
         for (server, (tools, kept_back)) in news {
             offered.insert(server.clone(), tools);
@@ -84,41 +85,41 @@ impl Known {
     }
 }
 
-/// Changes that are told of at once.
+/// The number of changes that one reply reports.
 const NEWS_MAX: usize = 10;
 
-/// Whether a listing that was taken in was news.
+/// The effect of a listing on the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::broker) enum Taken {
-    /// It was, so that it should be kept.
+pub(in crate::broker) enum ListingChange {
+    /// The listing was new, so it should be stored.
     New,
-    /// It was known, or the server has been configured differently meanwhile.
+    /// The listing was known, or the server has been configured differently meanwhile.
     Nothing,
 }
 
-impl Knowledge {
+impl ToolIndex {
     pub(in crate::broker) fn new(
         catalog: Catalog,
         servers: BTreeMap<ServerName, Configured>,
         cache: Option<CatalogCache>,
         limits: Arc<Limits>,
     ) -> Self {
-        Self { known: RwLock::new(Known::new(catalog, servers)), cache, limits }
+        Self { state: RwLock::new(IndexState::new(catalog, servers)), cache, limits }
     }
 
     /// From now on these are the servers. What those that stay have listed is learned again from their connections or
     /// from the disk.
     pub(in crate::broker) fn replace(&self, catalog: Catalog, servers: BTreeMap<ServerName, Configured>) {
-        let mut known = self.write();
-        let news = std::mem::take(&mut known.news);
-        *known = Known { news, ..Known::new(catalog, servers) };
+        let mut state = self.write();
+        let news = std::mem::take(&mut state.news);
+        *state = IndexState { news, ..IndexState::new(catalog, servers) };
     }
 
     /// The fault of a call by this name, or nothing where no tool of that name is kept back.
     pub(in crate::broker) fn kept_back(&self, server: &ServerName, asked: &str) -> Option<ToolFault> {
-        let known = self.read();
-        let tool = resolved(known.kept_back.get(server)?, asked)?;
-        let Configured { tools, place: (key, path), .. } = &**known.servers.get(server)?;
+        let state = self.read();
+        let tool = resolved(state.kept_back.get(server)?, asked)?;
+        let Configured { tools, place: (key, path), .. } = &**state.servers.get(server)?;
         let name = text::inert_excerpt(&format!("{server}.{}", tool.name), NAME_CHARS_MAX);
         let by = tools.kept_back(tool.names())?;
         let message = format!("{name} is not offered: {key}.{by} of {} keeps it back", path.display());
@@ -162,8 +163,8 @@ impl Knowledge {
         let failed = self.those(servers, |tools| matches!(tools, Tools::Failed { .. }));
         if !failed.is_empty() {
             let unasked = failed.into_iter().map(|(server, _)| (server, Tools::Unasked)).collect();
-            let mut known = self.write();
-            known.catalog = known.catalog.with(unasked);
+            let mut state = self.write();
+            state.catalog = state.catalog.with(unasked);
         }
     }
 
@@ -171,7 +172,7 @@ impl Knowledge {
     /// tools are many.
     pub(in crate::broker) fn load(&self, servers: Vec<(ServerName, CacheKey)>) {
         let Some(cache) = &self.cache else { return };
-        let loaded: Vec<(ServerName, Arc<Configured>, Chosen)> = servers
+        let loaded: Vec<(ServerName, Arc<Configured>, OfferedTools)> = servers
             .into_iter()
             .filter_map(|(server, key)| {
                 let configured = self.configured(&server, &key)?;
@@ -180,21 +181,21 @@ impl Knowledge {
                 Some((server, configured, tools))
             })
             .collect();
-        let mut known = self.write();
-        let still_unasked = |(server, configured, tools): (ServerName, Arc<Configured>, Chosen)| {
-            let is_unasked = known
+        let mut state = self.write();
+        let still_unasked = |(server, configured, tools): (ServerName, Arc<Configured>, OfferedTools)| {
+            let is_unasked = state
                 .catalog
                 .server(server.as_str())
-                .is_some_and(|known| matches!(known.tools, Tools::Unasked));
-            (is_unasked && known.is_still(&server, &configured)).then_some((server, tools))
+                .is_some_and(|server| matches!(server.tools, Tools::Unasked));
+            (is_unasked && state.is_still(&server, &configured)).then_some((server, tools))
         };
-        let news: BTreeMap<ServerName, Chosen> = loaded.into_iter().filter_map(still_unasked).collect();
+        let news: BTreeMap<ServerName, OfferedTools> = loaded.into_iter().filter_map(still_unasked).collect();
         if news.is_empty() {
             return;
         }
-        known.take(news);
-        let catalog = known.catalog.clone();
-        drop(known);
+        state.take(news);
+        let catalog = state.catalog.clone();
+        drop(state);
         catalog.prepare_search();
     }
 
@@ -204,32 +205,32 @@ impl Knowledge {
         server: &ServerName,
         key: &CacheKey,
         listing: &Arc<[Value]>,
-    ) -> Taken {
-        let Some(configured) = self.configured(server, key) else { return Taken::Nothing };
-        let is_news = |known: &Known| {
-            let same = known.listings.get(server).is_some_and(|old| Arc::ptr_eq(old, listing));
-            known.is_still(server, &configured) && !same
+    ) -> ListingChange {
+        let Some(configured) = self.configured(server, key) else { return ListingChange::Nothing };
+        let is_news = |state: &IndexState| {
+            let same = state.listings.get(server).is_some_and(|old| Arc::ptr_eq(old, listing));
+            state.is_still(server, &configured) && !same
         };
         if !is_news(&self.read()) {
-            return Taken::Nothing;
+            return ListingChange::Nothing;
         }
         // Not under the lock: many tools take long.
         let tools = self.tools(server, &configured, listing);
-        let mut known = self.write();
-        if !is_news(&known) {
-            return Taken::Nothing;
+        let mut state = self.write();
+        if !is_news(&state) {
+            return ListingChange::Nothing;
         }
-        let is_old = !known.listings.contains_key(server);
-        if let Some(before) = known.catalog.server(server.as_str())
+        let is_old = !state.listings.contains_key(server);
+        if let Some(before) = state.catalog.server(server.as_str())
             && let (Tools::Listed(before), Tools::Listed(after)) = (&before.tools, &tools.0)
             && let Some(said) = listing_diff::said(server, before, after, is_old)
-            && known.news.len() < NEWS_MAX
+            && state.news.len() < NEWS_MAX
         {
-            known.news.push(said);
+            state.news.push(said);
         }
-        known.take(BTreeMap::from([(server.clone(), tools)]));
-        known.listings.insert(server.clone(), Arc::clone(listing));
-        Taken::New
+        state.take(BTreeMap::from([(server.clone(), tools)]));
+        state.listings.insert(server.clone(), Arc::clone(listing));
+        ListingChange::New
     }
 
     /// Takes in why a server of this configuration has listed nothing.
@@ -237,12 +238,12 @@ impl Knowledge {
         // Beside the server's name stands that of the server.
         let reason = reason.strip_prefix(&format!("server '{server}' ")).unwrap_or(reason);
         let failed = Tools::failed(reason, &self.limits);
-        let mut known = self.write();
+        let mut state = self.write();
         // Tools that were listed before stay known: a server that died comes back.
-        let is_of_now = known.servers.get(server).is_some_and(|server| server.key == *key);
-        let counts = is_of_now && !known.listings.contains_key(server);
-        if counts && known.catalog.server(server.as_str()).is_some_and(|known| known.tools != failed) {
-            known.catalog = known.catalog.with(BTreeMap::from([(server.clone(), failed)]));
+        let is_of_now = state.servers.get(server).is_some_and(|server| server.key == *key);
+        let counts = is_of_now && !state.listings.contains_key(server);
+        if counts && state.catalog.server(server.as_str()).is_some_and(|server| server.tools != failed) {
+            state.catalog = state.catalog.with(BTreeMap::from([(server.clone(), failed)]));
         }
     }
 
@@ -262,7 +263,7 @@ impl Knowledge {
 
     /// The one place through which every listing passes, a server's own and one that was kept: what the entry keeps back is
     /// in no catalog, and the Python names of the others do not depend on that.
-    fn tools(&self, server: &ServerName, configured: &Configured, listing: &[Value]) -> Chosen {
+    fn tools(&self, server: &ServerName, configured: &Configured, listing: &[Value]) -> OfferedTools {
         let tools = listing.iter().filter_map(|item| match Tool::from_json(item, &self.limits) {
             Ok(tool) => Some(tool),
             Err(refusal) => {
@@ -282,20 +283,20 @@ impl Knowledge {
     }
 
     fn those(&self, servers: &[ServerName], is_one: fn(&Tools) -> bool) -> Vec<(ServerName, CacheKey)> {
-        let known = self.read();
+        let state = self.read();
         let of = |server: &ServerName| {
-            let is_one = known.catalog.server(server.as_str()).is_some_and(|known| is_one(&known.tools));
-            is_one.then(|| Some((server.clone(), known.servers.get(server)?.key.clone()))).flatten()
+            let is_one = state.catalog.server(server.as_str()).is_some_and(|server| is_one(&server.tools));
+            is_one.then(|| Some((server.clone(), state.servers.get(server)?.key.clone()))).flatten()
         };
         servers.iter().filter_map(of).collect()
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Known> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, IndexState> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Known> {
-        self.known.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, IndexState> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

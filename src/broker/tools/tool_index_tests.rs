@@ -9,11 +9,11 @@ fn name(text: &str) -> ServerName {
 }
 
 /// The servers a and b, each configured by the word of its name.
-fn knowledge(dir: &std::path::Path) -> Knowledge {
+fn tool_index(dir: &std::path::Path) -> ToolIndex {
     let limits = Arc::new(Limits::default());
     let (catalog, servers) = configured(&[("a", "a"), ("b", "b")]);
     let cache = CatalogCache::new(dir.join("catalog"), &limits);
-    Knowledge::new(catalog, servers, Some(cache), limits)
+    ToolIndex::new(catalog, servers, Some(cache), limits)
 }
 
 fn configured(servers: &[(&str, &str)]) -> (Catalog, BTreeMap<ServerName, Configured>) {
@@ -28,14 +28,14 @@ pub(in crate::broker) fn of_key(key: CacheKey) -> Configured {
 }
 
 /// The one server a, of whose tools only some are offered.
-fn choosing(dir: &std::path::Path, allow: Option<&[&str]>, deny: &[&str]) -> Knowledge {
+fn choosing(dir: &std::path::Path, allow: Option<&[&str]>, deny: &[&str]) -> ToolIndex {
     let limits = Arc::new(Limits::default());
     let patterns = |texts: &[&str]| texts.iter().map(|text| Pattern::new(text).unwrap()).collect();
     let tools = ToolChoice::new(allow.map(patterns), patterns(deny));
     let servers = BTreeMap::from([(name("a"), Configured { tools, ..of_key(key("a")) })]);
     let catalog = Catalog::new([(name("a"), None, None)], &limits);
     let cache = CatalogCache::new(dir.join("catalog"), &limits);
-    Knowledge::new(catalog, servers, Some(cache), limits)
+    ToolIndex::new(catalog, servers, Some(cache), limits)
 }
 
 fn tools_named(names: &[&str]) -> Vec<Value> {
@@ -63,8 +63,8 @@ fn what_an_entry_keeps_back_is_in_no_catalog_whether_it_was_listed_now_or_kept()
         ("Delete-All", "a.Delete-All is not offered: mcpServers.x.allow of /f.json keeps it back"),
         ("delete_all", "a.Delete-All is not offered: mcpServers.x.allow of /f.json keeps it back"),
     ] {
-        for knowledge in [&live, &kept] {
-            let fault = knowledge.kept_back(&name("a"), asked).unwrap();
+        for tool_index in [&live, &kept] {
+            let fault = tool_index.kept_back(&name("a"), asked).unwrap();
             assert_eq!((fault.code, fault.message.as_str()), (FaultCode::Denied, said));
         }
     }
@@ -77,11 +77,11 @@ fn a_python_name_keeps_a_tool_back_too_and_its_own_name_alone_lets_it_in() {
     let dir = tempfile::tempdir().unwrap();
     let listing: Arc<[Value]> = tools_named(&["get-env", "a-b", "a_b"]).into();
     let of = |allow: Option<&[&str]>, deny: &[&str]| {
-        let knowledge = choosing(dir.path(), allow, deny);
-        knowledge.learn(&name("a"), &key("a"), &listing);
+        let tool_index = choosing(dir.path(), allow, deny);
+        tool_index.learn(&name("a"), &key("a"), &listing);
         let aliases: Vec<String> =
-            knowledge.catalog().servers()[0].listed().iter().map(|tool| tool.alias.clone()).collect();
-        (aliases, knowledge.kept_back(&name("a"), "get_env").is_some())
+            tool_index.catalog().servers()[0].listed().iter().map(|tool| tool.alias.clone()).collect();
+        (aliases, tool_index.kept_back(&name("a"), "get_env").is_some())
     };
     let all = of(None, &[]).0;
     let renamed = all.iter().find(|alias| alias.starts_with("a_b_")).unwrap();
@@ -92,21 +92,21 @@ fn a_python_name_keeps_a_tool_back_too_and_its_own_name_alone_lets_it_in() {
     assert_eq!(of(None, &["a_b"]).0, [renamed, "get_env"]);
 }
 
-fn known(knowledge: &Knowledge) -> Vec<String> {
+fn known(tool_index: &ToolIndex) -> Vec<String> {
     let shown = |tools: &Tools| match tools {
         Tools::Unasked => "unasked".to_owned(),
         Tools::Listed(tools) => tools.iter().map(|tool| tool.alias.clone()).collect(),
         Tools::Failed { reason } => format!("failed: {reason}"),
     };
-    knowledge.catalog().servers().iter().map(|server| shown(&server.tools)).collect()
+    tool_index.catalog().servers().iter().map(|server| shown(&server.tools)).collect()
 }
 
 #[test]
 fn what_was_kept_fills_in_for_servers_of_the_same_configuration_only() {
     let dir = tempfile::tempdir().unwrap();
-    let before = knowledge(dir.path());
+    let before = tool_index(dir.path());
     before.keep(&name("a"), &key("a"), &listing("kept"), &unchanged);
-    let after = knowledge(dir.path());
+    let after = tool_index(dir.path());
     after.load(after.unasked(&[name("a"), name("b"), name("gone")]));
     assert_eq!(known(&after), ["kept", "unasked"]);
     assert!(after.catalog().search_bytes() > 0, "it is ready for searches");
@@ -120,36 +120,36 @@ fn what_was_kept_fills_in_for_servers_of_the_same_configuration_only() {
 #[test]
 fn what_a_server_lists_counts_more_than_what_was_kept_of_it() {
     let dir = tempfile::tempdir().unwrap();
-    let knowledge = knowledge(dir.path());
-    knowledge.keep(&name("a"), &key("a"), &listing("kept"), &unchanged);
-    let unasked = knowledge.unasked(&[name("a")]);
+    let tool_index = tool_index(dir.path());
+    tool_index.keep(&name("a"), &key("a"), &listing("kept"), &unchanged);
+    let unasked = tool_index.unasked(&[name("a")]);
     let live: Arc<[Value]> = listing("live").into();
-    assert_eq!(knowledge.learn(&name("a"), &key("a"), &live), Taken::New);
-    assert_eq!(knowledge.learn(&name("a"), &key("a"), &live), Taken::Nothing);
-    knowledge.load(unasked);
-    assert_eq!(known(&knowledge), ["live", "unasked"]);
+    assert_eq!(tool_index.learn(&name("a"), &key("a"), &live), ListingChange::New);
+    assert_eq!(tool_index.learn(&name("a"), &key("a"), &live), ListingChange::Nothing);
+    tool_index.load(unasked);
+    assert_eq!(known(&tool_index), ["live", "unasked"]);
 }
 
 #[test]
 fn answers_to_an_earlier_configuration_are_not_taken_in() {
     let dir = tempfile::tempdir().unwrap();
-    let knowledge = knowledge(dir.path());
+    let tool_index = tool_index(dir.path());
     let late: Arc<[Value]> = listing("late").into();
-    assert_eq!(knowledge.learn(&name("a"), &key("earlier"), &late), Taken::Nothing);
-    assert_eq!(knowledge.learn(&name("gone"), &key("a"), &late), Taken::Nothing);
-    knowledge.learn_failure(&name("a"), &key("earlier"), "exited 1");
-    assert_eq!(known(&knowledge), ["unasked", "unasked"]);
+    assert_eq!(tool_index.learn(&name("a"), &key("earlier"), &late), ListingChange::Nothing);
+    assert_eq!(tool_index.learn(&name("gone"), &key("a"), &late), ListingChange::Nothing);
+    tool_index.learn_failure(&name("a"), &key("earlier"), "exited 1");
+    assert_eq!(known(&tool_index), ["unasked", "unasked"]);
 }
 
 #[test]
 fn a_failure_hides_no_tools_that_the_server_itself_has_listed() {
     let dir = tempfile::tempdir().unwrap();
-    let knowledge = knowledge(dir.path());
-    knowledge.learn_failure(&name("a"), &key("a"), "server 'a' did not start: \u{1b}no");
-    assert_eq!(known(&knowledge), ["failed: did not start: \\x1bno", "unasked"]);
-    assert_eq!(knowledge.unasked(&[name("a")]), []);
-    assert_eq!(knowledge.unlisted(&[name("a")]), [(name("a"), key("a"))]);
-    knowledge.learn(&name("a"), &key("a"), &listing("live").into());
-    knowledge.learn_failure(&name("a"), &key("a"), "exited 1");
-    assert_eq!(known(&knowledge), ["live", "unasked"]);
+    let tool_index = tool_index(dir.path());
+    tool_index.learn_failure(&name("a"), &key("a"), "server 'a' did not start: \u{1b}no");
+    assert_eq!(known(&tool_index), ["failed: did not start: \\x1bno", "unasked"]);
+    assert_eq!(tool_index.unasked(&[name("a")]), []);
+    assert_eq!(tool_index.unlisted(&[name("a")]), [(name("a"), key("a"))]);
+    tool_index.learn(&name("a"), &key("a"), &listing("live").into());
+    tool_index.learn_failure(&name("a"), &key("a"), "exited 1");
+    assert_eq!(known(&tool_index), ["live", "unasked"]);
 }

@@ -21,13 +21,13 @@ const HASH_BYTES: usize = 32;
 /// SHA-256 of a text.
 pub(super) type TextHash = [u8; HASH_BYTES];
 
-/// The folder of kept vectors.
+/// The folder of the cached vectors.
 #[derive(Debug)]
 pub(super) struct VectorCache(CacheDir);
 
-/// Vectors that one model made, by the hash of what it read.
+/// The vectors that one model has made, by the hash of the text.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct KeptVectors {
+pub(super) struct CachedVectors {
     /// SHA-256 of the model's weights, in hexadecimal digits.
     pub(in crate::broker) model: String,
     /// The numbers of each vector.
@@ -47,10 +47,10 @@ impl VectorCache {
 
     /// What is kept for this configuration and model; nothing when there is none, or when the file cannot be trusted or
     /// read, which is logged.
-    pub(in crate::broker) fn read(&self, key: &CacheKey, model: &str, dimensions: usize) -> KeptVectors {
-        let nothing = KeptVectors { model: model.to_owned(), dimensions, by_text: HashMap::new() };
+    pub(in crate::broker) fn read(&self, key: &CacheKey, model: &str, dimensions: usize) -> CachedVectors {
+        let nothing = CachedVectors { model: model.to_owned(), dimensions, by_text: HashMap::new() };
         match self.0.read(&file(key)) {
-            Ok(content) => match KeptVectors::of_bytes(&content) {
+            Ok(content) => match CachedVectors::of_bytes(&content) {
                 // Those of another model are made again, and this file written anew.
                 Some(kept) if (kept.model.as_str(), kept.dimensions) == (model, dimensions) => kept,
                 Some(_) => nothing,
@@ -75,7 +75,7 @@ impl VectorCache {
     pub(in crate::broker) fn write(
         &self,
         key: &CacheKey,
-        kept: &KeptVectors,
+        kept: &CachedVectors,
         current: &[CacheKey],
     ) -> std::io::Result<()> {
         let content = kept.to_bytes();
@@ -87,7 +87,7 @@ impl VectorCache {
     }
 }
 
-impl KeptVectors {
+impl CachedVectors {
     /// The magic, the model, the dimensions, then each text's hash and numbers sorted by hash, then SHA-256 of all that.
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
@@ -143,10 +143,10 @@ mod tests {
     use super::super::catalog_cache::tests::key;
     use super::*;
 
-    fn kept() -> KeptVectors {
+    fn kept() -> CachedVectors {
         let by_text = [("send", vec![0.6, 0.8]), ("buy", vec![1.0, -0.0])];
         let by_text = by_text.map(|(text, vector)| (text_hash(text), vector)).into();
-        KeptVectors { model: "53aa".into(), dimensions: 2, by_text }
+        CachedVectors { model: "53aa".into(), dimensions: 2, by_text }
     }
 
     #[test]
@@ -155,25 +155,25 @@ mod tests {
         let cache = VectorCache::new(dir.path().join("vectors"), &Limits::default());
         cache.write(&key("a"), &kept(), &[key("a")]).unwrap();
         assert_eq!(cache.read(&key("a"), "53aa", 2), kept());
-        let nothing = KeptVectors { by_text: HashMap::new(), ..kept() };
+        let nothing = CachedVectors { by_text: HashMap::new(), ..kept() };
         assert_eq!(cache.read(&key("b"), "53aa", 2), nothing);
         assert_eq!(
             cache.read(&key("a"), "other", 2),
-            KeptVectors { model: "other".into(), ..nothing.clone() }
+            CachedVectors { model: "other".into(), ..nothing.clone() }
         );
-        assert_eq!(cache.read(&key("a"), "53aa", 3), KeptVectors { dimensions: 3, ..nothing });
+        assert_eq!(cache.read(&key("a"), "53aa", 3), CachedVectors { dimensions: 3, ..nothing });
     }
 
     /// Whichever byte changes, and wherever the file ends.
     #[test]
     fn damaged_files_are_seen() {
         let bytes = kept().to_bytes();
-        assert_eq!(KeptVectors::of_bytes(&bytes), Some(kept()));
+        assert_eq!(CachedVectors::of_bytes(&bytes), Some(kept()));
         for at in 0..bytes.len() {
-            assert_eq!(KeptVectors::of_bytes(&bytes[..at]), None, "cut at {at}");
+            assert_eq!(CachedVectors::of_bytes(&bytes[..at]), None, "cut at {at}");
             let mut changed = bytes.clone();
             changed[at] ^= 1;
-            assert_eq!(KeptVectors::of_bytes(&changed), None, "changed at {at}");
+            assert_eq!(CachedVectors::of_bytes(&changed), None, "changed at {at}");
         }
     }
 
@@ -187,13 +187,13 @@ mod tests {
         };
         let bytes = kept().to_bytes();
         let content = &bytes[..bytes.len() - HASH_BYTES];
-        assert_eq!(KeptVectors::of_bytes(&with_sum(content)), Some(kept()));
+        assert_eq!(CachedVectors::of_bytes(&with_sum(content)), Some(kept()));
         for at in [MAGIC.len(), MAGIC.len() + 4 + 4] {
             let mut lying = content.to_vec();
             lying[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
-            assert_eq!(KeptVectors::of_bytes(&with_sum(&lying)), None, "{at}");
+            assert_eq!(CachedVectors::of_bytes(&with_sum(&lying)), None, "{at}");
         }
-        assert_eq!(KeptVectors::of_bytes(&with_sum(MAGIC)), None);
+        assert_eq!(CachedVectors::of_bytes(&with_sum(MAGIC)), None);
     }
 
     #[test]

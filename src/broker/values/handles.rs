@@ -27,18 +27,19 @@ const MESSAGE_CHARS_MAX: usize = 400;
 
 /// The results that are kept.
 pub(in crate::broker) struct Handles {
-    held: Mutex<Held>,
+    table: Mutex<HandleTable>,
     results_max: usize,
     bytes_max: u64,
     arguments_bytes_max: u64,
     depth_max: usize,
 }
 
+/// The results that handles refer to.
 #[derive(Default)]
-struct Held {
+struct HandleTable {
     made: u64,
     bytes: u64,
-    /// Those that were used last stand last.
+    /// The results, in the order of their last use.
     results: VecDeque<Arc<HeldResult>>,
 }
 
@@ -54,7 +55,7 @@ struct HeldResult {
     file: Mutex<SpooledTempFile>,
 }
 
-/// What code refers to.
+/// A reference of code to a result, or to a part of one.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::broker) struct Reference {
@@ -72,8 +73,8 @@ impl Reference {
     }
 }
 
-/// Arguments with what their handles stand for.
-pub(in crate::broker) struct Filled {
+/// Arguments in which results stand in place of handles.
+pub(in crate::broker) struct FilledArguments {
     pub(in crate::broker) arguments: Map<String, Value>,
     /// Bytes that came from results.
     pub(in crate::broker) bytes: u64,
@@ -82,7 +83,7 @@ pub(in crate::broker) struct Filled {
 impl Handles {
     pub(in crate::broker) fn new(limits: &Limits) -> Self {
         Self {
-            held: Mutex::default(),
+            table: Mutex::default(),
             results_max: limits.handles_max,
             bytes_max: limits.handles_bytes_max,
             arguments_bytes_max: limits.handle_arguments_bytes_max,
@@ -90,7 +91,8 @@ impl Handles {
         }
     }
 
-    /// Keeps a result; what code is told of it. Those that were used least recently go, where there is no room.
+    /// Stores a result, and returns the description of it that code gets. If there is no room, the results that were used
+    /// least recently are dropped.
     ///
     /// # Errors
     /// It is no JSON, or the disk is full.
@@ -104,16 +106,17 @@ impl Handles {
         let mut file = SpooledTempFile::new(IN_MEMORY_BYTES_MAX);
         file.write_all(result.get().as_bytes()).map_err(|error| disk(&error))?;
         let bytes = result.get().len() as u64;
-        let mut held = self.held();
-        held.made += 1;
-        let (number, server, tool, file) = (held.made, server.clone(), tool.to_owned(), Mutex::new(file));
+        let mut table = self.table();
+        table.made += 1;
+        let (number, server, tool, file) = (table.made, server.clone(), tool.to_owned(), Mutex::new(file));
         let result = HeldResult { number, server, tool, wraps, bytes, told, file };
         let description = result.description();
-        held.bytes += bytes;
-        held.results.push_back(Arc::new(result));
-        while held.results.len() > self.results_max || (held.bytes > self.bytes_max && held.results.len() > 1)
+        table.bytes += bytes;
+        table.results.push_back(Arc::new(result));
+        while table.results.len() > self.results_max
+            || (table.bytes > self.bytes_max && table.results.len() > 1)
         {
-            held.take(0);
+            table.take(0);
         }
         Ok(description)
     }
@@ -125,8 +128,8 @@ impl Handles {
             handle: u64,
         }
         if let Ok(Description { handle }) = serde_json::from_str(description.get()) {
-            let mut held = self.held();
-            held.made = held.made.max(handle);
+            let mut table = self.table();
+            table.made = table.made.max(handle);
         }
     }
 
@@ -138,13 +141,13 @@ impl Handles {
         &self,
         arguments: Map<String, Value>,
         takes_files: bool,
-    ) -> Result<Filled, ToolFault> {
-        let mut filling = Filling { handles: self, takes_files, bytes: 0 };
+    ) -> Result<FilledArguments, ToolFault> {
+        let mut filler = HandleFiller { handles: self, takes_files, bytes: 0 };
         let mut filled = Map::new();
         for (name, value) in arguments {
-            filled.insert(name, filling.fill(value, 1)?);
+            filled.insert(name, filler.fill(value, 1)?);
         }
-        Ok(Filled { arguments: filled, bytes: filling.bytes })
+        Ok(FilledArguments { arguments: filled, bytes: filler.bytes })
     }
 
     /// The server's own result, all of it.
@@ -167,28 +170,28 @@ impl Handles {
 
     /// Lets go of a result; nothing happens where there is none.
     pub(in crate::broker) fn forget(&self, number: u64) {
-        let mut held = self.held();
-        if let Some(at) = held.place(number) {
-            held.take(at);
+        let mut table = self.table();
+        if let Some(at) = table.place(number) {
+            table.take(at);
         }
     }
 
     /// What is kept, in the order of the calls.
     pub(in crate::broker) fn list(&self) -> Value {
-        let mut results: Vec<Arc<HeldResult>> = self.held().results.iter().cloned().collect();
+        let mut results: Vec<Arc<HeldResult>> = self.table().results.iter().cloned().collect();
         results.sort_by_key(|result| result.number);
         results.iter().map(|result| result.description()).collect()
     }
 
     fn result(&self, number: u64) -> Result<Arc<HeldResult>, ToolFault> {
-        let mut held = self.held();
-        if let Some(at) = held.place(number)
-            && let Some(found) = held.results.remove(at)
+        let mut table = self.table();
+        if let Some(at) = table.place(number)
+            && let Some(found) = table.results.remove(at)
         {
-            held.results.push_back(Arc::clone(&found));
+            table.results.push_back(Arc::clone(&found));
             return Ok(found);
         }
-        let was_there = (1..=held.made).contains(&number);
+        let was_there = (1..=table.made).contains(&number);
         Err(if was_there {
             let (most, mib) = (self.results_max, self.bytes_max >> 20);
             invalid(&format!("handle {number} is not kept any more")).hint(format!(
@@ -200,12 +203,12 @@ impl Handles {
         })
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, HandleTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Held {
+impl HandleTable {
     fn place(&self, number: u64) -> Option<usize> {
         self.results.iter().position(|result| result.number == number)
     }
@@ -250,18 +253,18 @@ impl HeldResult {
     }
 }
 
-/// The way through arguments.
-struct Filling<'a> {
+/// Replaces the handles in arguments by results.
+struct HandleFiller<'a> {
     handles: &'a Handles,
     takes_files: bool,
     bytes: u64,
 }
 
-impl Filling<'_> {
+impl HandleFiller<'_> {
     fn fill(&mut self, value: Value, depth: usize) -> Result<Value, ToolFault> {
         match value {
             Value::Object(mut fields) => match fields.remove(KEY) {
-                Some(reference) if fields.is_empty() => self.held(reference, depth),
+                Some(reference) if fields.is_empty() => self.value_of(reference, depth),
                 Some(_) => Err(invalid(&format!("an object with the key '{KEY}' has others as well"))),
                 None => {
                     let fill = |(key, value)| Ok((key, self.fill(value, depth + 1)?));
@@ -277,7 +280,7 @@ impl Filling<'_> {
         }
     }
 
-    fn held(&mut self, reference: Value, depth: usize) -> Result<Value, ToolFault> {
+    fn value_of(&mut self, reference: Value, depth: usize) -> Result<Value, ToolFault> {
         let reference: Reference = serde_json::from_value(reference)
             .map_err(|error| invalid(&format!("a handle cannot be read: {error}")))?;
         let result = self.handles.result(reference.number)?;

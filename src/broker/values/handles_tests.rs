@@ -22,7 +22,7 @@ fn reference(number: u64, path: &Value) -> Value {
     json!({KEY: {"number": number, "path": path, "json": false}})
 }
 
-fn fill(handles: &Handles, arguments: Value) -> Result<Filled, ToolFault> {
+fn fill(handles: &Handles, arguments: Value) -> Result<FilledArguments, ToolFault> {
     let Value::Object(arguments) = arguments else { panic!("{arguments}") };
     handles.fill(arguments, true)
 }

@@ -26,7 +26,7 @@ pub(super) enum Step {
     Key(String),
 }
 
-/// Which part of a result is meant.
+/// The part of a result that is meant.
 #[derive(Debug)]
 pub(super) struct Part<'a> {
     /// The way into it.

@@ -14,7 +14,7 @@ use super::defaults::defaults;
 use super::messages::Messages;
 use super::names::Names;
 use crate::names::ServerName;
-use crate::policy::Implied;
+use crate::policy::ImpliedArguments;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 
@@ -29,24 +29,24 @@ const SCHEMA_UNUSABLE: &str = "the tool's schema is too large or broken, so that
 /// How much of the signature stands in a refusal, which has room for little.
 const SIGNATURE_CHARS_MAX: usize = 600;
 
-/// How a call that stands in code gives its arguments.
+/// The arguments of a call as the code writes them.
 #[derive(Debug, Clone, Copy)]
-pub enum Given<'g> {
-    /// By these names, and no others.
+pub enum LiteralArguments<'g> {
+    /// The call gives arguments by these names, and no others.
     Names(&'g [String]),
-    /// By names that are not known.
+    /// The names are not known.
     Unknown,
-    /// Some of them by their place.
+    /// The call gives some arguments by place.
     ByPlace,
 }
 
-/// Arguments with which nothing is known to be wrong.
+/// Arguments in which no mistake was found.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Checked {
-    /// As they came, without each optional one that is nothing where the tool's schema does not take that: so Python's
-    /// functions are called.
+pub struct CheckedArguments {
+    /// The arguments of the call, without each optional one that is null and whose schema does not accept null: code
+    /// often passes `None` where it means nothing.
     pub arguments: Map<String, Value>,
-    /// Why they were not checked against the schema, if so.
+    /// The reason for which they were not checked against the schema.
     pub unchecked: Option<&'static str>,
 }
 
@@ -58,9 +58,9 @@ pub fn checked(
     server: &ServerName,
     tool: &Tool,
     arguments: Map<String, Value>,
-) -> Result<Checked, ToolFault> {
+) -> Result<CheckedArguments, ToolFault> {
     let Some(validator) = tool.checker.validator(&tool.input_schema) else {
-        return Ok(Checked { arguments, unchecked: Some(SCHEMA_UNUSABLE) });
+        return Ok(CheckedArguments { arguments, unchecked: Some(SCHEMA_UNUSABLE) });
     };
     let mut arguments = Value::Object(arguments);
     // A defect of the validator costs a check and no call.
@@ -74,17 +74,21 @@ pub fn checked(
         Err(_) => (vec![], Some(SCHEMA_UNUSABLE)),
     };
     match arguments {
-        Value::Object(arguments) if problems.is_empty() => Ok(Checked { arguments, unchecked }),
+        Value::Object(arguments) if problems.is_empty() => Ok(CheckedArguments { arguments, unchecked }),
         _ => Err(refusal("nothing was sent to ", server, tool, problems)),
     }
 }
 
 /// What the policy has to know of a call's arguments besides: `unchecked` is the check's.
 #[must_use]
-pub fn implied(tool: &Tool, arguments: &Map<String, Value>, unchecked: Option<&'static str>) -> Implied {
+pub fn implied(
+    tool: &Tool,
+    arguments: &Map<String, Value>,
+    unchecked: Option<&'static str>,
+) -> ImpliedArguments {
     match defaults(&tool.input_schema, arguments) {
-        Ok(values) => Implied { values, unchecked },
-        Err(why) => Implied { values: Map::new(), unchecked: Some(unchecked.unwrap_or(why)) },
+        Ok(values) => ImpliedArguments { values, unchecked },
+        Err(why) => ImpliedArguments { values: Map::new(), unchecked: Some(unchecked.unwrap_or(why)) },
     }
 }
 
@@ -101,12 +105,12 @@ pub fn undeclared<'a>(tool: &Tool, arguments: &'a Map<String, Value>) -> Vec<&'a
 ///
 /// # Errors
 /// As [`checked`].
-pub fn check_names(server: &ServerName, tool: &Tool, given: Given<'_>) -> Result<(), ToolFault> {
+pub fn check_names(server: &ServerName, tool: &Tool, given: LiteralArguments<'_>) -> Result<(), ToolFault> {
     let problems = match given {
-        Given::Unknown => return Ok(()),
-        Given::ByPlace => vec!["arguments are given by name only".to_owned()],
-        Given::Names(_) if tool.checker.validator(&tool.input_schema).is_none() => return Ok(()),
-        Given::Names(names) => {
+        LiteralArguments::Unknown => return Ok(()),
+        LiteralArguments::ByPlace => vec!["arguments are given by name only".to_owned()],
+        LiteralArguments::Names(_) if tool.checker.validator(&tool.input_schema).is_none() => return Ok(()),
+        LiteralArguments::Names(names) => {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             of_names(&Messages { schema: &tool.input_schema, arguments: &Value::Null }, &names)
         }

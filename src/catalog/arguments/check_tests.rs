@@ -1,4 +1,4 @@
-//! What calls are told of their arguments, and that no schema makes the check long, deep or wrong.
+//! The messages on the arguments of calls; no schema makes the check long, deep or wrong.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -252,12 +252,16 @@ fn names_of_a_call_in_code_are_judged_without_values() {
     let schema = json!({"properties": {"a": {"type": "integer"}, "b": {}}, "required": ["a"]});
     let known = catalog(&[("own", json!([{"name": "t", "inputSchema": schema}]))]);
     let tool = known.server("own").unwrap().resolve("t").unwrap();
-    let told = |given: Given<'_>| check_names(&name("own"), tool, given).map_err(|fault| fault.message);
+    let told =
+        |given: LiteralArguments<'_>| check_names(&name("own"), tool, given).map_err(|fault| fault.message);
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
-    assert_eq!(told(Given::Names(&names(&["a", "z"]))), Ok(()));
-    assert_eq!(told(Given::Names(&names(&["b"]))), Err("own.t: missing parameter 'a': int".into()));
-    assert_eq!(told(Given::Unknown), Ok(()));
-    assert_eq!(told(Given::ByPlace), Err("own.t: arguments are given by name only".into()));
+    assert_eq!(told(LiteralArguments::Names(&names(&["a", "z"]))), Ok(()));
+    assert_eq!(
+        told(LiteralArguments::Names(&names(&["b"]))),
+        Err("own.t: missing parameter 'a': int".into())
+    );
+    assert_eq!(told(LiteralArguments::Unknown), Ok(()));
+    assert_eq!(told(LiteralArguments::ByPlace), Err("own.t: arguments are given by name only".into()));
 }
 
 #[test]

@@ -16,24 +16,27 @@ const TEXT_BYTES: usize = 256;
 
 /// Whether arguments can be checked against a schema in a bounded time.
 pub(super) fn is_bounded(schema: &Map<String, Value>, arguments: &Value) -> bool {
-    Work { root: schema, left: WORK_MAX }.of_object(schema, arguments, At { times: 1, depth: 0 }).is_some()
+    CostCounter { root: schema, left: WORK_MAX }
+        .of_object(schema, arguments, CostPosition { times: 1, depth: 0 })
+        .is_some()
 }
 
-struct Work<'s> {
+/// Counts the steps of a check, and stops at the bound.
+struct CostCounter<'s> {
     root: &'s Map<String, Value>,
     left: usize,
 }
 
-/// Where a schema meets a value.
+/// The position at which a schema meets a value.
 #[derive(Clone, Copy)]
-struct At {
-    /// How often it is looked at: once more for each union around it.
+struct CostPosition {
+    /// The number of times that the position is looked at, which grows with each union around it.
     times: usize,
     depth: usize,
 }
 
-impl Work<'_> {
-    fn of(&mut self, schema: &Value, value: &Value, at: At) -> Option<()> {
+impl CostCounter<'_> {
+    fn of(&mut self, schema: &Value, value: &Value, at: CostPosition) -> Option<()> {
         match schema {
             Value::Object(schema) => self.of_object(schema, value, at),
             _ => self.spend(at.times),
@@ -41,14 +44,14 @@ impl Work<'_> {
     }
 
     /// The work of one schema and all that it leads to; `None` beyond the bound.
-    fn of_object(&mut self, schema: &Map<String, Value>, value: &Value, at: At) -> Option<()> {
+    fn of_object(&mut self, schema: &Map<String, Value>, value: &Value, at: CostPosition) -> Option<()> {
         if at.depth == DEPTH_MAX {
             return None;
         }
         let sizes: usize = schema.values().map(size).sum();
         self.spend((1 + sizes + size(value)).checked_mul(at.times)?)?;
-        let at = At { depth: at.depth + 1, ..at };
-        let again = At { times: at.times + 1, ..at };
+        let at = CostPosition { depth: at.depth + 1, ..at };
+        let again = CostPosition { times: at.times + 1, ..at };
         for (keyword, inner) in schema {
             match (keyword.as_str(), inner) {
                 ("$ref", _) => {
@@ -88,7 +91,7 @@ impl Work<'_> {
         keyword: &str,
         inner: &Value,
         members: &Map<String, Value>,
-        at: At,
+        at: CostPosition,
     ) -> Option<()> {
         match (keyword, inner) {
             ("properties", Value::Object(schemas)) => {
@@ -121,7 +124,7 @@ impl Work<'_> {
         Some(())
     }
 
-    fn of_items(&mut self, keyword: &str, inner: &Value, items: &[Value], at: At) -> Option<()> {
+    fn of_items(&mut self, keyword: &str, inner: &Value, items: &[Value], at: CostPosition) -> Option<()> {
         match (keyword, inner) {
             ("items" | "prefixItems", Value::Array(schemas)) => {
                 for (schema, item) in schemas.iter().zip(items) {

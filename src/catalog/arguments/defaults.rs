@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::super::refs::target;
-use crate::policy::{Nesting, inner, may_be_nothing};
+use crate::policy::{DecodingDepth, inner, may_be_nothing};
 
 /// Schemas that are looked at for one call.
 const SCHEMAS_MAX: usize = 20_000;
@@ -24,8 +24,8 @@ const TOO_MANY: &str = "the tool's schema is too large for its defaults to be fo
 const LEADS_NOWHERE: &str =
     "the tool's schema has a reference that cannot be followed, so that its defaults are not known";
 
-/// What was found, or why that is not known.
-type Found<T> = Result<T, &'static str>;
+/// A result, or the reason for which the defaults are not known.
+type DefaultsResult<T> = Result<T, &'static str>;
 
 /// For each argument that is left out, null or empty, and for those within objects that are given, also as JSON in a text:
 /// its default, or null where there is none. Several defaults are the items of a list. A default does not exclude those of
@@ -36,9 +36,13 @@ type Found<T> = Result<T, &'static str>;
 pub(super) fn defaults(
     schema: &Map<String, Value>,
     arguments: &Map<String, Value>,
-) -> Found<Map<String, Value>> {
+) -> DefaultsResult<Map<String, Value>> {
     let mut search = Search { bases: bases(schema), schemas_left: SCHEMAS_MAX, within: Vec::new() };
-    search.of_object(&[schema], Some(arguments), At { depth: 0, nesting: Nesting::OUTERMOST })
+    search.of_object(
+        &[schema],
+        Some(arguments),
+        SchemaPosition { depth: 0, nesting: DecodingDepth::OUTERMOST },
+    )
 }
 
 /// Where a pointer may begin: at the root, and at each schema with an id.
@@ -60,14 +64,14 @@ fn bases(root: &Map<String, Value>) -> Vec<&Map<String, Value>> {
     bases
 }
 
-/// Where a schema meets a value.
+/// The position at which a schema meets a value.
 #[derive(Clone, Copy)]
-struct At {
+struct SchemaPosition {
     depth: usize,
-    nesting: Nesting,
+    nesting: DecodingDepth,
 }
 
-impl At {
+impl SchemaPosition {
     fn deeper(self) -> Self {
         Self { depth: self.depth + 1, ..self }
     }
@@ -81,7 +85,7 @@ struct Search<'s> {
 }
 
 impl<'s> Search<'s> {
-    fn spend(&mut self, schemas: usize) -> Found<()> {
+    fn spend(&mut self, schemas: usize) -> DefaultsResult<()> {
         self.schemas_left = self.schemas_left.checked_sub(schemas).ok_or(TOO_MANY)?;
         Ok(())
     }
@@ -91,8 +95,8 @@ impl<'s> Search<'s> {
         &mut self,
         schemas: &[&'s Map<String, Value>],
         given: Option<&Map<String, Value>>,
-        at: At,
-    ) -> Found<Map<String, Value>> {
+        at: SchemaPosition,
+    ) -> DefaultsResult<Map<String, Value>> {
         if at.depth == DEPTH_MAX {
             return Err(TOO_MANY);
         }
@@ -133,7 +137,7 @@ impl<'s> Search<'s> {
         &mut self,
         schemas: &[&'s Map<String, Value>],
         name: &str,
-    ) -> Found<Vec<&'s Map<String, Value>>> {
+    ) -> DefaultsResult<Vec<&'s Map<String, Value>>> {
         let mut found = Vec::new();
         for schema in schemas {
             let patterns = schema.get("patternProperties").and_then(Value::as_object);
@@ -151,8 +155,8 @@ impl<'s> Search<'s> {
         &mut self,
         schemas: &[&'s Map<String, Value>],
         value: &Value,
-        at: At,
-    ) -> Found<Option<Value>> {
+        at: SchemaPosition,
+    ) -> DefaultsResult<Option<Value>> {
         if schemas.is_empty() {
             return Ok(None);
         }
@@ -175,7 +179,11 @@ impl<'s> Search<'s> {
             Value::String(text) => {
                 let mut implied = Vec::new();
                 for (value, nesting) in &inner(text, at.nesting).readings {
-                    implied.extend(self.of_given(schemas, value, At { nesting: *nesting, ..at.deeper() })?);
+                    implied.extend(self.of_given(
+                        schemas,
+                        value,
+                        SchemaPosition { nesting: *nesting, ..at.deeper() },
+                    )?);
                 }
                 one_or_all(implied)
             }
@@ -183,7 +191,7 @@ impl<'s> Search<'s> {
         })
     }
 
-    fn of_absent(&mut self, schemas: &[&'s Map<String, Value>], at: At) -> Found<Value> {
+    fn of_absent(&mut self, schemas: &[&'s Map<String, Value>], at: SchemaPosition) -> DefaultsResult<Value> {
         let expanded = self.expanded(schemas)?;
         let mut values: Vec<Value> = Vec::new();
         for default in expanded.iter().filter_map(|schema| schema.get("default")) {
@@ -207,7 +215,10 @@ impl<'s> Search<'s> {
         Ok(one_or_all(values).unwrap_or(Value::Null))
     }
 
-    fn of_items(&mut self, schemas: &[&'s Map<String, Value>]) -> Found<Vec<&'s Map<String, Value>>> {
+    fn of_items(
+        &mut self,
+        schemas: &[&'s Map<String, Value>],
+    ) -> DefaultsResult<Vec<&'s Map<String, Value>>> {
         let expanded = self.expanded(schemas)?;
         let mut found = Vec::new();
         for schema in expanded {
@@ -223,7 +234,10 @@ impl<'s> Search<'s> {
     }
 
     /// The schemas and all that describe the same value: behind references and in combinations.
-    fn expanded(&mut self, schemas: &[&'s Map<String, Value>]) -> Found<Vec<&'s Map<String, Value>>> {
+    fn expanded(
+        &mut self,
+        schemas: &[&'s Map<String, Value>],
+    ) -> DefaultsResult<Vec<&'s Map<String, Value>>> {
         let mut found: Vec<&'s Map<String, Value>> = Vec::new();
         let mut waiting: Vec<&'s Map<String, Value>> = schemas.to_vec();
         while let Some(schema) = waiting.pop() {
@@ -243,7 +257,7 @@ impl<'s> Search<'s> {
     }
 
     /// The schemas to which this one refers.
-    fn referred(&mut self, schema: &'s Map<String, Value>) -> Found<Vec<&'s Map<String, Value>>> {
+    fn referred(&mut self, schema: &'s Map<String, Value>) -> DefaultsResult<Vec<&'s Map<String, Value>>> {
         if DYNAMIC.iter().any(|key| schema.contains_key(*key)) {
             return Err(LEADS_NOWHERE);
         }

@@ -9,4 +9,4 @@ mod defaults;
 mod messages;
 mod names;
 
-pub use check::{Checked, Given, check_names, checked, implied, undeclared};
+pub use check::{CheckedArguments, LiteralArguments, check_names, checked, implied, undeclared};

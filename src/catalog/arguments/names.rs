@@ -25,12 +25,12 @@ const ELSEWHERE: [&str; 9] =
 pub(super) struct Names<'s> {
     known: Option<&'s Map<String, Value>>,
     required: Vec<&'s str>,
-    others: Others,
+    others: UndeclaredNames,
 }
 
-/// What becomes of names that are not declared.
+/// The rule of a schema for names that it does not declare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Others {
+enum UndeclaredNames {
     Refused,
     Allowed,
     /// Most servers leave it open, and most of these ignore such an argument in silence.
@@ -42,16 +42,16 @@ impl<'s> Names<'s> {
     pub(super) fn of(schema: &'s Map<String, Value>) -> Self {
         let known = schema.get("properties").and_then(Value::as_object);
         if schema.contains_key("$ref") {
-            return Self { known: None, required: vec![], others: Others::Allowed };
+            return Self { known: None, required: vec![], others: UndeclaredNames::Allowed };
         }
         let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
         // What has a default is filled in by servers that list it as required all the same.
         let has_default = |name: &str| known.and_then(|known| known.get(name)?.get("default")).is_some();
         let is_elsewhere = ELSEWHERE.iter().any(|keyword| schema.contains_key(*keyword));
         let others = match schema.get("additionalProperties") {
-            Some(Value::Bool(false)) if !schema.contains_key("patternProperties") => Others::Refused,
-            None if !is_elsewhere => Others::Unsaid,
-            _ => Others::Allowed,
+            Some(Value::Bool(false)) if !schema.contains_key("patternProperties") => UndeclaredNames::Refused,
+            None if !is_elsewhere => UndeclaredNames::Unsaid,
+            _ => UndeclaredNames::Allowed,
         };
         Self {
             known,
@@ -73,7 +73,7 @@ impl<'s> Names<'s> {
 
     /// Whether a name is not declared, and the schema does not say what such a one means.
     pub(super) fn leaves_open(&self, name: &str) -> bool {
-        self.others == Others::Unsaid && !self.declares(name) && !self.required.contains(&name)
+        self.others == UndeclaredNames::Unsaid && !self.declares(name) && !self.required.contains(&name)
     }
 
     /// Names that were given and are not known, each with the one that was meant; those that the schema allows are left out,
@@ -88,9 +88,9 @@ impl<'s> Names<'s> {
                 self.known.into_iter().flat_map(Map::keys).filter(|known| !set.contains(known.as_str()));
             let meant = meant(name, free.map(String::as_str));
             let is_refused = match self.others {
-                Others::Refused => true,
-                Others::Allowed => false,
-                Others::Unsaid => {
+                UndeclaredNames::Refused => true,
+                UndeclaredNames::Allowed => false,
+                UndeclaredNames::Unsaid => {
                     is_incomplete || meant.is_some_and(|(likeness, _)| likeness >= MISTAKEN_MIN)
                 }
             };

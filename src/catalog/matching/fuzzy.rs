@@ -17,7 +17,7 @@ const CHARS_MIN: usize = 3;
 /// Words that one may stand for.
 const FOUND_MAX: usize = 4;
 
-/// What is quickly compared of each word of some postings, by the word's number.
+/// The properties of words that are compared before the words themselves, by the number of the word.
 #[derive(Debug, Default)]
 pub(in crate::catalog) struct FuzzyWords(Vec<Shape>);
 

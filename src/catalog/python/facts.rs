@@ -31,7 +31,7 @@ const STRUCTURE: [&str; 12] = [
     "allOf",
 ];
 
-/// What is said of one place.
+/// The facts that a schema states about one place.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Facts<'s> {
     /// The schemas that say it, the nearest first.
@@ -63,7 +63,7 @@ pub(super) struct Facts<'s> {
     pub(super) name: Option<&'s str>,
 }
 
-/// What tells one object from another: the schemas that have a say in it.
+/// The identity of an object: the schemas that describe it.
 pub(super) type Identity = Vec<*const Map<String, Value>>;
 
 impl<'s> Facts<'s> {

@@ -6,13 +6,13 @@ mod facts;
 mod notes;
 mod reader;
 mod repr;
+mod result_shape;
 mod shape;
 mod shapes;
-mod sighting;
 mod signature;
 mod stub;
 mod types;
 
 pub use repr::json_of_repr;
-pub use shapes::{Answered, Shapes, Sighting};
+pub use shapes::{AnsweredCall, Observation, Shapes};
 pub use signature::{signature, type_of};

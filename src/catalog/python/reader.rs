@@ -15,9 +15,9 @@ use crate::catalog::tool::Tool;
 const NESTED_MAX: usize = 24;
 const CHOICES_MAX: usize = 30;
 
-/// How much is read of a schema.
+/// The limits on how much of a schema is read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Extent {
+pub(super) struct ReadLimits {
     /// Schemas and properties that are looked at.
     pub(super) nodes_max: usize,
     /// Characters of the notes on one field; 0: none are made.
@@ -25,8 +25,8 @@ pub(super) struct Extent {
 }
 
 /// The parameters that a tool's input schema describes: the object itself, whose fields may be none, and the others.
-pub(super) fn parameters(schema: &Map<String, Value>, extent: Extent) -> (Object<'_>, Vec<Object<'_>>) {
-    let mut reader = Reader::new(schema, extent);
+pub(super) fn parameters(schema: &Map<String, Value>, limits: ReadLimits) -> (Object<'_>, Vec<Object<'_>>) {
+    let mut reader = Reader::new(schema, limits);
     let mut facts = Facts::default();
     facts.add_object(schema, schema, &mut reader.budget);
     // Keys that only some of the choices have may be left out.
@@ -45,9 +45,9 @@ pub(super) fn parameters(schema: &Map<String, Value>, extent: Extent) -> (Object
 }
 
 /// The type of what a tool returns, where its server says so; that of the value itself where it is wrapped.
-pub(super) fn described_result(tool: &Tool, extent: Extent) -> Option<Typed<'_>> {
+pub(super) fn described_result(tool: &Tool, limits: ReadLimits) -> Option<Typed<'_>> {
     let output = tool.output_schema.as_ref()?;
-    Some(described_within(tool.wrapped_result().unwrap_or(output), output, "result", extent))
+    Some(described_within(tool.wrapped_result().unwrap_or(output), output, "result", limits))
 }
 
 /// The type that a schema within another one describes, to which its references lead.
@@ -55,9 +55,9 @@ pub(super) fn described_within<'s>(
     schema: &'s Map<String, Value>,
     root: &'s Map<String, Value>,
     hint: &str,
-    extent: Extent,
+    limits: ReadLimits,
 ) -> Typed<'s> {
-    let mut reader = Reader::new(root, extent);
+    let mut reader = Reader::new(root, limits);
     let mut facts = Facts::default();
     facts.add_object(schema, root, &mut reader.budget);
     let kind = reader.kind(facts, hint);
@@ -77,11 +77,11 @@ struct Reader<'s> {
 }
 
 impl<'s> Reader<'s> {
-    fn new(root: &'s Map<String, Value>, extent: Extent) -> Self {
+    fn new(root: &'s Map<String, Value>, limits: ReadLimits) -> Self {
         Self {
             root,
-            budget: extent.nodes_max,
-            notes_chars_max: extent.notes_chars_max,
+            budget: limits.nodes_max,
+            notes_chars_max: limits.notes_chars_max,
             nested: 0,
             objects: Vec::new(),
             known: HashMap::new(),

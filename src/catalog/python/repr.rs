@@ -29,8 +29,8 @@ pub(super) enum Literal {
     Dict(Vec<(Literal, Literal)>),
 }
 
-/// The JSON value of the list or dict that the whole text is; nothing if it is none, or one that JSON cannot express. Bytes
-/// are base64, as in arguments of calls.
+/// The JSON value of the list or dict that the whole text is; nothing if it is not a list or dict, or if JSON cannot
+/// express it. Bytes are base64, as in arguments of calls.
 #[must_use]
 pub fn json_of_repr(text: &str) -> Option<Value> {
     read(text)?.into_json()

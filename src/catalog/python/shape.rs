@@ -21,7 +21,7 @@ const KEY_CHARS_MAX: usize = 40;
 /// A key with a longer row of digits is no name.
 const KEY_DIGITS_MAX: usize = 3;
 
-/// What has been seen in one place. Nothing at all: the place is there, and was never filled.
+/// The values that were seen in one place. An empty shape means that the place exists and never had a value.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Shape {
     /// Values without parts, in the order of [`Scalar`].
@@ -47,14 +47,14 @@ pub(super) enum Scalar {
     Null,
 }
 
-/// What objects in one place have in common.
+/// The fields of the objects in one place.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Record {
     /// How many there were.
     seen: u64,
     /// Keys that are names, in the order in which they were first seen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    fields: Vec<Seen>,
+    fields: Vec<ObservedField>,
     /// Values under other keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rest: Option<Shape>,
@@ -63,10 +63,11 @@ pub(super) struct Record {
     is_dict: bool,
 }
 
+/// A field that was observed in objects.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Seen {
+struct ObservedField {
     name: String,
-    /// In how many objects.
+    /// The number of objects that have the field.
     seen: u64,
     shape: Shape,
 }
@@ -91,7 +92,7 @@ impl Shape {
                 others += 1;
                 record.rest.get_or_insert_default().merge(shape);
             } else {
-                record.add(Seen { name, seen: 1, shape });
+                record.add(ObservedField { name, seen: 1, shape });
             }
         }
         record.is_dict |= others > record.fields.len() || record.has_like_values();
@@ -212,7 +213,7 @@ impl Shape {
 }
 
 impl Record {
-    fn add(&mut self, other: Seen) {
+    fn add(&mut self, other: ObservedField) {
         let is_full = self.is_dict || self.fields.len() == KEYS_MAX;
         match self.fields.iter_mut().find(|field| field.name == other.name) {
             Some(field) => {
@@ -245,7 +246,7 @@ impl Record {
 
     /// Whether what stands under the keys are objects, all with the same keys: then these are likely a table's rows by name.
     fn has_like_values(&self) -> bool {
-        let names = |field: &Seen| {
+        let names = |field: &ObservedField| {
             let record = field.shape.record.as_ref().filter(|record| !record.fields.is_empty())?;
             Some(
                 record
@@ -270,7 +271,7 @@ impl Record {
     }
 
     fn says_the_same(&self, other: &Self) -> bool {
-        let is_always = |record: &Self, field: &Seen| field.seen == record.seen;
+        let is_always = |record: &Self, field: &ObservedField| field.seen == record.seen;
         self.is_dict == other.is_dict
             && self.fields.len() == other.fields.len()
             && self.fields.iter().zip(&other.fields).all(|(one, of_other)| {
@@ -336,7 +337,7 @@ fn is_hash(word: &str) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::super::sighting::shape_of;
+    use super::super::result_shape::shape_of;
     use super::super::signature::written;
     use super::*;
 
@@ -432,7 +433,7 @@ mod tests {
         let shape = merged(&[json!({"top": 1, "wide": wide(4)})]);
         assert!(shape.nodes() <= NODES_MAX, "{}", shape.nodes());
         assert!(shape.is_sound());
-        let field = Seen { name: "a@b.example".into(), seen: 1, shape: Shape::default() };
+        let field = ObservedField { name: "a@b.example".into(), seen: 1, shape: Shape::default() };
         let record = Record { seen: 1, fields: vec![field], ..Record::default() };
         let forged = Shape { record: Some(Box::new(record)), ..Shape::default() };
         assert!(!forged.is_sound());

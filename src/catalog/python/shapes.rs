@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::result_shape::shape_of_result;
 use super::shape::Shape;
-use super::sighting::shape_of_result;
 use super::signature::written;
 use super::stub::stub;
 use crate::catalog::alias::fnv1a;
@@ -25,34 +25,36 @@ const WRITTEN_CHARS_MAX: usize = 500;
 #[derive(Debug, Clone, Default)]
 pub struct Shapes {
     limits: Limits,
-    by_server: BTreeMap<ServerName, BTreeMap<ToolName, Learned>>,
+    by_server: BTreeMap<ServerName, BTreeMap<ToolName, ToolShape>>,
     count: usize,
 }
 
-/// A call that was answered.
+/// A call that a server has answered.
 #[derive(Debug, Clone, Copy)]
-pub struct Answered<'a> {
-    /// Who was called.
+pub struct AnsweredCall<'a> {
+    /// The server that was called.
     pub server: &'a ServerName,
-    /// What was called.
+    /// The tool that was called.
     pub tool: &'a Tool,
     /// The result as the server sent it.
     pub result: &'a str,
 }
 
-/// What a further result has taught.
+/// The effect of a further result on the shape that is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sighting {
-    /// Nothing: it is not understood, the tool's server says itself what it returns, or there is no room for more tools.
+pub enum Observation {
+    /// The result has no effect: it is not understood, the server declares what the tool returns, or there is no room for
+    /// more tools.
     None,
-    /// That it looks as it is known to.
+    /// The result has the shape that is known.
     Known,
-    /// Something, or it is the 2nd, 4th, 8th ... of its kind: worth to be written down.
+    /// The shape has changed, or the result is the 2nd, 4th, 8th ... of its kind, so the shape should be stored.
     New,
 }
 
+/// The shape of the results of one tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Learned {
+struct ToolShape {
     /// The hash of the schema of the tool that was called; another tool under its name has other results.
     schema: u64,
     seen: u64,
@@ -68,32 +70,32 @@ impl Shapes {
 
     /// Learns from a tool's result. A shape that `is_secret` says not to keep is forgotten, and so is what was known before of
     /// this tool.
-    pub fn learn(&mut self, answered: &Answered<'_>, is_secret: &dyn Fn(&str) -> bool) -> Sighting {
-        let Answered { server, tool, result } = *answered;
+    pub fn learn(&mut self, answered: &AnsweredCall<'_>, is_secret: &dyn Fn(&str) -> bool) -> Observation {
+        let AnsweredCall { server, tool, result } = *answered;
         if tool.output_schema.is_some() || result.len() > self.limits.learned_result_bytes_max {
-            return Sighting::None;
+            return Observation::None;
         }
-        let Some(shape) = shape_of_result(result) else { return Sighting::None };
+        let Some(shape) = shape_of_result(result) else { return Observation::None };
         let schema = tool.schema_hash;
         let of_server = self.by_server.entry(server.clone()).or_default();
         let before = of_server.remove(&tool.name);
         self.count -= usize::from(before.is_some());
         let before = before.filter(|learned| learned.schema == schema);
         if before.is_none() && self.count >= self.limits.learned_shapes_max {
-            return Sighting::None;
+            return Observation::None;
         }
-        let mut now = before.clone().unwrap_or(Learned { schema, seen: 0, shape: Shape::default() });
+        let mut now = before.clone().unwrap_or(ToolShape { schema, seen: 0, shape: Shape::default() });
         now.seen += 1;
         now.shape.merge(shape);
         now.shape.bound();
         let is_same = before.is_some_and(|before| before.shape.says_the_same(&now.shape));
         if !is_same && serde_json::to_string(&now.shape).is_ok_and(|shape| is_secret(&shape)) {
-            return Sighting::New;
+            return Observation::New;
         }
         let is_new = !is_same || now.seen.is_power_of_two();
         of_server.insert(tool.name.clone(), now);
         self.count += 1;
-        if is_new { Sighting::New } else { Sighting::Known }
+        if is_new { Observation::New } else { Observation::Known }
     }
 
     /// The tool's signature, with what its results have looked like where it does not say so itself:
@@ -140,7 +142,7 @@ impl Shapes {
         struct File {
             version: u64,
             server: ServerName,
-            tools: BTreeMap<ToolName, Learned>,
+            tools: BTreeMap<ToolName, ToolShape>,
         }
         let File { version, server, tools } = serde_json::from_slice(file)?;
         if version != VERSION {
@@ -155,7 +157,7 @@ impl Shapes {
         Ok(())
     }
 
-    fn of(&self, server: &ServerName, tool: &Tool) -> Option<&Learned> {
+    fn of(&self, server: &ServerName, tool: &Tool) -> Option<&ToolShape> {
         let learned = self.by_server.get(server)?.get(&tool.name)?;
         (tool.output_schema.is_none() && learned.schema == tool.schema_hash).then_some(learned)
     }
@@ -185,9 +187,9 @@ mod tests {
         catalog.with_tools(&server(), Ok(tools), &limits).servers()[0].listed()[0].clone()
     }
 
-    fn learn(shapes: &mut Shapes, tool: &Tool, structured: Value) -> Sighting {
+    fn learn(shapes: &mut Shapes, tool: &Tool, structured: Value) -> Observation {
         let result = json!({"content": [], "structuredContent": structured}).to_string();
-        let answered = Answered { server: &server(), tool, result: &result };
+        let answered = AnsweredCall { server: &server(), tool, result: &result };
         shapes.learn(&answered, &|shape| shape.contains("hunter2"))
     }
 
@@ -196,9 +198,9 @@ mod tests {
         let list = tool(json!({"name": "list", "inputSchema": {"properties": {"n": {"type": "integer"}}}}));
         let mut shapes = Shapes::default();
         assert_eq!(shapes.signature(&server(), &list), "list(*, n: int = ...)");
-        let sightings: Vec<Sighting> =
+        let observations: Vec<Observation> =
             (0..4).map(|n| learn(&mut shapes, &list, json!({"id": n, "title": "x"}))).collect();
-        assert_eq!(sightings, [Sighting::New, Sighting::New, Sighting::Known, Sighting::New]);
+        assert_eq!(observations, [Observation::New, Observation::New, Observation::Known, Observation::New]);
         assert_eq!(
             shapes.signature(&server(), &list),
             "list(*, n: int = ...) -> {id: int, title: str}  # seen 4 times"
@@ -211,7 +213,7 @@ mod tests {
         );
         let changed = tool(json!({"name": "list", "inputSchema": {"properties": {"n": {"type": "string"}}}}));
         assert_eq!(shapes.signature(&server(), &changed), "list(*, n: str = ...)");
-        assert_eq!(learn(&mut shapes, &changed, json!({"x": 1})), Sighting::New);
+        assert_eq!(learn(&mut shapes, &changed, json!({"x": 1})), Observation::New);
         assert_eq!(shapes.signature(&server(), &changed), "list(*, n: str = ...) -> {x: int}  # seen once");
     }
 
@@ -221,7 +223,7 @@ mod tests {
             json!({"name": "t", "outputSchema": {"properties": {"a": {"type": "string"}}, "required": ["a"]}}),
         );
         let mut shapes = Shapes::default();
-        assert_eq!(learn(&mut shapes, &told, json!({"a": 1})), Sighting::None);
+        assert_eq!(learn(&mut shapes, &told, json!({"a": 1})), Observation::None);
         assert_eq!(shapes.signature(&server(), &told), "t() -> {a: str}");
     }
 
@@ -244,7 +246,7 @@ mod tests {
         let tool = tool(json!({"name": "t"}));
         let mut shapes = Shapes::default();
         learn(&mut shapes, &tool, json!({"a": 1}));
-        assert_eq!(learn(&mut shapes, &tool, json!({"a": {"hunter2": 1}})), Sighting::New);
+        assert_eq!(learn(&mut shapes, &tool, json!({"a": {"hunter2": 1}})), Observation::New);
         assert_eq!(shapes.to_json(&server())["tools"], json!({}));
     }
 
@@ -275,12 +277,12 @@ mod tests {
         let mut shapes = Shapes::new(&limits);
         let mut learn = |name: &str, result: &str| {
             let tool = tool(json!({"name": name}));
-            shapes.learn(&Answered { server: &server(), tool: &tool, result }, &|_| false)
+            shapes.learn(&AnsweredCall { server: &server(), tool: &tool, result }, &|_| false)
         };
         let long = json!({"content": [{"type": "text", "text": "x".repeat(100)}]}).to_string();
-        assert_eq!(learn("a", &long), Sighting::None);
-        assert_eq!(learn("a", r#"{"content":[]}"#), Sighting::New);
-        assert_eq!(learn("b", r#"{"content":[]}"#), Sighting::None);
-        assert_eq!(learn("a", r#"{"content":[]}"#), Sighting::New);
+        assert_eq!(learn("a", &long), Observation::None);
+        assert_eq!(learn("a", r#"{"content":[]}"#), Observation::New);
+        assert_eq!(learn("b", r#"{"content":[]}"#), Observation::None);
+        assert_eq!(learn("a", r#"{"content":[]}"#), Observation::New);
     }
 }

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::reader::{Extent, described_result, described_within, parameters};
+use super::reader::{ReadLimits, described_result, described_within, parameters};
 use super::types::{Field, Object, Type, Typed};
 use crate::catalog::literal::{is_identifier, literal, quoted};
 use crate::catalog::tool::Tool;
@@ -12,7 +12,7 @@ use crate::limits::Limits;
 use crate::text;
 
 /// Schemas looked at for one signature, and types written: more than its line has room for.
-const EXTENT: Extent = Extent { nodes_max: 500, notes_chars_max: 0 };
+const EXTENT: ReadLimits = ReadLimits { nodes_max: 500, notes_chars_max: 0 };
 const NAME_CHARS_MAX: usize = 60;
 const LITERAL_CHARS_MAX: usize = 40;
 const OPTIONS_MAX: usize = 16;

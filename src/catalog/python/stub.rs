@@ -5,17 +5,17 @@
 
 use std::collections::HashSet;
 
-use super::reader::{Extent, described_result, parameters};
+use super::reader::{ReadLimits, described_result, parameters};
 use super::types::{Field, Object, Type, Typed};
 use crate::catalog::literal::{is_identifier, literal, quoted};
 use crate::catalog::tool::Tool;
 use crate::limits::Limits;
 
 /// What is left out when it gets too long: notes first, then everything but names and description.
-const EXTENTS: [Extent; 3] = [
-    Extent { nodes_max: 20_000, notes_chars_max: 1_000 },
-    Extent { nodes_max: 20_000, notes_chars_max: 100 },
-    Extent { nodes_max: 500, notes_chars_max: 0 },
+const EXTENTS: [ReadLimits; 3] = [
+    ReadLimits { nodes_max: 20_000, notes_chars_max: 1_000 },
+    ReadLimits { nodes_max: 20_000, notes_chars_max: 100 },
+    ReadLimits { nodes_max: 500, notes_chars_max: 0 },
 ];
 /// What classes cannot be called.
 const PYTHON_NAMES: [&str; 10] =
@@ -47,7 +47,7 @@ struct Stub<'t, 's> {
 }
 
 impl Stub<'_, '_> {
-    fn whole(tool: &Tool, learned: Option<&(&Typed<'_>, String)>, extent: Extent) -> String {
+    fn whole(tool: &Tool, learned: Option<&(&Typed<'_>, String)>, extent: ReadLimits) -> String {
         let mut taken: HashSet<String> = PYTHON_NAMES.iter().map(|name| (*name).to_owned()).collect();
         taken.insert(tool.alias.clone());
         let prefix = capitalized(&tool.alias);

@@ -2,11 +2,11 @@
 //!
 //! Every edit is read again, and none is given out that says anything else than what was meant.
 
-use super::spanned::{Defect, Value};
+use super::spanned::{FormatError, Value};
 use super::{json_text, toml_text, yaml_edit, yaml_text};
 use crate::limits::Limits;
 
-/// How a file is written.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::clients) enum Format {
     /// JSON, and what editors add to it: comments, and a comma after the last item.
@@ -17,7 +17,7 @@ pub(in crate::clients) enum Format {
 
 impl Format {
     /// Reads a whole text.
-    pub(in crate::clients) fn read(self, text: &str, limits: &Limits) -> Result<Value, Defect> {
+    pub(in crate::clients) fn read(self, text: &str, limits: &Limits) -> Result<Value, FormatError> {
         match self {
             Self::Json => json_text::read(text, limits.json_depth_max),
             Self::Toml => toml_text::read(text, limits.json_depth_max),

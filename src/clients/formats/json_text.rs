@@ -8,7 +8,7 @@ use jsonc_parser::cst::{CstInputValue, CstRootNode};
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::Number;
 
-use super::spanned::{Defect, Member, Node, Value};
+use super::spanned::{FormatError, Member, Node, Value};
 
 /// Nothing of JSON5 but what editors write.
 const OPTIONS: ParseOptions = ParseOptions {
@@ -25,11 +25,11 @@ const OPTIONS: ParseOptions = ParseOptions {
 };
 
 /// Reads a whole text; one without a value is an empty table.
-pub(in crate::clients) fn read(text: &str, depth_max: usize) -> Result<Value, Defect> {
+pub(in crate::clients) fn read(text: &str, depth_max: usize) -> Result<Value, FormatError> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), &OPTIONS).map_err(|error| {
         let message = lowercase(&error.kind().to_string());
         let hint = hint(&text[error.range().start..], &message);
-        Defect { at: error.range().start, message, hint }
+        FormatError { at: error.range().start, message, hint }
     })?;
     match parsed.value {
         Some(value) => value_of(value, depth_max, depth_max),
@@ -72,9 +72,9 @@ fn parsed(text: &str) -> Option<CstRootNode> {
     (root.to_string() == text).then_some(root)
 }
 
-fn value_of(value: ast::Value<'_>, depth_left: usize, depth_max: usize) -> Result<Value, Defect> {
+fn value_of(value: ast::Value<'_>, depth_left: usize, depth_max: usize) -> Result<Value, FormatError> {
     let range = value.range();
-    let deeper = || depth_left.checked_sub(1).ok_or_else(|| Defect::too_deep(range.start, depth_max));
+    let deeper = || depth_left.checked_sub(1).ok_or_else(|| FormatError::too_deep(range.start, depth_max));
     let node = match value {
         ast::Value::NullKeyword(_) => Node::Null,
         ast::Value::BooleanLit(literal) => Node::Bool(literal.value),
@@ -82,7 +82,7 @@ fn value_of(value: ast::Value<'_>, depth_left: usize, depth_max: usize) -> Resul
         ast::Value::NumberLit(literal) => match serde_json::from_str::<Number>(literal.value) {
             Ok(number) => Node::Number(number),
             Err(_) => {
-                return Err(Defect { at: range.start, message: "a malformed number".into(), hint: "" });
+                return Err(FormatError { at: range.start, message: "a malformed number".into(), hint: "" });
             }
         },
         ast::Value::Array(array) => {
@@ -97,7 +97,7 @@ fn value_of(value: ast::Value<'_>, depth_left: usize, depth_max: usize) -> Resul
                 let value = value_of(property.value, left, depth_max)?;
                 Ok(Member { key: property.name.into_string(), at, value })
             });
-            Node::Table(members.collect::<Result<_, Defect>>()?)
+            Node::Table(members.collect::<Result<_, FormatError>>()?)
         }
     };
     Ok(Value { range: range.start..range.end, node })

@@ -13,7 +13,7 @@ pub(in crate::clients) struct Value {
     pub(in crate::clients) node: Node,
 }
 
-/// What a value is.
+/// The kind and content of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::clients) enum Node {
     Null,
@@ -35,16 +35,16 @@ pub(in crate::clients) struct Member {
     pub(in crate::clients) value: Value,
 }
 
-/// Why a text is none of its format.
+/// The reason for which a text is not of its format.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::clients) struct Defect {
+pub(in crate::clients) struct FormatError {
     /// The byte.
     pub(in crate::clients) at: usize,
     pub(in crate::clients) message: String,
     pub(in crate::clients) hint: &'static str,
 }
 
-impl Defect {
+impl FormatError {
     pub(super) fn too_deep(at: usize, depth_max: usize) -> Self {
         Self { at, message: format!("nesting deeper than {depth_max} levels"), hint: "" }
     }

@@ -5,13 +5,13 @@
 use serde_json::Number;
 use toml_edit::{Document, DocumentMut, InlineTable, Item, Table, TableLike};
 
-use super::spanned::{Defect, Member, Node, Value};
+use super::spanned::{FormatError, Member, Node, Value};
 
 /// Reads a whole text.
-pub(in crate::clients) fn read(text: &str, depth_max: usize) -> Result<Value, Defect> {
+pub(in crate::clients) fn read(text: &str, depth_max: usize) -> Result<Value, FormatError> {
     let document = Document::parse(text).map_err(|error| {
         let message = error.message().lines().collect::<Vec<_>>().join(", ");
-        Defect { at: error.span().map_or(0, |span| span.start), message, hint: "" }
+        FormatError { at: error.span().map_or(0, |span| span.start), message, hint: "" }
     })?;
     let node = table_of(document.as_table(), depth_max, depth_max)?;
     Ok(Value { range: 0..text.len(), node })
@@ -61,8 +61,8 @@ fn parsed(text: &str) -> Option<DocumentMut> {
     (document.to_string() == text).then_some(document)
 }
 
-fn table_of(table: &dyn TableLike, depth_left: usize, depth_max: usize) -> Result<Node, Defect> {
-    let depth_left = depth_left.checked_sub(1).ok_or_else(|| Defect::too_deep(0, depth_max))?;
+fn table_of(table: &dyn TableLike, depth_left: usize, depth_max: usize) -> Result<Node, FormatError> {
+    let depth_left = depth_left.checked_sub(1).ok_or_else(|| FormatError::too_deep(0, depth_max))?;
     let mut members = Vec::new();
     for (key, item) in table.iter() {
         let value = item_of(item, depth_left, depth_max)?;
@@ -73,7 +73,7 @@ fn table_of(table: &dyn TableLike, depth_left: usize, depth_max: usize) -> Resul
     Ok(Node::Table(members))
 }
 
-fn item_of(item: &Item, depth_left: usize, depth_max: usize) -> Result<Value, Defect> {
+fn item_of(item: &Item, depth_left: usize, depth_max: usize) -> Result<Value, FormatError> {
     let range = item.span().unwrap_or(0..0);
     let node = match item {
         Item::None => Node::Null,
@@ -81,18 +81,18 @@ fn item_of(item: &Item, depth_left: usize, depth_max: usize) -> Result<Value, De
         Item::Table(table) => table_of(table, depth_left, depth_max)?,
         Item::ArrayOfTables(tables) => {
             let depth_left =
-                depth_left.checked_sub(1).ok_or_else(|| Defect::too_deep(range.start, depth_max))?;
+                depth_left.checked_sub(1).ok_or_else(|| FormatError::too_deep(range.start, depth_max))?;
             let tables = tables.iter().map(|table| {
                 let node = table_of(table, depth_left, depth_max)?;
                 Ok(Value { range: table.span().unwrap_or(0..0), node })
             });
-            Node::List(tables.collect::<Result<_, Defect>>()?)
+            Node::List(tables.collect::<Result<_, FormatError>>()?)
         }
     };
     Ok(Value { range, node })
 }
 
-fn value_of(value: &toml_edit::Value, depth_left: usize, depth_max: usize) -> Result<Value, Defect> {
+fn value_of(value: &toml_edit::Value, depth_left: usize, depth_max: usize) -> Result<Value, FormatError> {
     let range = value.span().unwrap_or(0..0);
     let node = match value {
         toml_edit::Value::String(text) => Node::Text(text.value().clone()),
@@ -105,7 +105,7 @@ fn value_of(value: &toml_edit::Value, depth_left: usize, depth_max: usize) -> Re
         toml_edit::Value::Datetime(time) => Node::Text(time.value().to_string()),
         toml_edit::Value::Array(items) => {
             let depth_left =
-                depth_left.checked_sub(1).ok_or_else(|| Defect::too_deep(range.start, depth_max))?;
+                depth_left.checked_sub(1).ok_or_else(|| FormatError::too_deep(range.start, depth_max))?;
             let items = items.iter().map(|item| value_of(item, depth_left, depth_max));
             Node::List(items.collect::<Result<_, _>>()?)
         }

@@ -7,18 +7,18 @@ use std::ops::Range;
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 use serde_json::Number;
 
-use super::spanned::{Defect, Member, Node, Value};
+use super::spanned::{FormatError, Member, Node, Value};
 
 /// Characters between two known places.
 const STEP: usize = 256;
 
 /// Reads a whole text; one without a document is an empty table.
-pub(in crate::clients) fn read(text: &str, depth_max: usize) -> Result<Value, Defect> {
+pub(in crate::clients) fn read(text: &str, depth_max: usize) -> Result<Value, FormatError> {
     let bytes = Bytes::of(text);
     let mut reader = Reader { bytes: &bytes, depth_max, open: Vec::new(), root: None };
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
-        let (event, span) = event.map_err(|error| Defect {
+        let (event, span) = event.map_err(|error| FormatError {
             at: bytes.at(error.marker().index()),
             message: error.info().to_owned(),
             hint: "",
@@ -30,8 +30,8 @@ pub(in crate::clients) fn read(text: &str, depth_max: usize) -> Result<Value, De
     Ok(if root.node == Node::Null { Value { range: root.range, ..Value::empty() } } else { root })
 }
 
-/// What has been begun and not ended.
-struct Open {
+/// A node that has begun and not ended.
+struct OpenNode {
     at: usize,
     node: Node,
     /// The key whose value comes next.
@@ -41,15 +41,15 @@ struct Open {
 struct Reader<'b> {
     bytes: &'b Bytes<'b>,
     depth_max: usize,
-    open: Vec<Open>,
+    open: Vec<OpenNode>,
     root: Option<Value>,
 }
 
 impl Reader<'_> {
-    fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Defect> {
+    fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), FormatError> {
         let range = self.bytes.range(span);
         match event {
-            Event::DocumentStart(_) if self.root.is_some() => Err(Defect {
+            Event::DocumentStart(_) if self.root.is_some() => Err(FormatError {
                 at: range.start,
                 message: "a second document".into(),
                 hint: "keep one in the file",
@@ -57,7 +57,7 @@ impl Reader<'_> {
             Event::MappingStart(..) => self.begin(range.start, Node::Table(Vec::new())),
             Event::SequenceStart(..) => self.begin(range.start, Node::List(Vec::new())),
             Event::MappingEnd | Event::SequenceEnd => match self.open.pop() {
-                Some(Open { at, node, .. }) => self.give(Value { range: at..range.start.max(at), node }),
+                Some(OpenNode { at, node, .. }) => self.give(Value { range: at..range.start.max(at), node }),
                 None => Ok(()),
             },
             Event::Scalar(text, style, _, tag) => {
@@ -77,17 +77,17 @@ impl Reader<'_> {
         }
     }
 
-    fn begin(&mut self, at: usize, node: Node) -> Result<(), Defect> {
+    fn begin(&mut self, at: usize, node: Node) -> Result<(), FormatError> {
         if self.open.len() >= self.depth_max {
-            return Err(Defect::too_deep(at, self.depth_max));
+            return Err(FormatError::too_deep(at, self.depth_max));
         }
-        self.open.push(Open { at, node, key: None });
+        self.open.push(OpenNode { at, node, key: None });
         Ok(())
     }
 
     /// Puts a value where it belongs: it is an item, a key, what stands under the last key, or the whole.
-    fn give(&mut self, value: Value) -> Result<(), Defect> {
-        let Some(Open { node, key, .. }) = self.open.last_mut() else {
+    fn give(&mut self, value: Value) -> Result<(), FormatError> {
+        let Some(OpenNode { node, key, .. }) = self.open.last_mut() else {
             self.root = Some(value);
             return Ok(());
         };
@@ -102,7 +102,7 @@ impl Reader<'_> {
                     Node::Bool(value) => value.to_string(),
                     Node::Number(number) => number.to_string(),
                     Node::List(_) | Node::Table(_) | Node::Unread(_) => {
-                        return Err(Defect { at, message: "a key that is no text".into(), hint: "" });
+                        return Err(FormatError { at, message: "a key that is no text".into(), hint: "" });
                     }
                 };
                 *key = Some((name, at));
@@ -132,7 +132,7 @@ fn plain(text: &str) -> Node {
     }
 }
 
-/// Where the characters of a text begin.
+/// The byte offsets of the characters of a text.
 struct Bytes<'t> {
     text: &'t str,
     /// The byte of every `STEP`th character.

@@ -8,21 +8,21 @@ use serde_json::Value as Json;
 
 use super::backup::Backup;
 use super::passing::passing;
-use crate::clients::diagnostic::{Remark, Weight};
+use crate::clients::client_servers::OwnCommandCheck;
+use crate::clients::diagnostic::{Diagnostic, Severity};
 use crate::clients::diff::compared;
 use crate::clients::error::InstallError;
 use crate::clients::file;
 use crate::clients::formats::format::Format;
 use crate::clients::formats::masked::masked;
 use crate::clients::formats::spanned::Value;
-use crate::clients::found::IsOwn;
 use crate::clients::own_entry::{self, Calls, Parts, Starting};
 use crate::clients::places::{ClientFile, Scope, Surroundings};
 use crate::clients::table::Client;
 use crate::limits::Limits;
 use crate::own_file;
 
-/// What is to be put where.
+/// The client, the name and the scope of an entry.
 #[derive(Debug, Clone, Copy)]
 pub struct Registration<'r> {
     /// The client.
@@ -33,18 +33,18 @@ pub struct Registration<'r> {
     pub scope: Scope,
 }
 
-/// What files are looked for and kept with.
+/// The places and bounds that installing needs.
 #[derive(Debug, Clone, Copy)]
-pub struct Workshop<'w> {
-    /// Where clients' files are.
+pub struct InstallContext<'w> {
+    /// The places of the clients' files.
     pub surroundings: &'w Surroundings,
-    /// Where belljar keeps what it has to remember.
+    /// The folder of the state of belljar.
     pub state: &'w Path,
     /// The bounds on files.
     pub limits: &'w Limits,
 }
 
-/// What there is to do.
+/// The result of planning: an edit, or the statement that none is needed.
 #[derive(Debug)]
 pub enum Plan {
     /// The file is as it should be.
@@ -65,17 +65,17 @@ pub struct Edit {
     after: Option<String>,
     shown: String,
     backup: Backup,
-    keeps: Keeps,
+    backup_plan: BackupPlan,
 }
 
-/// What is kept for taking the entry out again.
+/// The part of a backup that an edit stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keeps {
-    /// The file as it is before this edit.
+enum BackupPlan {
+    /// The file as it is before this edit is stored.
     Before,
-    /// What was kept already, which goes further back.
+    /// An earlier backup is kept.
     Former,
-    /// Nothing more: the entry has gone.
+    /// The backup is removed, because the entry has gone.
     Nothing,
 }
 
@@ -96,32 +96,34 @@ impl Edit {
     ///
     /// # Errors
     /// The system refuses, or the file has been changed since it was read.
-    pub fn make(&self, workshop: &Workshop<'_>) -> Result<(), InstallError> {
+    pub fn make(&self, context: &InstallContext<'_>) -> Result<(), InstallError> {
         let unwritten = |source| InstallError::Unwritten { path: self.path.clone(), source };
-        if read(&self.path, workshop)? != self.before {
+        if read(&self.path, context)? != self.before {
             return Err(InstallError::Changed { path: self.path.clone() });
         }
-        if let (Keeps::Before | Keeps::Former, Some(after)) = (self.keeps, self.after.as_deref()) {
-            let before = (self.keeps == Keeps::Before).then_some(self.before.as_deref());
+        if let (BackupPlan::Before | BackupPlan::Former, Some(after)) =
+            (self.backup_plan, self.after.as_deref())
+        {
+            let before = (self.backup_plan == BackupPlan::Before).then_some(self.before.as_deref());
             self.backup.keep(before, after)?;
         }
         match &self.after {
             Some(after) => own_file::replace(&self.path, after.as_bytes()).map_err(unwritten)?,
             None => std::fs::remove_file(&self.path).map_err(unwritten)?,
         }
-        if self.keeps == Keeps::Nothing {
+        if self.backup_plan == BackupPlan::Nothing {
             self.backup.forget()?;
         }
         Ok(())
     }
 }
 
-/// Whether an entry of another kind may be replaced.
+/// The rule for an entry of another kind under the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Replacing {
-    /// It may.
+pub enum ReplaceRule {
+    /// The entry is replaced.
     Allowed,
-    /// It may not.
+    /// The entry is kept, and installing fails.
     Refused,
 }
 
@@ -132,52 +134,51 @@ pub enum Replacing {
 pub fn install(
     registration: &Registration<'_>,
     starting: Starting<'_>,
-    (replacing, is_own): (Replacing, IsOwn<'_>),
-    workshop: &Workshop<'_>,
+    (rule, is_own): (ReplaceRule, OwnCommandCheck<'_>),
+    context: &InstallContext<'_>,
 ) -> Result<Plan, InstallError> {
-    let seen = Seen::read(registration, workshop)?;
+    let existing = ExistingFile::read(registration, context)?;
     let parts = Parts {
         name: registration.name,
         program: starting.program.to_str().ok_or(InstallError::Program)?,
         reply_s: starting.longest_reply.as_secs(),
         start_s: starting.start.as_secs(),
     };
-    let mut entry = match seen.is_deeper {
+    let mut entry = match existing.is_deeper {
         true => own_entry::opencode_2(&parts),
         false => (registration.client.own_entry)(&parts),
     };
-    let passing = passing(registration.client.passes, starting.variables);
-    let approving = registration.client.approving.filter(|_| starting.calls == Calls::Approved);
-    let approving = approving.map(|setting| (setting.key, setting.value.into()));
-    for (key, value) in passing.into_iter().chain(approving) {
+    let passing = passing(registration.client.passed_variables, starting.variables);
+    let approval = registration.client.approval.filter(|_| starting.calls == Calls::Approved);
+    let approval = approval.map(|setting| (setting.key, setting.value.into()));
+    for (key, value) in passing.into_iter().chain(approval) {
         entry[key] = value;
     }
-    let there = seen.entry(registration.name).map(Value::to_json);
+    let there = existing.entry(registration.name).map(Value::to_json);
     // One that is belljar at another place is only brought up to date.
     let is_other = there.as_ref().is_some_and(|there| !starts_belljar(there, is_own));
     if let Some(there) = there.as_ref().filter(|_| !is_other) {
         entry = own_entry::with_additions(entry, there);
     }
     if there.as_ref() == Some(&entry) {
-        return Ok(Plan::Nothing(seen.file.path));
+        return Ok(Plan::Nothing(existing.file.path));
     }
-    let text = seen.text.as_deref().unwrap_or_default();
-    if is_other && replacing == Replacing::Refused {
-        return Err(InstallError::Other { name: registration.name.into(), path: seen.file.path });
+    let text = existing.text.as_deref().unwrap_or_default();
+    if is_other && rule == ReplaceRule::Refused {
+        return Err(InstallError::Other { name: registration.name.into(), path: existing.file.path });
     }
-    let (path, format) = (seen.keys(), seen.format());
-    let edited =
-        with_mark(text, |bare| format.put(bare, (&path, registration.name), &entry, workshop.limits));
+    let (path, format) = (existing.keys(), existing.format());
+    let edited = with_mark(text, |bare| format.put(bare, (&path, registration.name), &entry, context.limits));
     let Some(after) = edited else {
         let block = format.block(&path, registration.name, &entry);
-        return Err(InstallError::Uneditable { path: seen.file.path, block });
+        return Err(InstallError::Uneditable { path: existing.file.path, block });
     };
-    let backup = seen.backup(registration, workshop);
-    let keeps = match backup.is_of(seen.text.as_deref()) {
-        true => Keeps::Former,
-        false => Keeps::Before,
+    let backup = existing.backup(registration, context);
+    let backup_plan = match backup.is_of(existing.text.as_deref()) {
+        true => BackupPlan::Former,
+        false => BackupPlan::Before,
     };
-    Ok(Plan::Edit(seen.edit(Some(after), (keeps, backup), is_other)))
+    Ok(Plan::Edit(existing.edit(Some(after), (backup_plan, backup), is_other)))
 }
 
 /// The file that belljar is put into, and its entry there.
@@ -186,14 +187,14 @@ pub fn install(
 /// The file cannot be read, or belljar is not in it.
 pub(super) fn own_entry_of(
     registration: &Registration<'_>,
-    is_own: IsOwn<'_>,
-    workshop: &Workshop<'_>,
+    is_own: OwnCommandCheck<'_>,
+    context: &InstallContext<'_>,
 ) -> Result<(PathBuf, Json), InstallError> {
-    let seen = Seen::read(registration, workshop)?;
-    let there = seen.entry(registration.name).map(Value::to_json);
+    let existing = ExistingFile::read(registration, context)?;
+    let there = existing.entry(registration.name).map(Value::to_json);
     match there.filter(|there| starts_belljar(there, is_own)) {
-        Some(entry) => Ok((seen.file.path, entry)),
-        None => Err(InstallError::NotThere { client: registration.client.name, path: seen.file.path }),
+        Some(entry) => Ok((existing.file.path, entry)),
+        None => Err(InstallError::NotThere { client: registration.client.name, path: existing.file.path }),
     }
 }
 
@@ -203,12 +204,12 @@ pub(super) fn own_entry_of(
 /// The file cannot be read.
 pub fn missing_approval(
     registration: &Registration<'_>,
-    workshop: &Workshop<'_>,
+    context: &InstallContext<'_>,
 ) -> Result<Option<(&'static str, &'static str)>, InstallError> {
-    let Some(approving) = registration.client.approving else { return Ok(None) };
-    let seen = Seen::read(registration, workshop)?;
-    let is_set = seen.entry(registration.name).is_some_and(|entry| entry.get(approving.key).is_some());
-    Ok((!is_set).then_some((approving.key, approving.refuses)))
+    let Some(approval) = registration.client.approval else { return Ok(None) };
+    let existing = ExistingFile::read(registration, context)?;
+    let is_set = existing.entry(registration.name).is_some_and(|entry| entry.get(approval.key).is_some());
+    Ok((!is_set).then_some((approval.key, approval.refuses)))
 }
 
 /// What has to be done to have belljar out of the client's file: the former file where nothing else has changed in it.
@@ -217,34 +218,37 @@ pub fn missing_approval(
 /// The file cannot be read or edited, or the entry of the name is not belljar's.
 pub fn uninstall(
     registration: &Registration<'_>,
-    is_own: IsOwn<'_>,
-    workshop: &Workshop<'_>,
+    is_own: OwnCommandCheck<'_>,
+    context: &InstallContext<'_>,
 ) -> Result<Plan, InstallError> {
-    let seen = Seen::read(registration, workshop)?;
-    let Some(entry) = seen.entry(registration.name) else {
-        return Ok(Plan::Nothing(seen.file.path));
+    let existing = ExistingFile::read(registration, context)?;
+    let Some(entry) = existing.entry(registration.name) else {
+        return Ok(Plan::Nothing(existing.file.path));
     };
-    let backup = seen.backup(registration, workshop);
-    let after = match backup.is_of(seen.text.as_deref()) {
+    let backup = existing.backup(registration, context);
+    let after = match backup.is_of(existing.text.as_deref()) {
         true => backup.former()?,
         false => {
             if !starts_belljar(&entry.to_json(), is_own) {
-                return Err(InstallError::Foreign { name: registration.name.into(), path: seen.file.path });
+                return Err(InstallError::Foreign {
+                    name: registration.name.into(),
+                    path: existing.file.path,
+                });
             }
-            let text = seen.text.as_deref().unwrap_or_default();
-            let path = seen.keys();
+            let text = existing.text.as_deref().unwrap_or_default();
+            let path = existing.keys();
             let edited = with_mark(text, |bare| {
-                seen.format().take_out(bare, (&path, registration.name), workshop.limits)
+                existing.format().take_out(bare, (&path, registration.name), context.limits)
             });
             let key = [&path[..], &[registration.name]].concat().join(".");
-            Some(edited.ok_or_else(|| InstallError::Stuck { key, path: seen.file.path.clone() })?)
+            Some(edited.ok_or_else(|| InstallError::Stuck { key, path: existing.file.path.clone() })?)
         }
     };
-    Ok(Plan::Edit(seen.edit(after, (Keeps::Nothing, backup), false)))
+    Ok(Plan::Edit(existing.edit(after, (BackupPlan::Nothing, backup), false)))
 }
 
-/// A client's file as it is.
-struct Seen<'s> {
+/// A client's file as it was before the edit.
+struct ExistingFile<'s> {
     name: &'s str,
     limits: &'s Limits,
     file: ClientFile,
@@ -254,32 +258,32 @@ struct Seen<'s> {
     is_deeper: bool,
 }
 
-impl<'s> Seen<'s> {
-    fn read(registration: &Registration<'s>, workshop: &Workshop<'s>) -> Result<Self, InstallError> {
+impl<'s> ExistingFile<'s> {
+    fn read(registration: &Registration<'s>, context: &InstallContext<'s>) -> Result<Self, InstallError> {
         let client = registration.client;
         let file = client
-            .written_file(workshop.surroundings, registration.scope)
+            .written_file(context.surroundings, registration.scope)
             .ok_or(InstallError::NoSuchPlace { title: client.title })?;
         if registration.scope == Scope::Project {
-            check_inside(&file, workshop.surroundings)?;
+            check_inside(&file, context.surroundings)?;
         }
-        let text = read(&file.path, workshop)?;
+        let text = read(&file.path, context)?;
         let bare = without_mark(text.as_deref().unwrap_or_default());
-        let root = file.place.format.read(bare, workshop.limits).map_err(|defect| {
-            let remark = Remark::new(Weight::Broken, &file.path, defect.message);
-            InstallError::Broken { remark: Box::new(remark.at(bare, defect.at).hint(defect.hint)) }
+        let root = file.location.format.read(bare, context.limits).map_err(|defect| {
+            let diagnostic = Diagnostic::new(Severity::Broken, &file.path, defect.message);
+            InstallError::Broken { diagnostic: Box::new(diagnostic.at(bare, defect.at).hint(defect.hint)) }
         })?;
-        let table = root.at_path(file.place.servers[0]);
+        let table = root.at_path(file.location.servers[0]);
         let is_deeper = table.is_some_and(|table| client.has_deeper_servers(table));
-        Ok(Self { name: registration.name, limits: workshop.limits, file, text, root, is_deeper })
+        Ok(Self { name: registration.name, limits: context.limits, file, text, root, is_deeper })
     }
 
     fn format(&self) -> Format {
-        self.file.place.format
+        self.file.location.format
     }
 
     fn keys(&self) -> Vec<&'static str> {
-        let mut keys = self.file.place.servers[0].to_vec();
+        let mut keys = self.file.location.servers[0].to_vec();
         if self.is_deeper {
             keys.push("servers");
         }
@@ -290,11 +294,16 @@ impl<'s> Seen<'s> {
         self.root.at_path(&self.keys())?.get(name)
     }
 
-    fn backup(&self, registration: &Registration<'_>, workshop: &Workshop<'_>) -> Backup {
-        Backup::of(workshop.state, registration.client.name, registration.name, &file::real(&self.file.path))
+    fn backup(&self, registration: &Registration<'_>, context: &InstallContext<'_>) -> Backup {
+        Backup::of(context.state, registration.client.name, registration.name, &file::real(&self.file.path))
     }
 
-    fn edit(self, after: Option<String>, (keeps, backup): (Keeps, Backup), replaces: bool) -> Edit {
+    fn edit(
+        self,
+        after: Option<String>,
+        (backup_plan, backup): (BackupPlan, Backup),
+        replaces: bool,
+    ) -> Edit {
         let keys = self.keys();
         let masked = |text: Option<&str>, is_own: bool| {
             let own = is_own.then_some((&keys[..], self.name));
@@ -302,8 +311,8 @@ impl<'s> Seen<'s> {
         };
         // An entry that is replaced, or comes back, is not belljar's.
         let before = masked(self.text.as_deref(), !replaces);
-        let shown = compared(&before, &masked(after.as_deref(), keeps != Keeps::Nothing), 0).text;
-        Edit { path: self.file.path, replaces, before: self.text, after, shown, backup, keeps }
+        let shown = compared(&before, &masked(after.as_deref(), backup_plan != BackupPlan::Nothing), 0).text;
+        Edit { path: self.file.path, replaces, before: self.text, after, shown, backup, backup_plan }
     }
 }
 
@@ -321,12 +330,12 @@ fn check_inside(file: &ClientFile, surroundings: &Surroundings) -> Result<(), In
     }
 }
 
-fn read(path: &Path, workshop: &Workshop<'_>) -> Result<Option<String>, InstallError> {
-    file::read(path, workshop.surroundings.uid, workshop.limits)
-        .map_err(|remark| InstallError::Broken { remark })
+fn read(path: &Path, context: &InstallContext<'_>) -> Result<Option<String>, InstallError> {
+    file::read(path, context.surroundings.uid, context.limits)
+        .map_err(|diagnostic| InstallError::Broken { diagnostic })
 }
 
-fn starts_belljar(entry: &Json, is_own: IsOwn<'_>) -> bool {
+fn starts_belljar(entry: &Json, is_own: OwnCommandCheck<'_>) -> bool {
     let words = match entry.get("command").or_else(|| entry.get("cmd")) {
         Some(Json::Array(words)) => words.clone(),
         Some(word) => {

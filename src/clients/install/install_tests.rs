@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::edit::{Plan, Registration, Replacing, Workshop, install};
+use super::edit::{InstallContext, Plan, Registration, ReplaceRule, install};
 use crate::clients::error::InstallError;
-use crate::clients::merge::{Confining, merge};
+use crate::clients::merge::{ConfinementChoice, merge};
 use crate::clients::own_entry::Starting;
 use crate::clients::places::{Scope, Surroundings};
 use crate::clients::reading::{Files, read_client};
@@ -28,7 +28,7 @@ fn a_file_that_is_changed_between_reading_and_writing_is_left_as_it_is() {
     let home = tempfile::tempdir().unwrap();
     let (surroundings, limits) = (surroundings(home.path()), Limits::default());
     let state = home.path().join("state");
-    let workshop = Workshop { surroundings: &surroundings, state: &state, limits: &limits };
+    let context = InstallContext { surroundings: &surroundings, state: &state, limits: &limits };
     let registration =
         Registration { client: client("cursor").unwrap(), name: "belljar", scope: Scope::User };
     let starting = Starting {
@@ -38,20 +38,20 @@ fn a_file_that_is_changed_between_reading_and_writing_is_left_as_it_is() {
         variables: &std::collections::BTreeSet::new(),
         calls: crate::clients::own_entry::Calls::AsSet,
     };
-    let plan = install(&registration, starting, (Replacing::Refused, &|_, _| false), &workshop).unwrap();
+    let plan = install(&registration, starting, (ReplaceRule::Refused, &|_, _| false), &context).unwrap();
     let Plan::Edit(edit) = plan else { panic!("nothing to do") };
     let file = home.path().join(".cursor/mcp.json");
     fs::create_dir(home.path().join(".cursor")).unwrap();
     fs::write(&file, "{\"mcpServers\": {\"new\": {\"command\": \"x\"}}}").unwrap();
-    let refused = edit.make(&workshop).unwrap_err();
+    let refused = edit.make(&context).unwrap_err();
     assert!(matches!(refused, InstallError::Changed { .. }), "{refused}");
     assert!(!state.exists());
 
-    let (found, remarks) =
+    let (found, diagnostics) =
         read_client(registration.client, Files::OfUser, &surroundings, &limits, &|_, _| false);
-    assert_eq!(remarks, []);
+    assert_eq!(diagnostics, []);
     let folder = home.path().join("MCPs");
-    let (changes, _) = merge(vec![found], (&folder, Confining::Nothing), surroundings.uid, &limits);
+    let (changes, _) = merge(vec![found], (&folder, ConfinementChoice::Nothing), surroundings.uid, &limits);
     fs::create_dir(&folder).unwrap();
     fs::write(folder.join("cursor.json"), "{}").unwrap();
     let refused = changes[0].write(surroundings.uid, &limits).unwrap_err();

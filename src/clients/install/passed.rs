@@ -8,11 +8,11 @@ use std::path::PathBuf;
 
 use serde_json::Value as Json;
 
-use super::edit::{Registration, Workshop, own_entry_of};
+use super::edit::{InstallContext, Registration, own_entry_of};
 use super::passing::{ENV, comes_through};
+use crate::clients::client_servers::OwnCommandCheck;
 use crate::clients::error::InstallError;
-use crate::clients::found::IsOwn;
-use crate::clients::table::Passes;
+use crate::clients::table::PassedVariables;
 
 /// Variables with their values.
 pub type Variables = BTreeMap<OsString, OsString>;
@@ -25,24 +25,25 @@ pub type Variables = BTreeMap<OsString, OsString>;
 pub fn passed(
     registration: &Registration<'_>,
     here: &Variables,
-    is_own: IsOwn<'_>,
-    workshop: &Workshop<'_>,
+    is_own: OwnCommandCheck<'_>,
+    context: &InstallContext<'_>,
 ) -> Result<(PathBuf, Option<Variables>), InstallError> {
-    let (path, entry) = own_entry_of(registration, is_own, workshop)?;
-    let passes = registration.client.passes;
-    if passes == Passes::Unknown {
+    let (path, entry) = own_entry_of(registration, is_own, context)?;
+    let passed_variables = registration.client.passed_variables;
+    if passed_variables == PassedVariables::Unknown {
         return Ok((path, None));
     }
     let mut variables: Variables = here.clone();
-    variables.retain(|name, _| comes_through(passes, name));
-    if let Passes::Listed { key, .. } = passes {
+    variables.retain(|name, _| comes_through(passed_variables, name));
+    if let PassedVariables::Listed { key, .. } = passed_variables {
         let listed = entry.get(key).and_then(Json::as_array).into_iter().flatten().filter_map(local_name);
         let found = listed.filter_map(|name| here.get_key_value(OsStr::new(name)));
         variables.extend(found.map(|(name, value)| (name.clone(), value.clone())));
     }
     for (name, value) in entry.get(ENV).and_then(Json::as_object).into_iter().flatten() {
         let Some(value) = value.as_str() else { continue };
-        let referred = value.strip_prefix('$').filter(|_| matches!(passes, Passes::Harmless { .. }));
+        let referred =
+            value.strip_prefix('$').filter(|_| matches!(passed_variables, PassedVariables::Harmless { .. }));
         let value = match referred {
             Some(name) => {
                 let bare = name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).unwrap_or(name);

@@ -7,20 +7,23 @@ use std::ffi::OsStr;
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::clients::table::Passes;
+use crate::clients::table::PassedVariables;
 
 /// Where an entry sets variables.
 pub(super) const ENV: &str = "env";
 
 /// What an entry of belljar says so that these variables come through: a key of it, and its value.
-pub(in crate::clients) fn passing(passes: Passes, wanted: &BTreeSet<String>) -> Option<(&'static str, Json)> {
+pub(in crate::clients) fn passing(
+    passed_variables: PassedVariables,
+    wanted: &BTreeSet<String>,
+) -> Option<(&'static str, Json)> {
     let lost: Vec<&String> =
-        wanted.iter().filter(|name| !comes_through(passes, OsStr::new(name.as_str()))).collect();
-    match passes {
+        wanted.iter().filter(|name| !comes_through(passed_variables, OsStr::new(name.as_str()))).collect();
+    match passed_variables {
         _ if lost.is_empty() => None,
-        Passes::Unknown => None,
-        Passes::Listed { key, .. } => Some((key, json!(lost))),
-        Passes::Harmless { .. } => {
+        PassedVariables::Unknown => None,
+        PassedVariables::Listed { key, .. } => Some((key, json!(lost))),
+        PassedVariables::Harmless { .. } => {
             let referred = lost.into_iter().map(|name| (name.clone(), json!(format!("${name}"))));
             Some((ENV, Json::Object(referred.collect::<Map<_, _>>())))
         }
@@ -28,12 +31,12 @@ pub(in crate::clients) fn passing(passes: Passes, wanted: &BTreeSet<String>) -> 
 }
 
 /// Whether a variable comes through when the entry does not name it.
-pub(super) fn comes_through(passes: Passes, name: &OsStr) -> bool {
+pub(super) fn comes_through(passed_variables: PassedVariables, name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
-    match passes {
-        Passes::Unknown => true,
-        Passes::Listed { always, .. } => always.contains(&name),
-        Passes::Harmless { secret, names } => {
+    match passed_variables {
+        PassedVariables::Unknown => true,
+        PassedVariables::Listed { always, .. } => always.contains(&name),
+        PassedVariables::Harmless { secret, names } => {
             let name = name.to_uppercase();
             !names.contains(&name.as_str()) && !secret.iter().any(|part| name.contains(part))
         }

@@ -2,18 +2,18 @@
 //!
 //! It translates nothing: `entry` does.
 
-/// How a client's entries are to be read.
+/// The syntax and the meaning of a client's entries.
 #[derive(Debug)]
 pub(in crate::clients) struct Dialect {
-    pub(in crate::clients) keys: &'static [(&'static str, Meaning)],
+    pub(in crate::clients) keys: &'static [(&'static str, KeyMeaning)],
     pub(in crate::clients) references: References,
     /// What `http` as a type stands for.
     pub(in crate::clients) http: Http,
 }
 
-/// What a key stands for.
+/// The meaning of a key in an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::clients) enum Meaning {
+pub(in crate::clients) enum KeyMeaning {
     /// The command; a list is the command and its arguments, a table has `path`, `args` and `env`.
     Command,
     Args,
@@ -50,7 +50,7 @@ pub(in crate::clients) enum Meaning {
     Foreign(&'static str),
 }
 
-/// Which references a client replaces in its strings.
+/// The references that a client replaces in its strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::clients) enum References {
     /// None: every text is what it says.
@@ -84,7 +84,7 @@ impl References {
     }
 }
 
-/// What a client speaks where the type is `http`.
+/// The transport that a client uses if the type is `http`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::clients) enum Http {
     /// Streamable HTTP.
@@ -93,23 +93,23 @@ pub(in crate::clients) enum Http {
     Either,
 }
 
-const ENV_FILE: Meaning = Meaning::Foreign(
+const ENV_FILE: KeyMeaning = KeyMeaning::Foreign(
     "write its variables as env, or set them where belljar is started and name them as env_inherit",
 );
-const LOGIN: Meaning = Meaning::Foreign("");
-const OWN: Meaning = Meaning::Foreign("");
+const LOGIN: KeyMeaning = KeyMeaning::Foreign("");
+const OWN: KeyMeaning = KeyMeaning::Foreign("");
 
 pub(in crate::clients) const CLAUDE_DESKTOP: Dialect = Dialect {
     keys: &[
-        ("command", Meaning::Command),
-        ("args", Meaning::Args),
-        ("env", Meaning::Env),
-        ("cwd", Meaning::Cwd),
-        ("url", Meaning::Url),
-        ("headers", Meaning::Headers),
-        ("type", Meaning::Kind),
-        ("transport", Meaning::Kind),
-        ("disabled", Meaning::Disabled),
+        ("command", KeyMeaning::Command),
+        ("args", KeyMeaning::Args),
+        ("env", KeyMeaning::Env),
+        ("cwd", KeyMeaning::Cwd),
+        ("url", KeyMeaning::Url),
+        ("headers", KeyMeaning::Headers),
+        ("type", KeyMeaning::Kind),
+        ("transport", KeyMeaning::Kind),
+        ("disabled", KeyMeaning::Disabled),
     ],
     references: References::None,
     http: Http::Streamable,
@@ -117,15 +117,15 @@ pub(in crate::clients) const CLAUDE_DESKTOP: Dialect = Dialect {
 
 pub(in crate::clients) const CLAUDE_CODE: Dialect = Dialect {
     keys: &[
-        ("type", Meaning::Kind),
-        ("command", Meaning::Command),
-        ("args", Meaning::Args),
-        ("env", Meaning::Env),
-        ("url", Meaning::Url),
-        ("headers", Meaning::Headers),
-        ("disabled", Meaning::Disabled),
-        ("timeout", Meaning::Milliseconds),
-        ("headersHelper", Meaning::Foreign("write its header as a reference, such as ${VAR}")),
+        ("type", KeyMeaning::Kind),
+        ("command", KeyMeaning::Command),
+        ("args", KeyMeaning::Args),
+        ("env", KeyMeaning::Env),
+        ("url", KeyMeaning::Url),
+        ("headers", KeyMeaning::Headers),
+        ("disabled", KeyMeaning::Disabled),
+        ("timeout", KeyMeaning::Milliseconds),
+        ("headersHelper", KeyMeaning::Foreign("write its header as a reference, such as ${VAR}")),
         ("oauth", LOGIN),
         ("alwaysLoad", OWN),
     ],
@@ -135,15 +135,15 @@ pub(in crate::clients) const CLAUDE_CODE: Dialect = Dialect {
 
 pub(in crate::clients) const CURSOR: Dialect = Dialect {
     keys: &[
-        ("type", Meaning::Kind),
-        ("command", Meaning::Command),
-        ("args", Meaning::Args),
-        ("env", Meaning::Env),
+        ("type", KeyMeaning::Kind),
+        ("command", KeyMeaning::Command),
+        ("args", KeyMeaning::Args),
+        ("env", KeyMeaning::Env),
         ("envFile", ENV_FILE),
-        ("cwd", Meaning::Cwd),
-        ("url", Meaning::Url),
-        ("headers", Meaning::Headers),
-        ("disabled", Meaning::Disabled),
+        ("cwd", KeyMeaning::Cwd),
+        ("url", KeyMeaning::Url),
+        ("headers", KeyMeaning::Headers),
+        ("disabled", KeyMeaning::Disabled),
         ("auth", LOGIN),
     ],
     references: References::Editor,
@@ -152,15 +152,15 @@ pub(in crate::clients) const CURSOR: Dialect = Dialect {
 
 pub(in crate::clients) const VSCODE: Dialect = Dialect {
     keys: &[
-        ("type", Meaning::Kind),
-        ("command", Meaning::Command),
-        ("args", Meaning::Args),
-        ("env", Meaning::Env),
+        ("type", KeyMeaning::Kind),
+        ("command", KeyMeaning::Command),
+        ("args", KeyMeaning::Args),
+        ("env", KeyMeaning::Env),
         ("envFile", ENV_FILE),
-        ("cwd", Meaning::Cwd),
-        ("url", Meaning::Url),
-        ("headers", Meaning::Headers),
-        ("disabled", Meaning::Disabled),
+        ("cwd", KeyMeaning::Cwd),
+        ("url", KeyMeaning::Url),
+        ("headers", KeyMeaning::Headers),
+        ("disabled", KeyMeaning::Disabled),
         ("dev", OWN),
         ("gallery", OWN),
         ("version", OWN),
@@ -174,16 +174,16 @@ pub(in crate::clients) const VSCODE: Dialect = Dialect {
 
 pub(in crate::clients) const WINDSURF: Dialect = Dialect {
     keys: &[
-        ("command", Meaning::Command),
-        ("args", Meaning::Args),
-        ("env", Meaning::Env),
-        ("cwd", Meaning::Cwd),
-        ("serverUrl", Meaning::Url),
-        ("url", Meaning::Url),
-        ("headers", Meaning::Headers),
-        ("type", Meaning::Kind),
-        ("disabled", Meaning::Disabled),
-        ("disabledTools", Meaning::Deny),
+        ("command", KeyMeaning::Command),
+        ("args", KeyMeaning::Args),
+        ("env", KeyMeaning::Env),
+        ("cwd", KeyMeaning::Cwd),
+        ("serverUrl", KeyMeaning::Url),
+        ("url", KeyMeaning::Url),
+        ("headers", KeyMeaning::Headers),
+        ("type", KeyMeaning::Kind),
+        ("disabled", KeyMeaning::Disabled),
+        ("disabledTools", KeyMeaning::Deny),
         ("alwaysAllow", OWN),
     ],
     references: References::EnvAndFile,
@@ -192,18 +192,18 @@ pub(in crate::clients) const WINDSURF: Dialect = Dialect {
 
 pub(in crate::clients) const GEMINI: Dialect = Dialect {
     keys: &[
-        ("command", Meaning::Command),
-        ("args", Meaning::Args),
-        ("env", Meaning::Env),
-        ("cwd", Meaning::Cwd),
-        ("httpUrl", Meaning::StreamableUrl),
-        ("url", Meaning::Url),
-        ("headers", Meaning::Headers),
-        ("type", Meaning::Kind),
-        ("timeout", Meaning::Milliseconds),
-        ("description", Meaning::Description),
-        ("includeTools", Meaning::Allow),
-        ("excludeTools", Meaning::Deny),
+        ("command", KeyMeaning::Command),
+        ("args", KeyMeaning::Args),
+        ("env", KeyMeaning::Env),
+        ("cwd", KeyMeaning::Cwd),
+        ("httpUrl", KeyMeaning::StreamableUrl),
+        ("url", KeyMeaning::Url),
+        ("headers", KeyMeaning::Headers),
+        ("type", KeyMeaning::Kind),
+        ("timeout", KeyMeaning::Milliseconds),
+        ("description", KeyMeaning::Description),
+        ("includeTools", KeyMeaning::Allow),
+        ("excludeTools", KeyMeaning::Deny),
         ("trust", OWN),
         ("oauth", LOGIN),
         ("authProviderType", LOGIN),
@@ -216,22 +216,25 @@ pub(in crate::clients) const GEMINI: Dialect = Dialect {
 
 pub(in crate::clients) const CODEX: Dialect = Dialect {
     keys: &[
-        ("command", Meaning::Command),
-        ("args", Meaning::Args),
-        ("env", Meaning::Env),
-        ("env_vars", Meaning::EnvNames),
-        ("cwd", Meaning::Cwd),
-        ("url", Meaning::StreamableUrl),
-        ("bearer_token_env_var", Meaning::BearerVariable),
-        ("http_headers", Meaning::Headers),
-        ("env_http_headers", Meaning::HeaderVariables),
-        ("enabled", Meaning::Enabled),
-        ("enabled_tools", Meaning::Allow),
-        ("disabled_tools", Meaning::Deny),
-        ("tool_timeout_sec", Meaning::Seconds),
-        ("bearer_token", Meaning::Foreign("Codex refuses it too; name a variable as bearer_token_env_var")),
-        ("startup_timeout_sec", Meaning::StartSeconds),
-        ("startup_timeout_ms", Meaning::StartMilliseconds),
+        ("command", KeyMeaning::Command),
+        ("args", KeyMeaning::Args),
+        ("env", KeyMeaning::Env),
+        ("env_vars", KeyMeaning::EnvNames),
+        ("cwd", KeyMeaning::Cwd),
+        ("url", KeyMeaning::StreamableUrl),
+        ("bearer_token_env_var", KeyMeaning::BearerVariable),
+        ("http_headers", KeyMeaning::Headers),
+        ("env_http_headers", KeyMeaning::HeaderVariables),
+        ("enabled", KeyMeaning::Enabled),
+        ("enabled_tools", KeyMeaning::Allow),
+        ("disabled_tools", KeyMeaning::Deny),
+        ("tool_timeout_sec", KeyMeaning::Seconds),
+        (
+            "bearer_token",
+            KeyMeaning::Foreign("Codex refuses it too; name a variable as bearer_token_env_var"),
+        ),
+        ("startup_timeout_sec", KeyMeaning::StartSeconds),
+        ("startup_timeout_ms", KeyMeaning::StartMilliseconds),
         ("required", OWN),
         ("supports_parallel_tool_calls", OWN),
         ("experimental_environment", OWN),
@@ -248,15 +251,15 @@ pub(in crate::clients) const CODEX: Dialect = Dialect {
 
 pub(in crate::clients) const OPENCODE: Dialect = Dialect {
     keys: &[
-        ("type", Meaning::Kind),
-        ("command", Meaning::Command),
-        ("environment", Meaning::Env),
-        ("cwd", Meaning::Cwd),
-        ("url", Meaning::Url),
-        ("headers", Meaning::Headers),
-        ("enabled", Meaning::Enabled),
-        ("disabled", Meaning::Disabled),
-        ("timeout", Meaning::Milliseconds),
+        ("type", KeyMeaning::Kind),
+        ("command", KeyMeaning::Command),
+        ("environment", KeyMeaning::Env),
+        ("cwd", KeyMeaning::Cwd),
+        ("url", KeyMeaning::Url),
+        ("headers", KeyMeaning::Headers),
+        ("enabled", KeyMeaning::Enabled),
+        ("disabled", KeyMeaning::Disabled),
+        ("timeout", KeyMeaning::Milliseconds),
         ("oauth", LOGIN),
     ],
     references: References::Braces,
@@ -265,14 +268,14 @@ pub(in crate::clients) const OPENCODE: Dialect = Dialect {
 
 pub(in crate::clients) const ZED: Dialect = Dialect {
     keys: &[
-        ("command", Meaning::Command),
-        ("args", Meaning::Args),
-        ("env", Meaning::Env),
-        ("url", Meaning::Url),
-        ("headers", Meaning::Headers),
-        ("enabled", Meaning::Enabled),
-        ("timeout", Meaning::Seconds),
-        ("source", Meaning::Kind),
+        ("command", KeyMeaning::Command),
+        ("args", KeyMeaning::Args),
+        ("env", KeyMeaning::Env),
+        ("url", KeyMeaning::Url),
+        ("headers", KeyMeaning::Headers),
+        ("enabled", KeyMeaning::Enabled),
+        ("timeout", KeyMeaning::Seconds),
+        ("source", KeyMeaning::Kind),
         ("settings", OWN),
         ("remote", OWN),
         ("oauth", LOGIN),
@@ -283,21 +286,21 @@ pub(in crate::clients) const ZED: Dialect = Dialect {
 
 pub(in crate::clients) const GOOSE: Dialect = Dialect {
     keys: &[
-        ("type", Meaning::Kind),
-        ("cmd", Meaning::Command),
-        ("args", Meaning::Args),
-        ("envs", Meaning::Env),
-        ("env_keys", Meaning::EnvNames),
-        ("cwd", Meaning::Cwd),
-        ("uri", Meaning::Url),
-        ("headers", Meaning::Headers),
-        ("enabled", Meaning::Enabled),
-        ("timeout", Meaning::Seconds),
-        ("description", Meaning::Description),
-        ("available_tools", Meaning::AllowUnlessEmpty),
-        ("name", Meaning::Silent),
-        ("display_name", Meaning::Silent),
-        ("bundled", Meaning::Silent),
+        ("type", KeyMeaning::Kind),
+        ("cmd", KeyMeaning::Command),
+        ("args", KeyMeaning::Args),
+        ("envs", KeyMeaning::Env),
+        ("env_keys", KeyMeaning::EnvNames),
+        ("cwd", KeyMeaning::Cwd),
+        ("uri", KeyMeaning::Url),
+        ("headers", KeyMeaning::Headers),
+        ("enabled", KeyMeaning::Enabled),
+        ("timeout", KeyMeaning::Seconds),
+        ("description", KeyMeaning::Description),
+        ("available_tools", KeyMeaning::AllowUnlessEmpty),
+        ("name", KeyMeaning::Silent),
+        ("display_name", KeyMeaning::Silent),
+        ("bundled", KeyMeaning::Silent),
         ("socket", OWN),
     ],
     references: References::OwnVariables,

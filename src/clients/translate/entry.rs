@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json};
 
-use super::dialect::{Dialect, Meaning, References};
+use super::dialect::{Dialect, KeyMeaning, References};
 use super::entry_values::{Values, boolean, left_out, scalar, variable};
 use super::references::Context;
-use super::translator::{LeftOut, Surrounded, Translation, Translator};
+use super::translator::{EntryContext, Translation, Translator, UntranslatedEntry};
 use crate::clients::formats::spanned::{Node, Value};
 
 /// Keys of one entry, or of its variables.
@@ -18,8 +18,8 @@ const KEYS_MAX: usize = 200;
 /// The entry in belljar's form.
 pub(in crate::clients) fn translate(
     value: &Value,
-    surrounded: &Surrounded<'_>,
-) -> Result<Translation, LeftOut> {
+    surroundings: &EntryContext<'_>,
+) -> Result<Translation, UntranslatedEntry> {
     if !matches!(value.node, Node::Table(_)) {
         return Err(left_out(value, "", format!("must be a table of keys, not {}", value.kind())));
     }
@@ -28,17 +28,17 @@ pub(in crate::clients) fn translate(
         let count = part.members().len();
         return Err(left_out(value, "", format!("has {count} keys, more than the {KEYS_MAX} that are read")));
     }
-    let own = own_variables(value, surrounded.dialect);
+    let own = own_variables(value, surroundings.dialect);
     let context = Context {
-        style: surrounded.dialect.references,
-        title: surrounded.title,
-        home: surrounded.home,
-        project: surrounded.project,
-        folder: surrounded.folder,
-        inputs: surrounded.inputs,
+        style: surroundings.dialect.references,
+        title: surroundings.title,
+        home: surroundings.home,
+        project: surroundings.project,
+        folder: surroundings.folder,
+        inputs: surroundings.inputs,
         own: &own,
     };
-    let mut translator = Translator { surrounded, context, done: Translation::default() };
+    let mut translator = Translator { surroundings, context, done: Translation::default() };
     let mut seen: Vec<&str> = Vec::new();
     // Of a repeated key the last counts, as in every client.
     for member in value.members().iter().rev() {
@@ -63,13 +63,13 @@ fn own_variables(value: &Value, dialect: &Dialect) -> BTreeMap<String, String> {
 }
 
 impl Translator<'_> {
-    fn member(&mut self, key: &str, value: &Value, entry: &Value) -> Result<(), LeftOut> {
-        let meaning = self.surrounded.dialect.keys.iter().find(|(known, _)| *known == key);
+    fn member(&mut self, key: &str, value: &Value, entry: &Value) -> Result<(), UntranslatedEntry> {
+        let meaning = self.surroundings.dialect.keys.iter().find(|(known, _)| *known == key);
         let Some((_, meaning)) = meaning else {
             self.done.foreign.push((key.to_owned(), ""));
             return Ok(());
         };
-        if let Meaning::Foreign(advice) = meaning {
+        if let KeyMeaning::Foreign(advice) = meaning {
             self.done.foreign.push((key.to_owned(), advice));
             return Ok(());
         }
@@ -78,71 +78,73 @@ impl Translator<'_> {
         }
         if let Some(other) = self.preferred(key, entry) {
             let message =
-                format!("is left out: {} takes {other} where both are there", self.surrounded.title);
+                format!("is left out: {} takes {other} where both are there", self.surroundings.title);
             self.done.notes.push((key.to_owned(), message));
             return Ok(());
         }
         match meaning {
-            Meaning::Command => self.command(key, value)?,
-            Meaning::Args => {
+            KeyMeaning::Command => self.command(key, value)?,
+            KeyMeaning::Args => {
                 let arguments = self.texts(key, value)?;
                 self.put("args", arguments);
             }
-            Meaning::Env => self.named("env", key, value, Values::Texts)?,
-            Meaning::EnvNames => self.env_names(key, value)?,
-            Meaning::Cwd => {
+            KeyMeaning::Env => self.named("env", key, value, Values::Texts)?,
+            KeyMeaning::EnvNames => self.env_names(key, value)?,
+            KeyMeaning::Cwd => {
                 let cwd = self.text(key, value)?;
                 self.put("cwd", cwd);
             }
-            Meaning::Url => self.url(key, value)?,
-            Meaning::StreamableUrl => {
+            KeyMeaning::Url => self.url(key, value)?,
+            KeyMeaning::StreamableUrl => {
                 self.url(key, value)?;
                 self.put("type", "http");
             }
-            Meaning::Headers => self.named("headers", key, value, Values::Texts)?,
-            Meaning::HeaderVariables => self.named("headers", key, value, Values::Variables)?,
-            Meaning::BearerVariable => {
+            KeyMeaning::Headers => self.named("headers", key, value, Values::Texts)?,
+            KeyMeaning::HeaderVariables => self.named("headers", key, value, Values::Variables)?,
+            KeyMeaning::BearerVariable => {
                 let variable = variable(key, value)?;
                 self.done.needs.push((variable.clone(), "the bearer token".into()));
                 self.merge("headers", ("Authorization".into(), format!("Bearer ${{{variable}}}")));
             }
-            Meaning::Kind => self.kind(key, value)?,
-            Meaning::Disabled | Meaning::Enabled => {
-                let is_on = boolean(key, value)? == (*meaning == Meaning::Enabled);
+            KeyMeaning::Kind => self.kind(key, value)?,
+            KeyMeaning::Disabled | KeyMeaning::Enabled => {
+                let is_on = boolean(key, value)? == (*meaning == KeyMeaning::Enabled);
                 if !is_on {
                     self.put("disabled", true);
                 }
             }
-            Meaning::Allow => self.tools("allow", key, value)?,
-            Meaning::AllowUnlessEmpty => {
+            KeyMeaning::Allow => self.tools("allow", key, value)?,
+            KeyMeaning::AllowUnlessEmpty => {
                 if !matches!(&value.node, Node::List(items) if items.is_empty()) {
                     self.tools("allow", key, value)?;
                 }
             }
-            Meaning::Deny => self.tools("deny", key, value)?,
-            Meaning::Seconds => self.time("timeout", (key, value), 1.0)?,
-            Meaning::Milliseconds => self.time("timeout", (key, value), 1000.0)?,
-            Meaning::StartSeconds => self.time("start_timeout", (key, value), 1.0)?,
-            Meaning::StartMilliseconds => self.time("start_timeout", (key, value), 1000.0)?,
-            Meaning::Description => {
+            KeyMeaning::Deny => self.tools("deny", key, value)?,
+            KeyMeaning::Seconds => self.time("timeout", (key, value), 1.0)?,
+            KeyMeaning::Milliseconds => self.time("timeout", (key, value), 1000.0)?,
+            KeyMeaning::StartSeconds => self.time("start_timeout", (key, value), 1.0)?,
+            KeyMeaning::StartMilliseconds => self.time("start_timeout", (key, value), 1000.0)?,
+            KeyMeaning::Description => {
                 if let Some(text) = value.text().filter(|text| !text.trim().is_empty()) {
                     self.put("description", text.trim());
                 }
             }
-            Meaning::Silent | Meaning::Foreign(_) => {}
+            KeyMeaning::Silent | KeyMeaning::Foreign(_) => {}
         }
         Ok(())
     }
 
     /// The key that counts instead of this one, where an entry has several that mean the same; the first of the dialect does.
     fn preferred(&self, key: &str, entry: &Value) -> Option<&'static str> {
-        let keys = self.surrounded.dialect.keys;
+        let keys = self.surroundings.dialect.keys;
         let (_, meaning) = keys.iter().find(|(known, _)| *known == key)?;
-        let is_same = |other: Meaning| match meaning {
-            Meaning::Url | Meaning::StreamableUrl => matches!(other, Meaning::Url | Meaning::StreamableUrl),
-            Meaning::Kind => other == Meaning::Kind,
-            Meaning::StartSeconds | Meaning::StartMilliseconds => {
-                matches!(other, Meaning::StartSeconds | Meaning::StartMilliseconds)
+        let is_same = |other: KeyMeaning| match meaning {
+            KeyMeaning::Url | KeyMeaning::StreamableUrl => {
+                matches!(other, KeyMeaning::Url | KeyMeaning::StreamableUrl)
+            }
+            KeyMeaning::Kind => other == KeyMeaning::Kind,
+            KeyMeaning::StartSeconds | KeyMeaning::StartMilliseconds => {
+                matches!(other, KeyMeaning::StartSeconds | KeyMeaning::StartMilliseconds)
             }
             _ => false,
         };
@@ -164,7 +166,7 @@ impl Translator<'_> {
     }
 
     /// What is left to be checked when all keys are known, and the keys in one order.
-    fn finished(mut self, value: &Value) -> Result<Translation, LeftOut> {
+    fn finished(mut self, value: &Value) -> Result<Translation, UntranslatedEntry> {
         let entry = &mut self.done.entry;
         let is_local = entry.contains_key("command");
         if is_local == entry.contains_key("url") {
@@ -178,7 +180,7 @@ impl Translator<'_> {
                 |path: &str| path.starts_with('/') || path.starts_with("~/") || path.starts_with("${");
             let cwd = entry.get("cwd").and_then(Json::as_str).map(str::to_owned);
             let command = entry.get("command").and_then(Json::as_str).unwrap_or_default();
-            match (self.surrounded.project, cwd) {
+            match (self.surroundings.project, cwd) {
                 // A client starts the servers of a project in its folder.
                 (Some(project), None) => {
                     drop(entry.insert("cwd".into(), project.display().to_string().into()))
@@ -187,10 +189,10 @@ impl Translator<'_> {
                     entry.insert("cwd".into(), project.join(cwd).display().to_string().into());
                 }
                 (None, Some(cwd)) if !at_home(&cwd) => {
-                    return Err(left_out(value, "cwd", relative(self.surrounded.title)));
+                    return Err(left_out(value, "cwd", relative(self.surroundings.title)));
                 }
                 (None, None) if command.contains('/') && !at_home(command) => {
-                    return Err(left_out(value, "command", relative(self.surrounded.title)));
+                    return Err(left_out(value, "command", relative(self.surroundings.title)));
                 }
                 _ => {}
             }

@@ -4,16 +4,16 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::dialect::{Http, Meaning, References};
+use super::dialect::{Http, KeyMeaning, References};
 use super::references;
 use super::secrets;
-use super::translator::{LeftOut, Translator};
+use super::translator::{Translator, UntranslatedEntry};
 use crate::clients::formats::spanned::{Node, Value};
 
 /// belljar takes no longer one.
 const SECONDS_MAX: f64 = 3600.0;
 
-/// What the values of a table are.
+/// The kind of the values of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Values {
     Texts,
@@ -39,7 +39,7 @@ impl Translator<'_> {
     }
 
     /// A string of the client's as belljar writes it.
-    pub(super) fn text(&mut self, key: &str, value: &Value) -> Result<String, LeftOut> {
+    pub(super) fn text(&mut self, key: &str, value: &Value) -> Result<String, UntranslatedEntry> {
         let Some(text) = scalar(value) else {
             return Err(left_out(value, key, format!("must be a string, not {}", value.kind())));
         };
@@ -52,7 +52,7 @@ impl Translator<'_> {
         Ok(translated.text)
     }
 
-    pub(super) fn texts(&mut self, key: &str, value: &Value) -> Result<Vec<String>, LeftOut> {
+    pub(super) fn texts(&mut self, key: &str, value: &Value) -> Result<Vec<String>, UntranslatedEntry> {
         let Node::List(items) = &value.node else {
             return Err(left_out(value, key, format!("must be a list of strings, not {}", value.kind())));
         };
@@ -61,7 +61,7 @@ impl Translator<'_> {
         if style == References::OwnVariables {
             self.context.style = References::None;
         }
-        let texts: Result<Vec<String>, LeftOut> = items
+        let texts: Result<Vec<String>, UntranslatedEntry> = items
             .iter()
             .enumerate()
             .map(|(index, item)| self.text(&format!("{key}[{index}]"), item))
@@ -77,7 +77,7 @@ impl Translator<'_> {
         Ok(texts)
     }
 
-    pub(super) fn command(&mut self, key: &str, value: &Value) -> Result<(), LeftOut> {
+    pub(super) fn command(&mut self, key: &str, value: &Value) -> Result<(), UntranslatedEntry> {
         match &value.node {
             Node::List(_) => {
                 let mut words = self.texts(key, value)?.into_iter();
@@ -89,18 +89,18 @@ impl Translator<'_> {
             }
             Node::Table(_) => {
                 for (inner, meaning) in
-                    [("path", Meaning::Command), ("args", Meaning::Args), ("env", Meaning::Env)]
+                    [("path", KeyMeaning::Command), ("args", KeyMeaning::Args), ("env", KeyMeaning::Env)]
                 {
                     let Some(value) = value.get(inner).filter(|value| value.node != Node::Null) else {
                         continue;
                     };
                     let key = format!("{key}.{inner}");
                     match meaning {
-                        Meaning::Command => {
+                        KeyMeaning::Command => {
                             let program = self.text(&key, value)?;
                             self.put("command", program);
                         }
-                        Meaning::Args => {
+                        KeyMeaning::Args => {
                             let arguments = self.texts(&key, value)?;
                             self.put("args", arguments);
                         }
@@ -116,7 +116,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    pub(super) fn url(&mut self, key: &str, value: &Value) -> Result<(), LeftOut> {
+    pub(super) fn url(&mut self, key: &str, value: &Value) -> Result<(), UntranslatedEntry> {
         let url = self.text(key, value)?;
         if let Some((scheme, _)) = url.split_once("://").filter(|(scheme, _)| !is_scheme_of_http(scheme)) {
             let message = match scheme {
@@ -141,7 +141,7 @@ impl Translator<'_> {
         key: &str,
         value: &Value,
         values: Values,
-    ) -> Result<(), LeftOut> {
+    ) -> Result<(), UntranslatedEntry> {
         let Node::Table(members) = &value.node else {
             return Err(left_out(value, key, format!("must be a table of strings, not {}", value.kind())));
         };
@@ -173,21 +173,21 @@ impl Translator<'_> {
     }
 
     /// Variables by their names: strings, or tables with a `name`.
-    pub(super) fn env_names(&mut self, key: &str, value: &Value) -> Result<(), LeftOut> {
+    pub(super) fn env_names(&mut self, key: &str, value: &Value) -> Result<(), UntranslatedEntry> {
         let Node::List(items) = &value.node else {
             return Err(left_out(value, key, format!("must be a list of names, not {}", value.kind())));
         };
         for (index, item) in items.iter().enumerate() {
             let named = item.get("name").unwrap_or(item);
             let variable = variable(&format!("{key}[{index}]"), named)?;
-            let what_for = format!("what {} passes on under that name", self.surrounded.title);
+            let what_for = format!("what {} passes on under that name", self.surroundings.title);
             self.done.needs.push((variable.clone(), what_for));
             self.merge("env", (variable.clone(), format!("${{{variable}}}")));
         }
         Ok(())
     }
 
-    pub(super) fn kind(&mut self, key: &str, value: &Value) -> Result<(), LeftOut> {
+    pub(super) fn kind(&mut self, key: &str, value: &Value) -> Result<(), UntranslatedEntry> {
         let Some(kind) = value.text() else {
             return Err(left_out(value, key, format!("must be a string, not {}", value.kind())));
         };
@@ -195,12 +195,12 @@ impl Translator<'_> {
             "stdio" | "local" | "custom" | "remote" => {}
             "sse" => self.put("type", "sse"),
             "http" | "streamable-http" | "streamable_http" | "streamableHttp" => {
-                if self.surrounded.dialect.http == Http::Streamable {
+                if self.surroundings.dialect.http == Http::Streamable {
                     self.put("type", "http");
                 }
             }
             "builtin" | "platform" | "frontend" | "inline_python" | "extension" | "sdk" => {
-                let message = format!("is {kind:?}: a part of {} itself", self.surrounded.title);
+                let message = format!("is {kind:?}: a part of {} itself", self.surroundings.title);
                 return Err(left_out(value, key, message));
             }
             _ => {
@@ -210,7 +210,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    pub(super) fn tools(&mut self, into: &str, key: &str, value: &Value) -> Result<(), LeftOut> {
+    pub(super) fn tools(&mut self, into: &str, key: &str, value: &Value) -> Result<(), UntranslatedEntry> {
         let Node::List(items) = &value.node else {
             return Err(left_out(value, key, format!("must be a list of names, not {}", value.kind())));
         };
@@ -231,7 +231,7 @@ impl Translator<'_> {
         into: &str,
         (key, value): (&str, &Value),
         per_second: f64,
-    ) -> Result<(), LeftOut> {
+    ) -> Result<(), UntranslatedEntry> {
         let Node::Number(number) = &value.node else {
             return Err(left_out(value, key, format!("must be a number, not {}", value.kind())));
         };
@@ -255,7 +255,7 @@ fn is_scheme_of_http(scheme: &str) -> bool {
     scheme.contains("${") || ["http", "https"].iter().any(|http| scheme.eq_ignore_ascii_case(http))
 }
 
-pub(super) fn variable(key: &str, value: &Value) -> Result<String, LeftOut> {
+pub(super) fn variable(key: &str, value: &Value) -> Result<String, UntranslatedEntry> {
     match value.text() {
         Some(name) if references::is_variable(name) => Ok(name.to_owned()),
         // A token by mistake is not repeated.
@@ -263,7 +263,7 @@ pub(super) fn variable(key: &str, value: &Value) -> Result<String, LeftOut> {
     }
 }
 
-pub(super) fn boolean(key: &str, value: &Value) -> Result<bool, LeftOut> {
+pub(super) fn boolean(key: &str, value: &Value) -> Result<bool, UntranslatedEntry> {
     match value.node {
         Node::Bool(value) => Ok(value),
         _ => Err(left_out(value, key, format!("must be true or false, not {}", value.kind()))),
@@ -280,6 +280,6 @@ pub(super) fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-pub(super) fn left_out(value: &Value, key: &str, message: String) -> LeftOut {
-    LeftOut { at: value.range.start, key: key.to_owned(), message }
+pub(super) fn left_out(value: &Value, key: &str, message: String) -> UntranslatedEntry {
+    UntranslatedEntry { at: value.range.start, key: key.to_owned(), message }
 }

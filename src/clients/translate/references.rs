@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::dialect::References;
 
-/// What references are taken from.
+/// The context in which references are translated.
 pub(in crate::clients) struct Context<'c> {
     pub(in crate::clients) style: References,
     /// The client, for people.
@@ -23,16 +23,16 @@ pub(in crate::clients) struct Context<'c> {
     pub(in crate::clients) own: &'c BTreeMap<String, String>,
 }
 
-/// A string of belljar's, and what it needs.
+/// A string in the syntax of belljar, with the variables that it needs.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::clients) struct Translated {
+pub(in crate::clients) struct TranslatedText {
     pub(in crate::clients) text: String,
     /// Variables that have to be set, and what each is for.
     pub(in crate::clients) needs: Vec<(String, String)>,
 }
 
-/// What reads the rest of a string, from its first character on: how far it goes, and what stands there instead.
-type Found<'t> = Option<(usize, Result<Piece<'t>, String>)>;
+/// A reference at the beginning of a string: its length, and its translation or the reason for which there is none.
+type ReferenceMatch<'t> = Option<(usize, Result<Piece<'t>, String>)>;
 
 enum Piece<'t> {
     /// A reference of belljar's.
@@ -44,8 +44,8 @@ enum Piece<'t> {
 }
 
 /// The string as belljar writes it, or what is wrong with it: a fragment that repeats no value.
-pub(in crate::clients) fn translate(text: &str, context: &Context<'_>) -> Result<Translated, String> {
-    let mut translated = Translated::default();
+pub(in crate::clients) fn translate(text: &str, context: &Context<'_>) -> Result<TranslatedText, String> {
+    let mut translated = TranslatedText::default();
     // Text of its own, whose `${` is none of belljar's.
     let mut literal = String::new();
     let mut rest = text;
@@ -94,7 +94,7 @@ fn escaped(literal: &str) -> String {
     literal.replace("${", "$${")
 }
 
-fn found<'t>(rest: &'t str, context: &Context<'_>) -> Found<'t> {
+fn found<'t>(rest: &'t str, context: &Context<'_>) -> ReferenceMatch<'t> {
     match context.style {
         References::None => None,
         References::Shell => braced(rest).and_then(|(length, name)| {
@@ -210,7 +210,7 @@ mod tests {
             inputs: &inputs,
             own: &own,
         };
-        let Translated { text, needs } = translate(text, &context)?;
+        let TranslatedText { text, needs } = translate(text, &context)?;
         Ok(needs.iter().fold(text, |text, (variable, what_for)| format!("{text} [{variable}: {what_for}]")))
     }
 

@@ -293,7 +293,7 @@ mod tests {
             ])
         );
         assert_eq!(shown["mcpServers"]["b"]["url"], "https://x.example/s/…/mcp?…");
-        // The same before and after looks the same; another one is told of.
+        // The same before and after looks the same; another one is reported.
         assert_eq!(shown_file(&entry, Some(&entry)), shown);
         let before = json!({"mcpServers": {"b": {"headers": {"X-Y": "other"}}}});
         assert_eq!(

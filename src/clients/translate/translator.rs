@@ -10,8 +10,8 @@ use serde_json::{Map, Value as Json};
 use super::dialect::Dialect;
 use super::references::Context;
 
-/// What an entry is translated with.
-pub(in crate::clients) struct Surrounded<'s> {
+/// The client and the folders that an entry is translated for.
+pub(in crate::clients) struct EntryContext<'s> {
     pub(in crate::clients) dialect: &'static Dialect,
     pub(in crate::clients) title: &'static str,
     pub(in crate::clients) home: &'s Path,
@@ -34,9 +34,9 @@ pub(in crate::clients) struct Translation {
     pub(in crate::clients) notes: Vec<(String, String)>,
 }
 
-/// Why an entry has no counterpart: at which byte, under which key, a fragment.
+/// The reason for which an entry has no translation, with its byte and key.
 #[derive(Debug)]
-pub(in crate::clients) struct LeftOut {
+pub(in crate::clients) struct UntranslatedEntry {
     pub(in crate::clients) at: usize,
     pub(in crate::clients) key: String,
     pub(in crate::clients) message: String,
@@ -44,7 +44,7 @@ pub(in crate::clients) struct LeftOut {
 
 /// An entry that is being translated.
 pub(super) struct Translator<'t> {
-    pub(super) surrounded: &'t Surrounded<'t>,
+    pub(super) surroundings: &'t EntryContext<'t>,
     pub(super) context: Context<'t>,
     pub(super) done: Translation,
 }

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::named_file::{NamedFile, Read, Way};
+use super::named_file::{NamedFile, Read, ResolvedPath};
 use crate::text;
 
 /// How much of a path is shown, in characters.
@@ -19,7 +19,7 @@ pub(in crate::config) struct Changeable(Arc<[(String, PathBuf)]>);
 impl Changeable {
     /// Of folders with who can change them.
     pub(in crate::config) fn new(folders: impl Iterator<Item = (String, PathBuf)>) -> Self {
-        Self(folders.map(|(who, folder)| (who, Way::of(&folder).end)).collect())
+        Self(folders.map(|(who, folder)| (who, ResolvedPath::of(&folder).end)).collect())
     }
 
     /// What is wrong with a file that is named, if somebody else can choose what it is.

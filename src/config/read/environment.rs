@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::guard::PARENT_VARIABLE;
 
-/// What the bridge was started with.
+/// The environment that the bridge was started with.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Environment {
     /// The environment variables.
@@ -24,7 +24,7 @@ pub struct Environment {
     pub executable: Option<PathBuf>,
 }
 
-/// Whether this bridge was started by another one.
+/// The relation of this bridge to a bridge that started it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nesting {
     /// It was not.

@@ -53,7 +53,7 @@ pub(in crate::config) fn listed(folder: &Path, limits: &Limits) -> Result<Vec<Pa
     Ok(paths)
 }
 
-/// What changes whenever a file is changed, replaced or removed.
+/// The fingerprint of a file, which differs when the file was changed, replaced or removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::config) enum Fingerprint {
     /// The file exists: device, inode, size, and the times of its last changes.

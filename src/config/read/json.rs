@@ -12,7 +12,7 @@ pub(in crate::config) struct Spanned {
     pub(in crate::config) node: Node,
 }
 
-/// What a value is.
+/// The kind and content of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::config) enum Node {
     Null,
@@ -34,9 +34,9 @@ pub(in crate::config) struct Member {
     pub(in crate::config) value: Spanned,
 }
 
-/// Why a text is no JSON.
+/// The reason for which a text is not JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::config) struct Defect {
+pub(in crate::config) struct JsonError {
     pub(in crate::config) at: usize,
     pub(in crate::config) message: String,
     pub(in crate::config) hint: &'static str,
@@ -80,7 +80,7 @@ impl Spanned {
 }
 
 /// Reads a whole text. `depth_max` bounds the nesting and with it the stack.
-pub(in crate::config) fn parse(text: &str, depth_max: usize) -> Result<Spanned, Defect> {
+pub(in crate::config) fn parse(text: &str, depth_max: usize) -> Result<Spanned, JsonError> {
     let mut reader = Reader { text, at: 0, depth_left: depth_max, depth_max };
     reader.skip_blanks()?;
     let value = reader.value()?;
@@ -110,11 +110,11 @@ impl Reader<'_> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    fn defect(&self, message: impl Into<String>, hint: &'static str) -> Defect {
-        Defect { at: self.at, message: message.into(), hint }
+    fn defect(&self, message: impl Into<String>, hint: &'static str) -> JsonError {
+        JsonError { at: self.at, message: message.into(), hint }
     }
 
-    fn skip_blanks(&mut self) -> Result<(), Defect> {
+    fn skip_blanks(&mut self) -> Result<(), JsonError> {
         while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
             self.at += 1;
         }
@@ -124,7 +124,7 @@ impl Reader<'_> {
         }
     }
 
-    fn value(&mut self) -> Result<Spanned, Defect> {
+    fn value(&mut self) -> Result<Spanned, JsonError> {
         let at = self.at;
         let node = match self.peek() {
             Some(b'{') => self.nested(Self::object)?,
@@ -137,7 +137,7 @@ impl Reader<'_> {
         Ok(Spanned { at, node })
     }
 
-    fn unexpected(&self, wanted: &str) -> Defect {
+    fn unexpected(&self, wanted: &str) -> JsonError {
         match self.text[self.at..].chars().next() {
             None => {
                 self.defect(format!("the file ends where {wanted} should be"), "it may have been cut off")
@@ -147,7 +147,7 @@ impl Reader<'_> {
         }
     }
 
-    fn nested(&mut self, read: fn(&mut Self) -> Result<Node, Defect>) -> Result<Node, Defect> {
+    fn nested(&mut self, read: fn(&mut Self) -> Result<Node, JsonError>) -> Result<Node, JsonError> {
         self.depth_left = match self.depth_left.checked_sub(1) {
             Some(left) => left,
             None => {
@@ -161,7 +161,7 @@ impl Reader<'_> {
         Ok(node)
     }
 
-    fn object(&mut self) -> Result<Node, Defect> {
+    fn object(&mut self) -> Result<Node, JsonError> {
         let mut members = Vec::new();
         if self.closes(b'}') {
             return Ok(Node::Object(members));
@@ -186,7 +186,7 @@ impl Reader<'_> {
         }
     }
 
-    fn array(&mut self) -> Result<Node, Defect> {
+    fn array(&mut self) -> Result<Node, JsonError> {
         let mut items = Vec::new();
         if self.closes(b']') {
             return Ok(Node::Array(items));
@@ -208,7 +208,7 @@ impl Reader<'_> {
     }
 
     /// Steps over what follows an item: whether that was the end of the whole.
-    fn ends_item(&mut self, end: u8) -> Result<bool, Defect> {
+    fn ends_item(&mut self, end: u8) -> Result<bool, JsonError> {
         self.skip_blanks()?;
         if self.closes(end) {
             return Ok(true);
@@ -226,7 +226,7 @@ impl Reader<'_> {
         Ok(false)
     }
 
-    fn number(&mut self) -> Result<Node, Defect> {
+    fn number(&mut self) -> Result<Node, JsonError> {
         let start = self.at;
         while let Some(b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9') = self.peek() {
             self.at += 1;
@@ -241,7 +241,7 @@ impl Reader<'_> {
         }
     }
 
-    fn word(&mut self) -> Result<Node, Defect> {
+    fn word(&mut self) -> Result<Node, JsonError> {
         let rest = &self.text[self.at..];
         let word = &rest[..rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len())];
         let node = match word {
@@ -255,7 +255,7 @@ impl Reader<'_> {
     }
 
     /// Finds the closing quote here, and leaves escapes and Unicode to serde_json.
-    fn string(&mut self) -> Result<String, Defect> {
+    fn string(&mut self) -> Result<String, JsonError> {
         let start = self.at;
         let bytes = self.text.as_bytes();
         self.at += 1;
@@ -279,7 +279,7 @@ impl Reader<'_> {
             }
         }
         self.at += 1;
-        serde_json::from_str(&self.text[start..self.at]).map_err(|_| Defect {
+        serde_json::from_str(&self.text[start..self.at]).map_err(|_| JsonError {
             at: start,
             message: "a string with a broken escape".to_owned(),
             hint: "write a backslash as \\\\",

@@ -15,7 +15,7 @@ pub(in crate::config) struct NamedFile {
     /// As it is written, for the user.
     pub(in crate::config) shown: String,
     /// Where it leads.
-    pub(in crate::config) way: Way,
+    pub(in crate::config) way: ResolvedPath,
     pub(in crate::config) read: Read,
 }
 
@@ -28,9 +28,9 @@ pub(in crate::config) enum Read {
     Later,
 }
 
-/// Where a path leads.
+/// A path with the symlinks that lead to its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(in crate::config) struct Way {
+pub(in crate::config) struct ResolvedPath {
     /// The symlinks on it, each at its own place without links.
     pub(in crate::config) links: Vec<PathBuf>,
     /// Everything on it at its own place, the end among it.
@@ -39,7 +39,7 @@ pub(in crate::config) struct Way {
     pub(in crate::config) end: PathBuf,
 }
 
-impl Way {
+impl ResolvedPath {
     /// Of an absolute path; a part that is not there leads nowhere else.
     pub(in crate::config) fn of(path: &Path) -> Self {
         let mut way = Self::default();
@@ -90,12 +90,12 @@ mod tests {
         fs::write(dir.join("a/b/file"), "").unwrap();
         symlink("b/file", dir.join("a/inner")).unwrap();
         symlink(dir.join("a"), dir.join("outer")).unwrap();
-        let way = Way::of(&dir.join("outer/../outer/./inner"));
+        let way = ResolvedPath::of(&dir.join("outer/../outer/./inner"));
         let at = |name: &str| dir.join(name);
         assert_eq!(way.end, at("a/b/file"));
         assert_eq!(way.links, [at("outer"), at("outer"), at("a/inner")].to_vec());
         symlink("loop", at("loop")).unwrap();
-        assert_eq!(Way::of(&at("loop")).links.len(), LINKS_MAX);
-        assert_eq!(Way::of(&at("nowhere/x")).end, at("nowhere/x"));
+        assert_eq!(ResolvedPath::of(&at("loop")).links.len(), LINKS_MAX);
+        assert_eq!(ResolvedPath::of(&at("nowhere/x")).end, at("nowhere/x"));
     }
 }

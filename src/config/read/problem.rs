@@ -10,7 +10,7 @@ use crate::text;
 /// Problems of one file that are told one by one; of more there is their number.
 pub(in crate::config) const OF_FILE_MAX: usize = 100;
 
-/// How much a problem takes away.
+/// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Nothing: it is as the operator asked.
@@ -21,7 +21,7 @@ pub enum Severity {
     Error,
 }
 
-/// Where a problem was found.
+/// The file or variable that has a problem.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     /// In a file or folder.
@@ -39,7 +39,7 @@ pub struct Position {
     pub column: usize,
 }
 
-/// What is wrong, for the operator. No text in it repeats a configured value that could be a secret.
+/// A problem of the configuration, for the operator. No text in it repeats a configured value that could be a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// What it takes away.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::environment::Environment;
 use super::file::{self, WatchedFile};
 use super::json::{Node, Spanned};
-use super::named_file::{NamedFile, Read, Way};
+use super::named_file::{NamedFile, Read, ResolvedPath};
 use super::plain_value::{is_existing_path, is_plain_address};
 use crate::confine::PrivatePlaces;
 use crate::limits::Limits;
@@ -25,7 +25,7 @@ const NO_SECRETS: [&str; 8] = ["HOME", "USER", "LOGNAME", "PWD", "PATH", "SHELL"
 const SHOWN_CHARS_MAX: usize = 200;
 const LITERAL_HINT: &str = "write $${ for a literal ${";
 
-/// Where references lead.
+/// The sources that references are resolved from.
 pub(in crate::config) struct Sources<'s> {
     pub(in crate::config) environment: &'s Environment,
     pub(in crate::config) limits: &'s Limits,
@@ -35,7 +35,7 @@ pub(in crate::config) struct Sources<'s> {
     pub(in crate::config) private: &'s PrivatePlaces,
 }
 
-/// What becomes of `${file:…}`.
+/// The treatment of `${file:…}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::config) enum Files {
     /// The file is read.
@@ -44,7 +44,7 @@ pub(in crate::config) enum Files {
     Closed,
 }
 
-/// What becomes of `${cmd:…}`.
+/// The treatment of `${cmd:…}`.
 #[derive(Clone, Copy)]
 pub(in crate::config) enum Commands<'s> {
     /// The user has not allowed it.
@@ -66,19 +66,19 @@ pub struct CommandLine {
     pub folder: Option<PathBuf>,
 }
 
-/// What was met on the way.
+/// The values, files and commands that references have led to.
 #[derive(Default)]
-pub(in crate::config) struct Followed {
-    /// What references have brought, under names that can be shown.
+pub(in crate::config) struct ResolvedReferences {
+    /// The values of references, under names that can be shown.
     pub(in crate::config) values: Vec<(String, String)>,
     pub(in crate::config) files: Vec<WatchedFile>,
-    /// The commands that are to be run.
+    /// The commands that are still to be run.
     pub(in crate::config) commands: Vec<CommandLine>,
     /// The files that were named, those on the lines of commands among them.
     pub(in crate::config) named: Vec<NamedFile>,
 }
 
-/// Why a reference leads nowhere; no value is repeated.
+/// The reason for which a reference cannot be resolved. No value is repeated.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::config) struct Unresolved {
     pub(in crate::config) message: String,
@@ -92,7 +92,7 @@ impl Sources<'_> {
         &self,
         value: &str,
         folder: Option<&Path>,
-        followed: &mut Followed,
+        resolved: &mut ResolvedReferences,
     ) -> Result<Option<String>, Unresolved> {
         let mut replaced = Some(String::with_capacity(value.len()));
         let mut push = |text: Option<&str>| match text {
@@ -115,9 +115,9 @@ impl Sources<'_> {
                 return Err(unresolved("has a reference within a reference, which belljar does not know"));
             }
             let found = match reference.split_once(':') {
-                Some(("file", path)) => self.file(path, folder, followed).map(Some)?,
-                Some(("cmd", command)) => self.command(command, folder, followed)?,
-                _ => self.variable(reference, followed).map(Some)?,
+                Some(("file", path)) => self.file(path, folder, resolved).map(Some)?,
+                Some(("cmd", command)) => self.command(command, folder, resolved)?,
+                _ => self.variable(reference, resolved).map(Some)?,
             };
             push(found.as_deref());
             rest = after;
@@ -126,7 +126,7 @@ impl Sources<'_> {
         Ok(replaced)
     }
 
-    fn variable(&self, reference: &str, followed: &mut Followed) -> Result<String, Unresolved> {
+    fn variable(&self, reference: &str, resolved: &mut ResolvedReferences) -> Result<String, Unresolved> {
         let (name, default) = match reference.split_once(":-") {
             Some((name, default)) => (name, Some(default)),
             None => (reference, None),
@@ -152,20 +152,25 @@ impl Sources<'_> {
             (None, None) => return Err(unresolved(format!("refers to {shown}, which is not set"))),
         };
         if !NO_SECRETS.contains(&name) {
-            self.note(name, found, followed);
+            self.note(name, found, resolved);
         }
         Ok(found.to_owned())
     }
 
     /// A value that is kept out of texts from now on, unless it only says where something is.
-    fn note(&self, name: &str, found: &str, followed: &mut Followed) {
+    fn note(&self, name: &str, found: &str, resolved: &mut ResolvedReferences) {
         let is_place = (self.files == Files::Read && is_existing_path(found)) || is_plain_address(found);
         if !is_place {
-            followed.values.push((name.to_owned(), found.to_owned()));
+            resolved.values.push((name.to_owned(), found.to_owned()));
         }
     }
 
-    fn file(&self, path: &str, folder: Option<&Path>, followed: &mut Followed) -> Result<String, Unresolved> {
+    fn file(
+        &self,
+        path: &str,
+        folder: Option<&Path>,
+        resolved: &mut ResolvedReferences,
+    ) -> Result<String, Unresolved> {
         let shown = format!("${{file:{}}}", text::bounded(path, SHOWN_CHARS_MAX));
         let unresolved = |message: &str| Unresolved {
             message: format!("refers to {shown}, which {message}"),
@@ -179,15 +184,15 @@ impl Sources<'_> {
         }
         let path = self.environment.resolve(path.trim(), folder);
         // Before it is read: what is changed meanwhile is seen as changed.
-        followed.files.push((path.clone(), file::fingerprint(&path)));
-        let way = Way::of(&std::path::absolute(&path).unwrap_or_else(|_| path.clone()));
+        resolved.files.push((path.clone(), file::fingerprint(&path)));
+        let way = ResolvedPath::of(&std::path::absolute(&path).unwrap_or_else(|_| path.clone()));
         // What the path leads to could be another file by now: only the end of this way is read.
         let bytes = file::read_at_its_place(&way.end, self.environment.uid, self.limits.reference_bytes_max)
             .map_err(|problem| unresolved(&problem.message))?;
-        followed.named.push(NamedFile { shown: shown.clone(), way, read: Read::Now });
+        resolved.named.push(NamedFile { shown: shown.clone(), way, read: Read::Now });
         let found = String::from_utf8(bytes).map_err(|_| unresolved("is not UTF-8"))?;
         let found = without_line_end(&found).to_owned();
-        self.note("file", &found, followed);
+        self.note("file", &found, resolved);
         Ok(found)
     }
 
@@ -195,7 +200,7 @@ impl Sources<'_> {
         &self,
         written: &str,
         folder: Option<&Path>,
-        followed: &mut Followed,
+        resolved: &mut ResolvedReferences,
     ) -> Result<Option<String>, Unresolved> {
         let mut words = words(written).ok_or_else(|| {
             unresolved("refers to a ${cmd:…} without a program, or with a quote that is not closed")
@@ -215,12 +220,12 @@ impl Sources<'_> {
                     words[0] = program.to_owned();
                 }
                 if self.files == Files::Read {
-                    self.files_of_command(&words, folder, followed);
+                    self.files_of_command(&words, folder, resolved);
                 }
                 let folder = folder.map(Path::to_owned);
                 let command = CommandLine { written: written.to_owned(), words, folder };
-                if !followed.commands.contains(&command) {
-                    followed.commands.push(command);
+                if !resolved.commands.contains(&command) {
+                    resolved.commands.push(command);
                 }
                 Ok(None)
             }
@@ -229,7 +234,7 @@ impl Sources<'_> {
                     .get(written)
                     .ok_or_else(|| unresolved("refers to a ${cmd:…} that was not run"))?;
                 let found = without_line_end(printed).to_owned();
-                self.note("cmd", &found, followed);
+                self.note("cmd", &found, resolved);
                 Ok(Some(found))
             }
         }
@@ -238,7 +243,7 @@ impl Sources<'_> {
 
 impl Sources<'_> {
     /// The program of a command, and what among its arguments are files.
-    fn files_of_command(&self, words: &[String], folder: Option<&Path>, followed: &mut Followed) {
+    fn files_of_command(&self, words: &[String], folder: Option<&Path>, resolved: &mut ResolvedReferences) {
         let shown = format!("${{cmd:{} …}}", text::bounded(&words[0], SHOWN_CHARS_MAX));
         let folder = folder.or(self.environment.cwd.as_deref()).unwrap_or(Path::new("/"));
         let program = locate_program(Path::new(&words[0]), self.environment.variable("PATH"), folder);
@@ -248,7 +253,11 @@ impl Sources<'_> {
         let files =
             values.flatten().map(|value| folder.join(value)).filter(|path| path.symlink_metadata().is_ok());
         for path in program.into_iter().chain(files) {
-            followed.named.push(NamedFile { shown: shown.clone(), way: Way::of(&path), read: Read::Later });
+            resolved.named.push(NamedFile {
+                shown: shown.clone(),
+                way: ResolvedPath::of(&path),
+                read: Read::Later,
+            });
         }
     }
 }

@@ -13,7 +13,7 @@ impl Folder {
         &self,
         value: &str,
         commands: Commands<'_>,
-    ) -> (Result<Option<String>, Unresolved>, Followed) {
+    ) -> (Result<Option<String>, Unresolved>, ResolvedReferences) {
         let environment = Environment {
             variables: [("KEY", "v1"), ("HOME", "/home/ada")]
                 .map(|(name, value)| (name.into(), value.into()))
@@ -31,8 +31,8 @@ impl Folder {
             commands,
             private: &PrivatePlaces::default(),
         };
-        let mut followed = Followed::default();
-        (sources.substitute(value, Some(self.0.path()), &mut followed), followed)
+        let mut resolved = ResolvedReferences::default();
+        (sources.substitute(value, Some(self.0.path()), &mut resolved), resolved)
     }
 
     fn refusal(&self, value: &str) -> String {
@@ -47,12 +47,12 @@ fn folder() -> Folder {
 
 #[test]
 fn references_are_replaced_and_everything_else_stays() {
-    let (replaced, followed) =
+    let (replaced, resolved) =
         folder().substitute("a ${KEY} ${env:KEY}${NONE:-d e} $KEY $${KEY} $ ${HOME}", Commands::Refused);
     assert_eq!(replaced.unwrap().unwrap(), "a v1 v1d e $KEY ${KEY} $ /home/ada");
     let known = ("KEY".to_owned(), "v1".to_owned());
     assert_eq!(
-        followed.values,
+        resolved.values,
         [known.clone(), known],
         "a default stands in the file, and a home is no secret"
     );
@@ -78,11 +78,11 @@ fn a_file_is_read_whole_without_one_line_end_and_remembered() {
     }
     let absolute = folder.0.path().join("b").display().to_string();
     let value = format!("<${{file:a}}> <${{file:{absolute}}}> <${{file:~/c}}> <${{file:./d}}>");
-    let (replaced, followed) = folder.substitute(&value, Commands::Refused);
+    let (replaced, resolved) = folder.substitute(&value, Commands::Refused);
     assert_eq!(replaced.unwrap().unwrap(), "<t0ken> <two> <x\n> <>");
-    let values: Vec<&str> = followed.values.iter().map(|(_, value)| value.as_str()).collect();
+    let values: Vec<&str> = resolved.values.iter().map(|(_, value)| value.as_str()).collect();
     assert_eq!(values, ["t0ken", "two", "x\n", ""]);
-    assert_eq!(followed.files[0], (folder.0.path().join("a"), file::fingerprint(&folder.0.path().join("a"))));
+    assert_eq!(resolved.files[0], (folder.0.path().join("a"), file::fingerprint(&folder.0.path().join("a"))));
 }
 
 #[test]
@@ -119,10 +119,10 @@ fn a_command_is_refused_noted_or_replaced_by_what_it_has_printed() {
         "refers to ${cmd:pass …}, and commands are not run; the user may set policy.allow_cmd = true in the own \
          config.toml, or MCP_BRIDGE_ALLOW_CMD=1"
     );
-    let (replaced, followed) =
+    let (replaced, resolved) =
         folder.substitute("Bearer ${cmd:pass 'a b' \"\"x} ${cmd:pass 'a b' \"\"x}", Commands::Later);
     assert_eq!(replaced, Ok(None));
-    let [CommandLine { written, words, folder: ran_in }] = followed.commands.as_slice() else {
+    let [CommandLine { written, words, folder: ran_in }] = resolved.commands.as_slice() else {
         panic!("one command")
     };
     assert_eq!(
@@ -136,9 +136,9 @@ fn a_command_is_refused_noted_or_replaced_by_what_it_has_printed() {
         assert_eq!(commands[0].words, [program, "a/b".to_owned()]);
     }
     let printed = BTreeMap::from([("pass x".to_owned(), "t0ken\n".to_owned())]);
-    let (replaced, followed) = folder.substitute("Bearer ${cmd:pass x}", Commands::Ran(&printed));
+    let (replaced, resolved) = folder.substitute("Bearer ${cmd:pass x}", Commands::Ran(&printed));
     assert_eq!(replaced.unwrap().unwrap(), "Bearer t0ken");
-    assert_eq!(followed.values, [("cmd".to_owned(), "t0ken".to_owned())]);
+    assert_eq!(resolved.values, [("cmd".to_owned(), "t0ken".to_owned())]);
     for broken in ["${cmd:}", "${cmd: }", "${cmd:pass 'a}", "${cmd:'' a}"] {
         let refusal = folder.refusal(broken);
         assert!(refusal.starts_with("refers to a ${cmd:…} without a program, or with a quote"), "{refusal}");
@@ -164,10 +164,10 @@ fn where_nothing_may_be_opened_no_file_is() {
         commands: Commands::Refused,
         private: &PrivatePlaces::default(),
     };
-    let mut followed = Followed::default();
-    let refused = sources.substitute("${file:a}", Some(folder.0.path()), &mut followed).unwrap_err();
+    let mut resolved = ResolvedReferences::default();
+    let refused = sources.substitute("${file:a}", Some(folder.0.path()), &mut resolved).unwrap_err();
     assert_eq!(refused.message, "refers to ${file:a}, which is not opened here");
-    assert!(followed.files.is_empty() && followed.values.is_empty());
+    assert!(resolved.files.is_empty() && resolved.values.is_empty());
 }
 
 #[test]
@@ -190,9 +190,9 @@ fn a_referred_value_is_a_secret_unless_it_says_where_something_is() {
             commands,
             private: &PrivatePlaces::default(),
         };
-        let mut followed = Followed::default();
-        assert_eq!(sources.substitute("${V}", None, &mut followed).unwrap().unwrap(), value);
-        followed.values
+        let mut resolved = ResolvedReferences::default();
+        assert_eq!(sources.substitute("${V}", None, &mut resolved).unwrap().unwrap(), value);
+        resolved.values
     };
     assert_eq!(noted(path), []);
     assert_eq!(noted("https://x.example/api"), []);

@@ -17,7 +17,7 @@ use crate::own_file;
 /// Where it is remembered, in the user's state folder.
 const STORE: &str = "trusted.json";
 
-/// Whether the user trusts a project's file.
+/// The trust of the user in a project's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
     /// These very bytes.
@@ -39,7 +39,7 @@ impl Trust {
     }
 }
 
-/// Why trust could not be read or written.
+/// The reason for which trust could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     /// There is no place for it.

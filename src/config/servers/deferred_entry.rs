@@ -18,13 +18,13 @@ use crate::limits::Limits;
 /// An entry with commands. `Debug` shows nothing of it, and equality compares what is written.
 #[derive(Clone)]
 pub struct DeferredEntry {
-    unfinished: Arc<Unfinished>,
+    source: Arc<EntrySource>,
     /// What files that it names must not be reached through.
     changeable: Changeable,
 }
 
-/// The entry, and everything that is needed to read it again.
-pub(super) struct Unfinished {
+/// The entry, with everything that is needed to read it again.
+pub(super) struct EntrySource {
     pub(super) environment: Environment,
     pub(super) limits: Limits,
     pub(super) private: PrivatePlaces,
@@ -37,12 +37,12 @@ pub(super) struct Unfinished {
 }
 
 impl DeferredEntry {
-    pub(super) fn new(unfinished: Unfinished) -> Self {
-        Self { unfinished: Arc::new(unfinished), changeable: Changeable::default() }
+    pub(super) fn new(source: EntrySource) -> Self {
+        Self { source: Arc::new(source), changeable: Changeable::default() }
     }
 
-    pub(super) fn unfinished(&self) -> &Unfinished {
-        &self.unfinished
+    pub(super) fn source(&self) -> &EntrySource {
+        &self.source
     }
 
     /// From now on these can be changed.
@@ -58,19 +58,19 @@ impl DeferredEntry {
     /// The commands that are to be run; at least one.
     #[must_use]
     pub fn commands(&self) -> &[CommandLine] {
-        &self.unfinished.commands
+        &self.source.commands
     }
 
     /// The entry in one form that tells whether another one means the same. It may hold secrets.
     #[must_use]
     pub fn written(&self) -> String {
-        format!("{}{:?}", self.unfinished.member.value.written(), self.changeable)
+        format!("{}{:?}", self.source.member.value.written(), self.changeable)
     }
 
     /// Whether the program or the address itself is not known yet.
     #[must_use]
     pub fn hides_reach(&self) -> bool {
-        self.unfinished.hides_reach
+        self.source.hides_reach
     }
 }
 

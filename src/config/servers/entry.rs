@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::deferred_entry::{DeferredEntry, Unfinished};
+use super::deferred_entry::{DeferredEntry, EntrySource};
 use super::reading::{Parts, Reading, Section};
 use super::server::ServerConfig;
 use super::server_keys::{CLIENT_ALLOW, CLIENT_DENY, URL_KEYS, snake_case};
@@ -15,7 +15,9 @@ use super::transport::{NamedSecrets, Transport};
 use crate::config::read::json::{Member, Node, Spanned};
 use crate::config::read::named_file::NamedFile;
 use crate::config::read::problem::{OF_FILE_MAX, Position, Severity, report};
-use crate::config::read::references::{Commands, Files, Followed, Sources, variables_of, written_origin};
+use crate::config::read::references::{
+    Commands, Files, ResolvedReferences, Sources, variables_of, written_origin,
+};
 use crate::names::ServerName;
 
 /// Keys of one entry.
@@ -49,11 +51,11 @@ impl Reading<'_> {
             }
         };
         let problems_before = self.problems.len();
-        self.followed = Followed::default();
+        self.resolved = ResolvedReferences::default();
         let server = self.server(&name, &key, member);
-        self.files.append(&mut self.followed.files);
+        self.files.append(&mut self.resolved.files);
         let read = server.map(Box::new).ok_or_else(|| self.reason(problems_before));
-        let named = std::mem::take(&mut self.followed.named);
+        let named = std::mem::take(&mut self.resolved.named);
         Some(Entry { named, ..self.as_entry(name, key, member, read) })
     }
 
@@ -119,8 +121,8 @@ impl Reading<'_> {
                 _ => None,
             },
             rules: rules?,
-            references: NamedSecrets::new(std::mem::take(&mut self.followed.values)),
-            later: self.later(member, &parts),
+            references: NamedSecrets::new(std::mem::take(&mut self.resolved.values)),
+            deferred: self.deferred(member, &parts),
             source: self.path.to_owned(),
             position: self.position(member.key_at),
             key: key.to_owned(),
@@ -129,12 +131,12 @@ impl Reading<'_> {
     }
 
     /// What has to be found out when the server is started.
-    fn later(&mut self, member: &Member, parts: &Parts<'_>) -> Option<DeferredEntry> {
-        let commands = std::mem::take(&mut self.followed.commands);
+    fn deferred(&mut self, member: &Member, parts: &Parts<'_>) -> Option<DeferredEntry> {
+        let commands = std::mem::take(&mut self.resolved.commands);
         let target = [parts.command, parts.url.map(|member| &member.value)].into_iter().flatten();
         let hides = |value: &Spanned| matches!(&value.node, Node::String(text) if text.contains("${cmd:"));
         (!commands.is_empty()).then(|| {
-            DeferredEntry::new(Unfinished {
+            DeferredEntry::new(EntrySource {
                 environment: self.sources.environment.clone(),
                 limits: self.sources.limits.clone(),
                 private: self.sources.private.clone(),
@@ -280,7 +282,7 @@ impl DeferredEntry {
     /// # Errors
     /// What is wrong with the entry then; no value is repeated.
     pub fn finished(&self, printed: &BTreeMap<String, String>) -> Result<ServerConfig, String> {
-        let Unfinished { environment, limits, private, path, text, section, member, .. } = self.unfinished();
+        let EntrySource { environment, limits, private, path, text, section, member, .. } = self.source();
         let commands = Commands::Ran(printed);
         let sources = Sources { environment, limits, files: Files::Read, commands, private };
         let mut problems = Vec::new();

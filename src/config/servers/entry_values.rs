@@ -64,7 +64,7 @@ impl Reading<'_> {
             self.push(Severity::Error, (value.at, key), message, hint);
             return None;
         };
-        let replaced = match self.sources.substitute(text, self.path.parent(), &mut self.followed) {
+        let replaced = match self.sources.substitute(text, self.path.parent(), &mut self.resolved) {
             Ok(Some(replaced)) => replaced,
             Ok(None) => return Some(STAND_IN.to_owned()),
             Err(Unresolved { message, hint }) => {

@@ -84,7 +84,7 @@ const PROXIES: [&str; 8] = [
 /// Variables that shells keep for themselves. A server's words hold them by chance.
 const OF_SHELLS: [&str; 4] = ["OLDPWD", "PWD", "SHLVL", "_"];
 
-/// What a server has of the bridge's environment.
+/// The variables of the bridge's environment that a server gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inherited {
     /// The variables that it inherits.

@@ -6,7 +6,7 @@ use super::env_pattern::EnvPattern;
 use super::reading::{Parts, Reading, STAND_IN};
 use super::transport::{Launch, NamedSecrets, SandboxChoice};
 use crate::config::read::json::{Node, Spanned};
-use crate::config::read::named_file::Way;
+use crate::config::read::named_file::ResolvedPath;
 use crate::config::read::nearest::nearest;
 use crate::config::read::problem::Severity;
 use crate::config::read::references::Files;
@@ -122,7 +122,8 @@ impl Reading<'_> {
             let written = self.value(&at, item)?;
             let place = self.sources.environment.resolve(&written, self.path.parent());
             // A link leads there as well.
-            let end = if self.sources.files == Files::Read { Way::of(&place).end } else { place.clone() };
+            let end =
+                if self.sources.files == Files::Read { ResolvedPath::of(&place).end } else { place.clone() };
             let is_kernel =
                 |path: &Path| ["/proc", "/sys", "/dev"].iter().any(|kernel| path.starts_with(kernel));
             let is_kernel = is_kernel(&place) || is_kernel(&end);

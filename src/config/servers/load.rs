@@ -25,14 +25,14 @@ use crate::config::read::references::{Commands, Files, Sources};
 use crate::config::read::trust::Trust;
 use crate::config::settings::choices::{AllowCommands, SelfServers};
 use crate::config::settings::mounts::MountedFolder;
-use crate::config::settings::toml_file::{ServerTable, Standing, TomlFile, project_folder};
+use crate::config::settings::toml_file::{FileOwner, ServerTable, TomlFile, project_folder};
 use crate::confine::PrivatePlaces;
 use crate::guard::PARENT_VARIABLE;
 use crate::limits::Limits;
 
-/// What the operator lets entries do.
+/// The rules of the operator for the entries of servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::config) struct Allowed<'p> {
+pub(in crate::config) struct EntryRules<'p> {
     pub(in crate::config) self_servers: SelfServers,
     pub(in crate::config) commands: AllowCommands,
     /// Why it is not known whether servers are confined whose entries do not say so: these are not used.
@@ -43,9 +43,9 @@ pub(in crate::config) struct Allowed<'p> {
     pub(in crate::config) mounts: &'p [MountedFolder],
 }
 
-/// What all files say.
+/// The servers of all files, with everything that the next reload needs.
 #[derive(Default)]
-pub(in crate::config) struct Loaded {
+pub(in crate::config) struct LoadedServers {
     /// Sorted by name.
     pub(in crate::config) servers: Vec<ServerConfig>,
     /// Sorted by name; no name of `servers`.
@@ -54,15 +54,15 @@ pub(in crate::config) struct Loaded {
     pub(in crate::config) files: Vec<WatchedFile>,
     /// The environment variables that entries refer to, those that are not used among them.
     pub(in crate::config) variables: BTreeSet<String>,
-    pub(in crate::config) entries: OfFiles,
-    /// Why files could not be read.
+    pub(in crate::config) entries: EntriesByFile,
+    /// The problems with files that could not be read.
     pub(in crate::config) unread: Vec<Problem>,
     /// What confined servers and code can change.
     pub(in crate::config) changeable: Changeable,
 }
 
-/// The entries of each file that could be read, or once could.
-pub(in crate::config) type OfFiles = BTreeMap<PathBuf, Vec<(Level, Entry)>>;
+/// The entries of each file as they were when the file could be read last.
+pub(in crate::config) type EntriesByFile = BTreeMap<PathBuf, Vec<(Level, Entry)>>;
 
 /// What the bytes of one configuration file say: its sound servers in the file's order, each name once, and all that is
 /// wrong with the rest. It opens nothing and runs nothing: the path is where relative ones are taken from, and what problems
@@ -86,46 +86,46 @@ pub fn servers_of_file(
 pub(in crate::config) fn load(
     environment: &Environment,
     limits: &Limits,
-    allowed: Allowed<'_>,
-    (tables, before): (&[TomlFile], &OfFiles),
+    rules: EntryRules<'_>,
+    (tables, before): (&[TomlFile], &EntriesByFile),
     problems: &mut Vec<Problem>,
-) -> Loaded {
+) -> LoadedServers {
     if environment.nesting() == Nesting::Nested {
         let message = "is set: this bridge was started by another one and loads no servers, so that none can call itself";
         problems.push(Problem::new(Origin::Variable(PARENT_VARIABLE.to_owned()), message));
-        return Loaded::default();
+        return LoadedServers::default();
     }
-    let commands = match allowed.commands {
+    let commands = match rules.commands {
         AllowCommands::Yes => Commands::Later,
         AllowCommands::No => Commands::Refused,
     };
     let (paths, unlisted) = json_files(environment, limits, problems);
     // Files that are links are belljar's where they are, too.
-    let own = tables.iter().filter(|file| file.standing == Standing::User).map(|file| file.path.clone());
-    let private = &allowed.private.with(own.chain(paths.iter().map(|(_, path)| path.clone())));
+    let own = tables.iter().filter(|file| file.owner == FileOwner::User).map(|file| file.path.clone());
+    let private = &rules.private.with(own.chain(paths.iter().map(|(_, path)| path.clone())));
     let sources = Sources { environment, limits, files: Files::Read, commands, private };
     let mut files = Vec::new();
-    let (mut of_files, mut unread) = (OfFiles::new(), Vec::new());
+    let (mut entries_by_file, mut unread) = (EntriesByFile::new(), Vec::new());
     let mut untrusted = Vec::new();
     for file in tables {
-        if file.standing == Standing::User {
+        if file.owner == FileOwner::User {
             unread.extend(file.unread.clone());
             if let (Some(_), Some(before)) = (&file.unread, before.get(&file.path)) {
-                of_files.insert(file.path.clone(), before.clone());
+                entries_by_file.insert(file.path.clone(), before.clone());
                 continue;
             }
         }
         let Some(table) = &file.servers else { continue };
-        let level = match file.standing {
-            Standing::User => Level::User,
-            Standing::Project(Trust::Trusted) => Level::Project,
-            Standing::Project(trust) => {
+        let level = match file.owner {
+            FileOwner::User => Level::User,
+            FileOwner::Project(Trust::Trusted) => Level::Project,
+            FileOwner::Project(trust) => {
                 untrusted.extend(not_trusted(&file.path, table, trust, problems));
                 continue;
             }
         };
         let entries = of_table(&sources, &file.path, table, problems, &mut files);
-        of_files.insert(file.path.clone(), entries.map(|entry| (level, entry)).collect());
+        entries_by_file.insert(file.path.clone(), entries.map(|entry| (level, entry)).collect());
     }
     unread.extend(unlisted.iter().map(|(_, problem)| problem.clone()));
     for (level, path) in paths {
@@ -144,29 +144,29 @@ pub(in crate::config) fn load(
             Some(entries) => entries.into_iter().map(|entry| (level, entry)).collect(),
             None => before.get(&path).cloned().unwrap_or_default(),
         };
-        of_files.insert(path, entries);
+        entries_by_file.insert(path, entries);
     }
     for (path, entries) in before {
         if unlisted.iter().any(|(folder, _)| path.parent() == Some(folder)) {
-            of_files.insert(path.clone(), entries.clone());
+            entries_by_file.insert(path.clone(), entries.clone());
         }
     }
-    let mut entries: Vec<(Level, Entry)> = of_files.values().flatten().cloned().collect();
-    if allowed.self_servers == SelfServers::Skip {
+    let mut entries: Vec<(Level, Entry)> = entries_by_file.values().flatten().cloned().collect();
+    if rules.self_servers == SelfServers::Skip {
         for (_, entry) in &mut entries {
             refuse_own(environment, entry, problems);
         }
     }
-    if let Some(problem) = allowed.unconfined {
+    if let Some(problem) = rules.unconfined {
         entries.iter_mut().for_each(|(_, entry)| refuse_unconfined(entry, problem));
     }
-    let changeable = changeable(entries.iter().map(|(_, entry)| entry), allowed.mounts);
+    let changeable = changeable(entries.iter().map(|(_, entry)| entry), rules.mounts);
     for (_, entry) in &mut entries {
         refuse_misled(entry, &changeable, problems);
         if let Ok(server) = &mut entry.read
-            && let Some(later) = &mut server.later
+            && let Some(deferred) = &mut server.deferred
         {
-            later.set_changeable(&changeable);
+            deferred.set_changeable(&changeable);
         }
     }
     let variables = entries.iter().flat_map(|(_, entry)| entry.variables.iter().cloned()).collect();
@@ -184,7 +184,7 @@ pub(in crate::config) fn load(
     untrusted.retain(|server: &RefusedServer| !is_known(&server.name));
     refused.extend(untrusted);
     refused.sort_by(|one, other| one.name.cmp(&other.name));
-    Loaded { servers, refused, files, variables, entries: of_files, unread, changeable }
+    LoadedServers { servers, refused, files, variables, entries: entries_by_file, unread, changeable }
 }
 
 /// Where JSON files may be: the user's folder, and the folder or file that MCP_SERVERS_CONFIG names.

@@ -333,12 +333,12 @@ fn a_command_s_entry_is_read_again_without_links_that_a_server_can_change() {
          [servers.x]\ncommand = \"c\"\nenv = { A = \"${cmd:echo a}\", T = \"${file:~/w/token}\" }\n",
     );
     let config = home.load();
-    let later = config.servers[1].later.clone().unwrap();
+    let deferred = config.servers[1].deferred.clone().unwrap();
     let printed = BTreeMap::from([("echo a".to_owned(), "a".to_owned())]);
-    assert!(later.finished(&printed).is_ok());
+    assert!(deferred.finished(&printed).is_ok());
     fs::remove_file(home.path("w/token")).unwrap();
     std::os::unix::fs::symlink("../secret", home.path("w/token")).unwrap();
-    let said = later.finished(&printed).unwrap_err();
+    let said = deferred.finished(&printed).unwrap_err();
     assert!(said.contains("the confined server 'e' can change the link"), "{said}");
 }
 
@@ -511,7 +511,7 @@ fn a_chosen_server_that_cannot_be_used_is_no_unknown_one_and_others_are_refused_
 fn only_the_user_lets_commands_be_run() {
     let entry = "[servers.x]\ncommand = \"c\"\nargs = [\"${cmd:pass show}\"]\n";
     let allow = "[policy]\nallow_cmd = true\n";
-    let runs = |home: &Home| home.load().servers.first().is_some_and(|server| server.later.is_some());
+    let runs = |home: &Home| home.load().servers.first().is_some_and(|server| server.deferred.is_some());
     assert!(runs(&Home::new().user(&format!("{allow}{entry}"))));
     assert!(runs(&Home::new().user(entry).variable("MCP_BRIDGE_ALLOW_CMD", "1")));
     let home = Home::new().user(entry);
@@ -539,16 +539,16 @@ fn what_commands_print_completes_an_entry_under_the_same_checks() {
         let home = Home::new().user(&format!("[policy]\nallow_cmd = true\n[servers.x]\n{entry}\n"));
         let config = home.load();
         assert_eq!(config.problems, [], "{entry}");
-        let later = config.servers[0].later.clone().unwrap();
-        let [command] = later.commands() else { panic!("one command") };
+        let deferred = config.servers[0].deferred.clone().unwrap();
+        let [command] = deferred.commands() else { panic!("one command") };
         let outputs = [(command.written.clone(), printed.to_owned())].into();
-        later.finished(&outputs).map_err(|reason| home.said(reason))
+        deferred.finished(&outputs).map_err(|reason| home.said(reason))
     };
     let server = finished("command = \"c\"\nenv.T = \"Bearer ${cmd:pass show t}\"", "t0ken\n").unwrap();
     let Transport::Launch(launch) = &server.transport else { panic!("a command") };
     assert_eq!(launch.env.iter().collect::<Vec<_>>(), [("T", "Bearer t0ken")]);
     assert_eq!(server.references.iter().collect::<Vec<_>>(), [("cmd", "t0ken")]);
-    assert_eq!(server.later, None);
+    assert_eq!(server.deferred, None);
     let server = finished("url = \"${cmd:where is it}\"", "https://example.com/s3cret").unwrap();
     assert_eq!(server.shown_reach(), "at ${cmd:where …}");
     for (entry, printed, said) in [

@@ -9,7 +9,7 @@ use super::server::{RefusedServer, ServerConfig};
 use crate::config::read::problem::{Origin, Position, Problem, Severity};
 use crate::names::ServerName;
 
-/// Where entries may stand; what counts more comes first.
+/// The places of entries. An earlier one takes precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::config) enum Level {
     /// A project's config.toml.

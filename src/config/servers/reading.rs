@@ -9,7 +9,7 @@ use crate::config::read::file::WatchedFile;
 use crate::config::read::json::{Member, Spanned};
 use crate::config::read::line_index::LineIndex;
 use crate::config::read::problem::{OF_FILE_MAX, Origin, Position, Problem, Severity};
-use crate::config::read::references::{Followed, Sources};
+use crate::config::read::references::{ResolvedReferences, Sources};
 
 /// What a value is taken for while a command has to be run for it: valid wherever a value may be.
 pub(super) const STAND_IN: &str = "https://known.later.invalid/";
@@ -29,7 +29,7 @@ pub(super) struct Reading<'r> {
     /// The files that references have led to.
     pub(super) files: Vec<WatchedFile>,
     /// What the entry that is being read has referred to.
-    pub(super) followed: Followed,
+    pub(super) resolved: ResolvedReferences,
 }
 
 /// Under what entries stand, and with that in which kind of file.
@@ -82,9 +82,9 @@ impl<'r> Reading<'r> {
         section: Section,
         problems: &'r mut Vec<Problem>,
     ) -> Self {
-        let (places, files, followed) = (LineIndex::new(text), Vec::new(), Followed::default());
+        let (places, files, resolved) = (LineIndex::new(text), Vec::new(), ResolvedReferences::default());
         let (errors, told, untold) = (0, 0, 0);
-        Self { sources, path, text, section, problems, places, errors, told, untold, files, followed }
+        Self { sources, path, text, section, problems, places, errors, told, untold, files, resolved }
     }
 }
 

@@ -25,7 +25,7 @@ pub struct ServerConfig {
     pub name: ServerName,
     /// What the operator says it is for.
     pub description: Option<String>,
-    /// How it is reached. With `later`, only as far as that is known without its commands.
+    /// How it is reached. With `deferred`, only as far as that is known without its commands.
     pub transport: Transport,
     /// Its address up to the path, as it is written with references; nothing where none stand there.
     pub written_origin: Option<String>,
@@ -34,7 +34,7 @@ pub struct ServerConfig {
     /// What references have brought into its entry, under names that can be shown.
     pub references: NamedSecrets,
     /// What has to be found out when it is started.
-    pub later: Option<DeferredEntry>,
+    pub deferred: Option<DeferredEntry>,
     /// The file that it stands in.
     pub source: PathBuf,
     /// Where it stands there.
@@ -43,7 +43,7 @@ pub struct ServerConfig {
     pub key: String,
 }
 
-/// What an entry says of the use of its server.
+/// The rules of an entry for the use of its server.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ServerRules {
     /// The longest time of its start; `None`: that of any server.
@@ -58,7 +58,7 @@ pub struct ServerRules {
     pub sandbox_files: SandboxFiles,
 }
 
-/// What becomes of binary values of the sandbox in arguments of calls.
+/// The treatment of binary values of the sandbox in arguments of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SandboxFiles {
     /// They are sent, as base64.
@@ -92,7 +92,7 @@ impl ServerConfig {
     #[must_use]
     pub fn shown_reach(&self) -> String {
         let shown = match &self.transport {
-            _ if self.later.as_ref().is_some_and(DeferredEntry::hides_reach) => {
+            _ if self.deferred.as_ref().is_some_and(DeferredEntry::hides_reach) => {
                 "known when it is started".to_owned()
             }
             Transport::Launch(Launch { program, .. }) => format!("command {}", program.display()),
@@ -128,7 +128,7 @@ impl PartialEq for ServerConfig {
             written_origin,
             rules,
             references,
-            later,
+            deferred,
             source,
             position: _,
             key,
@@ -139,7 +139,7 @@ impl PartialEq for ServerConfig {
             && *written_origin == other.written_origin
             && *rules == other.rules
             && *references == other.references
-            && *later == other.later
+            && *deferred == other.deferred
             && *source == other.source
             && *key == other.key
     }

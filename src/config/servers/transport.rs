@@ -21,7 +21,7 @@ pub enum Transport {
     Endpoint(Endpoint),
 }
 
-/// What a local server is started with.
+/// The command and the environment that a local server is started with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
     /// A name to be looked for on PATH, or an absolute path. A relative path of the file was taken from `cwd`, or
@@ -39,7 +39,7 @@ pub struct Launch {
     pub sandbox: SandboxChoice,
 }
 
-/// What an entry says of the confinement of its server.
+/// The confinement that an entry sets for its server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum SandboxChoice {
     /// Nothing: `servers.sandbox` decides.
@@ -63,7 +63,7 @@ impl SandboxChoice {
     }
 }
 
-/// Where a remote server is. `Debug` shows no more of the address than its origin.
+/// The address of a remote server. `Debug` shows only the origin of the address.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint {
     /// `http` or `https`, with a host, without a user and a fragment. Its path and query may hold secrets.

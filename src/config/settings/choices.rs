@@ -31,7 +31,7 @@ pub enum ContainerUser {
     },
 }
 
-/// What becomes of entries that would start this bridge as its own server.
+/// The treatment of entries that would start this bridge as its own server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SelfServers {
     /// They are left out.
@@ -40,7 +40,7 @@ pub enum SelfServers {
     Allow,
 }
 
-/// Whether servers are confined whose entries do not say so.
+/// The confinement of servers whose entries do not set it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxServers {
     /// Servers are confined.
@@ -49,7 +49,7 @@ pub enum SandboxServers {
     No,
 }
 
-/// Whether entries may have commands run for their values.
+/// The permission of entries to run commands for their values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AllowCommands {
     /// When their server is started.
@@ -58,7 +58,7 @@ pub enum AllowCommands {
     No,
 }
 
-/// What becomes of the variables when a run has to be killed.
+/// The treatment of the variables when a run has to be killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rollback {
     /// They are as before that run.
@@ -67,7 +67,7 @@ pub enum Rollback {
     Off,
 }
 
-/// Whether the sandbox is started ahead of the first run.
+/// The choice to start the sandbox ahead of the first run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prewarm {
     /// Right after `initialize`.
@@ -76,7 +76,7 @@ pub enum Prewarm {
     Off,
 }
 
-/// Whether replies carry structured content.
+/// The choice to send structured content in replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StructuredContent {
     /// Text and images only.
@@ -85,7 +85,7 @@ pub enum StructuredContent {
     On,
 }
 
-/// Whether signatures say what results of tools have looked like.
+/// The choice to learn the shapes of results and show them in signatures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LearnShapes {
     /// Their keys and types are kept, never a value.
@@ -94,7 +94,7 @@ pub enum LearnShapes {
     Off,
 }
 
-/// What is written down of calls and runs.
+/// The amount that is logged about calls and runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audit {
     /// Nothing.
@@ -105,7 +105,7 @@ pub enum Audit {
     Arguments,
 }
 
-/// How much of sessions is kept.
+/// The amount of a session that is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Journal {
     /// Nothing.
@@ -116,7 +116,7 @@ pub enum Journal {
     Full,
 }
 
-/// Whether servers may ask for the model of a client that offers it.
+/// The permission of servers to use the model of a client that offers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sampling {
     /// The client asks its user.
@@ -125,7 +125,7 @@ pub enum Sampling {
     Off,
 }
 
-/// Which model code may ask.
+/// The model that code may ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelVia {
     /// The endpoint where one is set, else the client's.
@@ -138,7 +138,7 @@ pub enum ModelVia {
     Off,
 }
 
-/// Whether tools are searched by meaning beside words.
+/// The choice to search tools by meaning in addition to words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Semantic {
     /// When a model is installed.

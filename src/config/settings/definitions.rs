@@ -16,7 +16,7 @@ pub(in crate::config) struct Definition {
     pub(in crate::config) variable: String,
     /// Its place in a config.toml, such as `run.timeout`; `None`: it has none.
     pub(in crate::config) key: Option<String>,
-    pub(in crate::config) form: Form,
+    pub(in crate::config) form: ValueForm,
     /// What counts when it is not set; `None`: nothing does.
     pub(in crate::config) default: Option<String>,
     /// What may be written, for people.
@@ -25,23 +25,23 @@ pub(in crate::config) struct Definition {
     pub(in crate::config) words: Vec<String>,
     /// The smallest and the largest number.
     pub(in crate::config) bounds: Option<(Value, Value)>,
-    pub(super) of_project: OfProject,
-    pub(in crate::config) counts: Counts,
+    pub(super) of_project: ProjectPermission,
+    pub(in crate::config) counts: EffectTime,
 }
 
-/// From when on a value counts that is edited while the bridge runs.
+/// The time from which an edited value is in effect while the bridge runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::config) enum Counts {
+pub(in crate::config) enum EffectTime {
     NextRun,
     NextSandbox,
-    /// For servers that are started later.
+    /// The value is in effect for servers that are started later.
     NextServer,
     Restart,
 }
 
-/// How a value is written in TOML and JSON.
+/// The form of a value in TOML and JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::config) enum Form {
+pub(in crate::config) enum ValueForm {
     Text,
     Integer,
     Number,
@@ -52,18 +52,18 @@ pub(in crate::config) enum Form {
     List,
 }
 
-/// What a project's own file may do without the user's trust.
+/// The changes that a project's own file may make without the trust of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OfProject {
+pub(super) enum ProjectPermission {
     Nothing,
-    /// Nothing with it either.
+    /// The file may not set it even with trust.
     Never,
     Anything,
-    /// Take a smaller number than would count without it.
+    /// The file may set a smaller number than the one that is in effect without it.
     Lower,
-    /// Switch it off.
+    /// The file may switch it off.
     Off,
-    /// Choose among what would count without it.
+    /// The file may choose some of the items that are in effect without it.
     Fewer,
 }
 
@@ -82,10 +82,10 @@ impl Definition {
     pub(in crate::config) fn typed(&self, text: &str) -> Value {
         let number = |text: &str| serde_json::from_str::<Value>(text).ok().filter(Value::is_number);
         match self.form {
-            Form::Integer | Form::Number => number(text).unwrap_or_else(|| json!(text)),
-            Form::Switch => values::switch(text).map_or_else(|_| json!(text), Value::Bool),
-            Form::List => json!(values::list(text)),
-            Form::Text | Form::Size => json!(text),
+            ValueForm::Integer | ValueForm::Number => number(text).unwrap_or_else(|| json!(text)),
+            ValueForm::Switch => values::switch(text).map_or_else(|_| json!(text), Value::Bool),
+            ValueForm::List => json!(values::list(text)),
+            ValueForm::Text | ValueForm::Size => json!(text),
         }
     }
 }
@@ -104,30 +104,30 @@ fn definition(variable: String, row: &Value) -> Definition {
         variable,
         key: text("key"),
         form: match row["type"].as_str() {
-            Some("integer") => Form::Integer,
-            Some("number") => Form::Number,
-            Some("boolean") => Form::Switch,
-            Some("size") => Form::Size,
-            Some("list") => Form::List,
-            _ => Form::Text,
+            Some("integer") => ValueForm::Integer,
+            Some("number") => ValueForm::Number,
+            Some("boolean") => ValueForm::Switch,
+            Some("size") => ValueForm::Size,
+            Some("list") => ValueForm::List,
+            _ => ValueForm::Text,
         },
         default: text("default"),
         allowed: text("allowed").unwrap_or_default(),
         words: words.filter_map(Value::as_str).map(str::to_owned).collect(),
         bounds: row.get("minimum").cloned().zip(row.get("maximum").cloned()),
         of_project: match row["project"].as_str() {
-            Some("never trusted") => OfProject::Never,
-            Some("any") => OfProject::Anything,
-            Some("lower") => OfProject::Lower,
-            Some("off") => OfProject::Off,
-            Some("fewer") => OfProject::Fewer,
-            _ => OfProject::Nothing,
+            Some("never trusted") => ProjectPermission::Never,
+            Some("any") => ProjectPermission::Anything,
+            Some("lower") => ProjectPermission::Lower,
+            Some("off") => ProjectPermission::Off,
+            Some("fewer") => ProjectPermission::Fewer,
+            _ => ProjectPermission::Nothing,
         },
         counts: match row["counts"].as_str() {
-            Some("run") => Counts::NextRun,
-            Some("sandbox") => Counts::NextSandbox,
-            Some("server") => Counts::NextServer,
-            _ => Counts::Restart,
+            Some("run") => EffectTime::NextRun,
+            Some("sandbox") => EffectTime::NextSandbox,
+            Some("server") => EffectTime::NextServer,
+            _ => EffectTime::Restart,
         },
     }
 }
@@ -168,7 +168,9 @@ mod tests {
 
     #[test]
     fn what_decides_where_code_runs_or_what_is_started_is_not_for_projects() {
-        let is_theirs = |row: &Definition| !matches!(row.of_project, OfProject::Nothing | OfProject::Never);
+        let is_theirs = |row: &Definition| {
+            !matches!(row.of_project, ProjectPermission::Nothing | ProjectPermission::Never)
+        };
         let of_projects = definitions().into_iter().filter(is_theirs);
         let keys: Vec<String> = of_projects.filter_map(|row| row.key).collect();
         assert_eq!(

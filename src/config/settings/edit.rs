@@ -13,13 +13,13 @@ use crate::config::read::problem::Problem;
 use crate::limits::Limits;
 use crate::own_file;
 
-/// Why a setting stays as it is.
+/// The reason for which a setting was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
     /// There is no place for the file.
     #[error("no home folder is known, so there is no config.toml; set HOME or XDG_CONFIG_HOME")]
     NoHome,
-    /// The file is none that can be changed.
+    /// The file cannot be changed.
     #[error("{problem}; correct it first")]
     Unreadable {
         /// What is wrong with it, and where.

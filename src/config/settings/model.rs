@@ -17,7 +17,9 @@ use crate::config::read::environment::Environment;
 use crate::config::read::file::WatchedFile;
 use crate::config::read::named_file::NamedFile;
 use crate::config::read::problem::Severity;
-use crate::config::read::references::{CommandLine, Commands, Files, Followed, Sources, variables_in};
+use crate::config::read::references::{
+    CommandLine, Commands, Files, ResolvedReferences, Sources, variables_in,
+};
 use crate::confine::PrivatePlaces;
 use crate::limits::Limits;
 
@@ -28,11 +30,11 @@ const NAME_CHARS_MAX: usize = 200;
 /// Whole tokens that a budget may have.
 const TOKENS_MAX: u64 = 1_000_000_000_000;
 
-/// What is set for asking a model.
+/// The settings for requests to a model.
 #[derive(Debug, Clone)]
 pub struct ModelSettings {
     /// Who is asked.
-    pub way: ModelWay,
+    pub access: ModelAccess,
     /// The model that is wanted; a client that is asked may take another one.
     pub name: Option<String>,
     /// How much.
@@ -45,9 +47,9 @@ pub struct ModelSettings {
     pub(in crate::config) variables: BTreeSet<String>,
 }
 
-/// Who is asked.
+/// The way in which helpers reach a language model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ModelWay {
+pub enum ModelAccess {
     /// Nobody.
     Off,
     /// Nobody, since what is set cannot be used: why.
@@ -69,7 +71,7 @@ pub struct ModelEndpoint {
     pub key: Option<ModelKey>,
 }
 
-/// Where the key is. `Debug` shows nothing of it.
+/// The source of the key. `Debug` shows nothing of it.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ModelKey {
     /// It is known.
@@ -78,7 +80,7 @@ pub enum ModelKey {
     Command(CommandLine),
 }
 
-/// How much may be asked.
+/// The bounds on requests to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelBounds {
     /// Requests of one run.
@@ -117,7 +119,7 @@ impl ModelSettings {
             time: Duration::from_secs(whole("MCP_BRIDGE_MODEL_TIMEOUT", 3_600)),
             at_once: whole("MCP_BRIDGE_MODEL_CONCURRENCY", 64) as usize,
         };
-        let (mut followed, mut variables) = (Followed::default(), BTreeSet::new());
+        let (mut resolved, mut variables) = (ResolvedReferences::default(), BTreeSet::new());
         let key = match &reference {
             Some(reference) => {
                 variables_in(reference, &mut variables);
@@ -127,23 +129,23 @@ impl ModelSettings {
                 };
                 let private = &PrivatePlaces::default();
                 let sources = Sources { environment, limits, files: Files::Read, commands, private };
-                key(&sources, settings, reference, &mut followed).map(Some)
+                key(&sources, settings, reference, &mut resolved).map(Some)
             }
             None => Ok(None),
         };
-        let way = match (via, url) {
-            (ModelVia::Off, _) => ModelWay::Off,
-            (ModelVia::Sampling, _) | (ModelVia::Auto, None) => ModelWay::Sampling,
+        let access = match (via, url) {
+            (ModelVia::Off, _) => ModelAccess::Off,
+            (ModelVia::Sampling, _) | (ModelVia::Auto, None) => ModelAccess::Sampling,
             (ModelVia::Endpoint, None) => {
-                ModelWay::Unusable("model.via is endpoint, and model.endpoint is not set".to_owned())
+                ModelAccess::Unusable("model.via is endpoint, and model.endpoint is not set".to_owned())
             }
             (ModelVia::Auto | ModelVia::Endpoint, Some(url)) => match (key, &name) {
-                (Err(reason), _) => ModelWay::Unusable(reason),
+                (Err(reason), _) => ModelAccess::Unusable(reason),
                 (_, None) => {
                     let message = "has no model.name beside it, which says what model is asked";
                     let source = settings.source(ENDPOINT);
                     settings.problem(source.problem("model.endpoint", ENDPOINT, message));
-                    ModelWay::Unusable("model.endpoint is set, and model.name is not".to_owned())
+                    ModelAccess::Unusable("model.endpoint is set, and model.name is not".to_owned())
                 }
                 (Ok(key), Some(name)) => {
                     if url.scheme() == "http" && !is_loopback(&url) {
@@ -153,18 +155,18 @@ impl ModelSettings {
                         let problem = source.problem("model.endpoint", ENDPOINT, message);
                         settings.problem(problem.severity(Severity::Warning));
                     }
-                    ModelWay::Endpoint(ModelEndpoint { url, name: name.clone(), key })
+                    ModelAccess::Endpoint(ModelEndpoint { url, name: name.clone(), key })
                 }
             },
         };
-        Self { way, name, bounds, files: followed.files, named: followed.named, variables }
+        Self { access, name, bounds, files: resolved.files, named: resolved.named, variables }
     }
 
     /// Nobody is asked, since some of the section could not be read: it is not replaced by something looser.
-    pub(in crate::config) fn misread(self, problem: &impl fmt::Display) -> Self {
-        match self.way {
-            ModelWay::Off => self,
-            _ => Self { way: ModelWay::Unusable(problem.to_string()), ..self },
+    pub(in crate::config) fn made_unusable(self, problem: &impl fmt::Display) -> Self {
+        match self.access {
+            ModelAccess::Off => self,
+            _ => Self { access: ModelAccess::Unusable(problem.to_string()), ..self },
         }
     }
 }
@@ -213,17 +215,17 @@ fn key(
     sources: &Sources<'_>,
     settings: &mut Settings<'_>,
     reference: &str,
-    followed: &mut Followed,
+    resolved: &mut ResolvedReferences,
 ) -> Result<ModelKey, String> {
     let source = settings.source(KEY);
     let folder = match &source {
         Source::File { path, .. } => path.parent().map(Path::to_owned),
         Source::Default | Source::Variable(_) => sources.environment.cwd.clone(),
     };
-    let (message, hint) = match sources.substitute(reference, folder.as_deref(), followed) {
+    let (message, hint) = match sources.substitute(reference, folder.as_deref(), resolved) {
         Ok(Some(found)) if is_token(&found) => return Ok(ModelKey::Value(found)),
         Ok(Some(_)) => ("leads to what is no key: it must be one line of printable ASCII".to_owned(), ""),
-        Ok(None) => match followed.commands.pop() {
+        Ok(None) => match resolved.commands.pop() {
             Some(command) => return Ok(ModelKey::Command(command)),
             None => ("leads nowhere".to_owned(), ""),
         },

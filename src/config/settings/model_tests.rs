@@ -66,7 +66,7 @@ const ENDPOINT: &str = "endpoint = \"https://llm.example/v1\"\nname = \"m\"\n";
 #[test]
 fn without_anything_the_client_is_asked_within_bounds() {
     let (model, problems) = Home::new("").load();
-    assert_eq!((model.way, model.name, problems.as_str()), (ModelWay::Sampling, None, ""));
+    assert_eq!((model.access, model.name, problems.as_str()), (ModelAccess::Sampling, None, ""));
     let bounds = ModelBounds {
         requests_per_run: 50,
         requests_per_session: 500,
@@ -84,17 +84,20 @@ fn an_endpoint_is_asked_where_one_is_set_unless_the_user_says_otherwise() {
     let endpoint =
         ModelEndpoint { url: "https://llm.example/v1".parse().unwrap(), name: "m".into(), key: None };
     for via in ["", "via = \"auto\"", "via = \"endpoint\""] {
-        assert_eq!(way(via).0.way, ModelWay::Endpoint(endpoint.clone()), "{via}");
+        assert_eq!(way(via).0.access, ModelAccess::Endpoint(endpoint.clone()), "{via}");
     }
     let (model, problems) = way("via = \"sampling\"");
-    assert_eq!((model.way, model.name.as_deref(), problems.as_str()), (ModelWay::Sampling, Some("m"), ""));
-    assert_eq!(way("via = \"off\"").0.way, ModelWay::Off);
+    assert_eq!(
+        (model.access, model.name.as_deref(), problems.as_str()),
+        (ModelAccess::Sampling, Some("m"), "")
+    );
+    assert_eq!(way("via = \"off\"").0.access, ModelAccess::Off);
     let from_environment = Home::new("")
         .variable("MCP_BRIDGE_MODEL_ENDPOINT", "http://localhost:11434/v1")
         .variable("MCP_BRIDGE_MODEL_NAME", "llama")
         .variable("MCP_BRIDGE_MODEL_CONCURRENCY", "2");
     let (model, problems) = from_environment.load();
-    assert!(matches!(model.way, ModelWay::Endpoint(ModelEndpoint { key: None, .. })), "{problems}");
+    assert!(matches!(model.access, ModelAccess::Endpoint(ModelEndpoint { key: None, .. })), "{problems}");
     assert_eq!((model.bounds.at_once, problems.as_str()), (2, ""));
 }
 
@@ -102,8 +105,8 @@ fn an_endpoint_is_asked_where_one_is_set_unless_the_user_says_otherwise() {
 fn a_key_is_found_where_the_reference_leads_and_nowhere_else() {
     let key = |reference: &str| set(&format!("{ENDPOINT}key = '{reference}'"));
     let found = |home: Home| match home.load() {
-        (ModelSettings { way: ModelWay::Endpoint(endpoint), .. }, _) => endpoint.key,
-        (model, problems) => panic!("{:?}: {problems}", model.way),
+        (ModelSettings { access: ModelAccess::Endpoint(endpoint), .. }, _) => endpoint.key,
+        (model, problems) => panic!("{:?}: {problems}", model.access),
     };
     let of_variable = key("${env:LLM_KEY}").variable("LLM_KEY", "s3cret-1");
     assert_eq!(found(of_variable), Some(ModelKey::Value("s3cret-1".into())));
@@ -134,13 +137,16 @@ fn what_cannot_be_used_is_said_at_its_place_and_nobody_is_asked() {
     ] {
         let (model, problems) = set(&lines).load();
         assert!(problems.contains(said), "{lines}: {problems}");
-        assert!(!matches!(model.way, ModelWay::Endpoint(_)), "{lines}: {:?}", model.way);
+        assert!(!matches!(model.access, ModelAccess::Endpoint(_)), "{lines}: {:?}", model.access);
         if lines != "via = \"endpoint\"" {
             assert!(problems.contains("config.toml:"), "{problems}");
         }
     }
     let (model, _) = set("via = \"endpoint\"").load();
-    assert_eq!(model.way, ModelWay::Unusable("model.via is endpoint, and model.endpoint is not set".into()));
+    assert_eq!(
+        model.access,
+        ModelAccess::Unusable("model.via is endpoint, and model.endpoint is not set".into())
+    );
 }
 
 #[test]
@@ -152,7 +158,7 @@ fn what_goes_over_the_net_in_the_clear_is_warned_of() {
         ("http://localhost:11434/v1", false),
     ] {
         let (model, problems) = set(&format!("endpoint = \"{url}\"\nname = \"m\"")).load();
-        assert!(matches!(model.way, ModelWay::Endpoint(_)), "{problems}");
+        assert!(matches!(model.access, ModelAccess::Endpoint(_)), "{problems}");
         assert_eq!(problems.contains("is http, not https"), warns, "{problems}");
     }
 }
@@ -166,20 +172,20 @@ fn a_project_lowers_budgets_and_never_says_who_is_asked() {
     // One that is trusted may raise what it may lower, as with all settings.
     for (home, requests, refused) in [(home(), 10, 4), (home().trusted(), 90, 3)] {
         let (model, problems) = home.load();
-        let ModelWay::Endpoint(endpoint) = &model.way else { panic!("{:?}", model.way) };
+        let ModelAccess::Endpoint(endpoint) = &model.access else { panic!("{:?}", model.access) };
         assert_eq!((endpoint.origin(), endpoint.name.as_str()), ("https://llm.example".into(), "m"));
         assert_eq!((model.bounds.requests_per_run, model.bounds.tokens_per_run), (requests, 7));
         assert_eq!(endpoint.key, None);
         assert_eq!(problems.matches("work/.belljar/config.toml:").count(), refused, "{problems}");
     }
     let (model, _) = Home::new(&user).project("[model]\nvia = \"off\"\n").load();
-    assert_eq!(model.way, ModelWay::Off);
+    assert_eq!(model.access, ModelAccess::Off);
 }
 
 #[test]
 fn what_a_section_that_cannot_be_read_would_forbid_is_not_done() {
     let (model, problems) = Home::new(&format!("[model]\n{ENDPOINT}requests_per_run = \n")).load();
-    assert!(matches!(model.way, ModelWay::Unusable(_)), "{:?}: {problems}", model.way);
+    assert!(matches!(model.access, ModelAccess::Unusable(_)), "{:?}: {problems}", model.access);
     let (model, problems) = set("via = 7").load();
-    assert!(matches!(model.way, ModelWay::Unusable(_)), "{:?}: {problems}", model.way);
+    assert!(matches!(model.access, ModelAccess::Unusable(_)), "{:?}: {problems}", model.access);
 }

@@ -4,7 +4,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::toml_file::{Standing, TomlFile, WrittenMount};
+use super::toml_file::{FileOwner, TomlFile, WrittenMount};
 use crate::config::read::environment::Environment;
 use crate::config::read::problem::{Origin, Position, Problem, Severity};
 use crate::confine::LOGIN_PLACES;
@@ -98,7 +98,7 @@ pub(in crate::config) fn mounts(
             let problem = |message: String| {
                 Problem::new(Origin::File(file.path.clone()), message).at(written.position).key("mount")
             };
-            if file.standing != Standing::User {
+            if file.owner != FileOwner::User {
                 let hint = "write it into your own config.toml";
                 let problem = problem("is not taken from a project".into());
                 problems.push(problem.severity(Severity::Warning).hint(hint));

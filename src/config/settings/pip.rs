@@ -21,7 +21,7 @@ const PASSED_ON: [&str; 8] = [
 /// The first that names a file has the certificates that pip trusts.
 const CERTIFICATES: [&str; 3] = ["PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"];
 
-/// Where packages come from.
+/// The sources of packages.
 pub struct PackageSources {
     /// Variables of the build by their names.
     pub variables: HashMap<String, String>,

@@ -31,7 +31,7 @@ pub struct PolicyFile {
     policy: Arc<Policy>,
 }
 
-/// What tells that the files are not what they were.
+/// The fingerprints of the files that the policy comes from.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Fingerprints {
     policy: Option<file::Fingerprint>,

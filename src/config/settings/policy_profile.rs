@@ -3,7 +3,7 @@
 //! Of other settings it says nothing.
 
 use super::resolve::Settings;
-use super::toml_file::Misread;
+use super::toml_file::ReadFailures;
 use super::{toml_file, values};
 use crate::config::read::environment::Environment;
 use crate::config::read::problem::{Origin, Problem};
@@ -14,7 +14,7 @@ use crate::policy::Profile;
 const VARIABLE: &str = "MCP_BRIDGE_POLICY";
 const KEY: &str = "policy.profile";
 
-/// What counts where no rule does.
+/// The profile, which decides where no rule does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::config) struct ProfileSetting {
     pub(in crate::config) profile: Profile,
@@ -29,8 +29,8 @@ impl ProfileSetting {
     }
 
     /// With what is misread of all settings: one that cannot be read must not be replaced by something looser.
-    pub(in crate::config) fn new(profile: Profile, misread: &Misread) -> Self {
-        Self { profile, defect: misread.policy.as_ref().map(ToString::to_string) }
+    pub(in crate::config) fn new(profile: Profile, read_failures: &ReadFailures) -> Self {
+        Self { profile, defect: read_failures.policy.as_ref().map(ToString::to_string) }
     }
 
     /// As the files have it now.
@@ -46,13 +46,13 @@ impl ProfileSetting {
         let mut found = Vec::new();
         let mut settings = Settings::new(environment, limits, &mut found);
         let profile = Self::profile(&mut settings);
-        let (_, misread, _) = settings.finish();
+        let (_, read_failures, _) = settings.finish();
         let is_of_it = |problem: &Problem| {
             problem.key.as_deref() == Some(KEY) || problem.origin == Origin::Variable(VARIABLE.to_owned())
         };
-        let of_it = misread.policy.clone().filter(|problem| !is_of_it(problem));
+        let of_it = read_failures.policy.clone().filter(|problem| !is_of_it(problem));
         problems.extend(found.into_iter().filter(is_of_it).chain(of_it));
-        Self::new(profile, &misread)
+        Self::new(profile, &read_failures)
     }
 }
 

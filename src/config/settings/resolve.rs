@@ -4,8 +4,8 @@
 
 use std::path::PathBuf;
 
-use super::definitions::{Definition, Form, OfProject, definitions};
-use super::toml_file::{self, Misread, Standing, TomlFile, Written, project_folder};
+use super::definitions::{Definition, ProjectPermission, ValueForm, definitions};
+use super::toml_file::{self, FileOwner, ReadFailures, TomlFile, WrittenValue, project_folder};
 use super::values;
 use crate::config::read::environment::Environment;
 use crate::config::read::nearest::nearest;
@@ -30,7 +30,7 @@ pub struct Setting {
     pub source: Source,
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// Nobody has set it.
@@ -70,11 +70,11 @@ pub(in crate::config) struct Settings<'s> {
     files: Vec<TomlFile>,
     problems: &'s mut Vec<Problem>,
     counting: Vec<Setting>,
-    misread: Misread,
+    read_failures: ReadFailures,
 }
 
-/// A value that counts so far.
-struct Counting<T> {
+/// The value that is in effect after the sources that have been read so far.
+struct EffectiveValue<T> {
     value: Option<T>,
     text: Option<String>,
     source: Source,
@@ -93,16 +93,16 @@ impl<'s> Settings<'s> {
         let of_servers = unknown.iter().find(|(_, near)| near.as_deref() == Some(SANDBOX_SERVERS));
         let of_servers = of_servers.map(|(problem, _)| problem.clone());
         problems.extend(unknown.into_iter().map(|(problem, _)| problem));
-        let trusted = || files.iter().filter(|file| is_trusted(file.standing));
+        let trusted = || files.iter().filter(|file| is_trusted(file.owner));
         // No project sets this one.
-        let own = || files.iter().filter(|file| file.standing == Standing::User);
-        let misread = Misread {
-            sandbox: trusted().find_map(|file| file.misread.sandbox.clone()),
-            policy: trusted().find_map(|file| file.misread.policy.clone()),
-            model: trusted().find_map(|file| file.misread.model.clone()),
-            servers: own().find_map(|file| file.misread.servers.clone()).or(of_servers),
+        let own = || files.iter().filter(|file| file.owner == FileOwner::User);
+        let read_failures = ReadFailures {
+            sandbox: trusted().find_map(|file| file.read_failures.sandbox.clone()),
+            policy: trusted().find_map(|file| file.read_failures.policy.clone()),
+            model: trusted().find_map(|file| file.read_failures.model.clone()),
+            servers: own().find_map(|file| file.read_failures.servers.clone()).or(of_servers),
         };
-        Self { environment, definitions, files, problems, counting: Vec::new(), misread }
+        Self { environment, definitions, files, problems, counting: Vec::new(), read_failures }
     }
 
     /// The value that counts, or `None` where nothing is set and nothing is the default.
@@ -113,7 +113,7 @@ impl<'s> Settings<'s> {
     ) -> Option<T> {
         let row = self.definitions.iter().find(|row| row.variable == variable)?.clone();
         let value = row.default.as_deref().and_then(|default| parse(default).ok());
-        let mut counting = Counting { value, text: row.default.clone(), source: Source::Default };
+        let mut counting = EffectiveValue { value, text: row.default.clone(), source: Source::Default };
         let mut unreadable = None;
         let files = std::mem::take(&mut self.files);
         for file in &files {
@@ -123,7 +123,7 @@ impl<'s> Settings<'s> {
                 Err(defect) => {
                     let problem =
                         self.refused(&row, Problem::new(origin, defect).at(written.position), &counting);
-                    if is_trusted(file.standing) {
+                    if is_trusted(file.owner) {
                         unreadable = Some(problem);
                     }
                 }
@@ -133,7 +133,7 @@ impl<'s> Settings<'s> {
                         let source = Source::File { path: file.path.clone(), position: written.position };
                         // What was narrowed is read again: the value is no longer the one that was written.
                         let value = if text == written.text { Some(value) } else { parse(&text).ok() };
-                        counting = Counting { value, text: Some(text), source };
+                        counting = EffectiveValue { value, text: Some(text), source };
                         unreadable = None;
                     }
                 },
@@ -145,7 +145,7 @@ impl<'s> Settings<'s> {
             match given.and_then(|text| Ok((text, parse(text)?))) {
                 Ok((text, value)) => {
                     let source = Source::Variable(variable.to_owned());
-                    counting = Counting { value: Some(value), text: Some(text.to_owned()), source };
+                    counting = EffectiveValue { value: Some(value), text: Some(text.to_owned()), source };
                     unreadable = None;
                 }
                 Err(defect) => {
@@ -154,19 +154,19 @@ impl<'s> Settings<'s> {
                 }
             }
         }
-        let misread = match (row.section(), row.name()) {
-            (Some("sandbox"), _) => Some(&mut self.misread.sandbox),
-            (Some("model"), _) => Some(&mut self.misread.model),
-            (_, "policy.profile") => Some(&mut self.misread.policy),
-            (_, "servers.sandbox") => Some(&mut self.misread.servers),
+        let read_failures = match (row.section(), row.name()) {
+            (Some("sandbox"), _) => Some(&mut self.read_failures.sandbox),
+            (Some("model"), _) => Some(&mut self.read_failures.model),
+            (_, "policy.profile") => Some(&mut self.read_failures.policy),
+            (_, "servers.sandbox") => Some(&mut self.read_failures.servers),
             _ => None,
         };
-        if let Some(misread) = misread.filter(|misread| misread.is_none()) {
-            *misread = unreadable;
+        if let Some(read_failures) = read_failures.filter(|read_failures| read_failures.is_none()) {
+            *read_failures = unreadable;
         }
         // Whatever else may have been meant for it, the variable counts more.
         if variable == SANDBOX_SERVERS && matches!(counting.source, Source::Variable(_)) {
-            self.misread.servers = None;
+            self.read_failures.servers = None;
         }
         let shown = counting.text.as_deref().map(|text| row.typed(&values::without_secrets(text)));
         self.counting.push(Setting { name: row.name().to_owned(), value: shown, source: counting.source });
@@ -192,7 +192,7 @@ impl<'s> Settings<'s> {
     /// Whether the value of a setting that was asked for comes from a project that the user does not trust.
     pub(in crate::config) fn is_of_untrusted_project(&self, variable: &str) -> bool {
         let Source::File { path, .. } = self.source(variable) else { return false };
-        self.files.iter().any(|file| file.path == path && !is_trusted(file.standing))
+        self.files.iter().any(|file| file.path == path && !is_trusted(file.owner))
     }
 
     /// What is shown of a setting whose value does not count, since that of another one bounds it.
@@ -215,15 +215,15 @@ impl<'s> Settings<'s> {
     }
 
     /// What was asked for, in the documented order, what may be missing of it, and the files.
-    pub(in crate::config) fn finish(self) -> (Vec<Setting>, Misread, Vec<TomlFile>) {
+    pub(in crate::config) fn finish(self) -> (Vec<Setting>, ReadFailures, Vec<TomlFile>) {
         let place = |setting: &Setting| self.definitions.iter().position(|row| row.name() == setting.name);
         let mut counting = self.counting;
         counting.sort_by_key(place);
-        (counting, self.misread, self.files)
+        (counting, self.read_failures, self.files)
     }
 
     /// Says that a value is not used, and what is instead.
-    fn refused<T>(&mut self, row: &Definition, problem: Problem, counting: &Counting<T>) -> Problem {
+    fn refused<T>(&mut self, row: &Definition, problem: Problem, counting: &EffectiveValue<T>) -> Problem {
         let default = row.default.as_deref().unwrap_or("none");
         let instead = match &counting.source {
             Source::File { path, .. } => format!("what {} says counts", path.display()),
@@ -249,37 +249,45 @@ impl<'s> Settings<'s> {
         &self,
         row: &Definition,
         file: &TomlFile,
-        written: &Written,
-        counting: &Counting<T>,
+        written: &WrittenValue,
+        counting: &EffectiveValue<T>,
     ) -> Result<String, Box<Problem>> {
-        let trust = match file.standing {
-            Standing::Project(Trust::Trusted) if row.of_project == OfProject::Never => Trust::Trusted,
-            Standing::Project(trust @ (Trust::Unknown | Trust::Changed)) => trust,
-            Standing::User | Standing::Project(Trust::Trusted) => return Ok(written.text.clone()),
+        let trust = match file.owner {
+            FileOwner::Project(Trust::Trusted) if row.of_project == ProjectPermission::Never => {
+                Trust::Trusted
+            }
+            FileOwner::Project(trust @ (Trust::Unknown | Trust::Changed)) => trust,
+            FileOwner::User | FileOwner::Project(Trust::Trusted) => return Ok(written.text.clone()),
         };
         let before = counting.text.as_deref();
         let refusal = match row.of_project {
-            OfProject::Anything => return Ok(written.text.clone()),
-            OfProject::Off if values::switch(&written.text) == Ok(false) => return Ok(written.text.clone()),
-            OfProject::Lower if magnitude(row.form, Some(&written.text)) <= magnitude(row.form, before) => {
+            ProjectPermission::Anything => return Ok(written.text.clone()),
+            ProjectPermission::Off if values::switch(&written.text) == Ok(false) => {
                 return Ok(written.text.clone());
             }
-            OfProject::Fewer => {
+            ProjectPermission::Lower
+                if magnitude(row.form, Some(&written.text)) <= magnitude(row.form, before) =>
+            {
+                return Ok(written.text.clone());
+            }
+            ProjectPermission::Fewer => {
                 let known = before.map(values::list);
                 let kept = values::list(&written.text);
                 let is_kept = |name: &String| known.as_ref().is_none_or(|known| known.contains(name));
                 return Ok(kept.into_iter().filter(is_kept).collect::<Vec<_>>().join(","));
             }
-            OfProject::Nothing | OfProject::Never => "is not taken from a project".to_owned(),
-            OfProject::Off => "is not switched on by a project".to_owned(),
-            OfProject::Lower => {
+            ProjectPermission::Nothing | ProjectPermission::Never => "is not taken from a project".to_owned(),
+            ProjectPermission::Off => "is not switched on by a project".to_owned(),
+            ProjectPermission::Lower => {
                 let before = text::inert_excerpt(before.unwrap_or("nothing"), 60);
                 format!("is more than {before}, which counts without it, and is not taken from a project")
             }
         };
         let folder = project_folder(&file.path).display();
         let hint = match row.of_project {
-            OfProject::Never => "only the user's own config.toml and the environment set it".to_owned(),
+            ProjectPermission::Never => {
+                "only the user's own config.toml and the environment set it".to_owned()
+            }
             _ => format!("read the file, then run `belljar config trust` in {folder}"),
         };
         let problem = Problem::new(Origin::File(file.path.clone()), format!("{refusal} {}", trust.because()))
@@ -323,15 +331,15 @@ fn unknown_variables(
         .collect()
 }
 
-fn is_trusted(standing: Standing) -> bool {
-    matches!(standing, Standing::User | Standing::Project(Trust::Trusted))
+fn is_trusted(owner: FileOwner) -> bool {
+    matches!(owner, FileOwner::User | FileOwner::Project(Trust::Trusted))
 }
 
 /// How much a limit allows; nothing set allows everything.
-fn magnitude(form: Form, text: Option<&str>) -> f64 {
+fn magnitude(form: ValueForm, text: Option<&str>) -> f64 {
     let Some(text) = text else { return f64::INFINITY };
     let read = match form {
-        Form::Size => values::size_bytes(text).ok().map(|bytes| bytes as f64),
+        ValueForm::Size => values::size_bytes(text).ok().map(|bytes| bytes as f64),
         _ => text.parse().ok(),
     };
     read.unwrap_or(f64::INFINITY)

@@ -9,7 +9,7 @@ use crate::text;
 /// Longest name that is repeated, in characters.
 const NAME_CHARS_MAX: usize = 60;
 
-/// Which session, and how far.
+/// The session that is resumed, and its last run that counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResumeFrom {
     /// The beginning of its name, or `last`.

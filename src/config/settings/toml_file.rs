@@ -9,7 +9,7 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::definitions::{Definition, Form};
+use super::definitions::{Definition, ValueForm};
 use crate::config::read::environment::Environment;
 use crate::config::read::file;
 use crate::config::read::json::{self, Member, Node};
@@ -28,39 +28,39 @@ const SANDBOX: &str = "sandbox";
 const MOUNT: &str = "mount";
 const MOUNT_KEYS: [&str; 3] = ["host", "guest", "writable"];
 
-/// Whose file it is, and with that what it may do.
+/// The owner of a settings file, which decides what the file may set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::config) enum Standing {
+pub(in crate::config) enum FileOwner {
     /// The user's own.
     User,
     /// A project's, which came with its repository.
     Project(Trust),
 }
 
-/// What one file says.
+/// The content of one settings file.
 pub(in crate::config) struct TomlFile {
     pub(in crate::config) path: PathBuf,
-    pub(in crate::config) standing: Standing,
-    /// By key, such as `run.timeout`.
-    pub(in crate::config) written: BTreeMap<String, Written>,
-    /// Its entries of servers, not yet checked.
+    pub(in crate::config) owner: FileOwner,
+    /// The values by key, such as `run.timeout`.
+    pub(in crate::config) written: BTreeMap<String, WrittenValue>,
+    /// The entries of servers, which are not checked yet.
     pub(in crate::config) servers: Option<ServerTable>,
-    /// Its `[[mount]]`, not yet checked.
+    /// The `[[mount]]` tables, which are not checked yet.
     pub(in crate::config) mounts: Vec<WrittenMount>,
-    /// Why it could not be read, or not whole.
+    /// The problem for which the file could not be read, or not as a whole.
     pub(in crate::config) unread: Option<Problem>,
-    /// What it may have said beside that.
-    pub(in crate::config) misread: Misread,
+    /// The problems with sections that may have said more.
+    pub(in crate::config) read_failures: ReadFailures,
 }
 
-/// The first problem that may have cost something whose default is looser than what was meant.
+/// The first problem in each section whose defaults are looser than what the file may have said.
 #[derive(Debug, Clone, Default)]
-pub(in crate::config) struct Misread {
-    /// A limit of the sandbox, or the choice of servers.
+pub(in crate::config) struct ReadFailures {
+    /// A problem with a limit of the sandbox, or with the choice of servers.
     pub(in crate::config) sandbox: Option<Problem>,
-    /// Which calls pass.
+    /// A problem with the policy.
     pub(in crate::config) policy: Option<Problem>,
-    /// Which model may be asked, and how much.
+    /// A problem with the model or its budgets.
     pub(in crate::config) model: Option<Problem>,
     /// Whether servers are confined whose entries do not say so.
     pub(in crate::config) servers: Option<Problem>,
@@ -76,8 +76,8 @@ pub(in crate::config) struct ServerTable {
     pub(in crate::config) defect: Option<Problem>,
 }
 
-/// A value as a variable would hold it, and where it stands.
-pub(in crate::config) struct Written {
+/// A value in the form of a variable, with its position in the file.
+pub(in crate::config) struct WrittenValue {
     pub(in crate::config) text: String,
     pub(in crate::config) position: Position,
 }
@@ -100,7 +100,7 @@ pub(super) fn read_all(
 ) -> Vec<TomlFile> {
     places(environment)
         .filter(|(path, _)| !file::is_absent(path))
-        .map(|(path, whose)| read(environment, limits, definitions, (path, whose), problems))
+        .map(|(path, owner_kind)| read(environment, limits, definitions, (path, owner_kind), problems))
         .collect()
 }
 
@@ -114,15 +114,16 @@ pub(in crate::config) fn is_emptied(environment: &Environment) -> bool {
     environment.config_file().is_some_and(|path| path.metadata().is_ok_and(|about| about.len() == 0))
 }
 
-fn places(environment: &Environment) -> impl Iterator<Item = (PathBuf, Whose)> {
+fn places(environment: &Environment) -> impl Iterator<Item = (PathBuf, OwnerKind)> {
     let own = environment.config_file();
     let project = trust::project_file(environment).filter(|path| Some(path) != own.as_ref());
-    let places = [(own, Whose::User), (project, Whose::Project)];
-    places.into_iter().filter_map(|(path, whose)| Some((path?, whose)))
+    let places = [(own, OwnerKind::User), (project, OwnerKind::Project)];
+    places.into_iter().filter_map(|(path, owner_kind)| Some((path?, owner_kind)))
 }
 
+/// The kind of owner of a settings file, before its trust is known.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Whose {
+enum OwnerKind {
     User,
     Project,
 }
@@ -131,28 +132,28 @@ fn read(
     environment: &Environment,
     limits: &Limits,
     definitions: &[Definition],
-    (path, whose): (PathBuf, Whose),
+    (path, owner_kind): (PathBuf, OwnerKind),
     problems: &mut Vec<Problem>,
 ) -> TomlFile {
-    let mut standing = match whose {
-        Whose::User => Standing::User,
-        Whose::Project => Standing::Project(Trust::Unknown),
+    let mut owner = match owner_kind {
+        OwnerKind::User => FileOwner::User,
+        OwnerKind::Project => FileOwner::Project(Trust::Unknown),
     };
     let read = file::read(&path, environment.uid, limits).and_then(|bytes| {
-        if whose == Whose::Project {
-            standing = Standing::Project(trust::trust_of(environment, limits, &path, &bytes));
+        if owner_kind == OwnerKind::Project {
+            owner = FileOwner::Project(trust::trust_of(environment, limits, &path, &bytes));
         }
         // An empty file sets nothing, which is no problem here.
         if bytes.trim_ascii().is_empty() { Ok(String::new()) } else { file::text(&path, bytes) }
     });
     let mut file = TomlFile {
         path,
-        standing,
+        owner,
         written: BTreeMap::new(),
         servers: None,
         mounts: Vec::new(),
         unread: None,
-        misread: Misread::default(),
+        read_failures: ReadFailures::default(),
     };
     match read {
         Ok(text) => {
@@ -163,7 +164,7 @@ fn read(
         }
         Err(problem) => {
             file.unread = Some((*problem).clone());
-            file.misread = Misread {
+            file.read_failures = ReadFailures {
                 sandbox: Some((*problem).clone()),
                 policy: Some((*problem).clone()),
                 model: Some((*problem).clone()),
@@ -312,7 +313,7 @@ impl Reading<'_> {
         match as_text(row.form, value) {
             Ok(text) => {
                 let position = self.places.position(value.span().start);
-                self.file.written.insert(full, Written { text, position });
+                self.file.written.insert(full, WrittenValue { text, position });
             }
             Err(wanted) => {
                 let message = format!("must be {wanted}, not {}", kind(value.get_ref()));
@@ -329,7 +330,7 @@ impl Reading<'_> {
         if !key.is_empty() {
             problem = problem.key(text::bounded(key, 100));
         }
-        let Misread { sandbox, policy, model, servers } = &mut self.file.misread;
+        let ReadFailures { sandbox, policy, model, servers } = &mut self.file.read_failures;
         // Anything may have stood in what is no TOML or no section.
         let (section, name) = key.split_once('.').unwrap_or_default();
         if section.is_empty() || section == "sandbox" || section == "run" && may_mean_servers(name) {
@@ -377,17 +378,17 @@ fn may_mean_servers(key: &str) -> bool {
 }
 
 /// The value as a variable would hold it, or what it must be.
-fn as_text(form: Form, value: &Spanned<DeValue<'_>>) -> Result<String, &'static str> {
+fn as_text(form: ValueForm, value: &Spanned<DeValue<'_>>) -> Result<String, &'static str> {
     match (form, value.get_ref()) {
-        (Form::Text | Form::Size, DeValue::String(text)) => Ok(text.to_string()),
-        (Form::Integer | Form::Number | Form::Size, DeValue::Integer(number)) => {
+        (ValueForm::Text | ValueForm::Size, DeValue::String(text)) => Ok(text.to_string()),
+        (ValueForm::Integer | ValueForm::Number | ValueForm::Size, DeValue::Integer(number)) => {
             i64::from_str_radix(number.as_str(), number.radix())
                 .map(|number| number.to_string())
                 .map_err(|_| "a number below 2^63")
         }
-        (Form::Number, DeValue::Float(number)) => Ok(number.as_str().to_owned()),
-        (Form::Switch, DeValue::Boolean(on)) => Ok(if *on { "1" } else { "0" }.to_owned()),
-        (Form::List, DeValue::Array(items)) => {
+        (ValueForm::Number, DeValue::Float(number)) => Ok(number.as_str().to_owned()),
+        (ValueForm::Switch, DeValue::Boolean(on)) => Ok(if *on { "1" } else { "0" }.to_owned()),
+        (ValueForm::List, DeValue::Array(items)) => {
             let text = |item: &Spanned<DeValue<'_>>| match item.get_ref() {
                 DeValue::String(text) if !text.contains(',') => Some(text.to_string()),
                 _ => None,
@@ -395,12 +396,12 @@ fn as_text(form: Form, value: &Spanned<DeValue<'_>>) -> Result<String, &'static 
             let texts: Option<Vec<String>> = items.iter().map(text).collect();
             texts.map(|texts| texts.join(",")).ok_or("an array of strings without commas")
         }
-        (Form::Text, _) => Err("a string"),
-        (Form::Integer, _) => Err("a whole number"),
-        (Form::Number, _) => Err("a number"),
-        (Form::Switch, _) => Err("true or false"),
-        (Form::Size, _) => Err("a string such as \"512m\", or a number of bytes"),
-        (Form::List, _) => Err("an array of strings"),
+        (ValueForm::Text, _) => Err("a string"),
+        (ValueForm::Integer, _) => Err("a whole number"),
+        (ValueForm::Number, _) => Err("a number"),
+        (ValueForm::Switch, _) => Err("true or false"),
+        (ValueForm::Size, _) => Err("a string such as \"512m\", or a number of bytes"),
+        (ValueForm::List, _) => Err("an array of strings"),
     }
 }
 

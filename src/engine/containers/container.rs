@@ -17,7 +17,7 @@ use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, ready};
 
 use super::super::error::{EngineError, is_not_found};
-use super::super::interface::{Chunk, Instance, NotStarted, Output, Started, Streams};
+use super::super::interface::{Chunk, Instance, Output, StartFailure, StartedSandbox, Streams};
 use super::super::kernel::OuterLimits;
 use super::super::spec::{CpuQuota, ENVIRONMENT, FIRSTS_PROCESSES_MAX, Folder, SandboxSpec, User, tmpfs_mib};
 use super::super::usage::UsageMeter;
@@ -56,19 +56,19 @@ impl ContainerEngine {
     /// # Errors
     /// [`EngineError::ImageMissing`]; the engine's refusal of any of the three steps, or its silence. What was created is
     /// removed again.
-    pub(super) async fn started(&self, spec: &SandboxSpec) -> Result<(Container, Streams), NotStarted> {
+    pub(super) async fn started(&self, spec: &SandboxSpec) -> Result<(Container, Streams), StartFailure> {
         if let Some(name) = &spec.oci_runtime {
-            self.check_runtime(name).await.map_err(|error| NotStarted { may_exist: false, error })?;
+            self.check_runtime(name).await.map_err(|error| StartFailure { may_exist: false, error })?;
         }
         let refuses_limit = self.refuses_cpu_limit.load(Ordering::Relaxed);
         let cpu = spec.cpu.filter(|cpu| !(cpu.optional && refuses_limit));
         match self.start_with(spec, cpu).await {
             // A kernel without the controller, or an engine to which its user's manager has not delegated it.
-            Err(NotStarted { error: EngineError::Refused { action, message }, may_exist: false })
+            Err(StartFailure { error: EngineError::Refused { action, message }, may_exist: false })
                 if cpu.is_some_and(|cpu| cpu.optional) && message.to_ascii_lowercase().contains("cpu") =>
             {
                 tracing::info!(message, "the engine refuses the default CPU limit");
-                let started = self.start_with(spec, None).await.map_err(|second| NotStarted {
+                let started = self.start_with(spec, None).await.map_err(|second| StartFailure {
                     error: EngineError::Refused { action, message },
                     may_exist: second.may_exist,
                 })?;
@@ -83,14 +83,14 @@ impl ContainerEngine {
         &self,
         spec: &SandboxSpec,
         cpu: Option<CpuQuota>,
-    ) -> Result<(Container, Streams), NotStarted> {
+    ) -> Result<(Container, Streams), StartFailure> {
         let body = create_body(spec, cpu, self);
         if let Some(user) = spec.user {
             return self.start_as(user, cpu, spec, &body).await;
         }
         for candidate in self.users.candidates() {
             match self.start_as(candidate.user, cpu, spec, &body).await {
-                Err(NotStarted { error, may_exist: false }) if is_user_unmapped(&error) => {}
+                Err(StartFailure { error, may_exist: false }) if is_user_unmapped(&error) => {}
                 Err(error) => return Err(error),
                 Ok((mut container, streams)) => {
                     self.users.accept(candidate.place);
@@ -109,10 +109,10 @@ impl ContainerEngine {
         cpu: Option<CpuQuota>,
         spec: &SandboxSpec,
         body: &ContainerCreateBody,
-    ) -> Result<(Container, Streams), NotStarted> {
+    ) -> Result<(Container, Streams), StartFailure> {
         let mut container = self.create(user, cpu, spec, body).await.map_err(|error| {
             let is_none = matches!(error, EngineError::Refused { .. } | EngineError::ImageMissing { .. });
-            NotStarted { may_exist: !is_none, error }
+            StartFailure { may_exist: !is_none, error }
         })?;
         // Beside the start, since it takes Podman some milliseconds.
         let (started, image_id) = tokio::join!(container.attach_and_start(), container.image_id());
@@ -123,7 +123,7 @@ impl ContainerEngine {
                 Ok((container, streams))
             }
             // The first failure is the one that tells; the other one is in the log.
-            Err(error) => Err(NotStarted { may_exist: Box::new(container).close().await.is_err(), error }),
+            Err(error) => Err(StartFailure { may_exist: Box::new(container).close().await.is_err(), error }),
         }
     }
 
@@ -172,8 +172,8 @@ impl ContainerEngine {
 }
 
 impl Container {
-    pub(super) fn into_started(self, streams: Streams) -> Started {
-        Started {
+    pub(super) fn into_started(self, streams: Streams) -> StartedSandbox {
+        StartedSandbox {
             streams,
             image: self.image.clone(),
             shared_user: (!self.is_users_choice && self.user == User::SHARED).then(|| SHARED_USER.into()),
@@ -400,7 +400,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::super::super::choice::Choice;
-    use super::super::find::{Places, find};
+    use super::super::find::{EngineLocations, find};
     use super::*;
 
     const PING: (&str, &str) = ("/_ping", "200 OK");
@@ -433,8 +433,8 @@ mod tests {
                 }
             }
         });
-        let places = Places { choice, ..Places::default() };
-        find(&places, Path::new("/nowhere")).await.unwrap()
+        let locations = EngineLocations { choice, ..EngineLocations::default() };
+        find(&locations, Path::new("/nowhere")).await.unwrap()
     }
 
     fn spec(request: Duration) -> SandboxSpec {
@@ -457,7 +457,7 @@ mod tests {
     async fn an_engine_that_does_not_say_whether_it_has_an_image_is_waited_for_as_for_any_request() {
         let request = Duration::from_millis(200);
         let engine = engine(&[PING, ("POST ", "404 Not Found")]).await;
-        let Err(NotStarted { error, .. }) = engine.started(&spec(request)).await else {
+        let Err(StartFailure { error, .. }) = engine.started(&spec(request)).await else {
             panic!("it has started")
         };
         assert!(matches!(error, EngineError::Timeout { after, .. } if after == request), "{error}");

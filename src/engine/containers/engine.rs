@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use super::super::error::EngineError;
-use super::super::interface::{About, Engine, NotStarted, Started};
+use super::super::interface::{Engine, EngineInfo, StartFailure, StartedSandbox};
 use super::super::owner::Owner;
 use super::super::spec::SandboxSpec;
 use super::find::ContainerEngine;
@@ -20,7 +20,7 @@ impl Engine for ContainerEngine {
         Box::pin(self.pings())
     }
 
-    fn about(&self) -> BoxFuture<'_, Result<About, EngineError>> {
+    fn about(&self) -> BoxFuture<'_, Result<EngineInfo, EngineError>> {
         Box::pin(self.ask_about())
     }
 
@@ -44,7 +44,7 @@ impl Engine for ContainerEngine {
         self.masked()
     }
 
-    fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Started, NotStarted>> {
+    fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<StartedSandbox, StartFailure>> {
         Box::pin(async move {
             let (container, streams) = self.started(spec).await?;
             Ok(container.into_started(streams))

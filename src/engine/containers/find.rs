@@ -10,17 +10,17 @@ use tokio::sync::OnceCell;
 
 use super::super::choice::Choice;
 use super::super::error::{EngineError, with_causes};
-use super::super::interface::About;
+use super::super::interface::EngineInfo;
 use super::super::kernel::online_processors;
-use super::super::users::Users;
+use super::super::users::UserRanges;
 use super::private_socket::{PrivateSocket, SshAddress, Tunnel};
 use super::runtime;
 use crate::guard::Mark;
 
-/// Where engines may listen, from the environment.
+/// The places where engines may listen, as the environment names them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Places {
-    /// What the operator wants.
+pub struct EngineLocations {
+    /// The choice of the operator.
     pub choice: Choice,
     /// The OCI runtime for an engine that is started here; `None`: its default.
     pub oci_runtime: Option<String>,
@@ -38,13 +38,13 @@ pub struct Places {
     pub ssh: Option<PathBuf>,
     /// The user's home folder, in which desktop engines put their sockets.
     pub home: Option<PathBuf>,
-    /// Where virtual environments for sandboxes without a container engine are.
+    /// The folder of the virtual environments for sandboxes without a container engine.
     pub environments: Option<PathBuf>,
-    /// Carried by the processes that are started to reach an engine.
+    /// The mark of the processes that are started to reach an engine.
     pub mark: Option<Mark>,
 }
 
-/// What kind of engine answered.
+/// The kind of an engine that has answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineKind {
     /// Podman, by its Docker-compatible API.
@@ -66,9 +66,9 @@ pub struct ContainerEngine {
     /// Set once the engine has refused a default CPU limit, so that later containers are created without one.
     pub(super) refuses_cpu_limit: Arc<AtomicBool>,
     /// What it says of itself, once somebody has asked.
-    said: Arc<OnceCell<About>>,
+    said: Arc<OnceCell<EngineInfo>>,
     /// Which users its sandboxes may have.
-    pub(super) users: Arc<Users>,
+    pub(super) users: Arc<UserRanges>,
     /// The service that the bridge started for itself, kept for its `Drop`.
     service: Option<Arc<PrivateSocket>>,
 }
@@ -89,23 +89,23 @@ const ANSWER: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// [`EngineError::NoEngine`] lists every place and why it did not serve.
-pub async fn find(places: &Places, sockets: &Path) -> Result<ContainerEngine, EngineError> {
+pub async fn find(locations: &EngineLocations, sockets: &Path) -> Result<ContainerEngine, EngineError> {
     let mut tried = Vec::new();
-    for candidate in candidates(places) {
+    for candidate in candidates(locations) {
         let found = match candidate {
-            Candidate::At { address, only } => connect_to(&address, only, places, sockets).await,
-            Candidate::OwnPodman => own_podman(places, sockets).await,
+            Candidate::At { address, only } => connect_to(&address, only, locations, sockets).await,
+            Candidate::OwnPodman => own_podman(locations, sockets).await,
         };
         match found {
             Ok(engine) => return Ok(engine),
             Err(reason) => tried.push(reason),
         }
     }
-    let is_named = !named(places).is_empty();
-    Err(EngineError::NoEngine { tried, choice: places.choice.clone(), is_named })
+    let is_named = !named(locations).is_empty();
+    Err(EngineError::NoEngine { tried, choice: locations.choice.clone(), is_named })
 }
 
-impl Places {
+impl EngineLocations {
     /// Whether the operator has named no engine, no OCI runtime, and no place.
     pub(in super::super) fn takes_any(&self) -> bool {
         self.choice == Choice::Auto && self.oci_runtime.is_none() && named(self).is_empty()
@@ -113,11 +113,11 @@ impl Places {
 }
 
 /// Those that variables name. DOCKER_HOST may name Podman's socket, and often does.
-fn named(places: &Places) -> Vec<Candidate> {
+fn named(locations: &EngineLocations) -> Vec<Candidate> {
     let at = |address: &Option<String>, only| address.clone().map(|address| Candidate::At { address, only });
-    let container_host = at(&places.container_host, None);
-    let docker_host = |only| at(&places.docker_host, only);
-    let list = match &places.choice {
+    let container_host = at(&locations.container_host, None);
+    let docker_host = |only| at(&locations.docker_host, only);
+    let list = match &locations.choice {
         Choice::At(address) => [at(&Some(address.clone()), None), None],
         Choice::Auto => [container_host, docker_host(None)],
         Choice::Podman => [container_host, docker_host(Some(EngineKind::Podman))],
@@ -127,21 +127,21 @@ fn named(places: &Places) -> Vec<Candidate> {
     list.into_iter().flatten().collect()
 }
 
-fn candidates(places: &Places) -> Vec<Candidate> {
+fn candidates(locations: &EngineLocations) -> Vec<Candidate> {
     // Whoever names one means it: code that is for another machine must not run on this one because that is down.
-    let list = named(places);
-    if !list.is_empty() || places.choice == Choice::Process {
+    let list = named(locations);
+    if !list.is_empty() || locations.choice == Choice::Process {
         return list;
     }
     let socket = |path: PathBuf, only| {
         path.exists().then(|| Candidate::At { address: format!("unix://{}", path.display()), only })
     };
-    let in_runtime_dir = |name: &str| places.runtime_dir.as_ref().map(|dir| dir.join(name));
+    let in_runtime_dir = |name: &str| locations.runtime_dir.as_ref().map(|dir| dir.join(name));
 
-    let podman = places.choice != Choice::Docker;
-    let docker = places.choice != Choice::Podman;
+    let podman = locations.choice != Choice::Docker;
+    let docker = locations.choice != Choice::Podman;
     // Podman may listen at Docker's places.
-    let only_docker = (places.choice == Choice::Docker).then_some(EngineKind::Docker);
+    let only_docker = (locations.choice == Choice::Docker).then_some(EngineKind::Docker);
     let mut list = Vec::new();
     if podman {
         list.extend(in_runtime_dir("podman/podman.sock").and_then(|path| socket(path, None)));
@@ -149,20 +149,20 @@ fn candidates(places: &Places) -> Vec<Candidate> {
     if docker {
         list.extend(in_runtime_dir("docker.sock").and_then(|path| socket(path, only_docker)));
     }
-    if podman && !places.root {
-        list.extend(places.podman.is_some().then_some(Candidate::OwnPodman));
+    if podman && !locations.root {
+        list.extend(locations.podman.is_some().then_some(Candidate::OwnPodman));
     }
     if podman {
         list.extend(socket("/run/podman/podman.sock".into(), None));
     }
-    if podman && places.root {
-        list.extend(places.podman.is_some().then_some(Candidate::OwnPodman));
+    if podman && locations.root {
+        list.extend(locations.podman.is_some().then_some(Candidate::OwnPodman));
     }
     if docker {
         list.extend(socket("/var/run/docker.sock".into(), only_docker));
     }
     // Desktop engines: they run in a machine of their own.
-    let at_home = |path: &str| places.home.as_ref().map(|home| home.join(path));
+    let at_home = |path: &str| locations.home.as_ref().map(|home| home.join(path));
     if podman {
         let machine = at_home(".local/share/containers/podman/machine/podman.sock");
         list.extend(machine.and_then(|path| socket(path, None)));
@@ -173,11 +173,11 @@ fn candidates(places: &Places) -> Vec<Candidate> {
     list
 }
 
-async fn own_podman(places: &Places, sockets: &Path) -> Result<ContainerEngine, String> {
-    let program = places.podman.as_ref().ok_or("podman is not installed")?;
+async fn own_podman(locations: &EngineLocations, sockets: &Path) -> Result<ContainerEngine, String> {
+    let program = locations.podman.as_ref().ok_or("podman is not installed")?;
     let service =
-        PrivateSocket::podman(program, places.oci_runtime.as_deref(), sockets).await.map_err(|error| {
-            let of = places.oci_runtime.as_ref().map(|name| format!(" with the OCI runtime {name}"));
+        PrivateSocket::podman(program, locations.oci_runtime.as_deref(), sockets).await.map_err(|error| {
+            let of = locations.oci_runtime.as_ref().map(|name| format!(" with the OCI runtime {name}"));
             format!("podman service{}: {error}", of.unwrap_or_default())
         })?;
     let address = service.address();
@@ -186,11 +186,15 @@ async fn own_podman(places: &Places, sockets: &Path) -> Result<ContainerEngine, 
 
 /// An engine behind ssh: its socket is forwarded to a private one here, unless the address names none; then the
 /// remote `docker` command is asked for it.
-async fn connect_by_ssh(address: &str, places: &Places, sockets: &Path) -> Result<ContainerEngine, String> {
+async fn connect_by_ssh(
+    address: &str,
+    locations: &EngineLocations,
+    sockets: &Path,
+) -> Result<ContainerEngine, String> {
     let remote = SshAddress::parse(address)?;
     let Some(socket) = remote.socket.clone() else { return connect(address, None).await };
-    let program = places.ssh.as_ref().ok_or_else(|| format!("{address}: ssh is not installed"))?;
-    let tunnel = Tunnel { program, remote: &remote, socket: &socket, mark: places.mark.as_ref() };
+    let program = locations.ssh.as_ref().ok_or_else(|| format!("{address}: ssh is not installed"))?;
+    let tunnel = Tunnel { program, remote: &remote, socket: &socket, mark: locations.mark.as_ref() };
     let tunnel = PrivateSocket::ssh(&tunnel, sockets).await.map_err(|error| format!("{address}: {error}"))?;
     let forwarded = tunnel.address();
     let mut engine =
@@ -202,11 +206,11 @@ async fn connect_by_ssh(address: &str, places: &Places, sockets: &Path) -> Resul
 async fn connect_to(
     address: &str,
     wanted: Option<EngineKind>,
-    places: &Places,
+    locations: &EngineLocations,
     sockets: &Path,
 ) -> Result<ContainerEngine, String> {
     let engine = if address.starts_with("ssh://") {
-        connect_by_ssh(address, places, sockets).await?
+        connect_by_ssh(address, locations, sockets).await?
     } else {
         connect(address, None).await?
     };
@@ -237,7 +241,7 @@ async fn connect(address: &str, service: Option<Arc<PrivateSocket>>) -> Result<C
         .await
         .map_err(|_| format!("{address}: did not answer within {} s", ANSWER.as_secs()))?
         .map_err(|error| format!("{address}: {}", with_causes(&error)))?;
-    let users = Arc::new(Users::at(address).await);
+    let users = Arc::new(UserRanges::at(address).await);
     Ok(ContainerEngine {
         docker,
         address: address.to_owned(),
@@ -286,7 +290,7 @@ impl ContainerEngine {
     }
 
     /// What the engine says of itself; half a second on Podman.
-    pub(super) async fn ask_about(&self) -> Result<About, EngineError> {
+    pub(super) async fn ask_about(&self) -> Result<EngineInfo, EngineError> {
         let action = "tell its version";
         let version = tokio::time::timeout(ANSWER, self.docker.version())
             .await
@@ -294,7 +298,7 @@ impl ContainerEngine {
             .map_err(|error| EngineError::request(action, &error))?;
         let components = version.components.unwrap_or_default();
         let podman = components.iter().any(|component| component.name.contains("Podman"));
-        Ok(About {
+        Ok(EngineInfo {
             name: format!(
                 "{} {}",
                 if podman { EngineKind::Podman } else { EngineKind::Docker },
@@ -368,12 +372,12 @@ mod tests {
     use super::*;
 
     /// The places in their order; those of the system only where this machine has them.
-    fn order(places: &Places) -> Vec<String> {
+    fn order(locations: &EngineLocations) -> Vec<String> {
         let name = |candidate| match candidate {
             Candidate::At { address, .. } => address,
             Candidate::OwnPodman => "own podman".to_owned(),
         };
-        candidates(places).into_iter().map(name).collect()
+        candidates(locations).into_iter().map(name).collect()
     }
 
     fn sockets_in(folder: &Path, sockets: [&str; 2]) -> [String; 2] {
@@ -391,13 +395,13 @@ mod tests {
         let [podman, docker] = sockets_in(runtime.path(), ["podman/podman.sock", "docker.sock"]);
         let desktops = [".local/share/containers/podman/machine/podman.sock", ".docker/run/docker.sock"];
         let [machine, desktop] = sockets_in(home.path(), desktops);
-        let places = |choice: Choice, root: bool| Places {
+        let locations = |choice: Choice, root: bool| EngineLocations {
             choice,
             runtime_dir: Some(runtime.path().into()),
             root,
             podman: Some("/usr/bin/podman".into()),
             home: Some(home.path().into()),
-            ..Places::default()
+            ..EngineLocations::default()
         };
         let (podmans, dockers) = ("/run/podman/podman.sock", "/var/run/docker.sock");
         let here = |all: &[&str]| -> Vec<String> {
@@ -409,28 +413,28 @@ mod tests {
         };
         let own = "own podman";
         assert_eq!(
-            order(&places(Choice::Auto, false)),
+            order(&locations(Choice::Auto, false)),
             here(&[&podman, &docker, own, podmans, dockers, &machine, &desktop])
         );
         // Root's own service would be rootful like the system's, which is there already.
         assert_eq!(
-            order(&places(Choice::Auto, true)),
+            order(&locations(Choice::Auto, true)),
             here(&[&podman, &docker, podmans, own, dockers, &machine, &desktop])
         );
-        assert_eq!(order(&places(Choice::Podman, false)), here(&[&podman, own, podmans, &machine]));
-        assert_eq!(order(&places(Choice::Docker, false)), here(&[&docker, dockers, &desktop]));
-        assert_eq!(order(&places(Choice::At("unix:///x".into()), false)), ["unix:///x"]);
-        let both = |choice: Choice| Places {
+        assert_eq!(order(&locations(Choice::Podman, false)), here(&[&podman, own, podmans, &machine]));
+        assert_eq!(order(&locations(Choice::Docker, false)), here(&[&docker, dockers, &desktop]));
+        assert_eq!(order(&locations(Choice::At("unix:///x".into()), false)), ["unix:///x"]);
+        let both = |choice: Choice| EngineLocations {
             container_host: Some("ssh://me@host".into()),
             docker_host: Some("tcp://host:1".into()),
-            ..places(choice, false)
+            ..locations(choice, false)
         };
         for choice in [Choice::Auto, Choice::Podman] {
             assert_eq!(order(&both(choice)), ["ssh://me@host", "tcp://host:1"]);
         }
         assert_eq!(order(&both(Choice::Docker)), ["tcp://host:1"]);
         assert_eq!(order(&both(Choice::At("unix:///x".into()))), ["unix:///x"]);
-        let nothing = Places { podman: None, ..places(Choice::Auto, false) };
+        let nothing = EngineLocations { podman: None, ..locations(Choice::Auto, false) };
         assert_eq!(order(&nothing), here(&[&podman, &docker, podmans, dockers, &machine, &desktop]));
     }
 }

@@ -14,7 +14,7 @@ use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, ready};
 
 use super::super::error::{EngineError, is_not_found};
-use super::super::images::{ImageAbout, ImageBuild, ImageStore};
+use super::super::images::{ImageBuild, ImageInfo, ImageStore};
 use super::super::interface::Engine;
 use super::container::remove;
 use super::find::ContainerEngine;
@@ -49,7 +49,7 @@ impl ImageStore for ContainerEngine {
         })
     }
 
-    fn about_image<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<ImageAbout>, EngineError>> {
+    fn about_image<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<ImageInfo>, EngineError>> {
         Box::pin(self.inspect_image(name))
     }
 
@@ -129,9 +129,9 @@ impl ContainerEngine {
     }
 
     /// What it says of an image; nothing if it has none of that name.
-    pub(super) async fn inspect_image(&self, name: &str) -> Result<Option<ImageAbout>, EngineError> {
+    pub(super) async fn inspect_image(&self, name: &str) -> Result<Option<ImageInfo>, EngineError> {
         match self.docker.inspect_image(name).await {
-            Ok(image) => Ok(Some(ImageAbout {
+            Ok(image) => Ok(Some(ImageInfo {
                 id: image.id.unwrap_or_default(),
                 names: image.repo_tags.unwrap_or_default(),
                 labels: image.config.and_then(|config| config.labels).unwrap_or_default(),

@@ -1,6 +1,6 @@
 //! Lists the containers of bridges, and removes those of bridges that are dead.
 //!
-//! It does not wait for engines that do not answer: `belongings` does, for the guardian.
+//! It does not wait for engines that do not answer: `cleanup_list` does, for the guardian.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ const REMOVALS_AT_ONCE_MAX: usize = 8;
 /// # Errors
 /// When the engine cannot list containers. One that cannot be removed is logged and left to the next start.
 pub(super) async fn reap(engine: &ContainerEngine, owner: &Owner) -> Result<usize, EngineError> {
-    let Listed { containers, is_whole } = list(&engine.docker, LOCKS, owner.dir_id()).await?;
+    let ContainerList { containers, is_whole } = list(&engine.docker, LOCKS, owner.dir_id()).await?;
     if !is_whole {
         for dead in owner.dead() {
             prune(&engine.docker, OWNER, &dead).await?;
@@ -47,8 +47,8 @@ pub(super) async fn reap(engine: &ContainerEngine, owner: &Owner) -> Result<usiz
     Ok(removed)
 }
 
-/// What an engine says that it has.
-pub(super) struct Listed {
+/// The containers that an engine has listed.
+pub(super) struct ContainerList {
     pub(super) containers: Vec<ContainerSummary>,
     /// Whether that is all: one that does not run may be missing otherwise.
     pub(super) is_whole: bool,
@@ -58,7 +58,7 @@ pub(super) struct Listed {
 const KNOWN_STATES: [&str; 4] = ["created", "running", "paused", "exited"];
 
 /// Containers, running or not, with this label.
-pub(super) async fn list(docker: &Docker, label: &str, value: &str) -> Result<Listed, EngineError> {
+pub(super) async fn list(docker: &Docker, label: &str, value: &str) -> Result<ContainerList, EngineError> {
     let label = ("label".to_owned(), vec![format!("{label}={value}")]);
     let ask = async |filters: HashMap<String, Vec<String>>| {
         let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
@@ -75,7 +75,7 @@ pub(super) async fn list(docker: &Docker, label: &str, value: &str) -> Result<Li
         listed => listed,
     };
     let containers = listed.map_err(|error| EngineError::request("list containers", &error))?;
-    Ok(Listed { containers, is_whole })
+    Ok(ContainerList { containers, is_whole })
 }
 
 /// Removes the containers with this label that do not run, whatever state they are in.
@@ -95,7 +95,7 @@ mod tests {
 
     use super::super::super::choice::Choice;
     use super::super::super::owner::lock_path;
-    use super::super::find::{Places, find};
+    use super::super::find::{EngineLocations, find};
     use super::*;
 
     /// An engine that calls a container "stopped"; what it was asked for, decoded.
@@ -128,8 +128,8 @@ mod tests {
                 stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
             }
         });
-        let places = Places { choice: Choice::At(address), ..Places::default() };
-        (find(&places, Path::new("/nowhere")).await.unwrap(), asked)
+        let locations = EngineLocations { choice: Choice::At(address), ..EngineLocations::default() };
+        (find(&locations, Path::new("/nowhere")).await.unwrap(), asked)
     }
 
     #[tokio::test]

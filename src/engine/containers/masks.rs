@@ -15,17 +15,17 @@ const EMPTY: &str = "ro,noexec,nosuid,nodev,size=4k,mode=555";
 /// The control groups: the sandbox's own, or all of the machine.
 const GROUPS: &str = "/sys/fs/cgroup";
 
-/// What the control groups show that an engine mounts.
+/// The control groups that a sandbox sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Groups {
-    /// The sandbox's own group.
+pub(super) enum CgroupView {
+    /// The sandbox sees its own control group.
     Own,
     /// Those of the machine, with the use of every other container and service: a rootless engine cannot make a group of
     /// cgroup version 1. They limit nothing, so that the supervisor needs none of them.
     Machine,
 }
 
-impl Groups {
+impl CgroupView {
     /// An engine that is not of root, by the owner of its socket, on a machine without version 2.
     fn of(engine: &ContainerEngine) -> Self {
         let socket = engine.address.strip_prefix("unix://").map(fs::metadata);
@@ -43,20 +43,20 @@ impl Groups {
 impl ContainerEngine {
     /// Every path that a sandbox on this engine must not show.
     pub(super) fn masked(&self) -> Vec<&'static str> {
-        masked_paths(Groups::of(self)).collect()
+        masked_paths(CgroupView::of(self)).collect()
     }
 
     /// Asks it to mask them.
     pub(super) fn mask(&self, host: &mut HostConfig) {
-        mask(self.kind, Groups::of(self), host);
+        mask(self.kind, CgroupView::of(self), host);
     }
 }
 
-fn masked_paths(groups: Groups) -> impl Iterator<Item = &'static str> {
+fn masked_paths(groups: CgroupView) -> impl Iterator<Item = &'static str> {
     DEFAULTS.into_iter().chain(OF_PROC).chain(OF_SYS).chain(groups.masked())
 }
 
-fn mask(kind: EngineKind, groups: Groups, host: &mut HostConfig) {
+fn mask(kind: EngineKind, groups: CgroupView, host: &mut HostConfig) {
     match kind {
         EngineKind::Podman => {
             // Added to its own list. In place of sysfs an empty file system takes less time than a mask for each folder;
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn control_groups_of_the_machine_are_masked() {
         for kind in [EngineKind::Podman, EngineKind::Docker] {
-            for groups in [Groups::Own, Groups::Machine] {
+            for groups in [CgroupView::Own, CgroupView::Machine] {
                 let mut host = HostConfig::default();
                 mask(kind, groups, &mut host);
                 let options = host.security_opt.unwrap_or_default();
@@ -90,7 +90,7 @@ mod tests {
                 };
                 assert!(paths.iter().any(|path| path == "/proc/sys"), "{kind:?}");
                 let has_groups = paths.iter().any(|path| path == GROUPS);
-                assert_eq!(has_groups, groups == Groups::Machine, "{kind:?} {groups:?}");
+                assert_eq!(has_groups, groups == CgroupView::Machine, "{kind:?} {groups:?}");
                 assert_eq!(masked_paths(groups).any(|path| path == GROUPS), has_groups);
             }
         }

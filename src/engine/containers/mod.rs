@@ -1,6 +1,6 @@
 //! Podman and Docker, through their common API.
 
-mod belongings;
+mod cleanup_list;
 mod container;
 mod engine;
 mod find;
@@ -10,5 +10,5 @@ mod masks;
 mod private_socket;
 mod runtime;
 
-pub use belongings::Belongings;
-pub use find::{Places, find};
+pub use cleanup_list::CleanupList;
+pub use find::{EngineLocations, find};

@@ -29,7 +29,7 @@ pub(super) struct PrivateSocket {
     dir: tempfile::TempDir,
 }
 
-/// How a remote engine's socket is forwarded.
+/// The tunnel to the socket of a remote engine.
 pub(super) struct Tunnel<'a> {
     pub(super) program: &'a Path,
     pub(super) remote: &'a SshAddress,

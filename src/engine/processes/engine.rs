@@ -6,7 +6,7 @@ use futures_util::future::{BoxFuture, ready};
 
 use super::super::choice::Choice;
 use super::super::error::EngineError;
-use super::super::interface::{About, Engine, NotStarted, Started};
+use super::super::interface::{Engine, EngineInfo, StartFailure, StartedSandbox};
 use super::super::kernel::online_processors;
 use super::super::masks;
 use super::super::owner::Owner;
@@ -78,7 +78,7 @@ impl ProcessEngine {
         }
     }
 
-    async fn started(&self, spec: &SandboxSpec) -> Result<Started, EngineError> {
+    async fn started(&self, spec: &SandboxSpec) -> Result<StartedSandbox, EngineError> {
         if !cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))) {
             let why = "it takes Linux on x86-64 or aarch64".to_owned();
             return Err(unconfined(&Failed { could_not: "be confined".into(), why, errno: None }));
@@ -134,9 +134,9 @@ impl Engine for ProcessEngine {
         Box::pin(ready(self.instead_of.is_none()))
     }
 
-    fn about(&self) -> BoxFuture<'_, Result<About, EngineError>> {
+    fn about(&self) -> BoxFuture<'_, Result<EngineInfo, EngineError>> {
         let name = "process (sandboxes in namespaces of this machine, no container engine)".to_owned();
-        Box::pin(ready(Ok(About { name, is_containers: false, runtime: None })))
+        Box::pin(ready(Ok(EngineInfo { name, is_containers: false, runtime: None })))
     }
 
     fn processors(&self, _: Duration) -> BoxFuture<'_, Result<u64, EngineError>> {
@@ -160,14 +160,14 @@ impl Engine for ProcessEngine {
         of_kernel.chain([GROUPS]).collect()
     }
 
-    fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Started, NotStarted>> {
+    fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<StartedSandbox, StartFailure>> {
         Box::pin(async move {
             let started = tokio::time::timeout(spec.request, self.started(spec)).await;
             let late = EngineError::Timeout { action: "start the sandbox", after: spec.request };
             // What was started ends with its value.
             started
                 .unwrap_or(Err(late))
-                .map_err(|error| NotStarted { error: self.refused(error), may_exist: false })
+                .map_err(|error| StartFailure { error: self.refused(error), may_exist: false })
         })
     }
 

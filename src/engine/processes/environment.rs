@@ -16,7 +16,7 @@ use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
 
 use super::super::error::EngineError;
-use super::super::images::ImageAbout;
+use super::super::images::ImageInfo;
 use super::python::Python;
 use crate::recipe::{ImageName, OWN_IMAGE};
 
@@ -114,13 +114,13 @@ impl Environments {
     }
 
     /// What is known of an environment, whether or not it can be used.
-    pub(super) fn about(&self, reference: &str) -> Result<Option<ImageAbout>, EngineError> {
+    pub(super) fn about(&self, reference: &str) -> Result<Option<ImageInfo>, EngineError> {
         let Some(name) = Self::name_of(reference) else { return Ok(None) };
         let failed = |error: io::Error| unusable(&name, &error.to_string());
         let Some(dir) = self.dir_of(&name).map_err(failed)? else { return Ok(None) };
         // One that is broken can be removed and built again.
         let record = read(&dir).ok();
-        Ok(Some(ImageAbout {
+        Ok(Some(ImageInfo {
             id: dir.file_name().map(|id| id.to_string_lossy().into_owned()).unwrap_or_default(),
             names: vec![reference.to_owned()],
             bytes: record.as_ref().map_or(0, |record| record.bytes),

@@ -17,8 +17,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::Command;
 
 use super::super::error::EngineError;
-use super::super::images::{ImageAbout, ImageBuild, ImageStore};
-use super::super::interface::Started;
+use super::super::images::{ImageBuild, ImageInfo, ImageStore};
+use super::super::interface::StartedSandbox;
 use super::super::spec::SandboxSpec;
 use super::environment::{Environment, Environments, Record, is_noexec, lock, missing, noexec};
 use super::plan::ENVIRONMENT_FOLDER;
@@ -77,7 +77,7 @@ impl ImageStore for Environments {
         Box::pin(ready(found.ok_or_else(|| EngineError::ImageMissing { names: names.to_vec() })))
     }
 
-    fn about_image<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<ImageAbout>, EngineError>> {
+    fn about_image<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<ImageInfo>, EngineError>> {
         Box::pin(ready(self.about(name)))
     }
 
@@ -230,7 +230,7 @@ async fn in_sandbox(packages: Packages, code: &str) -> Result<String, EngineErro
         request: TRIAL,
     };
     let run = async {
-        let Started { instance, mut streams, .. } = start(&spec, packages).await?;
+        let StartedSandbox { instance, mut streams, .. } = start(&spec, packages).await?;
         let mut said = Vec::new();
         while let Some(bytes) = streams.output.next().await
             && said.len() < SAID_BYTES_MAX

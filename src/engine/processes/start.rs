@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdout, Command};
 
 use super::super::error::EngineError;
-use super::super::interface::{Chunk, Instance, Output, Started, Streams};
+use super::super::interface::{Chunk, Instance, Output, StartedSandbox, Streams};
 use super::super::kernel::OuterLimits;
 use super::super::masks;
 use super::super::spec::{ENVIRONMENT, FIRSTS_PROCESSES_MAX, SandboxSpec, tmpfs_mib};
@@ -60,7 +60,7 @@ const READ_BYTES: usize = 64 * 1024;
 ///
 /// # Errors
 /// The step that has failed.
-pub(super) async fn start(spec: &SandboxSpec, packages: Packages) -> Result<Started, EngineError> {
+pub(super) async fn start(spec: &SandboxSpec, packages: Packages) -> Result<StartedSandbox, EngineError> {
     let identity = Identity::choose(spec.user);
     let plan = plan(spec, &packages, &identity);
     let failed = |could_not: &'static str| {
@@ -94,7 +94,7 @@ pub(super) async fn start(spec: &SandboxSpec, packages: Packages) -> Result<Star
     input.write_all(MAPPED.as_bytes()).await.map_err(failed("be answered"))?;
     expect(&mut stdout, READY).await?;
     let chunks = stream::select(chunks(stdout, Chunk::Stdout), chunks(stderr, Chunk::Stderr));
-    Ok(Started {
+    Ok(StartedSandbox {
         streams: Streams { input: Box::pin(input), output: Output::new(chunks) },
         image: packages.to_string(),
         python_id: packages.python().id(),

@@ -19,21 +19,22 @@ const LISTENING_MAX: usize = 32;
 
 /// The requests that go on.
 #[derive(Debug, Default)]
-pub(in crate::server) struct Listeners(Mutex<All>);
+pub(in crate::server) struct Listeners(Mutex<ListenerTable>);
 
+/// The listening requests of the client by number.
 #[derive(Debug, Default)]
-struct All {
+struct ListenerTable {
     begun: u64,
     sinks: BTreeMap<u64, SubscriptionSink>,
 }
 
-/// Takes its request out of the others when that ends, in whatever way.
-struct Place<'l> {
+/// Removes a listening request when the request ends.
+struct ListenerGuard<'l> {
     of: &'l Listeners,
     number: u64,
 }
 
-impl Drop for Place<'_> {
+impl Drop for ListenerGuard<'_> {
     fn drop(&mut self) {
         self.of.all().sinks.remove(&self.number);
     }
@@ -59,7 +60,7 @@ impl Listeners {
         Ok(())
     }
 
-    fn place(&self, sink: SubscriptionSink) -> Result<Place<'_>, ErrorData> {
+    fn place(&self, sink: SubscriptionSink) -> Result<ListenerGuard<'_>, ErrorData> {
         let mut all = self.all();
         if all.sinks.len() >= LISTENING_MAX {
             let said = format!("{LISTENING_MAX} subscriptions/listen are under way already; cancel one");
@@ -68,7 +69,7 @@ impl Listeners {
         all.begun += 1;
         let number = all.begun;
         all.sinks.insert(number, sink);
-        Ok(Place { of: self, number })
+        Ok(ListenerGuard { of: self, number })
     }
 
     /// Tells of changed files those that want to hear of them.
@@ -81,7 +82,7 @@ impl Listeners {
         }
     }
 
-    fn all(&self) -> std::sync::MutexGuard<'_, All> {
+    fn all(&self) -> std::sync::MutexGuard<'_, ListenerTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -26,7 +26,7 @@ pub(in crate::server) async fn report<Sent: Future<Output = bool>>(
 ) {
     let started = Instant::now();
     let mut ticks = interval_at(started + STILL_RUNNING, STILL_RUNNING);
-    let mut pace = Pace::new(started);
+    let mut limiter = RateLimiter::new(started);
     let mut step = 0;
     loop {
         let mut message = tokio::select! {
@@ -39,7 +39,7 @@ pub(in crate::server) async fn report<Sent: Future<Output = bool>>(
             () = ended.cancelled() => return,
             _ = ticks.tick() => format!("running for {} s", started.elapsed().as_secs()),
         };
-        if let Some(until) = pace.wait(Instant::now()) {
+        if let Some(until) = limiter.wait(Instant::now()) {
             tokio::select! {
                 biased;
                 () = ended.cancelled() => return,
@@ -65,13 +65,13 @@ fn described(event: &Progress) -> String {
     }
 }
 
-/// So many at once, then one after each pause.
-struct Pace {
+/// Allows a burst of messages, and then one message after each pause.
+struct RateLimiter {
     left: u32,
     since: Instant,
 }
 
-impl Pace {
+impl RateLimiter {
     fn new(now: Instant) -> Self {
         Self { left: BURST, since: now }
     }
@@ -98,12 +98,12 @@ mod tests {
 
     use super::*;
 
-    type Heard = Arc<Mutex<Vec<(u32, String)>>>;
+    type SentProgress = Arc<Mutex<Vec<(u32, String)>>>;
 
     /// A reporter at work: where it is told, what it has said, and its end.
-    fn reporter() -> (mpsc::Sender<Progress>, Heard, CancellationToken, tokio::task::JoinHandle<()>) {
+    fn reporter() -> (mpsc::Sender<Progress>, SentProgress, CancellationToken, tokio::task::JoinHandle<()>) {
         let (tell, mut heard) = mpsc::channel(64);
-        let (said, ended): (Heard, _) = (Arc::default(), CancellationToken::new());
+        let (said, ended): (SentProgress, _) = (Arc::default(), CancellationToken::new());
         let (sink, stop) = (Arc::clone(&said), ended.clone());
         let task = tokio::spawn(async move {
             report(&mut heard, stop, |step, message| {
@@ -156,13 +156,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn after_its_burst_a_pace_is_one_turn_in_each_pause_and_a_rest_gives_the_burst_back() {
         let start = Instant::now();
-        let mut pace = Pace::new(start);
-        assert!((0..BURST).all(|_| pace.wait(start).is_none()));
-        assert_eq!(pace.wait(start), Some(start + PACE));
-        assert_eq!(pace.wait(start + PACE), Some(start + PACE * 2));
+        let mut limiter = RateLimiter::new(start);
+        assert!((0..BURST).all(|_| limiter.wait(start).is_none()));
+        assert_eq!(limiter.wait(start), Some(start + PACE));
+        assert_eq!(limiter.wait(start + PACE), Some(start + PACE * 2));
         let later = start + PACE * 100;
-        assert!((0..BURST).all(|_| pace.wait(later).is_none()));
-        assert_eq!(pace.wait(later), Some(later + PACE));
+        assert!((0..BURST).all(|_| limiter.wait(later).is_none()));
+        assert_eq!(limiter.wait(later), Some(later + PACE));
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,7 +12,7 @@ use rmcp::model::{
 use rmcp::service::Peer;
 use serde::Deserialize;
 
-use super::ask::{Unanswered, abilities, answer};
+use super::ask::{AskError, abilities, answer};
 use crate::broker::Approval;
 use crate::policy::Pattern;
 
@@ -34,10 +34,10 @@ pub(in crate::server) async fn ask(
     }
     match answer(peer, ServerRequest::ElicitRequest(request(message)), withdrawn).await {
         Ok(ClientResult::ElicitResult(result)) => approval(&result),
-        Ok(_) => unable("the client's answer is none"),
-        Err(Unanswered::NotSent) => unable("this client could not be asked"),
-        Err(Unanswered::Withdrawn) => unable("the call no longer waits"),
-        Err(Unanswered::Refused(error)) => {
+        Ok(_) => unable("the client's answer is not a result of elicitation/create"),
+        Err(AskError::NotSent) => unable("this client could not be asked"),
+        Err(AskError::Withdrawn) => unable("the call no longer waits"),
+        Err(AskError::Refused(error)) => {
             tracing::debug!(%error, "the client has not answered");
             unable("the client has not answered")
         }
@@ -79,9 +79,9 @@ fn form() -> ElicitationSchema {
         .build_unchecked()
 }
 
-/// What the human has filled in.
+/// The form as the human has filled it in.
 #[derive(Deserialize)]
-struct Form {
+struct ApprovalForm {
     decision: String,
     #[serde(default)]
     further_calls: Option<f64>,
@@ -91,7 +91,7 @@ struct Form {
 
 /// What the human has put into the form. What cannot be understood is no approval.
 pub(super) fn approval(result: &ElicitResult) -> Approval {
-    let form = result.content.as_ref().and_then(|content| Form::deserialize(content).ok());
+    let form = result.content.as_ref().and_then(|content| ApprovalForm::deserialize(content).ok());
     let (ElicitationAction::Accept, Some(form)) = (&result.action, form) else { return Approval::Denied };
     match form.decision.as_str() {
         ONCE => Approval::Once,
@@ -100,7 +100,7 @@ pub(super) fn approval(result: &ElicitResult) -> Approval {
     }
 }
 
-fn further(form: &Form) -> Approval {
+fn further(form: &ApprovalForm) -> Approval {
     // Saturates; nobody means part of a call.
     let calls = form.further_calls.unwrap_or(0.0) as u32;
     let Some(calls) = NonZeroU32::new(calls.min(FURTHER_MAX)) else { return Approval::Once };

@@ -9,9 +9,9 @@ use rmcp::service::{ElicitationMode, Peer, PeerRequestOptions, ServiceError};
 use crate::jsonrpc::WITHDRAWING;
 use crate::run::ClientAbilities;
 
-/// Why a question has no answer.
+/// The reason for which a question has no answer.
 #[derive(Debug)]
-pub(super) enum Unanswered {
+pub(super) enum AskError {
     /// The client does not take it.
     NotSent,
     /// Nobody waits for it any more.
@@ -36,11 +36,11 @@ pub(super) async fn answer(
     peer: &Peer<RoleServer>,
     request: ServerRequest,
     withdrawn: impl Future<Output = ()>,
-) -> Result<ClientResult, Unanswered> {
+) -> Result<ClientResult, AskError> {
     let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
     let mut handle = sent.map_err(|error| {
         tracing::debug!(%error, "the client was not asked");
-        Unanswered::NotSent
+        AskError::NotSent
     })?;
     let answer = tokio::select! {
         answer = &mut handle.rx => answer,
@@ -51,8 +51,8 @@ pub(super) async fn answer(
             if !matches!(told, Ok(Ok(()))) {
                 tracing::debug!(?told, "the cancellation did not reach the client");
             }
-            return Err(Unanswered::Withdrawn);
+            return Err(AskError::Withdrawn);
         }
     };
-    answer.unwrap_or(Err(ServiceError::TransportClosed)).map_err(Unanswered::Refused)
+    answer.unwrap_or(Err(ServiceError::TransportClosed)).map_err(AskError::Refused)
 }

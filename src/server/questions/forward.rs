@@ -13,10 +13,10 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::approvals;
-use super::ask::{Unanswered, answer};
+use super::ask::{AskError, answer};
 use crate::broker::Question;
 use crate::run::ClientAbilities;
-use crate::upstream::{Asks, NotAnswered};
+use crate::upstream::{QuestionError, QuestionKind};
 
 /// What a client can do that says it with each request, and takes none itself; `None`: another client.
 pub(in crate::server) fn abilities_by_request(
@@ -45,8 +45,8 @@ pub(in crate::server) async fn put(
                 let approval = approvals::ask(&peer, text, waited_for(&ended, reply.closed())).await;
                 reply.send(approval).is_ok()
             }
-            Question::OfServer { asks, params, mut reply } => {
-                let answer = pass_on(&peer, (asks, params), waited_for(&ended, reply.closed())).await;
+            Question::OfServer { kind, params, mut reply } => {
+                let answer = pass_on(&peer, (kind, params), waited_for(&ended, reply.closed())).await;
                 reply.send(answer).is_ok()
             }
         };
@@ -66,38 +66,45 @@ async fn waited_for(ended: &CancellationToken, closed: impl Future<Output = ()>)
 
 async fn pass_on(
     peer: &Peer<RoleServer>,
-    (asks, params): (Asks, Value),
+    (kind, params): (QuestionKind, Value),
     withdrawn: impl Future<Output = ()>,
-) -> Result<Value, NotAnswered> {
-    let none = |message: &str| NotAnswered { code: None, message: message.to_owned() };
-    let request = request(asks, params).map_err(|error| none(&format!("it cannot be passed on: {error}")))?;
-    let written = match (asks, answer(peer, request, withdrawn).await) {
-        (Asks::Elicitation, Ok(ClientResult::ElicitResult(result))) => serde_json::to_value(result),
-        (Asks::Sampling, Ok(ClientResult::CreateMessageResult(result))) => serde_json::to_value(result),
-        (_, Ok(_)) => return Err(none("the client's answer is none")),
-        (_, Err(Unanswered::Refused(ServiceError::McpError(error)))) => {
-            return Err(NotAnswered { code: Some(error.code.0), message: error.message.into_owned() });
+) -> Result<Value, QuestionError> {
+    let none = |message: &str| QuestionError { code: None, message: message.to_owned() };
+    let request = request(kind, params).map_err(|error| none(&format!("it cannot be passed on: {error}")))?;
+    let written = match (kind, answer(peer, request, withdrawn).await) {
+        (QuestionKind::Elicitation, Ok(ClientResult::ElicitResult(result))) => serde_json::to_value(result),
+        (QuestionKind::Sampling, Ok(ClientResult::CreateMessageResult(result))) => {
+            serde_json::to_value(result)
         }
-        (_, Err(Unanswered::Withdrawn)) => return Err(none("nobody waits for it any more")),
-        (_, Err(Unanswered::NotSent | Unanswered::Refused(_))) => {
+        (_, Ok(_)) => return Err(none(&wrong_answer(kind))),
+        (_, Err(AskError::Refused(ServiceError::McpError(error)))) => {
+            return Err(QuestionError { code: Some(error.code.0), message: error.message.into_owned() });
+        }
+        (_, Err(AskError::Withdrawn)) => return Err(none("nobody waits for it any more")),
+        (_, Err(AskError::NotSent | AskError::Refused(_))) => {
             return Err(none("the client could not be asked"));
         }
     };
     written.map_err(|error| none(&error.to_string()))
 }
 
-/// A server's question as the client is asked it.
+/// The message for a server whose question got an answer of another kind.
+pub(super) fn wrong_answer(kind: QuestionKind) -> String {
+    format!("the client's answer is not a result of {}", kind.method())
+}
+
+/// The request to the client for a server's question.
 ///
 /// # Errors
-/// When it is none.
+/// The parameters are not those of such a request.
 #[expect(deprecated, reason = "as above")]
-pub(in crate::server) fn request(asks: Asks, params: Value) -> serde_json::Result<ServerRequest> {
-    Ok(match asks {
-        Asks::Elicitation => {
+pub(in crate::server) fn request(kind: QuestionKind, params: Value) -> serde_json::Result<ServerRequest> {
+    Ok(match kind {
+        QuestionKind::Elicitation => {
             let params: ElicitRequestParams = serde_json::from_value(params)?;
             ServerRequest::ElicitRequest(ElicitRequest::new(params))
         }
-        Asks::Sampling => {
+        QuestionKind::Sampling => {
             let params: CreateMessageRequestParams = serde_json::from_value(params)?;
             ServerRequest::CreateMessageRequest(CreateMessageRequest::new(params))
         }
@@ -106,9 +113,9 @@ pub(in crate::server) fn request(asks: Asks, params: Value) -> serde_json::Resul
 
 /// Whether a client can have meant this as its answer.
 #[expect(deprecated, reason = "as above")]
-pub(super) fn is_answer(asks: Asks, answer: &Value) -> bool {
-    match asks {
-        Asks::Elicitation => ElicitResult::deserialize(answer).is_ok(),
-        Asks::Sampling => CreateMessageResult::deserialize(answer).is_ok(),
+pub(super) fn is_answer(kind: QuestionKind, answer: &Value) -> bool {
+    match kind {
+        QuestionKind::Elicitation => ElicitResult::deserialize(answer).is_ok(),
+        QuestionKind::Sampling => CreateMessageResult::deserialize(answer).is_ok(),
     }
 }

@@ -1,7 +1,7 @@
-//! Runs of clients that take no requests (MCP 2026-07-28): a question comes to them as the answer to theirs, and they make
-//! their request again with what the human says. The run waits meanwhile, and stays the same one.
+//! Runs of clients that accept no requests (MCP 2026-07-28). A question is the result of their own request, and they
+//! repeat that request with the answer of the human. The run waits meanwhile.
 //!
-//! It decides nothing: what is asked, and what an answer is good for, is the broker's.
+//! It decides nothing: the broker decides what is asked, and what an answer allows.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,127 +20,128 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{approvals, forward};
 use crate::broker::{Approval, Question};
 use crate::run::{OutputPiece, Progress, RunReport, ToolFault};
-use crate::upstream::{Asks, NotAnswered};
+use crate::upstream::{QuestionError, QuestionKind};
 
 /// The name of the one question of a round.
 const QUESTION: &str = "question";
 /// Runs that may wait for their client; of more, the oldest is given up.
 const WAITING_MAX: usize = 16;
 
-/// What has become of a run.
-pub(in crate::server) type Ended = Result<Result<RunReport, ToolFault>, JoinError>;
+/// The result of a run.
+pub(in crate::server) type RunResult = Result<Result<RunReport, ToolFault>, JoinError>;
 
-/// A run, which is cancelled when nobody can ask for it any more.
-pub(in crate::server) struct UnderWay {
+/// A run that has not ended. Dropping it cancels the run.
+pub(in crate::server) struct ActiveRun {
     pub(in crate::server) run: JoinHandle<Result<RunReport, ToolFault>>,
     pub(in crate::server) asked: mpsc::Receiver<Question>,
     pub(in crate::server) cancel: DropGuard,
     /// Whether its client shows forms.
     pub(in crate::server) shows_forms: bool,
-    /// What there is to be told of it.
-    pub(in crate::server) heard: Heard,
-    /// What it was asked for with.
+    /// Its progress and output.
+    pub(in crate::server) streams: RunStreams,
+    /// The arguments of its request.
     pub(in crate::server) arguments: Map<String, Value>,
 }
 
-/// Where a run tells how it goes on, as far as anybody wants to know.
+/// The progress and the output of a run, as far as the client wants them.
 #[derive(Default)]
-pub(in crate::server) struct Heard {
+pub(in crate::server) struct RunStreams {
     pub(in crate::server) progress: Option<mpsc::Receiver<Progress>>,
     pub(in crate::server) output: Option<mpsc::Receiver<OutputPiece>>,
 }
 
-/// What one request of the client comes to.
-pub(in crate::server) enum Turn {
-    Ended(Box<Ended>),
-    Asks(Box<Asking>),
-    /// It goes on, for longer than the request can wait.
-    Lasts(Box<UnderWay>),
+/// The outcome of one request of the client.
+pub(in crate::server) enum RequestOutcome {
+    Ended(Box<RunResult>),
+    Asks(Box<PausedRun>),
+    /// The run goes on for longer than the request can wait.
+    Lasts(Box<ActiveRun>),
 }
 
-impl Turn {
+impl RequestOutcome {
     /// The run, where it has not ended.
-    pub(in crate::server) fn run(&mut self) -> Option<&mut UnderWay> {
+    pub(in crate::server) fn run(&mut self) -> Option<&mut ActiveRun> {
         match self {
             Self::Ended(_) => None,
-            Self::Asks(asking) => Some(&mut asking.run),
+            Self::Asks(paused) => Some(&mut paused.run),
             Self::Lasts(run) => Some(run),
         }
     }
 }
 
-/// A run that asks something.
-pub(in crate::server) struct Asking {
+/// A run that waits for the answer to a question.
+pub(in crate::server) struct PausedRun {
     pub(in crate::server) question: InputRequest,
-    open: Open,
-    run: UnderWay,
+    open: AnswerSender,
+    run: ActiveRun,
 }
 
-/// The runs that wait for their client.
+/// The runs that wait until their client repeats the request with an answer.
 #[derive(Default)]
-pub(in crate::server) struct Rounds {
-    waiting: Mutex<VecDeque<Waiting>>,
+pub(in crate::server) struct PausedRuns {
+    waiting: Mutex<VecDeque<StoredRun>>,
     made: AtomicU64,
 }
 
-struct Waiting {
+/// A paused run, with the state by which its client names it.
+struct StoredRun {
     state: String,
-    asking: Asking,
+    paused: PausedRun,
 }
 
-/// Takes the answer to the question.
-enum Open {
+/// Sends the answer to whoever has asked the question.
+enum AnswerSender {
     Approval(oneshot::Sender<Approval>),
-    OfServer(Asks, oneshot::Sender<Result<Value, NotAnswered>>),
+    OfServer(QuestionKind, oneshot::Sender<Result<Value, QuestionError>>),
 }
 
 /// Until the run has ended, asks something, or lasts longer than this. A cancelled request cancels it.
-pub(in crate::server) async fn turn(
-    mut run: UnderWay,
+pub(in crate::server) async fn outcome(
+    mut run: ActiveRun,
     request: &CancellationToken,
     patience: Duration,
-) -> Turn {
+) -> RequestOutcome {
     let over = tokio::time::sleep(patience);
     tokio::pin!(over);
     loop {
         tokio::select! {
-            ended = &mut run.run => return Turn::Ended(Box::new(ended)),
+            ended = &mut run.run => return RequestOutcome::Ended(Box::new(ended)),
             Some(question) = run.asked.recv() => match opened(question, run.shows_forms) {
-                Ok((question, open)) => return Turn::Asks(Box::new(Asking { question, open, run })),
-                Err(Unasked) => tracing::debug!("a question that no client could be asked"),
+                Ok((question, open)) => return RequestOutcome::Asks(Box::new(PausedRun { question, open, run })),
+                Err(UnsupportedQuestion) => tracing::debug!("a question that no client could be asked"),
             },
             () = request.cancelled() => {
                 drop(run.cancel);
-                return Turn::Ended(Box::new(run.run.await));
+                return RequestOutcome::Ended(Box::new(run.run.await));
             }
-            () = &mut over => return Turn::Lasts(Box::new(run)),
+            () = &mut over => return RequestOutcome::Lasts(Box::new(run)),
         }
     }
 }
 
-impl Asking {
+impl PausedRun {
     /// Until nobody waits for the answer any more.
     pub(in crate::server) async fn withdrawn(&mut self) {
         match &mut self.open {
-            Open::Approval(reply) => reply.closed().await,
-            Open::OfServer(_, reply) => reply.closed().await,
+            AnswerSender::Approval(reply) => reply.closed().await,
+            AnswerSender::OfServer(_, reply) => reply.closed().await,
         }
     }
 
     /// The run, which has been given what the client says, if it says anything.
-    pub(in crate::server) fn answered(self, response: Option<Value>) -> UnderWay {
+    pub(in crate::server) fn answered(self, response: Option<Value>) -> ActiveRun {
         self.open.answer(response);
         self.run
     }
 }
 
-impl Rounds {
+impl PausedRuns {
     /// The question, and the state under which the run waits for its answer.
-    pub(in crate::server) fn wait(&self, asking: Asking) -> InputRequiredResult {
-        let question = asking.question.clone();
+    pub(in crate::server) fn wait(&self, paused: PausedRun) -> InputRequiredResult {
+        let question = paused.question.clone();
         let state = format!("run-{}", self.made.fetch_add(1, Ordering::Relaxed) + 1);
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.push_back(Waiting { state: state.clone(), asking });
+        waiting.push_back(StoredRun { state: state.clone(), paused });
         if waiting.len() > WAITING_MAX {
             waiting.pop_front();
         }
@@ -162,45 +163,49 @@ impl Rounds {
         state: &str,
         arguments: &Map<String, Value>,
         responses: Option<InputResponses>,
-    ) -> Result<UnderWay, ErrorData> {
+    ) -> Result<ActiveRun, ErrorData> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let at = waiting.iter().position(|waiting| waiting.state == state);
-        let is_it = |at: &usize| waiting[*at].asking.run.arguments == *arguments;
-        let Some(Waiting { asking, .. }) = at.filter(is_it).and_then(|at| waiting.remove(at)) else {
+        let is_it = |at: &usize| waiting[*at].paused.run.arguments == *arguments;
+        let Some(StoredRun { paused, .. }) = at.filter(is_it).and_then(|at| waiting.remove(at)) else {
             let message = match at {
                 Some(_) => "the request is not the one that this requestState was given for",
                 None => "no run waits under this requestState; make the request without one",
             };
             return Err(ErrorData::invalid_params(message, None));
         };
-        Ok(asking.answered(responses.and_then(|mut responses| responses.remove(QUESTION))))
+        Ok(paused.answered(responses.and_then(|mut responses| responses.remove(QUESTION))))
     }
 }
 
-struct Unasked;
+/// A question of a kind that the client does not support.
+struct UnsupportedQuestion;
 
-fn opened(question: Question, shows_forms: bool) -> Result<(InputRequest, Open), Unasked> {
+fn opened(
+    question: Question,
+    shows_forms: bool,
+) -> Result<(InputRequest, AnswerSender), UnsupportedQuestion> {
     match question {
         Question::Approval { reply, .. } if !shows_forms => {
             drop(reply.send(approvals::not_declared()));
-            Err(Unasked)
+            Err(UnsupportedQuestion)
         }
         Question::Approval { text, reply } => {
-            Ok((InputRequest::Elicitation(approvals::request(text)), Open::Approval(reply)))
+            Ok((InputRequest::Elicitation(approvals::request(text)), AnswerSender::Approval(reply)))
         }
-        Question::OfServer { asks, params, reply } => {
-            let asked = match forward::request(asks, params) {
+        Question::OfServer { kind, params, reply } => {
+            let asked = match forward::request(kind, params) {
                 Ok(ServerRequest::ElicitRequest(request)) => InputRequest::Elicitation(request),
                 Ok(ServerRequest::CreateMessageRequest(request)) => InputRequest::CreateMessage(request),
                 // Without its sender, whoever waits knows that there is no answer.
-                Ok(_) | Err(_) => return Err(Unasked),
+                Ok(_) | Err(_) => return Err(UnsupportedQuestion),
             };
-            Ok((asked, Open::OfServer(asks, reply)))
+            Ok((asked, AnswerSender::OfServer(kind, reply)))
         }
     }
 }
 
-impl Open {
+impl AnswerSender {
     /// What the client says, if it says anything. Nobody may wait for it any more.
     fn answer(self, response: Option<Value>) {
         let is_taken = match self {
@@ -209,9 +214,9 @@ impl Open {
                 let unable = || Approval::Unable { reason: "the client has not answered".into() };
                 reply.send(read.as_ref().map_or_else(unable, approvals::approval)).is_ok()
             }
-            Self::OfServer(asks, reply) => {
-                let none = || NotAnswered { code: None, message: "the client's answer is none".into() };
-                let read = response.filter(|response| forward::is_answer(asks, response));
+            Self::OfServer(kind, reply) => {
+                let none = || QuestionError { code: None, message: forward::wrong_answer(kind) };
+                let read = response.filter(|response| forward::is_answer(kind, response));
                 reply.send(read.ok_or_else(none)).is_ok()
             }
         };

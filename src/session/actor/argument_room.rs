@@ -28,7 +28,7 @@ pub(in crate::session) struct ArgumentRoom {
     held: Arc<Semaphore>,
     worked_on: Arc<Semaphore>,
     bytes_max: usize,
-    of_process_bytes_max: usize,
+    process_bytes_max: usize,
     small_bytes_max: usize,
 }
 
@@ -38,11 +38,12 @@ pub(in crate::session) struct HeldArguments {
     bytes: u32,
     worked_on: Arc<Semaphore>,
     _held: OwnedSemaphorePermit,
-    _of_process: OfProcess,
+    _process_share: ProcessShare,
 }
 
+/// The bytes that one call has taken of the bound for all sessions of this process. Dropping it gives them back.
 #[derive(Debug)]
-struct OfProcess(usize);
+struct ProcessShare(usize);
 
 impl ArgumentRoom {
     /// Room of which `bytes_max` may be worked on at once.
@@ -51,7 +52,7 @@ impl ArgumentRoom {
             held: Arc::new(Semaphore::new(HELD_TIMES * bytes_max)),
             worked_on: Arc::new(Semaphore::new(bytes_max)),
             bytes_max,
-            of_process_bytes_max: limits.arguments_in_flight_of_all_bytes_max,
+            process_bytes_max: limits.arguments_in_flight_of_all_bytes_max,
             small_bytes_max: limits.small_arguments_bytes_max,
         }
     }
@@ -76,13 +77,13 @@ impl ArgumentRoom {
         let wanted = u32::try_from(bytes).unwrap_or(u32::MAX);
         let held = Arc::clone(&self.held).try_acquire_many_owned(wanted);
         let held = held.map_err(|_| busy("the calls under way", HELD_TIMES * self.bytes_max))?;
-        let of_process = OfProcess::take(bytes, self.of_process_bytes_max);
-        let of_process =
-            of_process.ok_or_else(|| busy("all calls of all sessions", self.of_process_bytes_max))?;
+        let process_share = ProcessShare::take(bytes, self.process_bytes_max);
+        let process_share =
+            process_share.ok_or_else(|| busy("all calls of all sessions", self.process_bytes_max))?;
         // A call with more than all the room is alone in it.
         let bytes = wanted.min(u32::try_from(self.bytes_max).unwrap_or(u32::MAX));
         let worked_on = Arc::clone(&self.worked_on);
-        Ok(Some(HeldArguments { bytes, worked_on, _held: held, _of_process: of_process }))
+        Ok(Some(HeldArguments { bytes, worked_on, _held: held, _process_share: process_share }))
     }
 }
 
@@ -111,14 +112,14 @@ impl HeldArguments {
     }
 }
 
-impl OfProcess {
+impl ProcessShare {
     fn take(bytes: usize, bytes_max: usize) -> Option<Self> {
         let more = |held: usize| held.checked_add(bytes).filter(|held| *held <= bytes_max);
         OF_PROCESS.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok().then(|| Self(bytes))
     }
 }
 
-impl Drop for OfProcess {
+impl Drop for ProcessShare {
     fn drop(&mut self) {
         OF_PROCESS.fetch_sub(self.0, Ordering::AcqRel);
     }
@@ -147,10 +148,10 @@ mod tests {
         }
     }
 
-    fn room(of_process: usize) -> ArgumentRoom {
+    fn room(process_bytes_max: usize) -> ArgumentRoom {
         let limits = Limits {
             small_arguments_bytes_max: 10,
-            arguments_in_flight_of_all_bytes_max: of_process,
+            arguments_in_flight_of_all_bytes_max: process_bytes_max,
             ..Limits::default()
         };
         ArgumentRoom::new(100, &limits)
@@ -189,9 +190,9 @@ mod tests {
         let large = 1 << 30;
         let limits =
             Limits { arguments_in_flight_of_all_bytes_max: large + (large >> 1), ..Limits::default() };
-        let taken = OfProcess::take(large, limits.arguments_in_flight_of_all_bytes_max).unwrap();
-        assert!(OfProcess::take(large, limits.arguments_in_flight_of_all_bytes_max).is_none());
+        let taken = ProcessShare::take(large, limits.arguments_in_flight_of_all_bytes_max).unwrap();
+        assert!(ProcessShare::take(large, limits.arguments_in_flight_of_all_bytes_max).is_none());
         drop(taken);
-        assert!(OfProcess::take(large, limits.arguments_in_flight_of_all_bytes_max).is_some());
+        assert!(ProcessShare::take(large, limits.arguments_in_flight_of_all_bytes_max).is_some());
     }
 }

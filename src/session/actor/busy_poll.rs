@@ -1,8 +1,9 @@
-//! Stays awake for a moment while a run is under way: to fall asleep and be woken takes longer than most answers do.
+//! Keeps the runtime awake for a moment while a run is in progress: falling asleep and waking up takes longer than most
+//! answers do.
 //!
-//! On a machine with two processors it takes a third off a warm run and off a call (`make bench`). It costs at most
-//! [`AWAKE_MAX`] of one processor for each wait, and none where the wait before it took longer than that: so none between
-//! two runs, unless a program sends one right behind the other.
+//! On a machine with two processors this saves a third of the time of a warm run and of a call (`make bench`). It costs
+//! at most [`AWAKE_MAX`] of one processor for each wait, and nothing if the wait of the same kind before it was longer:
+//! so it costs nothing between two runs, unless a program sends one right behind the other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,64 +15,65 @@ use tokio::task::JoinHandle;
 /// Longest wait that is not slept through: a warm run, and a call, take less than that.
 const AWAKE_MAX: Duration = Duration::from_micros(500);
 
-/// What is waited for.
+/// The event that the session waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::session) enum Awaited {
-    /// Something of the run under way.
+pub(in crate::session) enum WaitKind {
+    /// Something that belongs to the run in progress.
     Answer,
     /// The next run.
     Run,
 }
 
-/// When to stay awake, for the one who waits.
+/// Keeps the runtime awake during short waits, and learns from each wait whether the next one may be short.
 #[derive(Debug)]
-pub(in crate::session) struct Attention {
-    waits: Option<(Awaited, Instant)>,
-    /// For what the last wait was over before it would have been given up: so may be the next.
+pub(in crate::session) struct BusyPoll {
+    waits: Option<(WaitKind, Instant)>,
+    /// Whether the last wait of each kind was short, so that the next one may be short, too.
     is_soon: [bool; 2],
-    awake: Arc<Awake>,
+    awake: Arc<AwakeState>,
     staying: JoinHandle<()>,
 }
 
+/// The time until which the polling task stays awake, shared with that task.
 #[derive(Debug)]
-struct Awake {
+struct AwakeState {
     started: Instant,
-    /// In nanoseconds since the start.
+    /// The end of the present wait, in nanoseconds since the start.
     until: AtomicU64,
     asked: Notify,
 }
 
-impl Attention {
+impl BusyPoll {
     /// Must be called inside a tokio runtime.
     pub(in crate::session) fn start() -> Self {
         let awake =
-            Arc::new(Awake { started: Instant::now(), until: AtomicU64::new(0), asked: Notify::new() });
+            Arc::new(AwakeState { started: Instant::now(), until: AtomicU64::new(0), asked: Notify::new() });
         let staying = tokio::spawn(stay(Arc::clone(&awake)));
         Self { waits: None, is_soon: [true, false], awake, staying }
     }
 
     /// Something has come, and this is what is waited for now.
-    pub(in crate::session) fn waits_for(&mut self, awaited: Awaited) {
+    pub(in crate::session) fn waits_for(&mut self, kind: WaitKind) {
         let now = Instant::now();
         match self.waits {
             // What has come meanwhile was no run.
-            Some((Awaited::Run, _)) if awaited == Awaited::Run => return,
+            Some((WaitKind::Run, _)) if kind == WaitKind::Run => return,
             Some((before, since)) => self.is_soon[before as usize] = now.duration_since(since) < AWAKE_MAX,
             None => {}
         }
-        self.waits = Some((awaited, now));
-        let until = if self.is_soon[awaited as usize] { now + AWAKE_MAX } else { self.awake.started };
+        self.waits = Some((kind, now));
+        let until = if self.is_soon[kind as usize] { now + AWAKE_MAX } else { self.awake.started };
         self.awake.stay_until(until);
     }
 }
 
-impl Drop for Attention {
+impl Drop for BusyPoll {
     fn drop(&mut self) {
         self.staying.abort();
     }
 }
 
-impl Awake {
+impl AwakeState {
     fn stay_until(&self, until: Instant) {
         let nanos = until.duration_since(self.started).as_nanos();
         self.until.store(u64::try_from(nanos).unwrap_or(u64::MAX), Ordering::Relaxed);
@@ -86,7 +88,7 @@ impl Awake {
 }
 
 /// The runtime looks for input each time that this is about to be polled again, and sleeps only when nothing is.
-async fn stay(awake: Arc<Awake>) {
+async fn stay(awake: Arc<AwakeState>) {
     loop {
         awake.asked.notified().await;
         while !awake.is_over() {
@@ -101,25 +103,25 @@ async fn stay(awake: Arc<Awake>) {
 mod tests {
     use super::*;
 
-    fn is_awake(attention: &Attention) -> bool {
-        !attention.awake.is_over()
+    fn is_awake(busy_poll: &BusyPoll) -> bool {
+        !busy_poll.awake.is_over()
     }
 
     #[tokio::test]
     async fn waits_are_not_slept_through_as_long_as_what_is_waited_for_comes_soon() {
         // On a machine that is busy each line may take longer than that: then it is all tried again.
-        let is_kept_awake = |waits: &[(Awaited, Duration)], awaited| {
+        let is_kept_awake = |waits: &[(WaitKind, Duration)], kind| {
             (0..1_000).any(|_| {
-                let mut attention = Attention::start();
+                let mut busy_poll = BusyPoll::start();
                 for (before, time) in waits {
-                    attention.waits_for(*before);
-                    attention.waits = Some((*before, Instant::now().checked_sub(*time).unwrap()));
+                    busy_poll.waits_for(*before);
+                    busy_poll.waits = Some((*before, Instant::now().checked_sub(*time).unwrap()));
                 }
-                attention.waits_for(awaited);
-                is_awake(&attention)
+                busy_poll.waits_for(kind);
+                is_awake(&busy_poll)
             })
         };
-        use Awaited::{Answer, Run};
+        use WaitKind::{Answer, Run};
         let (soon, late) = (Duration::ZERO, AWAKE_MAX * 2);
         assert!(is_kept_awake(&[], Answer));
         assert!(!is_kept_awake(&[(Answer, late)], Answer));
@@ -133,10 +135,10 @@ mod tests {
 
     #[tokio::test]
     async fn others_of_the_same_thread_go_on_meanwhile_and_it_ends() {
-        let mut attention = Attention::start();
-        attention.waits_for(Awaited::Answer);
+        let mut busy_poll = BusyPoll::start();
+        busy_poll.waits_for(WaitKind::Answer);
         tokio::time::sleep(AWAKE_MAX * 2).await;
-        assert!(!is_awake(&attention));
-        assert!(!attention.staying.is_finished(), "it waits for the next run");
+        assert!(!is_awake(&busy_poll));
+        assert!(!busy_poll.staying.is_finished(), "it waits for the next run");
     }
 }

@@ -14,7 +14,7 @@ use super::super::machine::Effect;
 use super::Actor;
 use super::argument_room::{ArgumentRoom, HeldArguments};
 use super::call_result::{answer_within, result_line};
-use crate::broker::{Answer, Call, CallRecord, HandlesOf, Making, RunContext};
+use crate::broker::{Answer, Call, CallHandles, CallRecord, RunContext, SendRule};
 use crate::names::{CallId, RunId};
 use crate::protocol::CallFrame;
 use crate::run::{FaultCode, ToolFault};
@@ -29,7 +29,7 @@ pub(super) struct CallLane {
     pub(super) is_ending: bool,
 }
 
-/// How much of one run or job may be under way at once.
+/// The bounds on the calls in progress of one run or job.
 pub(super) struct LaneBounds {
     pub(super) calls_max: usize,
     pub(super) arguments: ArgumentRoom,
@@ -111,9 +111,10 @@ impl Actor {
         self.calls.spawn(async move {
             let CallFrame { server, tool, arguments, dry_run, placeholders, handle, handles, .. } = frame;
             let called = server.clone().filter(|_| !handle).map(|server| (server, tool.clone()));
-            let making = Making::of(record.run.mode, dry_run, placeholders);
-            let handles = HandlesOf { arguments: handles, result: handle };
-            let call_of_broker = Call { record: &record, server, tool, arguments, making, handles, deadline };
+            let send_rule = SendRule::of(record.run.mode, dry_run, placeholders);
+            let handles = CallHandles { arguments: handles, result: handle };
+            let call_of_broker =
+                Call { record: &record, server, tool, arguments, send_rule, handles, deadline };
             let answer = answer_within(held, &broker, call_of_broker, &cancel).await;
             record.end(&answer);
             let wraps = called.is_some_and(|(server, tool)| broker.wraps_result(&server, &tool));

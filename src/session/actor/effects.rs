@@ -3,7 +3,7 @@
 //! It decides nothing; what comes of it is fed back by the loop.
 
 use super::super::machine::Effect;
-use super::super::request::Ended;
+use super::super::request::FinishedRun;
 use super::call_lane::CallLane;
 use super::{Actor, Current};
 use crate::broker::{Answer, RunRecord};
@@ -67,7 +67,7 @@ impl Actor {
                         report.notes.extend(self.first_rootful());
                     }
                     self.broker.journal_end(&context, &mut report);
-                    if reply.send(Ended { run: context.id, report: *report, resumes }).is_err() {
+                    if reply.send(FinishedRun { run: context.id, report: *report, resumes }).is_err() {
                         tracing::debug!("nobody waits for the run's report any more");
                     }
                 }
@@ -83,10 +83,10 @@ impl Actor {
     }
 
     fn start_sandbox(&mut self) {
-        let Some(mut maker) = self.maker.take() else { return };
+        let Some(mut starter) = self.starter.take() else { return };
         self.starting = Some(tokio::spawn(async move {
-            let made = maker.make().await;
-            (maker, made)
+            let made = starter.start().await;
+            (starter, made)
         }));
     }
 

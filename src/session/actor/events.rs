@@ -5,9 +5,9 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::super::sandbox::Sandbox;
-use super::{Current, Keeping};
-use crate::broker::{Broker, Waits};
-use crate::protocol::{Dropped, FromSandbox};
+use super::{Current, PendingFiles};
+use crate::broker::{Broker, HumanWaits};
+use crate::protocol::{DroppedLine, FromSandbox};
 use crate::session::sandbox::watchdog::Watchdog;
 
 pub(super) async fn cancelled(current: Option<&Current>) {
@@ -18,7 +18,7 @@ pub(super) async fn cancelled(current: Option<&Current>) {
 }
 
 /// Whether the run waits for the human, each time that this changes.
-pub(super) async fn waiting(waiting: Option<&mut watch::Receiver<Waits>>) -> bool {
+pub(super) async fn waiting(waiting: Option<&mut watch::Receiver<HumanWaits>>) -> bool {
     if let Some(waiting) = waiting
         && waiting.changed().await.is_ok()
     {
@@ -29,9 +29,9 @@ pub(super) async fn waiting(waiting: Option<&mut watch::Receiver<Waits>>) -> boo
 }
 
 /// What could not be kept, once the files are.
-pub(super) async fn answered(keeping: Option<&mut Keeping>) -> Option<String> {
-    match keeping {
-        Some(Keeping { kept, .. }) => {
+pub(super) async fn answered(pending_files: Option<&mut PendingFiles>) -> Option<String> {
+    match pending_files {
+        Some(PendingFiles { kept, .. }) => {
             (&mut *kept).await.unwrap_or_else(|_| Some("what keeps them has broken".into()))
         }
         None => std::future::pending().await,
@@ -64,7 +64,7 @@ pub(super) async fn joined<T>(task: Option<&mut JoinHandle<T>>) -> Result<T, tok
     }
 }
 
-pub(super) async fn next_frame(sandbox: Option<&mut Sandbox>) -> Option<Result<FromSandbox, Dropped>> {
+pub(super) async fn next_frame(sandbox: Option<&mut Sandbox>) -> Option<Result<FromSandbox, DroppedLine>> {
     match sandbox {
         Some(sandbox) => sandbox.next().await,
         None => std::future::pending().await,

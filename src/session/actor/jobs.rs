@@ -14,13 +14,13 @@ use crate::jobs::Status;
 use crate::protocol::{DoneOutcome, FromJob, JobDone, ToSupervisor};
 use crate::run::{PythonError, ServerScope};
 
-/// A job that has a process.
-pub(super) struct OfJob {
+/// The process of a job, with its calls and its deadline.
+pub(super) struct JobProcess {
     pub(super) lane: CallLane,
-    /// Bytes that may be sent before it has taken earlier ones.
+    /// The bytes that may be sent before the job has taken earlier ones.
     unread: Arc<Semaphore>,
     taken: u64,
-    /// When its time is over; or, once it has been interrupted, when it is killed.
+    /// The deadline of the job. After an interrupt, it is the time at which the job is killed.
     until: Instant,
 }
 
@@ -29,12 +29,12 @@ impl Actor {
     pub(super) fn job_started(&mut self, job: u64) -> Vec<Effect> {
         let current = self.current.as_ref();
         let begun = current.and_then(|current| self.broker.jobs().begin(job, current.lane.context.id.0));
-        let (Some(current), Some((told, time))) = (current, begun) else {
+        let (Some(current), Some((summary, time))) = (current, begun) else {
             tracing::warn!(job, "a job that nobody has asked for is ended");
             self.send_end(job, true);
             return vec![];
         };
-        self.broker.journal_job(&told);
+        self.broker.journal_job(&summary);
         // By name: a server that is configured later is none of this run's.
         let servers = ServerScope::Only(self.broker.server_names(&current.lane.context.servers));
         let arguments_max = self.limits.arguments_in_flight_per_job_bytes_max;
@@ -46,8 +46,8 @@ impl Actor {
             unread: Some(Arc::clone(&unread)),
         };
         let lane = CallLane::new(Arc::new(current.lane.context.job(job, servers)), bounds);
-        let of_job = OfJob { lane, unread, taken: 0, until: Instant::now() + time };
-        self.jobs.insert(job, of_job);
+        let process = JobProcess { lane, unread, taken: 0, until: Instant::now() + time };
+        self.jobs.insert(job, process);
         self.machine.has_jobs(true, Instant::now());
         vec![]
     }
@@ -55,13 +55,13 @@ impl Actor {
     pub(super) fn frame_of_job(&mut self, job: u64, frame: FromJob) -> Vec<Effect> {
         match frame {
             FromJob::Call(call) => {
-                if let Some(until) = self.jobs.get(&job).map(|of_job| of_job.until) {
+                if let Some(until) = self.jobs.get(&job).map(|process| process.until) {
                     self.start_call(Some(job), call, until);
                 }
             }
             FromJob::Cancel { call } => {
-                if let Some(of_job) = self.jobs.get_mut(&job) {
-                    of_job.lane.cancel(call);
+                if let Some(process) = self.jobs.get_mut(&job) {
+                    process.lane.cancel(call);
                 }
             }
             FromJob::Done(done) if self.jobs.contains_key(&job) => {
@@ -106,22 +106,22 @@ impl Actor {
     }
 
     pub(super) fn job_has_taken(&mut self, job: u64, bytes: u64) {
-        if let Some(of_job) = self.jobs.get_mut(&job) {
-            let more = bytes.saturating_sub(of_job.taken);
-            of_job.taken += more;
-            let held = self.limits.unread_in_job_bytes_max.saturating_sub(of_job.unread.available_permits());
-            of_job.unread.add_permits(usize::try_from(more).unwrap_or(held).min(held));
+        if let Some(process) = self.jobs.get_mut(&job) {
+            let more = bytes.saturating_sub(process.taken);
+            process.taken += more;
+            let held = self.limits.unread_in_job_bytes_max.saturating_sub(process.unread.available_permits());
+            process.unread.add_permits(usize::try_from(more).unwrap_or(held).min(held));
         }
     }
 
     pub(super) fn jobs_deadline(&self) -> Option<Instant> {
-        self.jobs.values().map(|of_job| of_job.until).min()
+        self.jobs.values().map(|process| process.until).min()
     }
 
     pub(super) fn tick_jobs(&mut self) -> Vec<Effect> {
         let now = Instant::now();
         let due: Vec<u64> =
-            self.jobs.iter().filter(|(_, of_job)| of_job.until <= now).map(|(job, _)| *job).collect();
+            self.jobs.iter().filter(|(_, process)| process.until <= now).map(|(job, _)| *job).collect();
         for job in due {
             self.broker.jobs().ends(job, Status::TimedOut, "");
             self.end_job(job);
@@ -132,7 +132,7 @@ impl Actor {
     pub(super) fn cancel_jobs(&mut self, numbers: &[u64]) -> Vec<Effect> {
         for job in numbers {
             self.broker.jobs().ends(*job, Status::Cancelled, "");
-            if self.jobs.get(job).is_some_and(|of_job| !of_job.lane.is_ending) {
+            if self.jobs.get(job).is_some_and(|process| !process.lane.is_ending) {
                 self.end_job(*job);
             }
         }
@@ -160,10 +160,10 @@ impl Actor {
     /// Interrupts it, and kills it when it has been interrupted before.
     fn end_job(&mut self, job: u64) {
         let (grace, replace) = (self.limits.grace, self.limits.replace);
-        let Some(of_job) = self.jobs.get_mut(&job) else { return };
-        let kills = std::mem::replace(&mut of_job.lane.is_ending, true);
-        of_job.until = Instant::now() + if kills { replace } else { grace };
-        of_job.lane.context.cancel.cancel();
+        let Some(process) = self.jobs.get_mut(&job) else { return };
+        let kills = std::mem::replace(&mut process.lane.is_ending, true);
+        process.until = Instant::now() + if kills { replace } else { grace };
+        process.lane.context.cancel.cancel();
         self.send_end(job, kills);
     }
 
@@ -174,11 +174,11 @@ impl Actor {
     }
 
     fn job_is_over(&mut self, job: u64) {
-        let Some(mut of_job) = self.jobs.remove(&job) else { return };
-        of_job.lane.cancel_all();
-        self.broker.jobs().add_notes(job, self.broker.finish(&of_job.lane.context).notes);
-        if let Ok(told) = self.broker.jobs().told(job) {
-            self.broker.journal_job_end(&told);
+        let Some(mut process) = self.jobs.remove(&job) else { return };
+        process.lane.cancel_all();
+        self.broker.jobs().add_notes(job, self.broker.finish(&process.lane.context).notes);
+        if let Ok(summary) = self.broker.jobs().summary(job) {
+            self.broker.journal_job_end(&summary);
         }
         self.machine.has_jobs(!self.jobs.is_empty(), Instant::now());
         if self.current.is_none()

@@ -6,25 +6,27 @@ use tokio::time::Instant;
 use super::{Effect, Machine};
 use crate::protocol::{CallFrame, ToSupervisor};
 use crate::run::{FaultCode, FreshReason, PythonError, RunOutcome, RunReport, StateNote, ToolFault};
-use crate::session::phase::{GoingBack, Phase, Run, Then};
+use crate::session::phase::{AfterRollback, CheckpointRollback, Phase, Run};
 
 impl Machine {
     /// The answer to a question of the code about checkpoints; nothing where the call is another one.
     pub(super) fn asked_of_checkpoints(&mut self, call: &CallFrame) -> Option<Vec<Effect>> {
         #[derive(Deserialize)]
-        struct Named {
+        struct CheckpointName {
             name: String,
         }
         if call.server.is_some() {
             return None;
         }
         let name = || {
-            serde_json::from_str::<Named>(call.arguments.get()).map(|named| named.name).map_err(|_| {
-                ToolFault::new(
-                    FaultCode::InvalidArguments,
-                    "the name of a checkpoint is missing or no string",
-                )
-            })
+            serde_json::from_str::<CheckpointName>(call.arguments.get()).map(|named| named.name).map_err(
+                |_| {
+                    ToolFault::new(
+                        FaultCode::InvalidArguments,
+                        "the name of a checkpoint is missing or no string",
+                    )
+                },
+            )
         };
         let null = || serde_json::value::RawValue::NULL.to_owned();
         let mut effects = vec![];
@@ -58,12 +60,12 @@ impl Machine {
         self.checkpoints.gone(name);
         match std::mem::replace(&mut self.phase, Phase::Absent) {
             // Otherwise it did not answer, and another worker comes.
-            Phase::GoingBack { going, .. } if going.name == name && !going.is_worker_gone => {
-                let state = match &going.then {
-                    Then::Report(report, _) => report.state,
-                    Then::Begin(_) => self.fresh.map_or(StateNote::Kept, StateNote::Fresh),
+            Phase::RollingBack { rollback, .. } if rollback.name == name && !rollback.is_worker_gone => {
+                let state = match &rollback.then {
+                    AfterRollback::Report(report, _) => report.state,
+                    AfterRollback::Begin(_) => self.fresh.map_or(StateNote::Kept, StateNote::Fresh),
                 };
-                self.not_gone_back(*going, state, now)
+                self.not_gone_back(*rollback, state, now)
             }
             other => {
                 self.phase = other;
@@ -72,17 +74,17 @@ impl Machine {
         }
     }
 
-    pub(super) fn go_back(&mut self, name: String, then: Then, now: Instant) -> Vec<Effect> {
-        self.replace_by(GoingBack { name, then, is_worker_gone: false, is_second: false }, now)
+    pub(super) fn go_back(&mut self, name: String, then: AfterRollback, now: Instant) -> Vec<Effect> {
+        self.replace_by(CheckpointRollback { name, then, is_worker_gone: false, is_second: false }, now)
     }
 
-    fn replace_by(&mut self, going: GoingBack, now: Instant) -> Vec<Effect> {
-        let checkpoint = Some(going.name.clone());
+    fn replace_by(&mut self, rollback: CheckpointRollback, now: Instant) -> Vec<Effect> {
+        let checkpoint = Some(rollback.name.clone());
         let replace = ToSupervisor::Replace { worker: self.worker, restore: true, checkpoint };
         // It wakes, and makes a copy of itself before it answers.
         let until = now + self.limits.replace * 2;
-        let is_over = matches!(going.then, Then::Report(..));
-        self.phase = Phase::GoingBack { going: Box::new(going), until };
+        let is_over = matches!(rollback.then, AfterRollback::Report(..));
+        self.phase = Phase::RollingBack { rollback: Box::new(rollback), until };
         let mut effects = vec![Effect::Send(replace)];
         if is_over {
             effects.insert(0, Effect::EndCalls);
@@ -91,41 +93,42 @@ impl Machine {
     }
 
     /// The worker that is to be replaced has ended.
-    pub(super) fn left(&mut self, mut going: Box<GoingBack>, until: Instant) {
-        going.is_worker_gone = true;
-        self.phase = Phase::GoingBack { going, until };
+    pub(super) fn left(&mut self, mut rollback: Box<CheckpointRollback>, until: Instant) {
+        rollback.is_worker_gone = true;
+        self.phase = Phase::RollingBack { rollback, until };
     }
 
     /// Another worker is there, which is this checkpoint, or none.
     pub(super) fn arrived(
         &mut self,
-        mut going: GoingBack,
+        mut rollback: CheckpointRollback,
         checkpoint: Option<&str>,
         state: StateNote,
         now: Instant,
     ) -> Vec<Effect> {
-        if checkpoint != Some(&going.name) {
-            if self.checkpoints.sleeps(&going.name) && !going.is_second {
-                going.is_second = true;
-                going.is_worker_gone = false;
-                return self.replace_by(going, now);
+        if checkpoint != Some(&rollback.name) {
+            if self.checkpoints.sleeps(&rollback.name) && !rollback.is_second {
+                rollback.is_second = true;
+                rollback.is_worker_gone = false;
+                return self.replace_by(rollback, now);
             }
             self.fresh = (state == StateNote::Lost).then_some(FreshReason::Lost);
-            let is_over = matches!(going.then, Then::Report(..));
+            let is_over = matches!(rollback.then, AfterRollback::Report(..));
             // The copy was made after the run that goes back.
             let state = if is_over && state == StateNote::RolledBack { StateNote::Kept } else { state };
-            return self.not_gone_back(going, state, now);
+            return self.not_gone_back(rollback, state, now);
         }
         self.last_done = 0;
         self.fresh = None;
-        let said = self.checkpoints.find(&going.name).map(|one| one.said(&going.name)).unwrap_or_default();
-        match going.then {
-            Then::Report(mut report, is_kept) => {
+        let said =
+            self.checkpoints.find(&rollback.name).map(|one| one.said(&rollback.name)).unwrap_or_default();
+        match rollback.then {
+            AfterRollback::Report(mut report, is_kept) => {
                 report.state = StateNote::Restored;
                 report.notes.push(said);
                 self.report_at_last(report, is_kept, now)
             }
-            Then::Begin(mut run) => {
+            AfterRollback::Begin(mut run) => {
                 run.notes.push(&said);
                 self.begin(run, now)
             }
@@ -133,15 +136,15 @@ impl Machine {
     }
 
     /// The sandbox goes with what it had.
-    pub(super) fn lost_on_the_way(&mut self, going: GoingBack, why: &str) -> Effect {
+    pub(super) fn lost_on_the_way(&mut self, rollback: CheckpointRollback, why: &str) -> Effect {
         self.forget();
-        match going.then {
-            Then::Report(mut report, _) => {
+        match rollback.then {
+            AfterRollback::Report(mut report, _) => {
                 report.state = StateNote::Lost;
                 report.notes.push(format!("the checkpoint was not gone back to: {why}"));
                 Effect::Finish(report)
             }
-            Then::Begin(run) => {
+            AfterRollback::Begin(run) => {
                 let fault =
                     ToolFault::new(FaultCode::SandboxUnavailable, why.to_owned()).hint("run it again");
                 let report = self.report(*run, RunOutcome::NotStarted(fault), StateNote::Lost);
@@ -160,15 +163,15 @@ impl Machine {
         Effect::Finish(Box::new(self.report(run, RunOutcome::NotStarted(fault), state)))
     }
 
-    fn not_gone_back(&mut self, going: GoingBack, state: StateNote, now: Instant) -> Vec<Effect> {
-        let fault = gone(&going.name);
-        match going.then {
-            Then::Report(mut report, is_kept) => {
+    fn not_gone_back(&mut self, rollback: CheckpointRollback, state: StateNote, now: Instant) -> Vec<Effect> {
+        let fault = gone(&rollback.name);
+        match rollback.then {
+            AfterRollback::Report(mut report, is_kept) => {
                 report.state = state;
                 report.outcome = RunOutcome::Raised(checkpoint_error(&fault));
                 self.report_at_last(report, is_kept, now)
             }
-            Then::Begin(run) => {
+            AfterRollback::Begin(run) => {
                 self.idle(now);
                 vec![Effect::Finish(Box::new(self.report(*run, RunOutcome::NotStarted(fault), state)))]
             }

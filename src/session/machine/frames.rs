@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use tokio::time::Instant;
 
 use super::reports::describe;
-use super::{Effect, GONE_BACK, Machine, Then};
+use super::{AfterRollback, Effect, GONE_BACK, Machine};
 use crate::protocol::{
     CallFrame, DeniedCall, DoneFrame, FromSandbox, FromSupervisor, FromWorker, system_call_name,
 };
 use crate::run::{FaultCode, FreshReason, PythonError, RunOutcome, SandboxLoss, StateNote, ToolFault};
-use crate::session::ending::Ending;
+use crate::session::ending::RunEnding;
 use crate::session::phase::{Cause, Phase};
 use crate::text;
 
@@ -86,7 +86,7 @@ impl Machine {
             FromSandbox::Supervisor(
                 FromSupervisor::File(_) | FromSupervisor::FileGone { .. } | FromSupervisor::Kept { .. },
             ) => {
-                self.note("the sandbox told of files unasked; it was ignored".into());
+                self.note("the sandbox reported files without being asked; the report was ignored".into());
                 vec![]
             }
             // The actor's.
@@ -138,8 +138,8 @@ impl Machine {
         let is_kept = self.is_kept_now(&run, done.files_changed);
         // One that was interrupted meanwhile goes nowhere.
         let goes_back_to = done.restore.clone().filter(|_| cause.is_none());
-        let Ending { outcome, value, bound, images, saved, mut notes, sandbox_notes } =
-            Ending::of(done, &self.limits);
+        let RunEnding { outcome, value, bound, images, saved, mut notes, sandbox_notes } =
+            RunEnding::of(done, &self.limits);
         if let (Some(Cause::TimedOut), RunOutcome::Raised(PythonError { line: Some(line), .. })) =
             (cause, &outcome)
         {
@@ -159,7 +159,7 @@ impl Machine {
         let mut report = Box::new(report);
         if let Some(name) = goes_back_to {
             if self.checkpoints.sleeps(&name) {
-                return self.go_back(name, Then::Report(report, is_kept), now);
+                return self.go_back(name, AfterRollback::Report(report, is_kept), now);
             }
             report.goes_back_to = Some(name);
         }
@@ -199,14 +199,14 @@ impl Machine {
                 self.phase = Phase::AwaitingWorker { until };
                 Self::no_snapshot(&phase, "the interpreter ended").into_iter().collect()
             }
-            Phase::GoingBack { going, until } => {
-                self.left(going, until);
+            Phase::RollingBack { rollback, until } => {
+                self.left(rollback, until);
                 vec![]
             }
-            Phase::Keeping { report, until, .. } => {
+            Phase::StoringFiles { report, until, .. } => {
                 self.note(format!("the interpreter ended after the run ({})", describe(&loss)));
                 self.forget();
-                self.phase = Phase::Keeping { report, is_worker_gone: true, until };
+                self.phase = Phase::StoringFiles { report, is_worker_gone: true, until };
                 vec![]
             }
             other => {
@@ -251,15 +251,15 @@ impl Machine {
                 }
                 self.keep(Some(Box::new(report)), now)
             }
-            Phase::GoingBack { going, .. } => self.arrived(*going, checkpoint, state, now),
+            Phase::RollingBack { rollback, .. } => self.arrived(*rollback, checkpoint, state, now),
             Phase::AwaitingWorker { .. } => {
                 self.idle(now);
                 self.note_restored(is_used, state);
                 vec![]
             }
-            Phase::Keeping { report, until, .. } => {
+            Phase::StoringFiles { report, until, .. } => {
                 self.note_restored(is_used, state);
-                self.phase = Phase::Keeping { report, is_worker_gone: false, until };
+                self.phase = Phase::StoringFiles { report, is_worker_gone: false, until };
                 vec![]
             }
             other => {

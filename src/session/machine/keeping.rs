@@ -13,9 +13,9 @@ const LEFT_OUT_CHARS_MAX: usize = 600;
 /// Longest name of a file in it, in characters.
 const NAME_CHARS_MAX: usize = 200;
 
-/// What the machine remembers of the files.
+/// The state of the files that the sandbox reports.
 #[derive(Debug, Default)]
-pub(super) struct KeptFiles {
+pub(super) struct FileSync {
     /// The last `keep` that was sent.
     seq: u64,
     /// Something could not be written the last time: then all is told anew.
@@ -27,7 +27,7 @@ pub(super) struct KeptFiles {
 impl Machine {
     /// Whether what the sandbox tells of files was asked for; and the answer to this `keep`, where that is it.
     pub(in crate::session) fn keeps(&self, answer: Option<u64>) -> bool {
-        matches!(self.phase, Phase::Keeping { .. }) && answer.is_none_or(|seq| seq == self.files.seq)
+        matches!(self.phase, Phase::StoringFiles { .. }) && answer.is_none_or(|seq| seq == self.files.seq)
     }
 
     /// Whether there are changes to be kept before a report is given.
@@ -44,7 +44,7 @@ impl Machine {
         now: Instant,
     ) -> Vec<Effect> {
         let (report, is_worker_gone) = match std::mem::replace(&mut self.phase, Phase::Absent) {
-            Phase::Keeping { report, is_worker_gone, .. } => (report, is_worker_gone),
+            Phase::StoringFiles { report, is_worker_gone, .. } => (report, is_worker_gone),
             other => {
                 self.phase = other;
                 return vec![];
@@ -84,15 +84,16 @@ impl Machine {
     /// Has the changes of files kept before this report is given; without one before the sandbox is stopped.
     pub(super) fn keep(&mut self, report: Option<Box<RunReport>>, now: Instant) -> Vec<Effect> {
         self.files.seq += 1;
-        self.phase = Phase::Keeping { report, is_worker_gone: false, until: now + self.limits.keep_files };
-        let KeptFiles { seq, everything, .. } = self.files;
+        self.phase =
+            Phase::StoringFiles { report, is_worker_gone: false, until: now + self.limits.keep_files };
+        let FileSync { seq, everything, .. } = self.files;
         vec![Effect::Send(ToSupervisor::Keep { seq, everything })]
     }
 
     /// The sandbox is lost before its files were kept.
     pub(super) fn not_kept(&mut self, why: &str, report: Option<Box<RunReport>>) -> Vec<Effect> {
         self.forget();
-        self.files = KeptFiles { seq: self.files.seq, ..KeptFiles::default() };
+        self.files = FileSync { seq: self.files.seq, ..FileSync::default() };
         let said = format!("what was changed last in /workspace is not kept: {why}");
         let Some(mut report) = report else {
             self.note(said);

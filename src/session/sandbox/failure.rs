@@ -7,7 +7,7 @@ use crate::engine::EngineError;
 use crate::protocol::{self, PostureField};
 use crate::run::{FaultCode, ToolFault};
 
-/// Why there is no sandbox.
+/// The reason for which there is no sandbox.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error(transparent)]

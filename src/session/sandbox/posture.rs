@@ -7,9 +7,9 @@ use std::fmt;
 use crate::engine::{CpuQuota, Folder, Kernel};
 use crate::protocol::{Mount, Posture, PostureField, ProcessPosture, WorkerPosture};
 
-/// What was asked of the engine.
+/// The properties of a sandbox that the bridge asked the engine for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::session) struct Asked {
+pub(in crate::session) struct RequestedPosture {
     pub(super) uid: u64,
     pub(super) gid: u64,
     pub(super) memory_bytes: u64,
@@ -30,7 +30,7 @@ pub(in crate::session) struct Asked {
     pub(super) machines_kernel: Option<String>,
 }
 
-impl Asked {
+impl RequestedPosture {
     /// The folders below which code may change files.
     pub(in crate::session) fn writable(&self) -> Vec<String> {
         let places = self.tmpfs.iter().map(|(path, _)| (*path).to_owned());
@@ -39,7 +39,7 @@ impl Asked {
     }
 }
 
-/// One way in which a sandbox is weaker than asked for.
+/// A property in which a sandbox is weaker than requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::session) struct Weakness {
     pub(in crate::session) field: PostureField,
@@ -49,7 +49,9 @@ pub(in crate::session) struct Weakness {
 
 impl fmt::Display for Weakness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}, asked was {}", self.field, self.seen, self.asked)
+        let Self { field, seen, asked } = self;
+        let seen = if seen.is_empty() { "nothing" } else { seen };
+        write!(f, "{field}: got {seen}, expected {asked}")
     }
 }
 
@@ -95,9 +97,9 @@ const MACHINES_OWN: [(&str, u64); 5] = [
     ("uts", 0xEFFF_FFFE),
 ];
 
-/// In what the sandbox is weaker than asked for; of the limits of its cgroup, `unenforced` tells.
-pub(super) fn weaknesses(posture: &Posture, asked: &Asked) -> Vec<Weakness> {
-    let mut found = Found::default();
+/// The properties in which the sandbox is weaker than requested. `unenforced` judges the limits of its cgroup.
+pub(super) fn weaknesses(posture: &Posture, asked: &RequestedPosture) -> Vec<Weakness> {
+    let mut found = Weaknesses::default();
     found.process(&posture.process, asked);
     found.need(posture.root_read_only, PostureField::Root, || ("writable".into(), "read-only".into()));
     for mount in &posture.mounts {
@@ -142,14 +144,15 @@ pub(super) fn weaknesses(posture: &Posture, asked: &Asked) -> Vec<Weakness> {
     found.0
 }
 
-/// In what a worker is weaker than its runtime makes it. One that was restored has run code, and may have files open.
+/// The properties in which a worker is weaker than its runtime makes it. A restored worker has run code, so it may have
+/// files open.
 pub(in crate::session) fn worker_weaknesses(
     worker: &WorkerPosture,
     posture: &Posture,
-    asked: &Asked,
+    asked: &RequestedPosture,
     restored: bool,
 ) -> Vec<Weakness> {
-    let mut found = Found::default();
+    let mut found = Weaknesses::default();
     let process = &worker.process;
     found.process(process, asked);
     let is_filtered = match (process.seccomp_filters, posture.process.seccomp_filters) {
@@ -163,7 +166,7 @@ pub(in crate::session) fn worker_weaknesses(
     let fds = ["null", "pipe", "pipe", "socket", "socket", "socket"];
     found.need(restored || worker.fds == fds, PostureField::Fds, || (worker.fds.join(", "), fds.join(", ")));
     found.need(worker.memory_closed, PostureField::Tracing, || {
-        ("other processes can open the interpreter's memory".into(), "none can".into())
+        ("an interpreter whose memory other processes can open".into(), "none".into())
     });
     let has = posture.landlock;
     let is_restricted = has < LANDLOCK_VERSION_MIN || worker.landlock >= has;
@@ -171,7 +174,7 @@ pub(in crate::session) fn worker_weaknesses(
         (format!("version {}", worker.landlock), format!("version {has}, which the kernel has"))
     });
     found.need(!worker.supervisor_open, PostureField::Fds, || {
-        ("the interpreter can open the supervisor's".into(), "its own only".into())
+        ("an interpreter that can open the supervisor's".into(), "its own only".into())
     });
     // PID 1's own are not judged: it runs no code, and rootless Podman 4 gives it none of those that are asked for.
     found.rlimit("core", process.rlimits.core, 0);
@@ -181,7 +184,7 @@ pub(in crate::session) fn worker_weaknesses(
 }
 
 /// Limits of the cgroup that the engine accepted and does not enforce, and what is asked.
-pub(super) fn unenforced(posture: &Posture, asked: &Asked) -> Vec<(PostureField, String)> {
+pub(super) fn unenforced(posture: &Posture, asked: &RequestedPosture) -> Vec<(PostureField, String)> {
     let mut found = Vec::new();
     let mut expect = |field, seen: Option<u64>, wanted: u64, slack: u64, limit: String| {
         if seen.is_none_or(|seen| seen > wanted.saturating_add(slack)) {
@@ -201,10 +204,11 @@ pub(super) fn unenforced(posture: &Posture, asked: &Asked) -> Vec<(PostureField,
     found
 }
 
+/// The weaknesses that a comparison has found so far.
 #[derive(Default)]
-struct Found(Vec<Weakness>);
+struct Weaknesses(Vec<Weakness>);
 
-impl Found {
+impl Weaknesses {
     fn need(&mut self, holds: bool, field: PostureField, said: impl FnOnce() -> (String, String)) {
         if !holds {
             let (seen, asked) = said();
@@ -212,7 +216,7 @@ impl Found {
         }
     }
 
-    fn process(&mut self, process: &ProcessPosture, asked: &Asked) {
+    fn process(&mut self, process: &ProcessPosture, asked: &RequestedPosture) {
         let ProcessPosture { uid, gid, no_new_privs, seccomp, .. } = *process;
         let number = |seen: u64, asked: u64| (seen.to_string(), asked.to_string());
         self.need(uid == asked.uid, PostureField::Uid, || number(uid, asked.uid));
@@ -247,7 +251,7 @@ impl Found {
         });
     }
 
-    fn mount(&mut self, mount: &Mount, asked: &Asked) {
+    fn mount(&mut self, mount: &Mount, asked: &RequestedPosture) {
         let Mount { target, kind, options, writable, size_bytes } = mount;
         let has = |option: &str| options.iter().any(|own| own == option);
         // gVisor shows neither of the others: programs gain no privileges there, and devices take a capability to be made.

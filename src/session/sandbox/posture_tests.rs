@@ -7,8 +7,8 @@ use crate::protocol::Rlimits;
 
 const TMPFS: &[(&str, u64)] = &[("/tmp", 64), ("/dev/shm", 64)];
 
-fn asked() -> Asked {
-    Asked {
+fn asked() -> RequestedPosture {
+    RequestedPosture {
         uid: 65534,
         gid: 65534,
         memory_bytes: 512 << 20,
@@ -125,28 +125,29 @@ fn a_sandbox_as_asked_has_nothing_to_report() {
 
 #[test]
 fn every_weaker_field_is_named() {
-    assert_eq!(with(|p| p.process.uid = 0), ["uid: 0, asked was 65534"]);
-    assert_eq!(with(|p| p.process.gid = 0), ["gid: 0, asked was 65534"]);
-    assert_eq!(with(|p| p.process.groups = vec![65534, 27, 999]), ["groups: 27 999, asked was none"]);
-    assert_eq!(with(|p| p.process.cap_eff = "1".into()), ["capabilities: effective 1, asked was none"]);
-    assert_eq!(with(|p| p.process.cap_prm = "2".into()), ["capabilities: permitted 2, asked was none"]);
-    assert_eq!(with(|p| p.process.cap_inh = "3".into()), ["capabilities: inheritable 3, asked was none"]);
-    assert_eq!(with(|p| p.process.cap_bnd = String::new()), ["capabilities: bounding , asked was none"]);
-    assert_eq!(with(|p| p.process.cap_amb = "4".into()), ["capabilities: ambient 4, asked was none"]);
-    assert_eq!(with(|p| p.process.no_new_privs = 0), ["no_new_privs: 0, asked was 1"]);
-    assert_eq!(with(|p| p.process.seccomp = 0), ["seccomp: 0, asked was 2 (a filter)"]);
-    assert_eq!(with(|p| p.root_read_only = false), ["root: writable, asked was read-only"]);
-    assert_eq!(with(|p| p.interfaces.push("eth0".into())), ["interfaces: lo eth0, asked was lo"]);
+    assert_eq!(with(|p| p.process.uid = 0), ["uid: got 0, expected 65534"]);
+    assert_eq!(with(|p| p.process.gid = 0), ["gid: got 0, expected 65534"]);
+    assert_eq!(with(|p| p.process.groups = vec![65534, 27, 999]), ["groups: got 27 999, expected none"]);
+    assert_eq!(with(|p| p.process.cap_eff = "1".into()), ["capabilities: got effective 1, expected none"]);
+    assert_eq!(with(|p| p.process.cap_prm = "2".into()), ["capabilities: got permitted 2, expected none"]);
+    assert_eq!(with(|p| p.process.cap_inh = "3".into()), ["capabilities: got inheritable 3, expected none"]);
+    assert_eq!(with(|p| p.process.cap_bnd = String::new()), ["capabilities: got bounding , expected none"]);
+    assert_eq!(with(|p| p.process.cap_amb = "4".into()), ["capabilities: got ambient 4, expected none"]);
+    assert_eq!(with(|p| p.process.no_new_privs = 0), ["no_new_privs: got 0, expected 1"]);
+    assert_eq!(with(|p| p.process.seccomp = 0), ["seccomp: got 0, expected 2 (a filter)"]);
+    assert_eq!(with(|p| p.root_read_only = false), ["root: got writable, expected read-only"]);
+    assert_eq!(with(|p| p.interfaces.push("eth0".into())), ["interfaces: got lo eth0, expected lo"]);
     for (name, machines) in MACHINES_OWN {
-        let named = [format!("namespaces: {name} of the machine, asked was its own")];
+        let named = [format!("namespaces: got {name} of the machine, expected its own")];
         assert_eq!(with(|p| *p.namespaces.get_mut(name).unwrap() = machines), named);
         assert_eq!(with(|p| p.namespaces.retain(|own, _| own != name)), named);
     }
 }
 
 /// As gVisor shows itself: a selection of what was seen.
-fn gvisor() -> (Posture, WorkerPosture, Asked) {
-    let asked = Asked { kernel: Kernel::Gvisor, machines_kernel: Some("6.18.1 #1 SMP".into()), ..asked() };
+fn gvisor() -> (Posture, WorkerPosture, RequestedPosture) {
+    let asked =
+        RequestedPosture { kernel: Kernel::Gvisor, machines_kernel: Some("6.18.1 #1 SMP".into()), ..asked() };
     let seen =
         |process: ProcessPosture| ProcessPosture { cap_amb: String::new(), seccomp_filters: None, ..process };
     let good = good();
@@ -179,31 +180,31 @@ fn gvisor_shows_less_and_is_accepted_only_where_asked_for() {
     assert!(!weaknesses(&posture, &asked()).is_empty());
     let unfiltered = ProcessPosture { seccomp: 0, ..worker.process.clone() };
     let unfiltered = WorkerPosture { process: unfiltered, ..worker };
-    let no_filter = ["seccomp: no filter of the interpreter's own, asked was one"];
+    let no_filter = ["seccomp: got no filter of the interpreter's own, expected one"];
     assert_eq!(said(&worker_weaknesses(&unfiltered, &posture, &wanted, false)), no_filter);
     let open = Posture { mounts: vec![mount("/tmp", "tmpfs", "rw", true)], ..posture };
-    assert!(said(&weaknesses(&open, &wanted))[0].starts_with("mounts: /tmp (tmpfs, rw), asked was"));
+    assert!(said(&weaknesses(&open, &wanted))[0].starts_with("mounts: got /tmp (tmpfs, rw), expected"));
 }
 
 #[test]
 fn kernel_of_the_machine_is_named_where_another_is_asked_for() {
     let machines = Some("6.18.1 #1 SMP".to_owned());
-    let wanted = Asked { kernel: Kernel::Guest, machines_kernel: machines, ..asked() };
-    assert_eq!(said(&weaknesses(&good(), &wanted)), ["kernel: 6.18.1 #1 SMP, asked was one of its own"]);
+    let wanted = RequestedPosture { kernel: Kernel::Guest, machines_kernel: machines, ..asked() };
+    assert_eq!(said(&weaknesses(&good(), &wanted)), ["kernel: got 6.18.1 #1 SMP, expected one of its own"]);
     let guests = Posture { kernel: "6.12.3 #1 SMP".into(), ..good() };
     assert_eq!(said(&weaknesses(&guests, &wanted)), [""; 0]);
-    // A kernel that is not told of is not known to be another.
+    // A kernel that is not reported is not known to be another.
     let untold = Posture { kernel: String::new(), ..good() };
-    assert_eq!(said(&weaknesses(&untold, &wanted)), ["kernel: , asked was one of its own"]);
+    assert_eq!(said(&weaknesses(&untold, &wanted)), ["kernel: got nothing, expected one of its own"]);
 }
 
 #[test]
 fn paths_that_should_be_masked_are_named() {
     let see = |path: &str| with(|posture| posture.visible.push(path.into()));
     assert_eq!(see("/proc/meminfo"), [""; 0]);
-    assert_eq!(see("/proc/cmdline"), ["masks: /proc/cmdline visible, asked was masked"]);
+    assert_eq!(see("/proc/cmdline"), ["masks: got /proc/cmdline visible, expected masked"]);
     let both = with(|posture| posture.visible.extend(["/sys/block", "/proc/sys"].map(str::to_owned)));
-    assert_eq!(both, ["masks: /proc/sys /sys/block visible, asked was masked"]);
+    assert_eq!(both, ["masks: got /proc/sys /sys/block visible, expected masked"]);
 }
 
 #[test]
@@ -211,7 +212,7 @@ fn message_queues_as_files_are_named() {
     for (kind, options, writable) in
         [("mqueue", "rw,nosuid,nodev,noexec", true), ("tmpfs", "ro", true), ("tmpfs", "rw", false)]
     {
-        let seen = format!("mounts: /dev/mqueue ({kind}, {options}), asked was an empty tmpfs,ro");
+        let seen = format!("mounts: got /dev/mqueue ({kind}, {options}), expected an empty tmpfs,ro");
         assert_eq!(with_mount(mount("/dev/mqueue", kind, options, writable)), [seen]);
     }
     assert_eq!(with(|posture| posture.mounts.retain(|mount| mount.target != "/dev/mqueue")), [""; 0]);
@@ -219,15 +220,15 @@ fn message_queues_as_files_are_named() {
 
 #[test]
 fn descriptors_beyond_the_three_streams_are_named() {
-    let extra = "fds: pipe, socket, null, file /etc, asked was three streams";
+    let extra = "fds: got pipe, socket, null, file /etc, expected three streams";
     assert_eq!(with(|p| p.fds.push("file /etc".into())), [extra]);
     assert_eq!(
         with(|p| p.fds.push("pipe".into())),
-        ["fds: pipe, socket, null, pipe, asked was three streams"]
+        ["fds: got pipe, socket, null, pipe, expected three streams"]
     );
     assert_eq!(
         with(|p| p.fds[2] = "file /x".into()),
-        ["fds: pipe, socket, file /x, asked was three streams"]
+        ["fds: got pipe, socket, file /x, expected three streams"]
     );
 }
 
@@ -237,52 +238,55 @@ fn a_folder_of_the_user_is_as_it_was_asked_for_or_named() {
         let folder = Folder { host: "/srv".into(), guest: "/mnt/data".into(), writable };
         let mut posture = good();
         posture.mounts.extend(options.map(|options| mount("/mnt/data", "ext4", options, writable)));
-        said(&weaknesses(&posture, &Asked { folders: vec![folder], ..asked() }))
+        said(&weaknesses(&posture, &RequestedPosture { folders: vec![folder], ..asked() }))
     };
     assert_eq!(with_folder(false, Some("ro,noexec,nosuid,nodev")), [""; 0]);
     assert_eq!(with_folder(true, Some("rw,noexec,nosuid,nodev")), [""; 0]);
     assert_eq!(
         with_folder(false, Some("rw,noexec,nosuid,nodev")),
-        ["mounts: /mnt/data (ext4, rw,noexec,nosuid,nodev), asked was ro,noexec,nosuid,nodev"]
+        ["mounts: got /mnt/data (ext4, rw,noexec,nosuid,nodev), expected ro,noexec,nosuid,nodev"]
     );
     assert_eq!(
         with_folder(false, Some("ro,nosuid,nodev")),
-        ["mounts: /mnt/data (ext4, ro,nosuid,nodev), asked was ro,noexec,nosuid,nodev"]
+        ["mounts: got /mnt/data (ext4, ro,nosuid,nodev), expected ro,noexec,nosuid,nodev"]
     );
-    assert_eq!(with_folder(false, None), ["mounts: none at /mnt/data, asked was a folder"]);
+    assert_eq!(with_folder(false, None), ["mounts: got none at /mnt/data, expected a folder"]);
 }
 
 #[test]
 fn every_open_mount_is_named() {
     assert_eq!(
         with_mount(mount("/mnt", "ext4", "ro,noexec,nosuid,nodev", false)),
-        ["mounts: /mnt (ext4, ro,noexec,nosuid,nodev), asked was no such mount"]
+        ["mounts: got /mnt (ext4, ro,noexec,nosuid,nodev), expected no such mount"]
     );
     assert_eq!(
         with_mount(mount("/tmp", "tmpfs", "rw,nosuid,nodev", true)),
-        ["mounts: /tmp (tmpfs, rw,nosuid,nodev), asked was tmpfs,noexec,nosuid,nodev"]
+        ["mounts: got /tmp (tmpfs, rw,nosuid,nodev), expected tmpfs,noexec,nosuid,nodev"]
     );
     assert_eq!(
         with_mount(mount("/tmp", "ext4", "rw,nosuid,nodev,noexec", true)),
-        ["mounts: /tmp (ext4, rw,nosuid,nodev,noexec), asked was tmpfs,noexec,nosuid,nodev"]
+        ["mounts: got /tmp (ext4, rw,nosuid,nodev,noexec), expected tmpfs,noexec,nosuid,nodev"]
     );
     let sized = |size_bytes| Mount { size_bytes, ..mount("/tmp", "tmpfs", "rw,nosuid,nodev,noexec", true) };
-    assert_eq!(with_mount(sized(Some(65 << 20))), ["mounts: /tmp with 65 MiB, asked was 64 MiB"]);
+    assert_eq!(with_mount(sized(Some(65 << 20))), ["mounts: got /tmp with 65 MiB, expected 64 MiB"]);
     for none in [Some(0), None] {
-        assert_eq!(with_mount(sized(none)), ["mounts: /tmp with no size, asked was 64 MiB"]);
+        assert_eq!(with_mount(sized(none)), ["mounts: got /tmp with no size, expected 64 MiB"]);
     }
     assert_eq!(
         with_mount(mount("/etc/hosts", "ext4", "rw", true)),
-        ["mounts: /etc/hosts (ext4, rw) open to the code, asked was shut"]
+        ["mounts: got /etc/hosts (ext4, rw) open to the code, expected shut"]
     );
     assert_eq!(
         with_mount(Mount { size_bytes: Some(0), ..mount("/proc/x", "tmpfs", "noexec,nosuid,nodev", true) }),
-        ["mounts: /proc/x (tmpfs, noexec,nosuid,nodev) open to the code, asked was shut"]
+        ["mounts: got /proc/x (tmpfs, noexec,nosuid,nodev) open to the code, expected shut"]
     );
-    assert_eq!(with_mount(mount("/sys", "sysfs", "rw", false)), ["mounts: /sys (sysfs, rw), asked was ro"]);
+    assert_eq!(
+        with_mount(mount("/sys", "sysfs", "rw", false)),
+        ["mounts: got /sys (sysfs, rw), expected ro"]
+    );
     assert_eq!(
         with(|p| p.mounts.retain(|mount| mount.target != "/dev/shm")),
-        ["mounts: none at /dev/shm, asked was a tmpfs"]
+        ["mounts: got none at /dev/shm, expected a tmpfs"]
     );
 }
 
@@ -292,7 +296,7 @@ fn folders_of_programs_are_read_only_without_privileges_or_named() {
         let mut posture = good();
         posture.mounts.push(mount(target, "ext4", options, writable));
         let program_folders = folders.iter().map(|folder| (*folder).to_owned()).collect();
-        said(&weaknesses(&posture, &Asked { program_folders, ..asked() }))
+        said(&weaknesses(&posture, &RequestedPosture { program_folders, ..asked() }))
     };
     let closed = "ro,nosuid,nodev";
     for target in ["/usr", "/usr/local", "/bin"] {
@@ -304,45 +308,45 @@ fn folders_of_programs_are_read_only_without_privileges_or_named() {
             ("ro,nodev", false),
             ("ro,nosuid", false),
         ] {
-            let named = [format!("mounts: {target} (ext4, {options}), asked was ro,nosuid,nodev")];
+            let named = [format!("mounts: got {target} (ext4, {options}), expected ro,nosuid,nodev")];
             assert_eq!(seen(&["/usr", "/bin"], target, options, writable), named);
         }
     }
     for (folders, target) in
         [(&["/usr"][..], "/usrx"), (&["/usr"], "/opt"), (&[], "/usr"), (&[], "/usr/local")]
     {
-        let named = [format!("mounts: {target} (ext4, {closed}), asked was no such mount")];
+        let named = [format!("mounts: got {target} (ext4, {closed}), expected no such mount")];
         assert_eq!(seen(folders, target, closed, false), named);
     }
 }
 
 #[test]
 fn a_worker_without_its_own_lock_is_named() {
-    let no_filter = ["seccomp: no filter of the interpreter's own, asked was one"];
+    let no_filter = ["seccomp: got no filter of the interpreter's own, expected one"];
     assert_eq!(with_worker(|w| w.process.seccomp_filters = Some(1)), no_filter);
     // Kernels that do not count filters: the worker would not have started without.
     assert_eq!(with_worker(|w| w.process.seccomp_filters = None), [""; 0]);
-    assert_eq!(with_worker(|w| w.process.no_new_privs = 0), ["no_new_privs: 0, asked was 1"]);
-    assert_eq!(with_worker(|w| w.process.rlimits.core = None), ["rlimits: core unlimited, asked was 0"]);
+    assert_eq!(with_worker(|w| w.process.no_new_privs = 0), ["no_new_privs: got 0, expected 1"]);
+    assert_eq!(with_worker(|w| w.process.rlimits.core = None), ["rlimits: got core unlimited, expected 0"]);
     assert_eq!(
         with_worker(|w| w.process.rlimits.nofile = Some(4096)),
-        ["rlimits: nofile 4096, asked was 1024"]
+        ["rlimits: got nofile 4096, expected 1024"]
     );
     assert_eq!(
         with_worker(|w| w.process.rlimits.data = None),
-        ["rlimits: data unlimited, asked was 536870912"]
+        ["rlimits: got data unlimited, expected 536870912"]
     );
     assert_eq!(
         with_worker(|w| w.fds.push("file /etc".into())),
         [
-            "fds: null, pipe, pipe, socket, socket, socket, file /etc, asked was null, pipe, pipe, socket, socket, socket"
+            "fds: got null, pipe, pipe, socket, socket, socket, file /etc, expected null, pipe, pipe, socket, socket, socket"
         ]
     );
 }
 
 #[test]
 fn worker_with_open_memory_is_named() {
-    let open = ["tracing: other processes can open the interpreter's memory, asked was none can"];
+    let open = ["tracing: got an interpreter whose memory other processes can open, expected none"];
     assert_eq!(with_worker(|w| w.memory_closed = false), open);
 }
 
@@ -353,8 +357,8 @@ fn worker_without_landlock_is_named_if_it_exists() {
             (Posture { landlock: has, ..good() }, WorkerPosture { landlock: used, ..good_worker() });
         said(&worker_weaknesses(&worker, &posture, &asked(), false))
     };
-    assert_eq!(missing(7, 0), ["landlock: version 0, asked was version 7, which the kernel has"]);
-    assert_eq!(missing(2, 0), ["landlock: version 0, asked was version 2, which the kernel has"]);
+    assert_eq!(missing(7, 0), ["landlock: got version 0, expected version 7, which the kernel has"]);
+    assert_eq!(missing(2, 0), ["landlock: got version 0, expected version 2, which the kernel has"]);
     assert_eq!(missing(2, 2), [""; 0]);
     // The first version would forbid moving files between folders.
     assert_eq!(missing(1, 0), [""; 0]);
@@ -365,12 +369,12 @@ fn worker_without_landlock_is_named_if_it_exists() {
 fn writable_places_are_those_asked_for() {
     let folder = |guest: &str, writable| Folder { host: "/srv".into(), guest: guest.into(), writable };
     let folders = vec![folder("/mnt/in", false), folder("/mnt/out", true)];
-    assert_eq!(Asked { folders, ..asked() }.writable(), ["/tmp", "/dev/shm", "/mnt/out"]);
+    assert_eq!(RequestedPosture { folders, ..asked() }.writable(), ["/tmp", "/dev/shm", "/mnt/out"]);
 }
 
 #[test]
 fn supervisor_that_code_can_open_is_named() {
-    let named = ["fds: the interpreter can open the supervisor's, asked was its own only"];
+    let named = ["fds: got an interpreter that can open the supervisor's, expected its own only"];
     assert_eq!(with_worker(|w| w.supervisor_open = true), named);
 }
 

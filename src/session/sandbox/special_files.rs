@@ -11,23 +11,23 @@ use std::time::{Duration, Instant};
 
 use crate::text;
 
-/// How much of a folder is looked at.
+/// The bounds on the search of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bounds {
     pub(super) entries_max: usize,
     pub(super) time_max: Duration,
 }
 
-/// Why a folder is not safe to mount. Paths are relative to it.
+/// The reason for which a folder is not safe to mount. Paths are relative to the folder.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Unsafe {
+pub(super) enum UnsafeFolder {
     Special { path: PathBuf, kind: &'static str },
     Unreadable { path: PathBuf, reason: String },
     TooManyEntries { entries_max: usize },
     TooSlow { time_max: Duration },
 }
 
-impl Unsafe {
+impl UnsafeFolder {
     /// What is wrong and what to do, for a folder that code would find at `guest`.
     pub(super) fn explain(&self, guest: &str) -> String {
         let at = |path: &Path| text::inert_excerpt(&Path::new(guest).join(path).display().to_string(), 200);
@@ -56,14 +56,16 @@ impl Unsafe {
 ///
 /// # Errors
 /// The first reason why it is not safe to mount.
-pub(super) fn search(root: &Path, bounds: Bounds) -> Result<(), Unsafe> {
+pub(super) fn search(root: &Path, bounds: Bounds) -> Result<(), UnsafeFolder> {
     let deadline = Instant::now() + bounds.time_max;
     let mut entries_left = bounds.entries_max;
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
         let relative = |path: &Path| path.strip_prefix(root).unwrap_or(path).to_owned();
-        let unreadable =
-            |error: &io::Error| Unsafe::Unreadable { path: relative(&folder), reason: error.to_string() };
+        let unreadable = |error: &io::Error| UnsafeFolder::Unreadable {
+            path: relative(&folder),
+            reason: error.to_string(),
+        };
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
             Err(error) if is_closed_to_code(&folder, &error) => continue,
@@ -71,7 +73,7 @@ pub(super) fn search(root: &Path, bounds: Bounds) -> Result<(), Unsafe> {
         };
         for entry in entries {
             if entries_left == 0 {
-                return Err(Unsafe::TooManyEntries { entries_max: bounds.entries_max });
+                return Err(UnsafeFolder::TooManyEntries { entries_max: bounds.entries_max });
             }
             entries_left -= 1;
             let entry = entry.map_err(|error| unreadable(&error))?;
@@ -83,11 +85,11 @@ pub(super) fn search(root: &Path, bounds: Bounds) -> Result<(), Unsafe> {
             if kind.is_dir() {
                 folders.push(entry.path());
             } else if let Some(kind) = special(kind) {
-                return Err(Unsafe::Special { path: relative(&entry.path()), kind });
+                return Err(UnsafeFolder::Special { path: relative(&entry.path()), kind });
             }
         }
         if Instant::now() > deadline {
-            return Err(Unsafe::TooSlow { time_max: bounds.time_max });
+            return Err(UnsafeFolder::TooSlow { time_max: bounds.time_max });
         }
     }
     Ok(())
@@ -166,7 +168,7 @@ mod tests {
     fn a_device_is_found() {
         assert_eq!(special(fs::metadata("/dev/null").unwrap().file_type()), Some("device"));
         let found = search(Path::new("/dev"), Bounds { entries_max: 1_000_000, ..BOUNDS });
-        let Err(Unsafe::Special { path, kind }) = found else { panic!("{found:?}") };
+        let Err(UnsafeFolder::Special { path, kind }) = found else { panic!("{found:?}") };
         // A socket or a pipe may be there as well, and be found before.
         let is_file = |path: &Path| fs::symlink_metadata(path).unwrap().file_type();
         assert_eq!(special(is_file(&Path::new("/dev").join(path))), Some(kind));

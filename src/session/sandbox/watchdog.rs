@@ -15,9 +15,9 @@ use crate::limits::Limits;
 /// Looks in a row that may fail, as where the bridge has no descriptor left for a moment: a second of a run.
 const FAILED_LOOKS_MAX: u32 = 40;
 
-/// The limits that are watched; nothing for those that the engine enforces.
+/// The limits that the bridge watches. A limit that the engine enforces is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::session) struct Watched {
+pub(in crate::session) struct WatchedLimits {
     pub(super) memory_bytes: Option<u64>,
     pub(in crate::session) processes: Option<u64>,
 }
@@ -33,7 +33,7 @@ impl Watchdog {
     /// `read` as [`crate::engine::UsageMeter::read`].
     pub(in crate::session) fn start(
         read: impl Fn(u64) -> io::Result<Option<Usage>> + Clone + Send + 'static,
-        watched: Watched,
+        watched: WatchedLimits,
         limits: Arc<Limits>,
     ) -> Self {
         let (told, exceeded) = mpsc::channel(1);
@@ -109,7 +109,7 @@ impl Drop for Watchdog {
     }
 }
 
-impl Watched {
+impl WatchedLimits {
     fn exceeded_by(&self, usage: Usage) -> Option<String> {
         let Usage { memory_bytes, processes } = usage;
         if let Some(limit) = self.memory_bytes.filter(|limit| memory_bytes > *limit) {
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn what_exceeds_a_watched_limit_is_said_and_nothing_else() {
-        let both = Watched { memory_bytes: Some(64 << 20), processes: Some(8) };
+        let both = WatchedLimits { memory_bytes: Some(64 << 20), processes: Some(8) };
         let usage = |mib: u64, processes| Usage { memory_bytes: mib << 20, processes };
         assert_eq!(both.exceeded_by(usage(64, 8)), None);
         assert_eq!(
@@ -142,13 +142,13 @@ mod tests {
             both.exceeded_by(usage(64, 9)).unwrap(),
             "the sandbox had 9 processes and threads, more than its limit of 8"
         );
-        assert_eq!(Watched { memory_bytes: None, ..both }.exceeded_by(usage(9999, 8)), None);
-        assert_eq!(Watched { processes: None, ..both }.exceeded_by(usage(64, 9999)), None);
+        assert_eq!(WatchedLimits { memory_bytes: None, ..both }.exceeded_by(usage(9999, 8)), None);
+        assert_eq!(WatchedLimits { processes: None, ..both }.exceeded_by(usage(64, 9999)), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_look_that_fails_is_made_again_and_when_none_succeeds_that_is_said() {
-        let watched = Watched { memory_bytes: None, processes: Some(8) };
+        let watched = WatchedLimits { memory_bytes: None, processes: Some(8) };
         let too_many = Usage { memory_bytes: 0, processes: 9 };
         let looks = Arc::new(AtomicU32::new(0));
         let seen = Arc::clone(&looks);

@@ -42,18 +42,18 @@ pub(in crate::session) async fn queue(
     cancel.run_until_cancelled(queued).await;
 }
 
-/// What is written, in the order of preference.
+/// The lines that the writer sends to the sandbox, in the order of preference.
 #[derive(Debug)]
-pub(in crate::session) struct Outgoing {
+pub(in crate::session) struct OutgoingFrames {
     /// Frames for the supervisor, and runs.
     pub(in crate::session) control: mpsc::Receiver<Vec<u8>>,
     /// Results for the worker.
     pub(in crate::session) results: mpsc::Receiver<ResultLine>,
     /// Results for jobs, which do not wait for the worker: each has room of its own.
     pub(super) results_of_jobs: mpsc::Receiver<ResultLine>,
-    /// How many bytes for workers have been taken.
+    /// The number of bytes that workers have taken.
     pub(in crate::session) taken: watch::Receiver<u64>,
-    /// How many more may be under way.
+    /// The number of bytes that may be sent before they are taken.
     pub(super) unread_bytes_max: usize,
 }
 
@@ -61,7 +61,7 @@ pub(in crate::session) struct Outgoing {
 pub(in crate::session) async fn write(
     mut input: Pin<Box<dyn AsyncWrite + Send>>,
     first: Vec<u8>,
-    mut outgoing: Outgoing,
+    mut outgoing: OutgoingFrames,
 ) {
     let mut batch = first;
     let mut sent = 0_u64;
@@ -109,7 +109,7 @@ pub(in crate::session) async fn write(
     }
 }
 
-impl Outgoing {
+impl OutgoingFrames {
     /// The next result that somebody waits for, when there is room for it.
     fn next_result(&mut self, held: &mut Option<ResultLine>, sent: u64) -> Option<Vec<u8>> {
         loop {
@@ -172,7 +172,7 @@ mod tests {
         let (results, results_inbox) = mpsc::channel(8);
         let (results_of_jobs, results_of_jobs_inbox) = mpsc::channel(8);
         let (taken, taken_seen) = watch::channel(0);
-        let outgoing = Outgoing {
+        let outgoing = OutgoingFrames {
             control: control_inbox,
             results: results_inbox,
             results_of_jobs: results_of_jobs_inbox,

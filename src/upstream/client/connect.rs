@@ -20,23 +20,23 @@ use tokio::time::Instant;
 use super::connection::{Connection, Running, ServerEnd, lost_error};
 use super::handler::Handler;
 use super::listeners::ClientSide;
-use super::listing::{Listed, Tools, list_tools};
+use super::listing::{ListKind, Tools, list_tools};
 use super::subscription::subscribe;
 use crate::jsonrpc::LineTransport;
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::upstream::confinement::NotConfined;
 use crate::upstream::connect_context::ConnectContext;
-use crate::upstream::error::{LastWords, UpstreamError};
+use crate::upstream::error::{StderrSummary, UpstreamError};
 use crate::upstream::http::{ParameterHeaders, Remote};
 use crate::upstream::no_response::NoResponse;
 use crate::upstream::process::{Process, StartError, StderrTail};
 use crate::upstream::raw_results::RawResults;
-use crate::upstream::{CallBounds, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};
+use crate::upstream::{CallBounds, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, ServerTransport};
 
-/// How the two sides begin to speak.
+/// The first request of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Beginning {
+enum Handshake {
     /// With `server/discover`, as versions from 2026-07-28 on. A server that answers this with an error, or not at all, is
     /// sent `initialize` over the same connection.
     Discover,
@@ -50,7 +50,7 @@ enum Beginning {
 /// One attempt.
 #[derive(Clone, Copy)]
 struct Attempt<'a> {
-    beginning: Beginning,
+    handshake: Handshake,
     server: &'a ServerName,
     bounds: &'a CallBounds,
     side: &'a Arc<ClientSide>,
@@ -60,24 +60,25 @@ struct Attempt<'a> {
     context: &'a ConnectContext,
 }
 
-/// Why an attempt failed.
-struct NotOpen {
+/// The reason for which an attempt to connect failed.
+struct AttemptError {
     error: UpstreamError,
-    /// The beginning that may do better: the server was reached, and has not taken all the time there was.
-    next: Option<Beginning>,
+    /// The handshake that may succeed: the server was reached, and time is left.
+    next: Option<Handshake>,
 }
 
-/// Why no session began over a transport.
-enum NotBegun {
+/// The reason for which no session began over a transport.
+enum HandshakeError {
     /// The server refused, or ended.
     Refused(String),
-    /// It refused `initialize`, since it had answered `server/discover`, late.
+    /// The server refused `initialize`, because it had answered `server/discover`, late.
     Newer(String),
-    /// It took all the time there was.
+    /// The server did not answer in time.
     Late(String),
 }
 
-type Opened = (RunningService<RoleClient, Handler>, Peer<RoleClient>, Tools);
+/// A session that has begun, with the tools that the server listed.
+type OpenSession = (RunningService<RoleClient, Handler>, Peer<RoleClient>, Tools);
 
 impl Connection {
     /// Starts or reaches the server, initializes it, reads all pages of its tools; all within the time of its entry
@@ -91,16 +92,16 @@ impl Connection {
         let time = spec.start_time.unwrap_or(limits.server_start);
         let deadline = Instant::now() + time;
         let (server, bounds) = (&spec.name, &spec.bounds);
-        let beginning = Beginning::Discover;
-        let attempt = Attempt { beginning, server, bounds, side, limits, time, deadline, context };
+        let handshake = Handshake::Discover;
+        let attempt = Attempt { handshake, server, bounds, side, limits, time, deadline, context };
         let first = match attempt.open(spec).await {
             Ok(opened) => return Ok(opened),
             Err(failed) => failed,
         };
-        let Some(beginning) = first.next else { return Err(first.error) };
-        match (Attempt { beginning, ..attempt }.open(spec).await, beginning) {
+        let Some(handshake) = first.next else { return Err(first.error) };
+        match (Attempt { handshake, ..attempt }.open(spec).await, handshake) {
             (Ok(opened), _) => Ok(opened),
-            (Err(second), Beginning::Initialize) => Err(both(first.error, second.error)),
+            (Err(second), Handshake::Initialize) => Err(both(first.error, second.error)),
             (Err(second), _) => Err(second.error),
         }
     }
@@ -158,19 +159,19 @@ impl Attempt<'_> {
         Arc::new(Semaphore::new(self.bounds.at_once.map_or(of_any, |at_once| at_once.min(of_any))))
     }
 
-    async fn open(self, spec: &ServerSpec) -> Result<(Connection, Running), NotOpen> {
-        match &spec.way {
-            Way::Process(process) => started(self, process).await,
-            Way::Remote(remote) => reached(self, remote).await,
+    async fn open(self, spec: &ServerSpec) -> Result<(Connection, Running), AttemptError> {
+        match &spec.transport {
+            ServerTransport::Process(process) => started(self, process).await,
+            ServerTransport::Remote(remote) => reached(self, remote).await,
         }
     }
 }
 
-async fn started(attempt: Attempt<'_>, spec: &ProcessSpec) -> Result<(Connection, Running), NotOpen> {
+async fn started(attempt: Attempt<'_>, spec: &ProcessSpec) -> Result<(Connection, Running), AttemptError> {
     let (server, limits) = (attempt.server.clone(), attempt.limits);
     let redaction = &attempt.context.redaction;
     let (process, pipes) = Process::start(spec, redaction, limits.server_stderr_bytes_max)
-        .map_err(|error| NotOpen { error: spawn_error(server.clone(), spec, error), next: None })?;
+        .map_err(|error| AttemptError { error: spawn_error(server.clone(), spec, error), next: None })?;
     let stderr = process.stderr();
     let answers = RawResults::of(redaction.clone());
     let (transport, closed_its_end) = LineTransport::new(
@@ -189,19 +190,19 @@ async fn started(attempt: Attempt<'_>, spec: &ProcessSpec) -> Result<(Connection
             let far = ServerEnd::Process(Box::new(process));
             Ok((connection, Running { service, far, closed_its_end, listening }))
         }
-        Err(not_begun) => {
+        Err(handshake_error) => {
             // What a server writes while it is being ended is no reason.
-            let is_late = matches!(not_begun, NotBegun::Late(_));
-            let before_its_end = is_late.then(|| process.stderr().first_error_and_last_words());
+            let is_late = matches!(handshake_error, HandshakeError::Late(_));
+            let before_its_end = is_late.then(|| process.stderr().first_error_and_summary());
             // Its last words may come after its last breath.
             let ended = process.end().await;
-            let (reason, next) = not_begun.parts();
+            let (reason, next) = handshake_error.parts();
             Err(match ended.not_started {
-                Some(error) => NotOpen { error: spawn_error(server, spec, error), next: None },
+                Some(error) => AttemptError { error: spawn_error(server, spec, error), next: None },
                 None => {
                     let stderr = before_its_end.filter(|words| !words.text.is_empty());
-                    let stderr = stderr.unwrap_or_else(|| ended.stderr.first_error_and_last_words());
-                    NotOpen { error: UpstreamError::Handshake { server, reason, is_late, stderr }, next }
+                    let stderr = stderr.unwrap_or_else(|| ended.stderr.first_error_and_summary());
+                    AttemptError { error: UpstreamError::Handshake { server, reason, is_late, stderr }, next }
                 }
             })
         }
@@ -209,16 +210,16 @@ async fn started(attempt: Attempt<'_>, spec: &ProcessSpec) -> Result<(Connection
 }
 
 /// Over the transport that the entry names; else over Streamable HTTP, and HTTP+SSE where the server refuses that.
-async fn reached(attempt: Attempt<'_>, spec: &RemoteSpec) -> Result<(Connection, Running), NotOpen> {
+async fn reached(attempt: Attempt<'_>, spec: &RemoteSpec) -> Result<(Connection, Running), AttemptError> {
     let first = spec.transport.unwrap_or(RemoteTransport::Streamable);
-    let (not_begun, lost) = match reached_over(first, attempt, spec).await {
+    let (handshake_error, lost) = match reached_over(first, attempt, spec).await {
         Ok(opened) => return Ok(opened),
         Err(failed) => failed,
     };
-    let is_late = matches!(not_begun, NotBegun::Late(_));
-    let (reason, next) = not_begun.parts();
+    let is_late = matches!(handshake_error, HandshakeError::Late(_));
+    let (reason, next) = handshake_error.parts();
     let refuses_posts = matches!(lost, Some(NoResponse::Refused { status: 400 | 404 | 405, .. }));
-    let reason = if spec.transport.is_none() && refuses_posts && attempt.beginning == Beginning::Initialize {
+    let reason = if spec.transport.is_none() && refuses_posts && attempt.handshake == Handshake::Initialize {
         match reached_over(RemoteTransport::Sse, attempt, spec).await {
             Ok(opened) => return Ok(opened),
             Err((second, _)) => {
@@ -232,9 +233,9 @@ async fn reached(attempt: Attempt<'_>, spec: &RemoteSpec) -> Result<(Connection,
     Err(match lost {
         Some(
             lost @ (NoResponse::NotAllowed(_) | NoResponse::NeedsLogin { .. } | NoResponse::LoginFailed(_)),
-        ) => NotOpen { error: lost_error(server, lost), next: None },
-        lost => NotOpen {
-            error: UpstreamError::Handshake { server, reason, is_late, stderr: LastWords::default() },
+        ) => AttemptError { error: lost_error(server, lost), next: None },
+        lost => AttemptError {
+            error: UpstreamError::Handshake { server, reason, is_late, stderr: StderrSummary::default() },
             next: next.filter(|_| !matches!(lost, Some(NoResponse::NotReached(_)))),
         },
     })
@@ -244,12 +245,12 @@ async fn reached_over(
     transport: RemoteTransport,
     attempt: Attempt<'_>,
     spec: &RemoteSpec,
-) -> Result<(Connection, Running), (NotBegun, Option<NoResponse>)> {
+) -> Result<(Connection, Running), (HandshakeError, Option<NoResponse>)> {
     let (answers, limits) = (RawResults::of(attempt.context.redaction.clone()), attempt.limits);
     let parameters = ParameterHeaders::default();
     let sides = (answers.clone(), parameters.clone());
     let (remote, received, sent) = Remote::open(spec, transport, attempt.context, sides, limits)
-        .map_err(|reason| (NotBegun::Late(reason), None))?;
+        .map_err(|reason| (HandshakeError::Late(reason), None))?;
     let (lines, closed_its_end) = LineTransport::between(
         answers.clone(),
         received,
@@ -266,11 +267,11 @@ async fn reached_over(
             connection.parameters = Some(parameters);
             Ok((connection, Running { service, far: ServerEnd::Remote(remote), closed_its_end, listening }))
         }
-        Err(not_begun) => {
+        Err(handshake_error) => {
             remote.end().await;
             match answers.not_opened() {
-                Some(lost) => Err((NotBegun::Refused(lost.reason().to_owned()), Some(lost))),
-                None => Err((not_begun, None)),
+                Some(lost) => Err((HandshakeError::Refused(lost.reason().to_owned()), Some(lost))),
+                None => Err((handshake_error, None)),
             }
         }
     }
@@ -281,17 +282,17 @@ async fn opened<T>(
     handler: Handler,
     transport: T,
     (answers, parameters): (&RawResults, Option<&ParameterHeaders>),
-) -> Result<Opened, NotBegun>
+) -> Result<OpenSession, HandshakeError>
 where
     T: Transport<RoleClient> + Send + 'static,
 {
     let limits = attempt.limits;
-    let mode = match attempt.beginning {
-        Beginning::Initialize => ClientLifecycleMode::Initialize,
-        Beginning::DiscoverPatiently => {
+    let mode = match attempt.handshake {
+        Handshake::Initialize => ClientLifecycleMode::Initialize,
+        Handshake::DiscoverPatiently => {
             ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] }
         }
-        Beginning::Discover => ClientLifecycleMode::Auto {
+        Handshake::Discover => ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::LATEST],
             legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
         },
@@ -299,13 +300,13 @@ where
     let opening = async {
         let service = handler.serve_with_lifecycle(transport, mode).await;
         let service = service.map_err(|error| match answers.discovered_late() {
-            true => NotBegun::Newer(start_reason(&error)),
-            false => NotBegun::Refused(start_reason(&error)),
+            true => HandshakeError::Newer(start_reason(&error)),
+            false => HandshakeError::Refused(start_reason(&error)),
         })?;
         let peer = service.peer().clone();
-        let tools = if peer.peer_info().is_none_or(|info| Listed::Tools.is_offered(&info.capabilities)) {
+        let tools = if peer.peer_info().is_none_or(|info| ListKind::Tools.is_offered(&info.capabilities)) {
             let tools = list_tools(&peer, answers, parameters, limits).await;
-            tools.map_err(|error| NotBegun::Refused(format!("tools/list: {error}")))?
+            tools.map_err(|error| HandshakeError::Refused(format!("tools/list: {error}")))?
         } else {
             Tools { all: Arc::from([]), stale_at: None }
         };
@@ -321,7 +322,7 @@ where
                 "" => String::new(),
                 set_in => format!(" (start_timeout in {set_in})"),
             };
-            Err(NotBegun::Late(format!("no answer within {} s{set_in}", attempt.time.as_secs_f64())))
+            Err(HandshakeError::Late(format!("no answer within {} s{set_in}", attempt.time.as_secs_f64())))
         }
     }
 }
@@ -336,12 +337,12 @@ async fn ask_for_words(peer: &Peer<RoleClient>) {
     }
 }
 
-impl NotBegun {
+impl HandshakeError {
     /// What happened, and which beginning may do better.
-    fn parts(self) -> (String, Option<Beginning>) {
+    fn parts(self) -> (String, Option<Handshake>) {
         match self {
-            Self::Refused(reason) => (reason, Some(Beginning::Initialize)),
-            Self::Newer(reason) => (reason, Some(Beginning::DiscoverPatiently)),
+            Self::Refused(reason) => (reason, Some(Handshake::Initialize)),
+            Self::Newer(reason) => (reason, Some(Handshake::DiscoverPatiently)),
             Self::Late(reason) => (reason, None),
         }
     }

@@ -17,17 +17,17 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::handler::{Advance, Handler};
+use super::handler::{Handler, ProgressUpdate};
 use super::input::{self, Input};
-use super::listing::{Listed, NoPage, Pages, Tools, list_tools};
-use crate::jsonrpc::{Unreadable, WITHDRAWING};
+use super::listing::{InvalidPage, ListKind, Pages, Tools, list_tools};
+use crate::jsonrpc::{LineError, WITHDRAWING};
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::protocol::depth_exceeds;
 use crate::text;
 use crate::upstream::CallBounds;
 use crate::upstream::confinement::Lack;
-use crate::upstream::error::{LastWords, UpstreamError};
+use crate::upstream::error::{StderrSummary, UpstreamError};
 use crate::upstream::http::{ParameterHeaders, Remote};
 use crate::upstream::no_response::NoResponse;
 use crate::upstream::process::{Process, StderrTail};
@@ -53,7 +53,7 @@ pub struct Connection {
     pub(in crate::upstream) limits: Arc<Limits>,
 }
 
-/// What a server is asked.
+/// A request to a server.
 pub enum Request {
     /// To call a tool.
     Tool {
@@ -90,7 +90,7 @@ struct Timing<'c, C> {
     of_call: Option<Pin<Box<dyn Future<Output = ()> + Send + 'c>>>,
 }
 
-/// What must be ended with the connection.
+/// The parts that must be ended with the connection.
 pub(in crate::upstream) struct Running {
     pub(super) service: RunningService<RoleClient, Handler>,
     pub(super) far: ServerEnd,
@@ -175,12 +175,12 @@ impl Connection {
         request: Request,
         clock: &impl Clock,
         cancel: &CancellationToken,
-        hears: Option<watch::Sender<Option<Advance>>>,
+        hears: Option<watch::Sender<Option<ProgressUpdate>>>,
     ) -> Result<Box<RawValue>, UpstreamError> {
         self.check_offered(match &request {
-            Request::Tool { .. } => Listed::Tools,
-            Request::Resource { .. } => Listed::Resources,
-            Request::Prompt { .. } => Listed::Prompts,
+            Request::Tool { .. } => ListKind::Tools,
+            Request::Resource { .. } => ListKind::Resources,
+            Request::Prompt { .. } => ListKind::Prompts,
         })?;
         let mut input = Input::default();
         let mut timing = Timing { clock, of_call: None };
@@ -208,32 +208,33 @@ impl Connection {
     /// As [`Self::ask`].
     pub async fn list(
         &self,
-        listed: Listed,
+        kind: ListKind,
         clock: &impl Clock,
         cancel: &CancellationToken,
     ) -> Result<Vec<Value>, UpstreamError> {
-        self.check_offered(listed)?;
-        let mut pages = Pages::of(listed, &self.limits);
+        self.check_offered(kind)?;
+        let mut pages = Pages::of(kind, &self.limits);
         while let Some(request) = pages.next() {
             let page = self.exchange(request, &mut Timing { clock, of_call: None }, cancel, None).await?;
-            let none = |NoPage| self.nonsense(format!("its list of {} is none", listed.name()));
-            pages.take(&page).map_err(none)?;
+            let invalid =
+                |InvalidPage| self.nonsense(format!("its list of {} has the wrong form", kind.name()));
+            pages.take(&page).map_err(invalid)?;
         }
         Ok(pages.into_items())
     }
 
     /// Whether the server says that it has such a list.
     #[must_use]
-    pub fn offers(&self, listed: Listed) -> bool {
-        self.peer.peer_info().is_none_or(|info| listed.is_offered(&info.capabilities))
+    pub fn offers(&self, kind: ListKind) -> bool {
+        self.peer.peer_info().is_none_or(|info| kind.is_offered(&info.capabilities))
     }
 
-    fn check_offered(&self, listed: Listed) -> Result<(), UpstreamError> {
+    fn check_offered(&self, kind: ListKind) -> Result<(), UpstreamError> {
         // A server that lists no tools is asked all the same: it may know the one that is called.
-        if listed == Listed::Tools || self.offers(listed) {
+        if kind == ListKind::Tools || self.offers(kind) {
             return Ok(());
         }
-        Err(UpstreamError::NotOffered { server: self.server.clone(), what: listed.name() })
+        Err(UpstreamError::NotOffered { server: self.server.clone(), what: kind.name() })
     }
 
     async fn exchange<'c>(
@@ -241,7 +242,7 @@ impl Connection {
         request: ClientRequest,
         timing: &mut Timing<'c, impl Clock>,
         cancel: &CancellationToken,
-        hears: Option<watch::Sender<Option<Advance>>>,
+        hears: Option<watch::Sender<Option<ProgressUpdate>>>,
     ) -> Result<Box<RawValue>, UpstreamError> {
         let cancelled = || UpstreamError::Cancelled { server: self.server.clone() };
         let run_is_over = || UpstreamError::Deadline { server: self.server.clone() };
@@ -299,10 +300,10 @@ impl Connection {
         }
         match awaited.take().await {
             Some(RawResult::Result(result)) => self.checked(result),
-            Some(RawResult::Unreadable(Unreadable::Overlong(bytes_max))) => {
+            Some(RawResult::Unreadable(LineError::Overlong(bytes_max))) => {
                 Err(UpstreamError::Overlong { server: self.server.clone(), bytes_max })
             }
-            Some(RawResult::Unreadable(Unreadable::NotJson(reason) | Unreadable::Misshapen(reason))) => {
+            Some(RawResult::Unreadable(LineError::NotJson(reason) | LineError::Misshapen(reason))) => {
                 Err(self.nonsense(format!("its answer cannot be read: {reason}")))
             }
             Some(RawResult::Lost(lost)) => Err(lost_error(self.server.clone(), lost)),
@@ -316,8 +317,8 @@ impl Connection {
     }
 
     /// The last that it has written to stderr; nothing of a remote one.
-    pub(in crate::upstream) fn last_words(&self) -> LastWords {
-        self.stderr.as_ref().map(StderrTail::last_words).unwrap_or_default()
+    pub(in crate::upstream) fn stderr_summary(&self) -> StderrSummary {
+        self.stderr.as_ref().map(StderrTail::stderr_summary).unwrap_or_default()
     }
 
     fn checked(&self, result: Box<RawValue>) -> Result<Box<RawValue>, UpstreamError> {
@@ -346,7 +347,7 @@ impl Connection {
                 UpstreamError::Overlong { server, bytes_max: self.limits.server_line_bytes_max }
             }
             ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
-                UpstreamError::Died { server, stderr: self.last_words() }
+                UpstreamError::Died { server, stderr: self.stderr_summary() }
             }
             other => UpstreamError::Nonsense { server, reason: other.to_string() },
         }

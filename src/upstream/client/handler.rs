@@ -25,11 +25,11 @@ use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::listeners::{Asked, Asks, ClientSide, NotAnswered, Said};
+use super::listeners::{ClientSide, QuestionError, QuestionKind, ServerMessage, ServerQuestion};
 use crate::names::ServerName;
 use crate::run::ClientAbilities;
 
-/// What the servers see of us. A clone is the same.
+/// The bridge as the servers see it. A clone is the same.
 #[derive(Clone)]
 pub(super) struct Handler {
     server: ServerName,
@@ -40,27 +40,27 @@ pub(super) struct Handler {
     pub(in crate::upstream) changes: Changes,
 }
 
-/// What a server tells of its connection while it lasts. A clone is the same.
+/// The notifications of a server during its connection. A clone is the same.
 #[derive(Clone, Default)]
 pub(super) struct Changes {
     /// How often it has said that its tools are others now.
     tools_changed: Arc<AtomicU64>,
-    advances: Arc<Mutex<HashMap<ProgressToken, watch::Sender<Option<Advance>>>>>,
+    advances: Arc<Mutex<HashMap<ProgressToken, watch::Sender<Option<ProgressUpdate>>>>>,
 }
 
-/// How far a request has come, as its server says; the numbers never go back.
+/// The progress of a request as its server reports it. The numbers never decrease.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Advance {
-    /// So much.
+pub struct ProgressUpdate {
+    /// The progress so far.
     pub progress: f64,
-    /// Of so much.
+    /// The total, if the server knows it.
     pub total: Option<f64>,
-    /// In the server's words.
+    /// The message of the server.
     pub message: Option<String>,
 }
 
-/// Somebody hears of a request's progress until this is dropped.
-pub(super) struct Followed {
+/// A subscription to the progress of a request, which ends when this is dropped.
+pub(super) struct ProgressSubscription {
     changes: Changes,
     token: ProgressToken,
 }
@@ -74,11 +74,11 @@ impl Handler {
     /// What the human's client answers to it.
     async fn ask<RawResult: DeserializeOwned>(
         &self,
-        asks: Asks,
+        kind: QuestionKind,
         params: &impl Serialize,
         cancel: &CancellationToken,
     ) -> Result<RawResult, ErrorData> {
-        let method = asks.method();
+        let method = kind.method();
         let bytes_max = self.side.request_bytes_max;
         let written = serde_json::to_string(params).unwrap_or_default();
         if written.len() > bytes_max {
@@ -87,8 +87,8 @@ impl Handler {
         }
         let params = serde_json::from_str(&written).unwrap_or_default();
         let (reply, answer) = oneshot::channel();
-        let asked = Asked { server: self.server.clone(), asks, params, reply };
-        if self.side.asks.try_send(asked).is_err() {
+        let asked = ServerQuestion { server: self.server.clone(), kind, params, reply };
+        if self.side.questions.try_send(asked).is_err() {
             return Err(refused(format!("{method}: too many requests wait already")));
         }
         let answer = tokio::select! {
@@ -98,15 +98,15 @@ impl Handler {
         match answer {
             Ok(Ok(answer)) => serde_json::from_value(answer)
                 .map_err(|_| refused(format!("{method}: what the client has answered is no answer to it"))),
-            Ok(Err(NotAnswered { code: Some(code), message })) => {
+            Ok(Err(QuestionError { code: Some(code), message })) => {
                 Err(ErrorData::new(ErrorCode(code), message, None))
             }
-            Ok(Err(NotAnswered { code: None, message })) => Err(refused(format!("{method}: {message}"))),
+            Ok(Err(QuestionError { code: None, message })) => Err(refused(format!("{method}: {message}"))),
             Err(_) => Err(refused(format!("{method}: the bridge is shutting down"))),
         }
     }
 
-    /// The folders that servers are told of.
+    /// The folders that are offered to servers as roots.
     #[expect(deprecated, reason = "as above")]
     pub(super) fn roots(&self) -> Result<ListRootsResult, ErrorData> {
         if self.roots.is_empty() {
@@ -122,12 +122,12 @@ impl Handler {
         cancel: &CancellationToken,
     ) -> Result<ElicitResult, ErrorData> {
         if !self.offered.elicitation {
-            return Err(not_offered(Asks::Elicitation.method()));
+            return Err(not_offered(QuestionKind::Elicitation.method()));
         }
         if !matches!(request, ElicitRequestParams::FormElicitationParams { .. }) {
             return Err(ErrorData::invalid_params("elicitation/create is offered for forms only", None));
         }
-        self.ask(Asks::Elicitation, &request, cancel).await
+        self.ask(QuestionKind::Elicitation, &request, cancel).await
     }
 
     /// What the client's model says.
@@ -138,7 +138,7 @@ impl Handler {
         cancel: &CancellationToken,
     ) -> Result<CreateMessageResult, ErrorData> {
         if !self.offered.sampling {
-            return Err(not_offered(Asks::Sampling.method()));
+            return Err(not_offered(QuestionKind::Sampling.method()));
         }
         if params.tools.is_some() || params.tool_choice.is_some() {
             return Err(ErrorData::invalid_params(
@@ -146,7 +146,7 @@ impl Handler {
                 None,
             ));
         }
-        self.ask(Asks::Sampling, &params, cancel).await
+        self.ask(QuestionKind::Sampling, &params, cancel).await
     }
 }
 
@@ -218,7 +218,8 @@ impl ClientHandler for Handler {
         params: ProgressNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
-        let advance = Advance { progress: params.progress, total: params.total, message: params.message };
+        let advance =
+            ProgressUpdate { progress: params.progress, total: params.total, message: params.message };
         self.changes.advance(&params.progress_token, advance);
     }
 
@@ -239,7 +240,7 @@ impl ClientHandler for Handler {
             Value::String(text) => text,
             other => other.to_string(),
         };
-        self.side.said(Said { server: self.server.clone(), level, text });
+        self.side.said(ServerMessage { server: self.server.clone(), level, text });
     }
 }
 
@@ -255,12 +256,16 @@ impl Changes {
     }
 
     /// From now on somebody hears of the progress of the request with this token.
-    pub(super) fn follow(&self, token: ProgressToken, hears: watch::Sender<Option<Advance>>) -> Followed {
+    pub(super) fn follow(
+        &self,
+        token: ProgressToken,
+        hears: watch::Sender<Option<ProgressUpdate>>,
+    ) -> ProgressSubscription {
         self.table().insert(token.clone(), hears);
-        Followed { changes: self.clone(), token }
+        ProgressSubscription { changes: self.clone(), token }
     }
 
-    fn advance(&self, token: &ProgressToken, advance: Advance) {
+    fn advance(&self, token: &ProgressToken, advance: ProgressUpdate) {
         if let Some(hears) = self.table().get(token) {
             hears.send_if_modified(|last| {
                 let is_further = last.as_ref().is_none_or(|last| advance.progress > last.progress);
@@ -272,12 +277,14 @@ impl Changes {
         }
     }
 
-    fn table(&self) -> std::sync::MutexGuard<'_, HashMap<ProgressToken, watch::Sender<Option<Advance>>>> {
+    fn table(
+        &self,
+    ) -> std::sync::MutexGuard<'_, HashMap<ProgressToken, watch::Sender<Option<ProgressUpdate>>>> {
         self.advances.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Followed {
+impl Drop for ProgressSubscription {
     fn drop(&mut self) {
         self.changes.table().remove(&self.token);
     }
@@ -303,7 +310,7 @@ mod tests {
         let [mine, other] = [1, 2].map(|number| ProgressToken(NumberOrString::Number(number)));
         let (hears, heard) = watch::channel(None);
         let followed = changes.follow(mine.clone(), hears);
-        let at = |progress| Advance { progress, total: Some(9.0), message: None };
+        let at = |progress| ProgressUpdate { progress, total: Some(9.0), message: None };
         for progress in [1.0, 3.0, 2.0, f64::NAN] {
             changes.advance(&mine, at(progress));
         }

@@ -18,7 +18,7 @@ const QUESTIONS_MAX: usize = 20;
 /// Before a request is made again for a server that asks nothing, since it has too much to do; longer with each round.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What a request says when it is made again; nothing the first time.
+/// The input of a repeated request: the responses, and the state of the server. A first request has none.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Input {
     pub(super) responses: Option<InputResponses>,

@@ -1,6 +1,7 @@
-//! Our side of every connection: what servers are told that they may ask for, and where their questions and words go.
+//! The side of the bridge in every connection: the abilities that servers may use, and the channels of their questions
+//! and messages.
 //!
-//! Nothing waits for a listener: what there is no room for is refused, or left out.
+//! Nothing waits for a listener: what does not fit is refused or dropped.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,16 +21,16 @@ const SAID_MAX: usize = 256;
 /// A longer text about itself is left out, in bytes.
 const SAID_BYTES_MAX: usize = 64 * 1024;
 
-/// What a server may ask of the human behind a run, by way of their client.
+/// The kind of a question that a server may send to the client of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asks {
-    /// To fill in a form.
+pub enum QuestionKind {
+    /// The human is asked to fill in a form.
     Elicitation,
-    /// To have their model write something.
+    /// The model of the client is asked to write something.
     Sampling,
 }
 
-impl Asks {
+impl QuestionKind {
     /// As MCP calls it.
     #[must_use]
     pub fn method(self) -> &'static str {
@@ -40,72 +41,72 @@ impl Asks {
     }
 }
 
-/// A question of a server.
+/// A question that a server asks the human behind a run, or their model.
 #[derive(Debug)]
-pub struct Asked {
-    /// Who asks.
+pub struct ServerQuestion {
+    /// The server that asks.
     pub server: ServerName,
-    /// For what.
-    pub asks: Asks,
+    /// The kind of the question.
+    pub kind: QuestionKind,
     /// The request's parameters: the server's words, within a bound and without its credentials.
     pub params: Value,
-    /// Takes the client's result; closed when the server waits no more.
-    pub reply: oneshot::Sender<Result<Value, NotAnswered>>,
+    /// Receives the result of the client. It is closed when the server does not wait any more.
+    pub reply: oneshot::Sender<Result<Value, QuestionError>>,
 }
 
-/// Why a question has no answer.
+/// The reason for which a question of a server has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotAnswered {
-    /// Of the client's own error.
+pub struct QuestionError {
+    /// The code of the error, if the client has sent one.
     pub code: Option<i32>,
-    /// Why.
+    /// The message.
     pub message: String,
 }
 
-/// What a server says of itself, or what became of it.
+/// A message of a server, or a note on its process.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Said {
-    /// Who.
+pub struct ServerMessage {
+    /// The server.
     pub server: ServerName,
-    /// How grave it is: a level of MCP, or `stderr` or `failed`.
+    /// The severity: a level of MCP, or `stderr` or `failed`.
     pub level: String,
     /// The text, without the server's credentials. Its other configured values are still in it.
     pub text: String,
 }
 
-/// The listener's ends.
-pub struct Heard {
-    /// Questions.
-    pub asked: mpsc::Receiver<Asked>,
-    /// What servers say of themselves.
-    pub said: mpsc::Receiver<Said>,
+/// The channels of the questions and messages of all servers.
+pub struct ServerChannels {
+    /// The questions of servers.
+    pub asked: mpsc::Receiver<ServerQuestion>,
+    /// The messages of servers, and the notes on their processes.
+    pub said: mpsc::Receiver<ServerMessage>,
 }
 
-/// What all connections share.
+/// The state that all connections share.
 pub(in crate::upstream) struct ClientSide {
-    pub(in crate::upstream) asks: mpsc::Sender<Asked>,
-    said: mpsc::Sender<Said>,
+    pub(in crate::upstream) questions: mpsc::Sender<ServerQuestion>,
+    said: mpsc::Sender<ServerMessage>,
     /// Longest question, in bytes.
     pub(super) request_bytes_max: usize,
     offers: Mutex<(ClientAbilities, Arc<[String]>)>,
-    heard: Mutex<Option<Heard>>,
+    heard: Mutex<Option<ServerChannels>>,
 }
 
 impl ClientSide {
     pub(in crate::upstream) fn new(limits: &Limits) -> Arc<Self> {
-        let (asks, asked) = mpsc::channel(ASKS_MAX);
+        let (questions, asked) = mpsc::channel(ASKS_MAX);
         let (says, said) = mpsc::channel(SAID_MAX);
         Arc::new(Self {
-            asks,
+            questions,
             said: says,
             request_bytes_max: limits.server_request_bytes_max,
             offers: Mutex::new((ClientAbilities::default(), Arc::from([]))),
-            heard: Mutex::new(Some(Heard { asked, said })),
+            heard: Mutex::new(Some(ServerChannels { asked, said })),
         })
     }
 
     /// For the one who listens; nobody does after the first.
-    pub(in crate::upstream) fn heard(&self) -> Option<Heard> {
+    pub(in crate::upstream) fn heard(&self) -> Option<ServerChannels> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -124,7 +125,7 @@ impl ClientSide {
         self.lock().clone()
     }
 
-    pub(in crate::upstream) fn said(&self, said: Said) {
+    pub(in crate::upstream) fn said(&self, said: ServerMessage) {
         if said.text.trim().is_empty()
             || said.text.len() > SAID_BYTES_MAX
             || self.said.try_send(said).is_err()
@@ -151,7 +152,7 @@ mod tests {
         assert!(side.heard().is_none());
         let said = |text: String| {
             let server = ServerName::new("s").unwrap();
-            side.said(Said { server, level: "info".into(), text });
+            side.said(ServerMessage { server, level: "info".into(), text });
         };
         for text in ["x".repeat(SAID_BYTES_MAX + 1), " \n".into(), "one".into()] {
             said(text);

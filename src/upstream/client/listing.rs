@@ -21,20 +21,20 @@ use crate::text;
 use crate::upstream::http::ParameterHeaders;
 use crate::upstream::raw_results::{RawResult, RawResults};
 
-/// What a server may have a list of.
+/// The kinds of lists that a server may offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Listed {
-    /// Functions.
+pub enum ListKind {
+    /// Tools, which are functions.
     Tools,
-    /// Things to read, each with an address.
+    /// Resources, which can be read by address.
     Resources,
-    /// Patterns of such addresses.
+    /// Templates of such addresses.
     ResourceTemplates,
-    /// Texts to begin with.
+    /// Prompts.
     Prompts,
 }
 
-impl Listed {
+impl ListKind {
     /// For people; what a server without it does not offer.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -99,19 +99,19 @@ struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    fn items(&mut self, listed: Listed) -> Option<Vec<&'a RawValue>> {
-        match listed {
-            Listed::Tools => self.tools.take(),
-            Listed::Resources => self.resources.take(),
-            Listed::ResourceTemplates => self.resource_templates.take(),
-            Listed::Prompts => self.prompts.take(),
+    fn items(&mut self, kind: ListKind) -> Option<Vec<&'a RawValue>> {
+        match kind {
+            ListKind::Tools => self.tools.take(),
+            ListKind::Resources => self.resources.take(),
+            ListKind::ResourceTemplates => self.resource_templates.take(),
+            ListKind::Prompts => self.prompts.take(),
         }
     }
 }
 
 /// A list that is read page by page.
 pub(super) struct Pages<'l> {
-    listed: Listed,
+    kind: ListKind,
     limits: &'l Limits,
     items: Vec<Value>,
     bytes: usize,
@@ -125,15 +125,15 @@ pub(super) struct Pages<'l> {
     fresh_for: Option<Duration>,
 }
 
-/// That a page is none.
+/// The server has sent something that is not a page of the list.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct NoPage;
+pub(super) struct InvalidPage;
 
 impl<'l> Pages<'l> {
-    pub(in crate::upstream) fn of(listed: Listed, limits: &'l Limits) -> Self {
+    pub(in crate::upstream) fn of(kind: ListKind, limits: &'l Limits) -> Self {
         let cursors = HashSet::new();
         Self {
-            listed,
+            kind,
             limits,
             items: vec![],
             bytes: 0,
@@ -152,16 +152,16 @@ impl<'l> Pages<'l> {
             return None;
         }
         self.pages += 1;
-        Some(self.listed.request(self.cursor.take()))
+        Some(self.kind.request(self.cursor.take()))
     }
 
     /// A page has come.
-    pub(in crate::upstream) fn take(&mut self, page: &RawValue) -> Result<(), NoPage> {
-        let mut page: Page<'_> = serde_json::from_str(page.get()).map_err(|_| NoPage)?;
+    pub(in crate::upstream) fn take(&mut self, page: &RawValue) -> Result<(), InvalidPage> {
+        let mut page: Page<'_> = serde_json::from_str(page.get()).map_err(|_| InvalidPage)?;
         let fresh_for = page.ttl_ms.as_ref().and_then(Value::as_u64).map(Duration::from_millis);
         self.fresh_for = [self.fresh_for, fresh_for].into_iter().flatten().min();
-        let what = self.listed.name();
-        for item in page.items(self.listed).ok_or(NoPage)? {
+        let what = self.kind.name();
+        for item in page.items(self.kind).ok_or(InvalidPage)? {
             self.bytes += item.get().len();
             self.values += text::json_values(item.get().as_bytes());
             let (items_max, bytes_max) = (self.limits.tools_per_server_max, self.limits.tool_list_bytes_max);
@@ -207,7 +207,7 @@ pub(super) async fn list_tools(
     parameters: Option<&ParameterHeaders>,
     limits: &Limits,
 ) -> Result<Tools, ServiceError> {
-    let mut pages = Pages::of(Listed::Tools, limits);
+    let mut pages = Pages::of(ListKind::Tools, limits);
     while let Some(request) = pages.next() {
         let handle = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
         let awaited = answers.awaited(handle.id.clone());
@@ -220,7 +220,7 @@ pub(super) async fn list_tools(
         let Some(RawResult::Result(page)) = awaited.take().await else {
             return Err(ServiceError::UnexpectedResponse);
         };
-        pages.take(&page).map_err(|NoPage| ServiceError::UnexpectedResponse)?;
+        pages.take(&page).map_err(|InvalidPage| ServiceError::UnexpectedResponse)?;
     }
     let stale_at = pages
         .fresh_for
@@ -238,8 +238,8 @@ mod tests {
     use super::*;
 
     /// What is read of these pages, and how many were asked for.
-    fn read(listed: Listed, given: &[String], limits: &Limits) -> (Result<Vec<Value>, NoPage>, usize) {
-        let (mut pages, mut asked) = (Pages::of(listed, limits), 0);
+    fn read(kind: ListKind, given: &[String], limits: &Limits) -> (Result<Vec<Value>, InvalidPage>, usize) {
+        let (mut pages, mut asked) = (Pages::of(kind, limits), 0);
         while pages.next().is_some() {
             let page = RawValue::from_string(given[asked % given.len()].clone()).unwrap();
             asked += 1;
@@ -259,14 +259,14 @@ mod tests {
             json_values_max: 7,
             ..Limits::default()
         };
-        for (listed, key) in [
-            (Listed::Tools, "tools"),
-            (Listed::Resources, "resources"),
-            (Listed::ResourceTemplates, "resourceTemplates"),
-            (Listed::Prompts, "prompts"),
+        for (kind, key) in [
+            (ListKind::Tools, "tools"),
+            (ListKind::Resources, "resources"),
+            (ListKind::ResourceTemplates, "resourceTemplates"),
+            (ListKind::Prompts, "prompts"),
         ] {
             let page = |items: &str, next: &str| format!(r#"{{"{key}":[{items}],"nextCursor":{next}}}"#);
-            let of = |pages: Vec<String>| read(listed, &pages, &limits);
+            let of = |pages: Vec<String>| read(kind, &pages, &limits);
             let both = of(vec![page("1", r#""b""#), page("2", "null")]);
             assert_eq!(both, (Ok(vec![1.into(), 2.into()]), 2), "{key}");
             assert_eq!(of(vec![page("1,2,3,4", r#""b""#)]).0.unwrap().len(), 3, "{key}");
@@ -276,8 +276,8 @@ mod tests {
             assert_eq!(of(vec![page("1", r#""a""#)]), (Ok(vec![1.into(), 1.into()]), 2), "{key}");
             let endless = (0..9).map(|number| page("", &format!("\"{number}\""))).collect();
             assert_eq!(of(endless), (Ok(vec![]), 5), "{key}");
-            assert_eq!(of(vec![r#"{"others":[]}"#.into()]), (Err(NoPage), 1), "{key}");
-            assert_eq!(of(vec!["[]".into()]), (Err(NoPage), 1), "{key}");
+            assert_eq!(of(vec![r#"{"others":[]}"#.into()]), (Err(InvalidPage), 1), "{key}");
+            assert_eq!(of(vec!["[]".into()]), (Err(InvalidPage), 1), "{key}");
         }
     }
 }

@@ -14,18 +14,18 @@ use super::runner_arguments::RunnerArguments;
 use super::surroundings::Surroundings;
 use crate::confine::{Access, PROGRAM_FOLDERS};
 
-/// What has been found.
+/// The files that a confined server sees, as far as they have been found.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct VisibleFiles {
     /// Symlinks and their targets.
     pub(super) links: BTreeMap<PathBuf, PathBuf>,
     /// Real paths.
     pub(super) visible: BTreeMap<PathBuf, Access>,
-    /// Programs that have been followed.
+    /// The programs that have been followed.
     followed: BTreeSet<PathBuf>,
     /// Real paths that the server can change: what is written there leads nowhere else.
     changeable: Vec<PathBuf>,
-    /// What starts the server's program, if that is another program.
+    /// The runner that starts the server's program, if another program does.
     pub(super) runner: Option<Runner>,
 }
 
@@ -67,7 +67,7 @@ const INTERPRETERS: [&str; 13] = [
 /// Programs of packages that run a script of the user.
 const SCRIPT_RUNNERS: [&str; 2] = ["mcp", "fastmcp"];
 
-impl Found {
+impl VisibleFiles {
     /// For a server that can change these files and folders.
     pub(super) fn new(changeable: &[PathBuf]) -> Self {
         let real = changeable.iter().filter_map(|path| path.canonicalize().ok());

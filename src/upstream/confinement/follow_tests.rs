@@ -47,7 +47,7 @@ impl Home {
         let mut words =
             command.split(' ').map(|word| word.replace('~', home.to_str().unwrap().trim_end_matches('/')));
         let program = at.locate(Path::new(&words.next().unwrap())).unwrap();
-        let mut found = Found::default();
+        let mut found = VisibleFiles::default();
         found.command(&program, &words.collect::<Vec<_>>(), &at);
         let shown = found.into_parts().1.into_iter().map(|(path, access)| {
             format!("{access:?} {}", path.strip_prefix(&home).unwrap_or(&path).display())

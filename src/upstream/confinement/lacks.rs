@@ -10,14 +10,14 @@ use super::follow::is_of_system;
 use crate::confine::{Access, Network, PrivatePlaces, ServerPlan};
 use crate::text;
 
-/// Something that a confined server needed and does not have.
+/// A file or network access that a confined server needed and does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lack {
-    /// It does not see the file or folder.
+    /// The server does not see the file or folder.
     Read(PathBuf),
-    /// It cannot change it.
+    /// The server cannot change the file or folder.
     Write(PathBuf),
-    /// It reaches no network; the host that it named, if it named one.
+    /// The server has no network. The host is that of its error, if the error names one.
     Host(Option<String>),
 }
 

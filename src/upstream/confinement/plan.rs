@@ -5,13 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::caches::Runner;
-use super::follow::Found;
+use super::follow::VisibleFiles;
 use super::surroundings::Surroundings;
 use crate::confine::{Access, Failed, ServerPlan, ServerSandbox, Visible, remedy};
 use crate::text as texts;
 use crate::upstream::{Inherited, ProcessSpec};
 
-/// How one confined server is started.
+/// The plan by which one confined server is started.
 #[derive(Debug)]
 pub(in crate::upstream) struct Confinement {
     /// Its program, which PATH inside need not lead to.
@@ -58,7 +58,7 @@ impl Confinement {
         let at = Surroundings { variables: &own, home: &home, folder: &folder };
         // A program that is not there is an error of its start.
         let program = at.locate(&spec.program).unwrap_or_else(|| spec.program.clone());
-        let mut found = Found::new(&sandbox.write);
+        let mut found = VisibleFiles::new(&sandbox.write);
         found.command(&program, &spec.args, &at);
         if found.runner == Some(Runner::Containers) {
             let program = program.display();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::programs::locate_program;
 
-/// Where and with what a command is started.
+/// The folder and the environment that a command is started in.
 pub(super) struct Surroundings<'a> {
     /// The server's own variables.
     pub(super) variables: &'a BTreeMap<String, String>,

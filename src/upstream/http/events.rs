@@ -16,23 +16,24 @@ use crate::web::said;
 /// What an event has beside its data.
 const EVENT_OVERHEAD_BYTES: usize = 4 * 1024;
 
-/// Why a body cannot be read on.
+/// The reason for which a body cannot be read any further.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BodyError {
-    /// Its one message, or an event, has more bytes than may be.
+    /// The message or an event has more bytes than the limit.
     #[error("it has more than the bytes allowed")]
     Overlong,
-    /// What went wrong on the way, or is no stream of events.
+    /// The connection failed, or the body is not a stream of events.
     #[error("{0}")]
     Broken(String),
 }
 
-/// How much is read of bodies: each by itself, and the large ones of all servers, of which few are read at a time.
+/// The limits on response bodies: the size of each, and the number of large ones that are read at a time for all
+/// servers.
 #[derive(Clone)]
-pub(super) struct Bodies {
+pub(super) struct BodyLimits {
     bytes_max: usize,
     small_bytes_max: usize,
-    /// How long a large one may take from when it is read on.
+    /// The time that a large body may take.
     large_max: Duration,
     large: Arc<Semaphore>,
 }
@@ -40,7 +41,7 @@ pub(super) struct Bodies {
 /// A large body that is read, with the time when it must have ended.
 type Large = (OwnedSemaphorePermit, Instant);
 
-impl Bodies {
+impl BodyLimits {
     pub(super) fn new(limits: &Limits, large: Arc<Semaphore>) -> Self {
         Self {
             bytes_max: limits.server_line_bytes_max,
@@ -84,25 +85,30 @@ impl Bodies {
 /// Server-sent events, each within the bounds.
 pub(super) struct Events {
     events: SseByteStream<BoxStream<'static, Result<Bytes, BodyError>>>,
-    bodies: Bodies,
-    now: Arc<Mutex<Now>>,
+    body_limits: BodyLimits,
+    now: Arc<Mutex<PartialEvent>>,
     /// The event before was given out.
     is_delivered: bool,
 }
 
-/// The event that is being read.
+/// The part of an event that has been read.
 #[derive(Default)]
-struct Now {
+struct PartialEvent {
     bytes: usize,
     large: Option<Large>,
 }
 
 impl Events {
-    pub(super) fn of(response: Response, bodies: &Bodies) -> Self {
-        let now = Arc::new(Mutex::new(Now::default()));
+    pub(super) fn of(response: Response, body_limits: &BodyLimits) -> Self {
+        let now = Arc::new(Mutex::new(PartialEvent::default()));
         let bytes = response.bytes_stream().map(|read| read.map_err(|error| BodyError::Broken(said(error))));
-        let bytes = counted(bytes, Arc::clone(&now), bodies.clone());
-        Self { events: SseByteStream::new(bytes.boxed()), bodies: bodies.clone(), now, is_delivered: false }
+        let bytes = counted(bytes, Arc::clone(&now), body_limits.clone());
+        Self {
+            events: SseByteStream::new(bytes.boxed()),
+            body_limits: body_limits.clone(),
+            now,
+            is_delivered: false,
+        }
     }
 
     /// The next event; nothing at the end of the stream. The one before counts as read until then. Cancel-safe.
@@ -113,14 +119,14 @@ impl Events {
         loop {
             let until = now(&self.now).large.as_ref().map(|(_, until)| *until);
             // One that becomes large is looked at again.
-            let until = until.unwrap_or_else(|| Instant::now() + self.bodies.large_max);
+            let until = until.unwrap_or_else(|| Instant::now() + self.body_limits.large_max);
             let Some(event) = within(Some(until), self.events.next()).await else {
                 if now(&self.now).large.as_ref().is_some_and(|(_, until)| Instant::now() >= *until) {
-                    return Err(self.bodies.late());
+                    return Err(self.body_limits.late());
                 }
                 continue;
             };
-            let overlong = now(&self.now).bytes > self.bodies.bytes_max + EVENT_OVERHEAD_BYTES;
+            let overlong = now(&self.now).bytes > self.body_limits.bytes_max + EVENT_OVERHEAD_BYTES;
             return match event {
                 None => Ok(None),
                 Some(Ok(event)) => {
@@ -137,23 +143,23 @@ impl Events {
 
 fn counted(
     bytes: impl Stream<Item = Result<Bytes, BodyError>> + Send + 'static,
-    event: Arc<Mutex<Now>>,
-    bodies: Bodies,
+    event: Arc<Mutex<PartialEvent>>,
+    body_limits: BodyLimits,
 ) -> impl Stream<Item = Result<Bytes, BodyError>> + Send + 'static {
     bytes.then(move |read| {
-        let (event, bodies) = (Arc::clone(&event), bodies.clone());
+        let (event, body_limits) = (Arc::clone(&event), body_limits.clone());
         async move {
             let read = read?;
             let is_small = {
                 let mut now = now(&event);
                 now.bytes += read.len();
-                if now.bytes > bodies.bytes_max + EVENT_OVERHEAD_BYTES {
+                if now.bytes > body_limits.bytes_max + EVENT_OVERHEAD_BYTES {
                     return Err(BodyError::Overlong);
                 }
-                now.bytes <= bodies.small_bytes_max || now.large.is_some()
+                now.bytes <= body_limits.small_bytes_max || now.large.is_some()
             };
             if !is_small {
-                let large = bodies.admitted().await?;
+                let large = body_limits.admitted().await?;
                 now(&event).large = Some(large);
             }
             Ok(read)
@@ -169,6 +175,6 @@ async fn within<T>(until: Option<Instant>, coming: impl Future<Output = T>) -> O
     }
 }
 
-fn now(event: &Mutex<Now>) -> MutexGuard<'_, Now> {
+fn now(event: &Mutex<PartialEvent>) -> MutexGuard<'_, PartialEvent> {
     event.lock().unwrap_or_else(PoisonError::into_inner)
 }

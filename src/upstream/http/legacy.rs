@@ -5,8 +5,8 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use tokio::sync::watch;
 use url::Url;
 
-use super::events::{Bodies, BodyError, Events};
-use super::lines::{Deliveries, Sent};
+use super::events::{BodyError, BodyLimits, Events};
+use super::lines::{Deliveries, SentMessage};
 use super::requests::Requests;
 use crate::jsonrpc::Line;
 use crate::upstream::no_response::NoResponse;
@@ -15,15 +15,15 @@ use crate::upstream::no_response::NoResponse;
 pub(super) struct Legacy {
     requests: Requests,
     url: Url,
-    bodies: Bodies,
+    body_limits: BodyLimits,
     deliveries: Deliveries,
     /// Where messages go, once the server has said it; or why it never will.
     address: watch::Sender<Option<Result<Url, NoResponse>>>,
 }
 
 impl Legacy {
-    pub(super) fn new(requests: Requests, url: Url, bodies: Bodies, deliveries: Deliveries) -> Self {
-        Self { requests, url, bodies, deliveries, address: watch::Sender::new(None) }
+    pub(super) fn new(requests: Requests, url: Url, body_limits: BodyLimits, deliveries: Deliveries) -> Self {
+        Self { requests, url, body_limits, deliveries, address: watch::Sender::new(None) }
     }
 
     /// Reads the stream to its end.
@@ -46,7 +46,7 @@ impl Legacy {
                 "its reply is no stream of events (content type {kind:?})"
             )));
         }
-        let mut events = Events::of(response, &self.bodies);
+        let mut events = Events::of(response, &self.body_limits);
         loop {
             let event = match events.next().await {
                 Ok(Some(event)) => event,
@@ -82,7 +82,7 @@ impl Legacy {
     }
 
     /// Sends a message; the answer comes over the stream.
-    pub(super) async fn exchange(&self, sent: Sent) {
+    pub(super) async fn exchange(&self, sent: SentMessage) {
         match (self.posted(&sent).await, &sent.id) {
             (Ok(()), _) => {}
             (Err(lost), Some(id)) => self.deliveries.lose(id, lost).await,
@@ -90,7 +90,7 @@ impl Legacy {
         }
     }
 
-    async fn posted(&self, sent: &Sent) -> Result<(), NoResponse> {
+    async fn posted(&self, sent: &SentMessage) -> Result<(), NoResponse> {
         let mut told = self.address.subscribe();
         let address = match told.wait_for(Option::is_some).await {
             Ok(address) => address.clone(),

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::jsonrpc::{Incoming, Line, Outgoing};
+use crate::jsonrpc::{Incoming, Line, LineSink};
 use crate::upstream::no_response::NoResponse;
 use crate::upstream::raw_results::RawResults;
 
-/// What the server sends, whatever it comes over.
+/// The lines from the server, over either transport.
 pub(in crate::upstream) struct ReceivedLines(pub(super) mpsc::Receiver<Line>);
 
 impl Incoming for ReceivedLines {
@@ -23,16 +23,16 @@ impl Incoming for ReceivedLines {
     }
 }
 
-/// What is sent to the server; it is taken over, one line at a time, by the task that owns the connection.
+/// The lines to the server. The task that owns the connection takes them one at a time.
 #[derive(Clone)]
 pub(in crate::upstream) struct SentLines {
-    pub(super) sent: mpsc::Sender<Sent>,
+    pub(super) sent: mpsc::Sender<SentMessage>,
     pub(super) closing: CancellationToken,
 }
 
-impl Outgoing for SentLines {
+impl LineSink for SentLines {
     async fn write(&self, line: Vec<u8>) -> std::io::Result<()> {
-        let sent = Sent::new(line)?;
+        let sent = SentMessage::new(line)?;
         if self.closing.is_cancelled() {
             return Err(ErrorKind::NotConnected.into());
         }
@@ -44,18 +44,18 @@ impl Outgoing for SentLines {
     }
 }
 
-/// A message of ours on its way.
+/// A message from the bridge to a server.
 #[derive(Debug, Clone)]
-pub(super) struct Sent {
+pub(super) struct SentMessage {
     pub(super) line: Arc<[u8]>,
     pub(super) method: Option<String>,
-    /// Of a request, as JSON.
+    /// The id of a request, as JSON.
     pub(super) id: Option<String>,
-    /// Which request a cancellation is about, as JSON.
+    /// The id of the request that a cancellation is about, as JSON.
     pub(super) cancels: Option<String>,
-    /// In the stateless era each request names its version.
+    /// The version that each request names in the stateless era.
     pub(super) version: Option<String>,
-    /// What the request is about, for the headers of that era.
+    /// The name of the tool, resource or prompt, for the headers of that era.
     pub(super) name: Option<String>,
 }
 
@@ -85,7 +85,7 @@ struct Meta<'a> {
     version: Option<&'a RawValue>,
 }
 
-impl Sent {
+impl SentMessage {
     pub(super) fn new(line: Vec<u8>) -> std::io::Result<Self> {
         let outline: Outline<'_> = serde_json::from_slice(&line).map_err(Error::other)?;
         let text =
@@ -115,7 +115,7 @@ impl Sent {
     }
 }
 
-/// Where lines of the server go, and what is said of requests that get none.
+/// The destinations of lines and results from the server.
 #[derive(Clone)]
 pub(super) struct Deliveries {
     pub(super) lines: mpsc::Sender<Line>,

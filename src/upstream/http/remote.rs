@@ -8,9 +8,9 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::events::Bodies;
+use super::events::BodyLimits;
 use super::legacy::Legacy;
-use super::lines::{Deliveries, ReceivedLines, Sent, SentLines};
+use super::lines::{Deliveries, ReceivedLines, SentLines, SentMessage};
 use super::parameter_headers::ParameterHeaders;
 use super::requests::Requests;
 use super::streamable::Streamable;
@@ -53,14 +53,17 @@ impl Remote {
         let (lines, received) = mpsc::channel(LINES_QUEUED_MAX);
         let (sent, outbox) = mpsc::channel(LINES_QUEUED_MAX);
         let requests = Requests::new(http_client(spec)?, context.access.clone(), context.redaction.clone());
-        let (url, bodies) = (spec.url.clone(), Bodies::new(limits, Arc::clone(&context.large_bodies)));
+        let (url, body_limits) =
+            (spec.url.clone(), BodyLimits::new(limits, Arc::clone(&context.large_bodies)));
         let deliveries = Deliveries { lines, answers };
         let server = match transport {
             RemoteTransport::Streamable => {
-                let streamable = Streamable::new((requests, url), bodies, deliveries, parameters);
+                let streamable = Streamable::new((requests, url), body_limits, deliveries, parameters);
                 Server::Streamable(Box::new(streamable))
             }
-            RemoteTransport::Sse => Server::Legacy(Box::new(Legacy::new(requests, url, bodies, deliveries))),
+            RemoteTransport::Sse => {
+                Server::Legacy(Box::new(Legacy::new(requests, url, body_limits, deliveries)))
+            }
         };
         let closing = CancellationToken::new();
         let task = tokio::spawn(own(Arc::new(server), outbox, closing.clone()));
@@ -82,7 +85,7 @@ impl Drop for Remote {
     }
 }
 
-async fn own(server: Arc<Server>, mut outbox: mpsc::Receiver<Sent>, closing: CancellationToken) {
+async fn own(server: Arc<Server>, mut outbox: mpsc::Receiver<SentMessage>, closing: CancellationToken) {
     let mut exchanges = JoinSet::new();
     let mut under_way: HashMap<String, AbortHandle> = HashMap::new();
     let mut listening = JoinSet::new();
@@ -133,7 +136,7 @@ async fn own(server: Arc<Server>, mut outbox: mpsc::Receiver<Sent>, closing: Can
     }
 }
 
-async fn exchange(server: Arc<Server>, sent: Sent) {
+async fn exchange(server: Arc<Server>, sent: SentMessage) {
     match &*server {
         Server::Streamable(streamable) => streamable.exchange(sent).await,
         Server::Legacy(legacy) => legacy.exchange(sent).await,

@@ -8,8 +8,8 @@ use reqwest::{Method, Response, StatusCode};
 use tokio::sync::Mutex;
 use url::Url;
 
-use super::events::{Bodies, BodyError, Events};
-use super::lines::{Deliveries, Sent};
+use super::events::{BodyError, BodyLimits, Events};
+use super::lines::{Deliveries, SentMessage};
 use super::parameter_headers::{ParameterHeaders, header_of};
 use super::requests::Requests;
 use crate::jsonrpc::{Line, answered_id};
@@ -34,7 +34,7 @@ const CONTROL: Duration = Duration::from_secs(10);
 pub(super) struct Streamable {
     requests: Requests,
     url: Url,
-    bodies: Bodies,
+    body_limits: BodyLimits,
     deliveries: Deliveries,
     parameters: ParameterHeaders,
     session: Mutex<Session>,
@@ -42,12 +42,12 @@ pub(super) struct Streamable {
     has_listed: AtomicBool,
 }
 
-/// What the server gave at `initialize`.
+/// A session with the server: the headers that it set at `initialize`.
 #[derive(Clone, Default)]
 struct Session {
     headers: HeaderMap,
     /// How we asked for it.
-    asked: Option<Sent>,
+    asked: Option<SentMessage>,
     /// How often it was made.
     made: usize,
 }
@@ -55,16 +55,16 @@ struct Session {
 impl Streamable {
     pub(super) fn new(
         (requests, url): (Requests, Url),
-        bodies: Bodies,
+        body_limits: BodyLimits,
         deliveries: Deliveries,
         parameters: ParameterHeaders,
     ) -> Self {
         let (session, has_listed) = (Mutex::default(), AtomicBool::new(false));
-        Self { requests, url, bodies, deliveries, parameters, session, has_listed }
+        Self { requests, url, body_limits, deliveries, parameters, session, has_listed }
     }
 
     /// Sends a message, and delivers what is answered.
-    pub(super) async fn exchange(&self, sent: Sent) {
+    pub(super) async fn exchange(&self, sent: SentMessage) {
         let exchanged = self.exchanged(&sent);
         let exchanged = match &sent.id {
             Some(_) => exchanged.await,
@@ -80,7 +80,7 @@ impl Streamable {
         }
     }
 
-    async fn exchanged(&self, sent: &Sent) -> Result<(), NoResponse> {
+    async fn exchanged(&self, sent: &SentMessage) -> Result<(), NoResponse> {
         let is_first = sent.method.as_deref() == Some("initialize");
         let session = if is_first { Session::default() } else { self.session.lock().await.clone() };
         let mut response = self.post(sent, &session).await?;
@@ -117,7 +117,11 @@ impl Streamable {
     }
 
     /// The reply, or the refusal that it is.
-    async fn post(&self, sent: &Sent, session: &Session) -> Result<Result<Response, NoResponse>, NoResponse> {
+    async fn post(
+        &self,
+        sent: &SentMessage,
+        session: &Session,
+    ) -> Result<Result<Response, NoResponse>, NoResponse> {
         let mut headers = session.headers.clone();
         if let Some(version) = sent.version.as_deref().and_then(|version| HeaderValue::from_str(version).ok())
         {
@@ -149,7 +153,7 @@ impl Streamable {
             let status = response.status();
             return Err(NoResponse::Broken(format!("HTTP {status} with no answer (content type {kind:?})")));
         }
-        match self.bodies.whole(response).await {
+        match self.body_limits.whole(response).await {
             Ok(body) => match self.delivered(id, body, is_first).await {
                 true => Ok(()),
                 false => Err(NoResponse::Broken("its reply is no answer to this request".into())),
@@ -160,7 +164,7 @@ impl Streamable {
 
     /// A stream that ends before the answer is asked for again, from its last event on.
     async fn streamed(&self, id: &str, response: Response, is_first: bool) -> Result<(), NoResponse> {
-        let mut events = Events::of(response, &self.bodies);
+        let mut events = Events::of(response, &self.body_limits);
         let mut last: Option<String> = None;
         let mut pause = BACK_OFF.0;
         let mut resumes = 0;
@@ -187,7 +191,7 @@ impl Streamable {
             resumes += 1;
             tokio::time::sleep(pause).await;
             match self.listened(Some(&from)).await {
-                Ok(response) => events = Events::of(response, &self.bodies),
+                Ok(response) => events = Events::of(response, &self.body_limits),
                 Err(_) => return Err(NoResponse::Broken(why)),
             }
         }
@@ -229,13 +233,14 @@ impl Streamable {
             let response = self.post(&asked, &Session::default()).await??;
             let mut headers = session_headers(&response);
             if let Some(version) =
-                first_message(response, &self.bodies).await.and_then(|text| version_of(&text))
+                first_message(response, &self.body_limits).await.and_then(|text| version_of(&text))
             {
                 headers.insert(VERSION, version);
             }
             let renewed = Session { headers, asked: Some(asked.clone()), made: made + 1 };
             let line = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_vec();
-            let initialized = Sent::new(line).map_err(|error| NoResponse::Broken(error.to_string()))?;
+            let initialized =
+                SentMessage::new(line).map_err(|error| NoResponse::Broken(error.to_string()))?;
             self.post(&initialized, &renewed).await??;
             Ok(renewed)
         };
@@ -281,7 +286,7 @@ impl Streamable {
                     if last.is_none() && self.has_listed.load(Ordering::Acquire) {
                         self.tools_may_have_changed().await;
                     }
-                    let mut events = Events::of(response, &self.bodies);
+                    let mut events = Events::of(response, &self.body_limits);
                     while let Ok(Some(event)) = events.next().await {
                         pause = event.retry.map_or(BACK_OFF.0, Duration::from_millis).min(BACK_OFF.1);
                         last = event.id.or(last);
@@ -347,12 +352,12 @@ fn version_of(answer: &[u8]) -> Option<HeaderValue> {
 }
 
 /// The answer to `initialize`, whichever way it comes.
-async fn first_message(response: Response, bodies: &Bodies) -> Option<Vec<u8>> {
+async fn first_message(response: Response, body_limits: &BodyLimits) -> Option<Vec<u8>> {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !kind.starts_with(EVENTS) {
-        return bodies.whole(response).await.ok();
+        return body_limits.whole(response).await.ok();
     }
-    let mut events = Events::of(response, bodies);
+    let mut events = Events::of(response, body_limits);
     while let Ok(Some(event)) = events.next().await {
         if let Some(data) = event.data.filter(|data| version_of(data.as_bytes()).is_some()) {
             return Some(data.into_bytes());

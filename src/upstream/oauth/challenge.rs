@@ -4,7 +4,7 @@ use reqwest::header::{HeaderMap, WWW_AUTHENTICATE};
 use rmcp::transport::auth::WWWAuthenticateParams;
 use url::Url;
 
-/// How a token is sent.
+/// The scheme by which a token is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::upstream) enum Scheme {
     Bearer,

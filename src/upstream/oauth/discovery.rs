@@ -15,7 +15,7 @@ use crate::text;
 /// Longest words of a server that are repeated, in characters.
 const SAID_CHARS_MAX: usize = 200;
 
-/// What a server of MCP says of its tokens.
+/// The metadata of an MCP server about its tokens.
 #[derive(Deserialize)]
 pub(super) struct ResourceMetadata {
     /// What its tokens are for.
@@ -28,7 +28,7 @@ pub(super) struct ResourceMetadata {
     pub(super) dpop_bound_access_tokens_required: bool,
 }
 
-/// What an authorization server says of itself, as far as it matters here; what it leaves out is not known.
+/// The metadata of an authorization server that are used here. What it leaves out is not known.
 #[derive(Default, Deserialize)]
 pub(super) struct ServerMetadata {
     pub(super) issuer: String,

@@ -34,7 +34,7 @@ impl DpopKey {
         Ok(Self { key: SigningKey::from_pkcs8(&pkcs8)?, stored: STANDARD.encode(pkcs8) })
     }
 
-    /// The key that was stored; `None` where this is none.
+    /// The key that was stored; `None` if the text is not a key.
     pub(super) fn of_stored(stored: &str) -> Option<Self> {
         let key = SigningKey::from_pkcs8(&STANDARD.decode(stored).ok()?).ok()?;
         key.public_jwk()?;

@@ -8,25 +8,25 @@ use super::dpop::{DpopKey, Nonces};
 use super::http_policy::{HttpPolicy, Prover};
 use super::token_endpoint::{Authentication, Failure, TokenEndpoint};
 use crate::text;
-use crate::upstream::login_file::{Grant, Login, Registered, SecretIn, now};
+use crate::upstream::login_file::{ClientRegistration, Grant, Login, SecretIn, now};
 
 /// A token is renewed so many seconds before it ends, or in the last quarter of a shorter life.
 const MARGIN_S: u64 = 60;
 /// Longest life of a token that is believed.
 const LIFE_MAX_S: u64 = 10 * 365 * 86_400;
 
-/// What a token endpoint answers. Holds secrets, so it has no `Debug`.
+/// The response of a token endpoint. It holds secrets, so it has no `Debug`.
 #[derive(Deserialize)]
-pub(super) struct Granted {
+pub(super) struct TokenResponse {
     access_token: String,
     refresh_token: Option<String>,
     expires_in: Option<u64>,
     token_type: String,
-    /// What it allows, where that is not what was asked for.
+    /// The scope of the token, if it differs from the requested one.
     scope: Option<String>,
 }
 
-/// What a token must be bound to.
+/// The key that a token must be bound to, if any.
 #[derive(Clone, Copy)]
 pub(super) struct Binding<'a> {
     /// The key whose proof the request carried.
@@ -35,15 +35,15 @@ pub(super) struct Binding<'a> {
     pub(super) is_required: bool,
 }
 
-/// Why there is no next token.
-pub(super) enum NotRenewed {
-    /// The authorization server takes the refresh token no more.
+/// The reason for which a token was not renewed.
+pub(super) enum RenewalError {
+    /// The authorization server does not accept the refresh token any more.
     Ended,
-    /// It may work later.
+    /// The renewal failed, and may succeed later.
     Failed(String),
 }
 
-impl Registered {
+impl ClientRegistration {
     pub(super) fn authentication(&self) -> Authentication<'_> {
         match (&self.secret, self.secret_in) {
             (Some(secret), SecretIn::Header) => Authentication::Basic(&self.id, secret),
@@ -53,7 +53,7 @@ impl Registered {
     }
 }
 
-impl Granted {
+impl TokenResponse {
     /// The answer of a token endpoint.
     pub(super) fn read(body: &[u8]) -> Result<Self, String> {
         // What serde says would quote the answer.
@@ -108,26 +108,26 @@ pub(super) async fn renewed(
     asking: &HttpPolicy,
     login: &Login,
     (key, nonces): (Option<&DpopKey>, &Nonces),
-) -> Result<Login, NotRenewed> {
-    let Some(refresh) = &login.refresh_token else { return Err(NotRenewed::Ended) };
+) -> Result<Login, RenewalError> {
+    let Some(refresh) = &login.refresh_token else { return Err(RenewalError::Ended) };
     let mut form = vec![("grant_type", "refresh_token".into()), ("refresh_token", refresh.into())];
     form.extend(login.grant.resource.as_ref().map(|resource| ("resource", resource.into())));
     let prover = key.map(|key| Prover { key, nonces });
     let endpoint = TokenEndpoint { asking, url: &login.grant.token_endpoint, prover };
     match endpoint.ask(login.grant.client.authentication(), form).await {
         Ok(body) => {
-            let granted = Granted::read(&body).map_err(NotRenewed::Failed)?;
+            let response = TokenResponse::read(&body).map_err(RenewalError::Failed)?;
             let binding = Binding { key, is_required: key.is_some() };
             let next =
-                granted.login(login.server.clone(), login.grant.clone(), Some(refresh.clone()), binding);
-            next.map_err(|reason| NotRenewed::Failed(format!("of the authorization server: {reason}")))
+                response.login(login.server.clone(), login.grant.clone(), Some(refresh.clone()), binding);
+            next.map_err(|reason| RenewalError::Failed(format!("of the authorization server: {reason}")))
         }
         Err(Failure::Refused { error: Some(error), .. })
             if matches!(error.as_str(), "invalid_grant" | "invalid_client") =>
         {
-            Err(NotRenewed::Ended)
+            Err(RenewalError::Ended)
         }
-        Err(failure) => Err(NotRenewed::Failed(failure.to_string())),
+        Err(failure) => Err(RenewalError::Failed(failure.to_string())),
     }
 }
 

@@ -28,17 +28,17 @@ pub(super) struct HttpPolicy {
     /// Only a server on this machine may name others on it.
     is_here: bool,
     /// Where requests of rmcp carry proofs.
-    proved: Arc<OnceLock<Proved>>,
+    dpop_address: Arc<OnceLock<DpopAddress>>,
 }
 
-/// An address whose requests carry proofs.
-struct Proved {
+/// An address whose requests carry DPoP proofs.
+struct DpopAddress {
     url: Url,
     key: Arc<DpopKey>,
     nonces: Arc<Nonces>,
 }
 
-/// What proofs are made of.
+/// The key and the nonces that proofs are made of.
 #[derive(Clone, Copy)]
 pub(super) struct Prover<'a> {
     pub(super) key: &'a DpopKey,
@@ -50,7 +50,7 @@ struct Refusal {
     error: String,
 }
 
-/// What becomes of redirects.
+/// The treatment of redirects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Redirects {
     /// They are answers as any other.
@@ -61,12 +61,12 @@ pub(super) enum Redirects {
 
 impl HttpPolicy {
     pub(super) fn of(server: &Url) -> Self {
-        Self { is_here: is_loopback(server), proved: Arc::default() }
+        Self { is_here: is_loopback(server), dpop_address: Arc::default() }
     }
 
     /// From now on what rmcp asks at this address carries a proof.
     pub(super) fn prove_at(&self, url: Url, key: Arc<DpopKey>, nonces: Arc<Nonces>) {
-        self.proved.get_or_init(|| Proved { url, key, nonces });
+        self.dpop_address.get_or_init(|| DpopAddress { url, key, nonces });
     }
 
     /// Whether the address may be asked, or shown to the user's browser; else what is wrong with it.
@@ -151,8 +151,8 @@ impl OAuthHttpClient for HttpPolicy {
                 _ => Redirects::Stay,
             };
             let request = reqwest::Request::try_from(request.request)?;
-            match self.proved.get() {
-                Some(Proved { url, key, nonces }) if url == request.url() => {
+            match self.dpop_address.get() {
+                Some(DpopAddress { url, key, nonces }) if url == request.url() => {
                     Ok(self.ask_proving(request, Some(Prover { key, nonces })).await?)
                 }
                 _ => Ok(self.ask(request, redirects).await?),

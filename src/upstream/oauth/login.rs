@@ -11,12 +11,12 @@ use url::Url;
 
 use super::callback::{Callback, of};
 use super::dpop::{DpopKey, Nonces};
-use super::grant::{Binding, Granted};
+use super::grant::{Binding, TokenResponse};
 use super::http_policy::HttpPolicy;
-use super::probe::{Probed, probe};
+use super::probe::{ProbeResult, probe};
 use crate::text;
 use crate::upstream::RemoteSpec;
-use crate::upstream::login_file::{Grant, LoginFile, Registered, SecretIn};
+use crate::upstream::login_file::{ClientRegistration, Grant, LoginFile, SecretIn};
 use crate::web::is_loopback;
 
 /// How long the user has.
@@ -34,7 +34,7 @@ pub struct Client {
     pub secret: Option<String>,
 }
 
-/// What is wanted. May hold secrets, so it has no `Debug`.
+/// A request for a login. It may hold secrets, so it has no `Debug`.
 pub struct LoginRequest {
     /// The server.
     pub remote: RemoteSpec,
@@ -49,19 +49,19 @@ pub struct LoginRequest {
 }
 
 /// A login that waits for the user.
-pub struct Started {
+pub struct PendingLogin {
     manager: AuthorizationManager,
     callback: Callback,
     address: Url,
     state: String,
     file: LoginFile,
     grant: Grant,
-    /// What the token is bound to.
+    /// The key that the token is bound to.
     key: Option<Arc<DpopKey>>,
     requires_dpop: bool,
 }
 
-/// Why there is no login.
+/// The reason for which there is no login.
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
     /// Tokens must not be sent there.
@@ -109,7 +109,7 @@ pub enum LoginError {
 ///
 /// # Errors
 /// See [`LoginError`].
-pub async fn begin(request: LoginRequest) -> Result<Started, LoginError> {
+pub async fn begin(request: LoginRequest) -> Result<PendingLogin, LoginError> {
     let url = request.remote.url.clone();
     if url.scheme() != "https" && !is_loopback(&url) {
         return Err(LoginError::InTheClear);
@@ -119,7 +119,7 @@ pub async fn begin(request: LoginRequest) -> Result<Started, LoginError> {
     beginning.await.map_err(|_| late())?
 }
 
-async fn begun(request: LoginRequest) -> Result<Started, LoginError> {
+async fn begun(request: LoginRequest) -> Result<PendingLogin, LoginError> {
     let LoginRequest { remote, file, scopes, client, requires_dpop } = request;
     let probed = probe(&remote).await.map_err(|reason| LoginError::NotReached { reason })?;
     let asking = HttpPolicy::of(&remote.url);
@@ -127,15 +127,15 @@ async fn begun(request: LoginRequest) -> Result<Started, LoginError> {
     let manager = AuthorizationManager::new_with_oauth_http_client(remote.url.clone(), asked);
     let mut manager = manager.await.map_err(refused)?;
     let challenge = match &probed {
-        Probed::Wants { challenge, .. } => challenge.as_deref(),
-        Probed::Open | Probed::Other(_) => None,
+        ProbeResult::Wants { challenge, .. } => challenge.as_deref(),
+        ProbeResult::Open | ProbeResult::Other(_) => None,
     };
-    let is_bound = requires_dpop || matches!(probed, Probed::Wants { is_bound: true, .. });
+    let is_bound = requires_dpop || matches!(probed, ProbeResult::Wants { is_bound: true, .. });
     let found = manager.resolve_metadata_from_challenge(challenge).await.map_err(refused)?;
     if !found.source.is_discovered() {
         return Err(match probed {
-            Probed::Other(reason) => LoginError::Refused { reason },
-            probed => LoginError::NoAuthorizationServer { asks: probed != Probed::Open },
+            ProbeResult::Other(reason) => LoginError::Refused { reason },
+            probed => LoginError::NoAuthorizationServer { asks: probed != ProbeResult::Open },
         });
     }
     let metadata = found.metadata;
@@ -175,16 +175,16 @@ async fn begun(request: LoginRequest) -> Result<Started, LoginError> {
         revocation_endpoint: endpoints.revocation,
         resource: of(&address, "resource"),
         scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
-        client: Registered {
+        client: ClientRegistration {
             id: config.client_id,
             secret: config.client_secret,
             secret_in: secret_in(&metadata),
         },
     };
-    Ok(Started { manager, callback, address, state, file, grant, key, requires_dpop })
+    Ok(PendingLogin { manager, callback, address, state, file, grant, key, requires_dpop })
 }
 
-impl Started {
+impl PendingLogin {
     /// What the user opens in a browser: https, or on this machine.
     #[must_use]
     pub fn address(&self) -> &Url {
@@ -216,9 +216,9 @@ impl Started {
         let token = exchanged.map_err(refused)?;
         let unusable = |_| said("the authorization server's answer is no token");
         let token = serde_json::to_value(token).map_err(unusable)?;
-        let granted: Granted = serde_json::from_value(token).map_err(unusable)?;
+        let response: TokenResponse = serde_json::from_value(token).map_err(unusable)?;
         let binding = Binding { key: self.key.as_deref(), is_required: self.requires_dpop };
-        let login = granted.login(self.file.url().clone(), self.grant, None, binding);
+        let login = response.login(self.file.url().clone(), self.grant, None, binding);
         let login = login.map_err(|reason| said(&format!("of the authorization server: {reason}")))?;
         let kept = async {
             let _lock = self.file.lock().await?;
@@ -241,7 +241,7 @@ fn with_granted(scopes: Vec<String>, file: &LoginFile) -> Vec<String> {
     all
 }
 
-/// Where tokens are asked for, checked.
+/// The addresses of the token and revocation endpoints, checked.
 struct Endpoints {
     token: Url,
     revocation: Option<Url>,
@@ -325,7 +325,7 @@ mod tests {
         let (dir, url) = (tempfile::tempdir().unwrap(), Url::parse("https://a.test/mcp").unwrap());
         let asking = Arc::new(HttpPolicy::of(&url));
         let file = LoginFile::new(dir.path().into(), &ServerName::new("far").unwrap(), url.clone());
-        let started = Started {
+        let started = PendingLogin {
             manager: AuthorizationManager::new_with_oauth_http_client(url.clone(), asking).await.unwrap(),
             callback: Callback::listen().await.unwrap(),
             address: url.clone(),
@@ -337,7 +337,7 @@ mod tests {
                 revocation_endpoint: None,
                 resource: None,
                 scopes: vec![],
-                client: Registered { id: "x".into(), secret: None, secret_in: SecretIn::Header },
+                client: ClientRegistration { id: "x".into(), secret: None, secret_in: SecretIn::Header },
             },
             key: None,
             requires_dpop: false,

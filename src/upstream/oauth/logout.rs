@@ -8,14 +8,14 @@ use super::http_policy::HttpPolicy;
 use super::service::authentication;
 use crate::upstream::LoginSpec;
 
-/// What became of a login.
+/// The outcome of a logout.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LoggedOut {
-    /// There was none.
+pub enum LogoutOutcome {
+    /// There was no login.
     NoLogin,
-    /// It is gone, and its tokens are good for nothing.
+    /// The login is removed, and its tokens are revoked.
     Revoked,
-    /// It is gone, but the authorization server was not told; why.
+    /// The login is removed here, but the authorization server could not be notified for this reason.
     OnlyHere(String),
 }
 
@@ -23,11 +23,11 @@ pub enum LoggedOut {
 ///
 /// # Errors
 /// When the file cannot be removed.
-pub async fn log_out(LoginSpec { file, settings }: &LoginSpec) -> io::Result<LoggedOut> {
+pub async fn log_out(LoginSpec { file, settings }: &LoginSpec) -> io::Result<LogoutOutcome> {
     let _lock = file.lock().await?;
     let kept = file.kept();
     if !file.remove()? {
-        return Ok(LoggedOut::NoLogin);
+        return Ok(LogoutOutcome::NoLogin);
     }
     let told = match kept {
         Ok(Some(login)) => {
@@ -44,5 +44,5 @@ pub async fn log_out(LoginSpec { file, settings }: &LoginSpec) -> io::Result<Log
         Ok(None) => Ok(()),
         Err(error) => Err(format!("the kept login cannot be read: {error}")),
     };
-    Ok(told.map_or_else(LoggedOut::OnlyHere, |()| LoggedOut::Revoked))
+    Ok(told.map_or_else(LogoutOutcome::OnlyHere, |()| LogoutOutcome::Revoked))
 }

@@ -17,7 +17,7 @@ mod token_cache;
 mod token_endpoint;
 
 pub(super) use challenge::Challenge;
-pub use login::{Client, LoginError, LoginRequest, Started, begin};
-pub use logout::{LoggedOut, log_out};
-pub use probe::{Probed, probe};
+pub use login::{Client, LoginError, LoginRequest, PendingLogin, begin};
+pub use logout::{LogoutOutcome, log_out};
+pub use probe::{ProbeResult, probe};
 pub(super) use token_cache::{Token, TokenCache};

@@ -17,14 +17,14 @@ const PROBE: Duration = Duration::from_secs(10);
 /// Largest answer that is read, in bytes.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
-/// What a server makes of a request without a login.
+/// The answer of a server to a request without a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Probed {
-    /// It answers as a server of MCP does, be it with a refusal.
+pub enum ProbeResult {
+    /// The server answers in MCP, perhaps with an error.
     Open,
-    /// It answers something else.
+    /// The server answers something else.
     Other(String),
-    /// It wants credentials.
+    /// The server requires credentials.
     Wants {
         /// How it says so, where it names a scheme of tokens.
         challenge: Option<String>,
@@ -37,7 +37,7 @@ pub enum Probed {
 ///
 /// # Errors
 /// Why it was not answered; without the address, which may hold a secret.
-pub async fn probe(spec: &RemoteSpec) -> Result<Probed, String> {
+pub async fn probe(spec: &RemoteSpec) -> Result<ProbeResult, String> {
     let client = http_client(spec)?;
     let request = match spec.transport {
         Some(RemoteTransport::Sse) => client.get(spec.url.clone()).header(ACCEPT, "text/event-stream"),
@@ -51,7 +51,7 @@ pub async fn probe(spec: &RemoteSpec) -> Result<Probed, String> {
     if response.status() == StatusCode::UNAUTHORIZED {
         let challenge = Challenge::all(response.headers(), response.url()).into_iter().next();
         let is_bound = challenge.as_ref().is_some_and(|challenge| challenge.scheme == Scheme::Dpop);
-        return Ok(Probed::Wants { challenge: challenge.map(|challenge| challenge.text), is_bound });
+        return Ok(ProbeResult::Wants { challenge: challenge.map(|challenge| challenge.text), is_bound });
     }
     let (status, kind) = (response.status(), content_type(&response));
     let is_older = matches!(status.as_u16(), 400 | 404 | 405) && spec.transport.is_none();
@@ -64,17 +64,17 @@ pub async fn probe(spec: &RemoteSpec) -> Result<Probed, String> {
     let is_stream = status.is_success() && kind == "text/event-stream";
     let is_sse = spec.transport == Some(RemoteTransport::Sse);
     if is_stream || (!is_sse && is_json_rpc(&beginning_of(response, BODY_BYTES_MAX).await.0)) {
-        return Ok(Probed::Open);
+        return Ok(ProbeResult::Open);
     }
     if is_older {
         let spec = RemoteSpec { transport: Some(RemoteTransport::Sse), ..spec.clone() };
         let older = Box::pin(probe(&spec)).await;
-        if !matches!(older, Ok(Probed::Other(_)) | Err(_)) {
+        if !matches!(older, Ok(ProbeResult::Other(_)) | Err(_)) {
             return older;
         }
     }
     let kind = if status.is_success() && !kind.is_empty() { format!(" with {kind}") } else { String::new() };
-    Ok(Probed::Other(format!("it answers HTTP {status}{kind}, not MCP")))
+    Ok(ProbeResult::Other(format!("it answers HTTP {status}{kind}, not MCP")))
 }
 
 fn content_type(response: &Response) -> String {

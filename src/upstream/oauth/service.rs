@@ -17,7 +17,7 @@ use url::Url;
 use super::challenge::{Challenge, Scheme};
 use super::discovery::{ResourceMetadata, ServerMetadata};
 use super::dpop::{DpopKey, Nonces};
-use super::grant::{Binding, Granted};
+use super::grant::{Binding, TokenResponse};
 use super::http_policy::{HttpPolicy, Prover};
 use super::token_endpoint::{Authentication, TokenEndpoint};
 use crate::jose::{SigningKey, unique_id};
@@ -25,7 +25,7 @@ use crate::service_login::{
     Assertion, ClientAuthentication, IdentityProvider, ServiceClient, ServiceGrant, ServiceLogin,
 };
 use crate::text;
-use crate::upstream::login_file::{Grant, Login, Registered, SecretIn, now};
+use crate::upstream::login_file::{ClientRegistration, Grant, Login, SecretIn, now};
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
@@ -37,7 +37,7 @@ const ASSERTION_S: u64 = 300;
 /// Largest file with an assertion, in bytes.
 const ASSERTION_BYTES_MAX: u64 = 64 * 1024;
 
-/// What a login without a user needs.
+/// The parts that a login without a user needs.
 pub(super) struct Service<'a> {
     pub(super) asking: &'a HttpPolicy,
     /// The address of the server of MCP.
@@ -47,14 +47,15 @@ pub(super) struct Service<'a> {
     pub(super) nonces: &'a Nonces,
 }
 
-/// What an identity provider answers.
+/// The response of an identity provider to a token exchange.
 #[derive(Deserialize)]
-struct Exchanged {
+struct ExchangeResponse {
     access_token: String,
     issued_token_type: String,
 }
 
-type Form<'f> = Vec<(&'f str, Cow<'f, str>)>;
+/// The fields of a form, which are sent URL-encoded.
+type FormFields<'f> = Vec<(&'f str, Cow<'f, str>)>;
 
 impl Service<'_> {
     /// A new token. `challenge` is what the server has refused with, and where its metadata are; `before` is the last login
@@ -110,7 +111,7 @@ impl Service<'_> {
             .ask(authentication(client, &metadata)?, form)
             .await
             .map_err(|failure| failure.to_string())?;
-        let registered = Registered {
+        let registration = ClientRegistration {
             id: client.map_or_else(String::new, |client| client.id.clone()),
             secret: None,
             secret_in: SecretIn::Header,
@@ -121,10 +122,10 @@ impl Service<'_> {
             token_endpoint: token_endpoint.clone(),
             resource: Some(resource.clone()),
             scopes,
-            client: registered,
+            client: registration,
         };
         let binding = Binding { key: key.as_ref(), is_required: is_bound };
-        let login = Granted::read(&body)?.login(self.server.clone(), grant, None, binding);
+        let login = TokenResponse::read(&body)?.login(self.server.clone(), grant, None, binding);
         let login = login.map_err(|reason| format!("of the authorization server: {reason}"))?;
         // The credentials themselves are what the next token is had with.
         Ok(Login { refresh_token: None, service: Some(self.login.identity()), ..login })
@@ -171,7 +172,7 @@ impl Service<'_> {
         resource: &str,
         scope: &str,
         secrets: &mut Vec<String>,
-    ) -> Result<Form<'_>, String> {
+    ) -> Result<FormFields<'_>, String> {
         match &self.login.grant {
             ServiceGrant::ClientCredentials => Ok(vec![("grant_type", "client_credentials".into())]),
             ServiceGrant::WorkloadIdentity { assertion } => {
@@ -203,7 +204,7 @@ impl Service<'_> {
             Some(configured) => configured.clone(),
             None => metadata.checked_token_endpoint(self.asking)?,
         };
-        let mut form: Form<'_> = vec![
+        let mut form: FormFields<'_> = vec![
             ("grant_type", TOKEN_EXCHANGE.into()),
             ("requested_token_type", ID_JAG.into()),
             ("audience", issuer.into()),
@@ -217,13 +218,13 @@ impl Service<'_> {
         let endpoint = TokenEndpoint { asking: self.asking, url: &url, prover: None };
         let authentication = authentication(Some(&provider.client), &metadata)?;
         let body = endpoint.ask(authentication, form).await.map_err(|failure| failure.to_string())?;
-        let exchanged: Exchanged = serde_json::from_slice(&body)
+        let response: ExchangeResponse = serde_json::from_slice(&body)
             .map_err(|_| "its answer was no grant for the authorization server")?;
-        if exchanged.issued_token_type != ID_JAG {
-            let kind = text::inert_excerpt(&exchanged.issued_token_type, 80);
+        if response.issued_token_type != ID_JAG {
+            let kind = text::inert_excerpt(&response.issued_token_type, 80);
             return Err(format!("it gives {kind:?} instead of a grant for the authorization server"));
         }
-        Ok(exchanged.access_token)
+        Ok(response.access_token)
     }
 }
 

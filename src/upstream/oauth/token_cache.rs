@@ -13,13 +13,13 @@ use tokio::time::Instant;
 
 use super::challenge::{Challenge, Scheme};
 use super::dpop::{DpopKey, Nonces};
-use super::grant::{NotRenewed, renewed};
+use super::grant::{RenewalError, renewed};
 use super::http_policy::HttpPolicy;
 use super::service::Service;
 use crate::secret::{Secret, replaced_in};
 use crate::service_login::LoginSettings;
 use crate::upstream::LoginSpec;
-use crate::upstream::login_file::{Login, LoginFile, Stamp, Unusable};
+use crate::upstream::login_file::{Login, LoginFile, LoginFileError, LoginFingerprint};
 
 /// Secrets of logins that are kept out of texts: the last ones.
 const SECRETS_MAX: usize = 24;
@@ -31,23 +31,24 @@ pub(in crate::upstream) struct TokenCache {
     file: LoginFile,
     asking: HttpPolicy,
     nonces: Nonces,
-    seen: Mutex<Seen>,
+    cached: Mutex<CachedLogin>,
     /// Held while the token is being renewed.
     turn: tokio::sync::Mutex<()>,
     renewals: Mutex<JoinSet<()>>,
 }
 
-struct Seen {
+/// The login as it was read last, with the secrets of it and of earlier logins.
+struct CachedLogin {
     settings: Arc<LoginSettings>,
-    stamp: Option<Stamp>,
-    login: Result<Current, Missing>,
-    /// Those of the entry.
+    fingerprint: Option<LoginFingerprint>,
+    login: Result<Current, MissingToken>,
+    /// The secrets of the entry.
     configured: Vec<Arc<Secret>>,
-    /// Those of this login and of earlier ones, the last first.
+    /// The secrets of this login and of earlier ones, the latest first.
     secrets: VecDeque<Arc<Secret>>,
-    /// The stamp that was told of as a change.
-    told: Option<Stamp>,
-    /// Why no token could be had the last time, and until when none is tried.
+    /// The fingerprint that was reported last as a change.
+    reported: Option<LoginFingerprint>,
+    /// The error of the last attempt to get a token, and the time until which there is no further attempt.
     failed: Option<(String, Instant)>,
 }
 
@@ -58,19 +59,19 @@ struct Current {
     key: Option<Arc<DpopKey>>,
 }
 
-/// What is sent with a request. Holds a secret, so it has no `Debug`.
+/// The token that is sent with a request. It holds a secret, so it has no `Debug`.
 #[derive(Clone)]
 pub(in crate::upstream) struct Token {
     pub(in crate::upstream) text: String,
     pub(in crate::upstream) key: Option<Arc<DpopKey>>,
 }
 
-/// Why there is no token.
+/// The reason for which there is no token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::upstream) enum Missing {
+pub(in crate::upstream) enum MissingToken {
     /// Nobody has logged in.
     Login,
-    /// Somebody has, to another address under this name.
+    /// The login under this name is for another address.
     OfAnotherAddress,
     /// The file cannot be used.
     Unreadable,
@@ -84,20 +85,20 @@ impl Token {
 
 impl TokenCache {
     pub(in crate::upstream) fn new(LoginSpec { file, settings }: LoginSpec) -> Arc<Self> {
-        let seen = Seen {
+        let cached = CachedLogin {
             settings: Arc::default(),
-            stamp: None,
-            login: Err(Missing::Login),
+            fingerprint: None,
+            login: Err(MissingToken::Login),
             configured: Vec::new(),
             secrets: VecDeque::new(),
-            told: file.stamp(),
+            reported: file.fingerprint(),
             failed: None,
         };
         let access = Self {
             asking: HttpPolicy::of(file.url()),
             nonces: Nonces::default(),
             file,
-            seen: Mutex::new(seen),
+            cached: Mutex::new(cached),
             turn: tokio::sync::Mutex::default(),
             renewals: Mutex::default(),
         };
@@ -108,25 +109,25 @@ impl TokenCache {
 
     /// From now on the entry says this of the login: commands may have printed other credentials.
     pub(in crate::upstream) fn set(&self, settings: LoginSettings) {
-        let mut seen = self.seen();
+        let mut cached = self.cached();
         let secrets = settings.service.iter().flat_map(|service| service.secrets());
         let secrets = secrets.filter_map(|(name, value)| Secret::new(name.to_owned(), value).map(Arc::new));
-        seen.configured = secrets.collect();
-        seen.settings = Arc::new(settings);
-        (seen.stamp, seen.login, seen.failed) = (None, Err(Missing::Login), None);
-        drop(seen);
+        cached.configured = secrets.collect();
+        cached.settings = Arc::new(settings);
+        (cached.fingerprint, cached.login, cached.failed) = (None, Err(MissingToken::Login), None);
+        drop(cached);
         drop(self.looked());
     }
 
     /// Whether the bridge logs in by itself.
     pub(in crate::upstream) fn is_service(&self) -> bool {
-        self.seen().settings.service.is_some()
+        self.cached().settings.service.is_some()
     }
 
     /// Whether a login by itself was tried and has failed since the entry was read.
     pub(in crate::upstream) fn has_failed(&self) -> bool {
-        let seen = self.seen();
-        seen.settings.service.is_some() && seen.failed.is_some()
+        let cached = self.cached();
+        cached.settings.service.is_some() && cached.failed.is_some()
     }
 
     /// The nonces that its servers want in proofs.
@@ -160,8 +161,8 @@ impl TokenCache {
     }
 
     /// Why there is no token.
-    pub(in crate::upstream) fn missing(&self) -> Missing {
-        self.looked().login.as_ref().err().copied().unwrap_or(Missing::Login)
+    pub(in crate::upstream) fn missing(&self) -> MissingToken {
+        self.looked().login.as_ref().err().copied().unwrap_or(MissingToken::Login)
     }
 
     /// Why the server was not sent a newer token than the one that it has refused.
@@ -181,20 +182,20 @@ impl TokenCache {
     }
 
     /// What tells the login that there is now from earlier ones.
-    pub(in crate::upstream) fn stamp(&self) -> Option<Stamp> {
-        self.file.stamp()
+    pub(in crate::upstream) fn fingerprint(&self) -> Option<LoginFingerprint> {
+        self.file.fingerprint()
     }
 
     /// Whether the login has changed since this was asked last.
     pub(in crate::upstream) fn has_changed(&self) -> bool {
-        let now = self.file.stamp();
-        std::mem::replace(&mut self.seen().told, now) != now
+        let now = self.file.fingerprint();
+        std::mem::replace(&mut self.cached().reported, now) != now
     }
 
     /// The tokens of this login and of earlier ones, and the credentials of the entry.
     pub(in crate::upstream) fn secrets(&self) -> Vec<Arc<Secret>> {
-        let seen = self.looked();
-        seen.configured.iter().chain(&seen.secrets).cloned().collect()
+        let cached = self.looked();
+        cached.configured.iter().chain(&cached.secrets).cloned().collect()
     }
 
     /// Waits for renewals under way: one that is cut off may lose the login.
@@ -209,7 +210,7 @@ impl TokenCache {
 
     /// In a task of its own: whoever waits for it may be cancelled, and the next refresh token must not be lost.
     async fn renewed(self: &Arc<Self>, used: Option<String>, challenge: Option<Challenge>) -> Option<Token> {
-        let (tell, told) = oneshot::channel();
+        let (tell, reported) = oneshot::channel();
         let access = Arc::clone(self);
         {
             let mut renewals = self.renewals();
@@ -221,7 +222,7 @@ impl TokenCache {
                 }
             });
         }
-        told.await.ok().flatten()
+        reported.await.ok().flatten()
     }
 
     /// A token other than the one that was used, made by this bridge or meanwhile by another one.
@@ -236,9 +237,9 @@ impl TokenCache {
             }
         };
         let (current, pause, settings) = {
-            let seen = self.looked();
-            let pause = seen.failed.as_ref().map(|(_, until)| *until);
-            (seen.login.clone().ok(), pause, Arc::clone(&seen.settings))
+            let cached = self.looked();
+            let pause = cached.failed.as_ref().map(|(_, until)| *until);
+            (cached.login.clone().ok(), pause, Arc::clone(&cached.settings))
         };
         if let Some(current) = &current
             && used != Some(current.login.access_token.as_str())
@@ -260,9 +261,9 @@ impl TokenCache {
                 let mut secrets = Vec::new();
                 let before = before.as_ref().map(|before| &before.login);
                 let obtained = service.obtained(challenge, before, &mut secrets).await;
-                let mut seen = self.seen();
-                secrets.iter().for_each(|secret| seen.hide(secret));
-                obtained.map_err(NotRenewed::Failed)
+                let mut cached = self.cached();
+                secrets.iter().for_each(|secret| cached.hide(secret));
+                obtained.map_err(RenewalError::Failed)
             }
             (None, Some(Current { login, key })) if login.refresh_token.is_some() => {
                 renewed(&self.asking, login, (key.as_deref(), &self.nonces)).await
@@ -272,51 +273,51 @@ impl TokenCache {
         let next = match (next, current) {
             (Ok(next), _) => next,
             // It is not asked for again.
-            (Err(NotRenewed::Ended), Some(current)) => Login { refresh_token: None, ..current.login },
-            (Err(NotRenewed::Ended), None) => return None,
-            (Err(NotRenewed::Failed(reason)), _) => {
+            (Err(RenewalError::Ended), Some(current)) => Login { refresh_token: None, ..current.login },
+            (Err(RenewalError::Ended), None) => return None,
+            (Err(RenewalError::Failed(reason)), _) => {
                 let secrets = self.secrets();
                 let secrets: Vec<&Secret> = secrets.iter().map(|secret| &**secret).collect();
                 let reason = replaced_in(reason, &secrets);
                 tracing::warn!(%reason, "a server's token could not be had");
-                self.seen().failed = Some((reason, Instant::now() + PAUSE));
+                self.cached().failed = Some((reason, Instant::now() + PAUSE));
                 return None;
             }
         };
         let written = self.file.write(&next);
-        let mut seen = self.looked();
+        let mut cached = self.looked();
         if let Err(error) = written {
             tracing::warn!(%error, "the renewed login of a server could not be kept");
-            seen.take_in(Ok(next));
+            cached.take_in(Ok(next));
         }
-        let token = seen.login.as_ref().ok()?.token();
+        let token = cached.login.as_ref().ok()?.token();
         (Some(token.text.as_str()) != used).then_some(token)
     }
 
     /// What is in the file now.
-    fn looked(&self) -> MutexGuard<'_, Seen> {
-        let mut seen = self.seen();
-        let stamp = self.file.stamp();
-        if stamp == seen.stamp {
-            return seen;
+    fn looked(&self) -> MutexGuard<'_, CachedLogin> {
+        let mut cached = self.cached();
+        let fingerprint = self.file.fingerprint();
+        if fingerprint == cached.fingerprint {
+            return cached;
         }
-        seen.stamp = stamp;
-        seen.failed = None;
+        cached.fingerprint = fingerprint;
+        cached.failed = None;
         let login = match self.file.read() {
-            Ok(Some(login)) if login.is_of(&seen.settings) => Ok(login),
-            Ok(_) => Err(Missing::Login),
-            Err(Unusable::OfAnotherAddress) => Err(Missing::OfAnotherAddress),
-            Err(Unusable::Unreadable(error)) => {
+            Ok(Some(login)) if login.is_of(&cached.settings) => Ok(login),
+            Ok(_) => Err(MissingToken::Login),
+            Err(LoginFileError::OfAnotherAddress) => Err(MissingToken::OfAnotherAddress),
+            Err(LoginFileError::Unreadable(error)) => {
                 tracing::warn!(%error, "the login of a server cannot be read");
-                Err(Missing::Unreadable)
+                Err(MissingToken::Unreadable)
             }
         };
-        seen.take_in(login);
-        seen
+        cached.take_in(login);
+        cached
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cached(&self) -> MutexGuard<'_, CachedLogin> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn renewals(&self) -> MutexGuard<'_, JoinSet<()>> {
@@ -330,8 +331,8 @@ impl Current {
     }
 }
 
-impl Seen {
-    fn take_in(&mut self, login: Result<Login, Missing>) {
+impl CachedLogin {
+    fn take_in(&mut self, login: Result<Login, MissingToken>) {
         for token in login.iter().flat_map(Login::secrets) {
             self.hide(token);
         }
@@ -339,7 +340,7 @@ impl Seen {
             None => Ok(Current { login, key: None }),
             Some(stored) => match DpopKey::of_stored(stored) {
                 Some(key) => Ok(Current { login, key: Some(Arc::new(key)) }),
-                None => Err(Missing::Unreadable),
+                None => Err(MissingToken::Unreadable),
             },
         });
     }
@@ -355,7 +356,7 @@ impl Seen {
     }
 }
 
-impl std::fmt::Display for Missing {
+impl std::fmt::Display for MissingToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Login => "there is none",

@@ -27,7 +27,7 @@ pub(super) struct TokenEndpoint<'a> {
     pub(super) prover: Option<Prover<'a>>,
 }
 
-/// How the client shows who it is.
+/// The method by which the client authenticates.
 pub(super) enum Authentication<'a> {
     /// It does not.
     Anonymous,
@@ -41,7 +41,7 @@ pub(super) enum Authentication<'a> {
     Signed(String),
 }
 
-/// Why there is no answer.
+/// The reason for which there is no answer.
 pub(super) enum Failure {
     /// The server says no.
     Refused {

@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::config::read::address::{http_url, is_loopback};
 use crate::config::read::json::{Node, Spanned};
-use crate::config::read::named_file::{NamedFile, Read, Way};
+use crate::config::read::named_file::{NamedFile, Read, ResolvedPath};
 use crate::config::read::nearest::nearest;
 use crate::config::read::problem::Severity;
 use crate::config::read::references::Files;
@@ -253,8 +253,8 @@ impl Reading<'_> {
             (None, Some(path)) => {
                 let path = self.file_path(&path);
                 if self.sources.files == Files::Read {
-                    let way = Way::of(&path);
-                    self.followed.named.push(NamedFile { shown: fields.path(file), way, read: Read::Later });
+                    let way = ResolvedPath::of(&path);
+                    self.resolved.named.push(NamedFile { shown: fields.path(file), way, read: Read::Later });
                 }
                 Some(Assertion::File(path))
             }

@@ -7,9 +7,9 @@ use std::fmt;
 use super::language::{Language, languages};
 use super::requirement::{Requirement, RequirementError};
 
-/// A lock.
+/// The lock of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptLock {
+pub struct ImageLock {
     /// The image below.
     pub base: String,
     /// What the engine called that image's content.
@@ -22,11 +22,11 @@ pub struct KeptLock {
     pub packages: Vec<String>,
 }
 
-/// Why a text is no lock.
+/// The reason for which a text is not a lock.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LockError {
-    /// A line is none of a lock.
-    #[error("line {line} is none of a lock: {why}")]
+    /// A line does not belong in a lock.
+    #[error("line {line} is not a line of a lock: {why}")]
     Line {
         /// Counted from 1.
         line: usize,
@@ -44,14 +44,14 @@ pub(super) const LOCK_BYTES_MAX: usize = 1024 * 1024;
 const IMAGE_BYTES_MAX: usize = 300;
 const SHA256_DIGITS: usize = 64;
 
-impl KeptLock {
+impl ImageLock {
     /// Longest text of one, in bytes.
     pub const BYTES_MAX: usize = LOCK_BYTES_MAX;
 
     /// The lock of an image from the lines that its build has left.
     ///
     /// # Errors
-    /// The first line that is none.
+    /// The first line that does not pin a package.
     pub fn packages_of(text: &str) -> Result<Vec<String>, LockError> {
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         lines.map(|(at, line)| package(line).map_err(|why| LockError::Line { line: at + 1, why })).collect()
@@ -60,7 +60,7 @@ impl KeptLock {
     /// Reads one.
     ///
     /// # Errors
-    /// The first line that is none of a lock, or that it does not say what it is a lock of.
+    /// The text has a line that does not belong in a lock, or it does not name the image below.
     pub fn parse(text: &str) -> Result<Self, LockError> {
         let (mut base, mut base_id, mut asked, mut spoken, mut packages) =
             (None, String::new(), vec![], vec![], vec![]);
@@ -89,7 +89,7 @@ impl KeptLock {
     }
 }
 
-impl fmt::Display for KeptLock {
+impl fmt::Display for ImageLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
@@ -139,8 +139,8 @@ fn package(line: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn lock() -> KeptLock {
-        KeptLock {
+    fn lock() -> ImageLock {
+        ImageLock {
             base: "localhost/belljar-sandbox:latest".into(),
             base_id: "sha256:abc".into(),
             asked: vec![Requirement::new("rich>=13").unwrap()],
@@ -151,9 +151,9 @@ mod tests {
 
     #[test]
     fn a_lock_comes_back_from_its_text() {
-        assert_eq!(KeptLock::parse(&lock().to_string()), Ok(lock()));
-        let bare = KeptLock { asked: vec![], languages: vec![], packages: vec![], ..lock() };
-        assert_eq!(KeptLock::parse(&bare.to_string()), Ok(bare));
+        assert_eq!(ImageLock::parse(&lock().to_string()), Ok(lock()));
+        let bare = ImageLock { asked: vec![], languages: vec![], packages: vec![], ..lock() };
+        assert_eq!(ImageLock::parse(&bare.to_string()), Ok(bare));
     }
 
     #[test]
@@ -171,10 +171,10 @@ mod tests {
         ] {
             let bad = bad.replace("sha256:a1", &format!("sha256:{}", "a1".repeat(32)));
             let lines = good.lines().count();
-            let found = KeptLock::parse(&format!("{good}{bad}\n")).unwrap_err();
+            let found = ImageLock::parse(&format!("{good}{bad}\n")).unwrap_err();
             assert!(matches!(found, LockError::Line { line, .. } if line == lines + 1), "{bad}: {found}");
         }
-        assert_eq!(KeptLock::parse(""), Err(LockError::NoBase));
-        assert!(KeptLock::packages_of("rich\n").is_err());
+        assert_eq!(ImageLock::parse(""), Err(LockError::NoBase));
+        assert!(ImageLock::packages_of("rich\n").is_err());
     }
 }

@@ -5,10 +5,10 @@ use crate::text;
 /// Longest quotation of a dropped frame, in characters: it may be as long as a frame.
 const QUOTED_CHARS_MAX: usize = 200;
 
-/// Why a line from the sandbox was dropped. The decoder goes on behind its line feed.
+/// The reason for which a line from the sandbox was dropped. The decoder continues behind its line feed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
-pub enum Dropped {
+pub enum DroppedLine {
     #[error("a line of more than {bytes_max} bytes")]
     Overlong { bytes_max: usize },
     #[error("a line that begins with byte {byte:#04x} instead of S, W or J and a number")]
@@ -25,7 +25,7 @@ pub enum Dropped {
     Type { kind: String, detail: String },
 }
 
-impl Dropped {
+impl DroppedLine {
     pub(super) fn of_type(kind: &str, detail: &str) -> Self {
         Self::Type { kind: quoted(kind), detail: quoted(detail) }
     }

@@ -1,4 +1,4 @@
-//! What the client is answered when its run has ended: the reply, as this client and these settings want it.
+//! The answer to the request of a run: the reply, in the form that the client and the settings want.
 
 use std::sync::Arc;
 
@@ -7,26 +7,26 @@ use rmcp::model::{CallToolResult, ContentBlock};
 use rmcp::service::RequestContext;
 
 use super::clients;
-use super::files::{self, Watched};
+use super::files::{self, FileSubscriptions};
 use super::notifications::listeners::Listeners;
-use super::questions::input_required::Ended;
+use super::questions::input_required::RunResult;
 use super::settings::HandlerSettings;
 use crate::render::{self, Block, Reply, Verdict};
 use crate::run::{FaultCode, RunReport, ToolFault};
 use crate::session::Session;
 
-/// What the answer to a request is made of, when its run has ended.
-pub(super) struct Answering {
+/// The parts of a request that its answer needs when the run has ended.
+pub(super) struct ReplyContext {
     pub(super) session: Arc<Session>,
-    pub(super) watched: Arc<Watched>,
+    pub(super) subscriptions: Arc<FileSubscriptions>,
     pub(super) listeners: Arc<Listeners>,
     pub(super) settings: HandlerSettings,
     pub(super) context: RequestContext<RoleServer>,
 }
 
-impl Answering {
-    /// What the client is told of a run that has ended.
-    pub(super) async fn result(&self, ended: Ended) -> CallToolResult {
+impl ReplyContext {
+    /// The result for a run that has ended.
+    pub(super) async fn result(&self, ended: RunResult) -> CallToolResult {
         let report = match ended {
             Ok(report) => report.unwrap_or_else(RunReport::not_started),
             Err(error) => {
@@ -40,15 +40,15 @@ impl Answering {
         self.written(render::render(&report, self.settings.output_mode, &limits)).await
     }
 
-    /// What it is told of a run that was refused.
+    /// The result for a run that was refused.
     pub(super) async fn refusal(&self, fault: &ToolFault) -> CallToolResult {
         self.written(render::refusal(fault, self.settings.output_mode, &self.settings.limits)).await
     }
 
     /// The reply, and before it what has become of the files.
     async fn written(&self, reply: Reply) -> CallToolResult {
-        let Self { watched, listeners, context, .. } = self;
-        files::tell_changes(self.session.files(), watched, listeners, &context.peer).await;
+        let Self { subscriptions, listeners, context, .. } = self;
+        files::tell_changes(self.session.files(), subscriptions, listeners, &context.peer).await;
         let blocks = reply
             .blocks
             .into_iter()

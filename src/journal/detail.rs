@@ -1,12 +1,12 @@
-//! How much of a session is kept.
+//! The detail with which a session is recorded.
 
 use serde::{Deserialize, Serialize};
 
-/// How much of a session is kept.
+/// The detail with which a session is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Keep {
-    /// Nothing.
+pub enum JournalDetail {
+    /// Nothing is recorded.
     Off,
     /// Code, outcomes and the beginning of outputs; of calls the names, and sizes and hashes of arguments and results.
     Calls,

@@ -1,4 +1,4 @@
-//! Starts sandboxes as the operator wants them: engine, container, handshake, what is put back into it.
+//! Starts sandboxes with the current settings: engine, container, handshake, restored files.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use tokio::sync::{mpsc, watch};
 use super::super::files::Files;
 use super::bundle::{AwaitedCode, BOOTSTRAP, CodeCache, bundle};
 use super::failure::Failure;
-use super::special_files::{self, Bounds, Unsafe};
-use super::watchdog::{Watchdog, Watched};
-use super::writer::{Outgoing, write};
-use super::{Asked, PutBack, Sandbox, SandboxReport, posture};
+use super::special_files::{self, Bounds, UnsafeFolder};
+use super::watchdog::{Watchdog, WatchedLimits};
+use super::writer::{OutgoingFrames, write};
+use super::{RequestedPosture, RestoredFiles, Sandbox, SandboxReport, posture};
 use crate::engine::{
-    About, Belongings, CpuQuota, Engine, Folder, Kernel, NotStarted, Owner, Places, SandboxSpec, User, find,
-    lock_path, tmpfs_mib,
+    CleanupList, CpuQuota, Engine, EngineInfo, EngineLocations, Folder, Kernel, Owner, SandboxSpec,
+    StartFailure, User, find, lock_path, tmpfs_mib,
 };
 use crate::guard::{Guardian, Mark};
 use crate::limits::Limits;
@@ -25,13 +25,13 @@ use crate::protocol::{
     SandboxBounds, SandboxLimits, ToSupervisor, WorkerPosture,
 };
 use crate::run::ToolFault;
-use crate::workspace::Place;
+use crate::workspace::WorkspaceLocation;
 
-/// How the operator wants sandboxes.
+/// The settings of the operator for sandboxes.
 #[derive(Debug, Clone)]
 pub struct SandboxSettings {
     /// Where engines may be.
-    pub places: Places,
+    pub locations: EngineLocations,
     /// The OCI runtime; `None`: the engine's default.
     pub oci_runtime: Option<String>,
     /// Images by preference; the first that is there is used.
@@ -67,14 +67,14 @@ pub struct SandboxSettings {
     /// Where compiled code of the runtime is stored; without it, each sandbox compiles it.
     pub code_dir: Option<PathBuf>,
     /// The workspace whose files are kept.
-    pub workspace: Place,
+    pub workspace: WorkspaceLocation,
     /// Where the files that the session hands over stay when it ends, where its workspace ends with it.
-    pub outbox: Place,
+    pub outbox: WorkspaceLocation,
     /// Hears of everything that would outlive this bridge, before it is there.
     pub guardian: Guardian,
 }
 
-/// How much CPU time a sandbox may use.
+/// The limit on the CPU time of a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CpuLimit {
     /// All processors of the engine's machine but one, at least one. An engine that cannot enforce it serves too.
@@ -85,23 +85,23 @@ pub enum CpuLimit {
     AtMost(u64),
 }
 
-/// How the operator wants sandboxes now: asked before each one is started.
-pub type Wanted = Arc<dyn Fn() -> SandboxSettings + Send + Sync>;
+/// Returns the current settings for sandboxes. It is called before each sandbox is started.
+pub type SettingsSource = Arc<dyn Fn() -> SandboxSettings + Send + Sync>;
 
-/// Makes sandboxes; keeps the engine and the owner's lock between them.
-pub(in super::super) struct Maker {
-    wanted: Wanted,
-    /// Of the last sandbox.
+/// Starts sandboxes, and holds the engine and the lock of their owner between two of them.
+pub(in super::super) struct SandboxStarter {
+    settings_source: SettingsSource,
+    /// The settings of the last sandbox.
     settings: SandboxSettings,
     limits: Arc<Limits>,
     engine: Option<Arc<dyn Engine>>,
     owner: Option<Owner>,
     reaped: usize,
-    /// What is put into each sandbox.
+    /// The files that are restored into each sandbox.
     files: Option<Files>,
-    /// Sandboxes that were asked for.
+    /// The number of sandboxes that were requested.
     asked: u64,
-    /// The one that the engine has not answered yet.
+    /// The sandboxes whose creation the engine has not answered yet.
     creating: BTreeSet<u64>,
 }
 
@@ -116,17 +116,31 @@ const WORKSPACE: &str = "/workspace";
 /// Sandboxes of one user, as many as are allowed for: the kernel counts processes of a user, not of a sandbox.
 const SANDBOXES_OF_SHARED_USER: u64 = 4;
 
-impl Maker {
-    pub(in super::super) fn new(wanted: Wanted, limits: Arc<Limits>, files: Option<Files>) -> Self {
-        let (settings, creating) = (wanted(), BTreeSet::new());
-        Self { wanted, settings, limits, engine: None, owner: None, reaped: 0, files, asked: 0, creating }
+impl SandboxStarter {
+    pub(in super::super) fn new(
+        settings_source: SettingsSource,
+        limits: Arc<Limits>,
+        files: Option<Files>,
+    ) -> Self {
+        let (settings, creating) = (settings_source(), BTreeSet::new());
+        Self {
+            settings_source,
+            settings,
+            limits,
+            engine: None,
+            owner: None,
+            reaped: 0,
+            files,
+            asked: 0,
+            creating,
+        }
     }
 
     /// Starts a sandbox and waits for its interpreter.
-    pub(in super::super) async fn make(&mut self) -> Result<Sandbox, ToolFault> {
-        let before = std::mem::replace(&mut self.settings, (self.wanted)());
+    pub(in super::super) async fn start(&mut self) -> Result<Sandbox, ToolFault> {
+        let before = std::mem::replace(&mut self.settings, (self.settings_source)());
         // Where something may be left, the guardian must go on knowing the engine that it is left on.
-        if before.places != self.settings.places && self.creating.is_empty() {
+        if before.locations != self.settings.locations && self.creating.is_empty() {
             self.engine = None;
         }
         if let Some(problem) = &self.settings.unreadable {
@@ -141,7 +155,7 @@ impl Maker {
     }
 
     /// What the engine of the last sandbox says of itself.
-    pub(in super::super) async fn about(&self) -> Result<About, ToolFault> {
+    pub(in super::super) async fn about(&self) -> Result<EngineInfo, ToolFault> {
         let engine = self.engine.as_ref().ok_or(Failure::NoEngineYet).map_err(Failure::into_fault)?;
         engine.about().await.map_err(|error| Failure::from(error).into_fault())
     }
@@ -172,7 +186,7 @@ impl Maker {
             if is_new { self.reap(engine.as_ref()).await } else { 0 }
         });
         self.reaped += reaped;
-        if !matches!(started, Err(NotStarted { may_exist: true, .. })) {
+        if !matches!(started, Err(StartFailure { may_exist: true, .. })) {
             self.creating.remove(&self.asked);
             self.tell().await;
         }
@@ -183,7 +197,7 @@ impl Maker {
         let (data, data_inbox) = mpsc::channel(DATA_QUEUED_MAX);
         let (data_of_jobs, data_of_jobs_inbox) = mpsc::channel(DATA_QUEUED_MAX);
         let (taken, taken_seen) = watch::channel(0);
-        let outgoing = Outgoing {
+        let outgoing = OutgoingFrames {
             control: control_inbox,
             results: data_inbox,
             results_of_jobs: data_of_jobs_inbox,
@@ -219,7 +233,7 @@ impl Maker {
             },
             asked: self.asked(engine.as_ref(), user, folders, started.cpu),
             worker: 0,
-            files: PutBack::default(),
+            files: RestoredFiles::default(),
             instance: started.instance,
             output: started.streams.output,
             decoder: Decoder::new(&self.limits),
@@ -284,7 +298,7 @@ impl Maker {
             Some(owner) => owner.sockets(),
             None => self.claim().await?,
         };
-        let engine = find(&self.settings.places, &self.settings.images, &sockets).await?;
+        let engine = find(&self.settings.locations, &self.settings.images, &sockets).await?;
         self.engine = Some(Arc::clone(&engine));
         self.tell().await;
         Ok((engine, true))
@@ -319,19 +333,19 @@ impl Maker {
     }
 
     async fn tell_of(&self, lock: PathBuf) {
-        let belongings = Belongings {
+        let cleanup_list = CleanupList {
             lock,
             engine: self
                 .engine
                 .as_ref()
                 .filter(|engine| engine.outlives_bridge())
                 .map(|engine| engine.address().to_owned()),
-            ssh: self.settings.places.ssh.clone(),
+            ssh: self.settings.locations.ssh.clone(),
             creating: self.creating.clone(),
         };
-        match serde_json::to_string(&belongings) {
+        match serde_json::to_string(&cleanup_list) {
             Ok(line) => self.settings.guardian.tell(line).await,
-            Err(error) => tracing::warn!(%error, "the guardian cannot be told of a path"),
+            Err(error) => tracing::warn!(%error, "the guardian cannot be told about a path"),
         }
     }
 
@@ -442,10 +456,16 @@ impl Maker {
         put.map_err(|reason| Failure::Files { reason })
     }
 
-    fn asked(&self, engine: &dyn Engine, user: User, folders: Vec<Folder>, cpu: Option<CpuQuota>) -> Asked {
+    fn asked(
+        &self,
+        engine: &dyn Engine,
+        user: User,
+        folders: Vec<Folder>,
+        cpu: Option<CpuQuota>,
+    ) -> RequestedPosture {
         let kernel = Kernel::of_runtime(self.settings.oci_runtime.as_deref());
         let has_own = kernel != Kernel::Shared && engine.is_here();
-        Asked {
+        RequestedPosture {
             kernel,
             machines_kernel: if has_own { Kernel::of_machine() } else { None },
             uid: user.uid.into(),
@@ -463,17 +483,17 @@ impl Maker {
 
     /// The folders that can be mounted now, and notices about the others.
     async fn folders(&self, engine: &dyn Engine) -> (Vec<Folder>, Vec<String>) {
-        let wanted = &self.settings.folders;
+        let configured = &self.settings.folders;
         if !engine.is_here() {
             let said = "no [[mount]] is there: the engine is on another machine, whose folders are others";
-            return (vec![], (!wanted.is_empty()).then(|| said.to_owned()).into_iter().collect());
+            return (vec![], (!configured.is_empty()).then(|| said.to_owned()).into_iter().collect());
         }
         // A link that has taken a folder's place since would lead the engine elsewhere.
         let is_itself = |folder: &&Folder| {
             let host = Path::new(&folder.host);
             host.canonicalize().is_ok_and(|real| real == host && real.is_dir())
         };
-        let (folders, others): (Vec<&Folder>, Vec<&Folder>) = wanted.iter().partition(is_itself);
+        let (folders, others): (Vec<&Folder>, Vec<&Folder>) = configured.iter().partition(is_itself);
         let names = others.iter().map(|folder| folder.guest.as_str()).collect::<Vec<_>>().join(", ");
         let gone = (!others.is_empty())
             .then(|| format!("not mounted, since the host's folder is gone or is another one now: {names}"));
@@ -503,7 +523,7 @@ impl Maker {
         match tokio::time::timeout(2 * self.limits.mount_search, tokio::task::spawn_blocking(search)).await {
             Ok(Ok(searched)) => searched,
             Ok(Err(error)) => Err(format!("the search for named pipes and sockets failed: {error}")),
-            Err(_) => Err(Unsafe::TooSlow { time_max: bounds.time_max }.explain(&folder.guest)),
+            Err(_) => Err(UnsafeFolder::TooSlow { time_max: bounds.time_max }.explain(&folder.guest)),
         }
     }
 
@@ -535,11 +555,11 @@ impl Maker {
             return Ok(());
         }
         let of = |field, limit| unenforced.iter().any(|(own, _)| *own == field).then_some(limit);
-        let watched = Watched {
+        let watched = WatchedLimits {
             memory_bytes: of(PostureField::Memory, self.settings.memory_bytes),
             processes: of(PostureField::Pids, self.settings.pids_max),
         };
-        let meter = if watched == Watched::default() { None } else { sandbox.instance.meter().await };
+        let meter = if watched == WatchedLimits::default() { None } else { sandbox.instance.meter().await };
         sandbox.watchdog = meter
             .map(|meter| Watchdog::start(move |bytes| meter.read(bytes), watched, Arc::clone(&self.limits)));
         let (mut fields, mut said) = (vec![], vec![]);

@@ -1,35 +1,35 @@
-//! A call that the policy decides on.
+//! A call, as the policy sees it.
 
 use serde_json::{Map, Value};
 
 use super::names::Names;
 
-/// A call, as the bridge knows it.
+/// A call, with everything that rules can be about.
 #[derive(Debug, Clone, Copy)]
-pub struct Called<'c> {
-    /// What the server is called.
+pub struct PolicyCall<'c> {
+    /// The names of the server.
     pub server: Names<'c>,
-    /// What the tool is called.
+    /// The names of the tool.
     pub tool: Names<'c>,
-    /// The server's hints on it.
+    /// The server's hints on the tool.
     pub annotations: &'c Map<String, Value>,
-    /// Its arguments, as they are sent.
+    /// The arguments as they are sent.
     pub arguments: &'c Map<String, Value>,
-    /// What they say beyond that.
-    pub implied: &'c Implied,
+    /// The values that the server may use in addition.
+    pub implied: &'c ImpliedArguments,
 }
 
-/// What a call's arguments say beyond the values that stand in them.
+/// The values that the server may use in place of arguments that the call does not give.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Implied {
+pub struct ImpliedArguments {
     /// Values that the server may use for arguments that were left out, were null or empty, laid out as the arguments are:
     /// its schema's defaults, and null where there is none. Several possible values are the items of a list.
     pub values: Map<String, Value>,
-    /// Why the arguments could not be checked against the tool's schema, or the defaults not be found.
+    /// The reason for which the arguments could not be checked against the tool's schema, or its defaults not be found.
     pub unchecked: Option<&'static str>,
 }
 
-impl Called<'_> {
+impl PolicyCall<'_> {
     fn hint(&self, name: &str) -> Option<bool> {
         self.annotations.get(name).and_then(Value::as_bool)
     }

@@ -1,4 +1,4 @@
-//! A piece of JSON as a journal has it: whole, or its size and hash.
+//! A JSON value in a journal: the whole value, or its size and hash.
 
 use crate::digest;
 use crate::text;
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A piece of JSON.
+/// A JSON value in the journal, or its size and hash if it was too large to record.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kept {
-    /// As it was, on one line.
+pub enum RecordedJson {
+    /// The value, on one line.
     Whole(Box<RawValue>),
-    /// Not here: too large, or not to be kept.
+    /// The value was too large, or is not to be recorded.
     LeftOut {
         /// Its size.
         bytes: u64,
@@ -21,7 +21,7 @@ pub enum Kept {
     },
 }
 
-impl Kept {
+impl RecordedJson {
     /// Keeps it if it has at most so many bytes.
     #[must_use]
     pub fn of(json: &RawValue, bytes_max: usize) -> Self {
@@ -73,16 +73,16 @@ mod tests {
     #[test]
     fn what_is_too_large_is_its_size_and_hash() {
         let json = raw(r#"{"a":  1.0}"#);
-        let (whole, left_out) = (Kept::of(&json, 11), Kept::of(&json, 10));
+        let (whole, left_out) = (RecordedJson::of(&json, 11), RecordedJson::of(&json, 10));
         assert_eq!(serde_json::to_string(&whole).unwrap(), r#"{"whole":{"a":  1.0}}"#);
-        assert!(matches!(&left_out, Kept::LeftOut { bytes: 11, .. }), "{left_out:?}");
+        assert!(matches!(&left_out, RecordedJson::LeftOut { bytes: 11, .. }), "{left_out:?}");
         assert_eq!((whole.sha256(), whole.bytes()), (left_out.sha256(), 11));
         assert_eq!((whole.value().unwrap()["a"].to_string(), left_out.value()), ("1.0".into(), None));
     }
 
     #[test]
     fn it_is_one_line_whatever_was_written() {
-        let kept = Kept::of(&raw("[\n 1,\r\n \"a\\n\"]"), 100);
+        let kept = RecordedJson::of(&raw("[\n 1,\r\n \"a\\n\"]"), 100);
         assert_eq!(serde_json::to_string(&kept).unwrap(), "{\"whole\":[  1,   \"a\\n\"]}");
     }
 }

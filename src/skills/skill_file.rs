@@ -1,4 +1,4 @@
-//! What a file of the folder holds: a skill as it was written, or something that waits for the user.
+//! The content of a skill file: a skill as it was saved, or a change that waits for the user.
 //!
 //! It reads no file.
 
@@ -7,17 +7,17 @@ use super::header::{self, Header};
 use super::name::SkillName;
 use crate::text;
 
-/// What a file holds.
+/// The content of a skill file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
-    /// A skill, as it was written.
+pub enum SkillFile {
+    /// A skill, as it was saved.
     Ready(Box<Skill>),
-    /// Something that the user has not accepted yet.
+    /// A change that the user has not accepted yet.
     Changed {
         /// What is different, as a sentence.
         why: String,
     },
-    /// Nothing that can be read.
+    /// A text that is not a skill.
     Unusable {
         /// Why, to come after "it".
         why: String,
@@ -44,14 +44,14 @@ impl Skill {
 }
 
 /// What the text of a file is worth.
-pub(super) fn judged(name: &SkillName, text: &str) -> Found {
-    let changed = |why: String| Found::Changed { why };
+pub(super) fn judged(name: &SkillName, text: &str) -> SkillFile {
+    let changed = |why: String| SkillFile::Changed { why };
     match header::read(text) {
         None => changed("its file has no header of belljar's".into()),
         Some((Err(why), _)) => changed(format!("its header cannot be read: {why}")),
         Some((Ok(header), body)) if header.fits(body) && header.name == name.as_str() => {
             match definition(body, name.as_str()) {
-                Some(definition) => Found::Ready(Box::new(Skill {
+                Some(definition) => SkillFile::Ready(Box::new(Skill {
                     header: header.inert(),
                     body: body.to_owned(),
                     definition,

@@ -1,6 +1,6 @@
-//! What a bridge has with an engine, as its guardian is told it, and how that is removed when the bridge is gone.
+//! The resources of a bridge at an engine: the list that its guardian gets, and their removal when the bridge is gone.
 //!
-//! It removes what carries the owner's label and the owner's files, and nothing else.
+//! It removes the containers with the label of the owner and the files of the owner, and nothing else.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -18,19 +18,19 @@ use super::super::choice::Choice;
 use super::super::error::EngineError;
 use super::super::owner::{OWNER, SANDBOX, remove_files, sockets_of};
 use super::container::remove;
-use super::find::{ContainerEngine, Places, find};
-use super::leftovers::{Listed, list, prune};
+use super::find::{ContainerEngine, EngineLocations, find};
+use super::leftovers::{ContainerList, list, prune};
 
-/// What there is, and where.
+/// The resources of a bridge that the guardian cleans up when the bridge is killed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Belongings {
+pub struct CleanupList {
     /// The owner's lock.
     pub lock: PathBuf,
-    /// Where the engine listens; nothing before one was found.
+    /// The address of the engine. It is absent until an engine was found.
     pub engine: Option<String>,
     /// The `ssh` program, which reaches some engines.
     pub ssh: Option<PathBuf>,
-    /// The numbers of the sandboxes that the engine was asked for, and of which it is not known what became of them.
+    /// The numbers of the sandboxes that were requested from the engine, and whose fate is not known.
     pub creating: BTreeSet<u64>,
 }
 
@@ -45,7 +45,7 @@ const LOOK: Duration = Duration::from_secs(15);
 /// Between two looks: first and longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 
-impl Belongings {
+impl CleanupList {
     /// Removes them, once their owner is dead; nothing while it lives.
     ///
     /// # Errors
@@ -101,12 +101,12 @@ impl Belongings {
     ) -> Result<Vec<u64>, EngineError> {
         let engine = match engine {
             Some(engine) => engine,
-            none => none.insert(find(&self.places(address), &sockets_of(&self.lock)).await?),
+            none => none.insert(find(&self.locations(address), &sockets_of(&self.lock)).await?),
         };
         let docker: &Docker = &engine.docker;
         let owner = self.lock.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let mut found = Vec::new();
-        let Listed { containers, is_whole } = list(docker, OWNER, &owner).await?;
+        let ContainerList { containers, is_whole } = list(docker, OWNER, &owner).await?;
         if !is_whole {
             prune(docker, OWNER, &owner).await?;
         }
@@ -125,8 +125,12 @@ impl Belongings {
         Ok(found)
     }
 
-    fn places(&self, address: &str) -> Places {
-        Places { choice: Choice::At(address.to_owned()), ssh: self.ssh.clone(), ..Places::default() }
+    fn locations(&self, address: &str) -> EngineLocations {
+        EngineLocations {
+            choice: Choice::At(address.to_owned()),
+            ssh: self.ssh.clone(),
+            ..EngineLocations::default()
+        }
     }
 
     fn is_private(&self, address: &str) -> bool {
@@ -136,18 +140,18 @@ impl Belongings {
     }
 }
 
-/// The lock is still held: its owner lives, or another bridge does what is to be done.
-struct Held;
+/// The lock is held: its owner lives, or another bridge is cleaning up.
+struct LockHeld;
 
 /// The lock, as soon as its owner is dead; nothing when there is none.
-async fn taken_over(path: &Path) -> Result<Option<Flock<File>>, Held> {
+async fn taken_over(path: &Path) -> Result<Option<Flock<File>>, LockHeld> {
     let started = Instant::now();
     let Ok(mut file) = File::open(path) else { return Ok(None) };
     loop {
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => return Ok(Some(lock)),
             Err((back, Errno::EWOULDBLOCK)) if started.elapsed() < RELEASE => file = back,
-            Err((_, Errno::EWOULDBLOCK)) => return Err(Held),
+            Err((_, Errno::EWOULDBLOCK)) => return Err(LockHeld),
             // A file system without locks says nothing of its owner, who has closed our stdin.
             Err(_) => return Ok(None),
         }
@@ -160,8 +164,8 @@ mod tests {
     use super::super::super::owner::{Owner, lock_path};
     use super::*;
 
-    fn belongings(lock: PathBuf) -> Belongings {
-        Belongings { lock, engine: None, ssh: None, creating: BTreeSet::new() }
+    fn cleanup_list(lock: PathBuf) -> CleanupList {
+        CleanupList { lock, engine: None, ssh: None, creating: BTreeSet::new() }
     }
 
     #[tokio::test]
@@ -169,7 +173,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let owner = Owner::claim(lock_path(dir.path(), "x")).unwrap();
         std::fs::create_dir(owner.sockets()).unwrap();
-        let told = belongings(owner.lock().to_owned());
+        let told = cleanup_list(owner.lock().to_owned());
         let removing = tokio::spawn(async move { told.remove().await });
         tokio::task::yield_now().await;
         assert!(owner.lock().exists(), "its owner lives");
@@ -186,7 +190,7 @@ mod tests {
         std::fs::create_dir(owner.sockets()).unwrap();
         // Nobody listens there: to look for containers would fail.
         let engine = Some(format!("unix://{}", owner.sockets().join("engine.sock").display()));
-        let told = Belongings { engine, ..belongings(owner.lock().to_owned()) };
+        let told = CleanupList { engine, ..cleanup_list(owner.lock().to_owned()) };
         told.remove().await.unwrap();
         assert!(owner.lock().exists() && owner.sockets().exists());
     }
@@ -197,19 +201,19 @@ mod tests {
         let lock = lock_path(dir.path(), "x");
         let socket = sockets_of(&lock).join("engine-1/engine.sock");
         let address = Some(format!("unix://{}", socket.display()));
-        let told = Belongings { engine: address, ..belongings(lock) };
+        let told = CleanupList { engine: address, ..cleanup_list(lock) };
         let bound = Duration::from_secs(30);
         assert!(tokio::time::timeout(bound, told.remove()).await.expect("it gives up at once").is_err());
     }
 
     #[test]
     fn what_is_told_reads_back_the_same() {
-        let told = Belongings {
+        let told = CleanupList {
             engine: Some("unix:///run/x.sock".into()),
             creating: BTreeSet::from([3, 5]),
-            ..belongings("/run/belljar/owner-x.lock".into())
+            ..cleanup_list("/run/belljar/owner-x.lock".into())
         };
         let line = serde_json::to_string(&told).unwrap();
-        assert_eq!(serde_json::from_str::<Belongings>(&line).unwrap(), told);
+        assert_eq!(serde_json::from_str::<CleanupList>(&line).unwrap(), told);
     }
 }

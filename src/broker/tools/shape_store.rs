@@ -1,14 +1,14 @@
-//! What results have looked like, kept over sessions: one file of mode 0600 for each server, in a folder of mode 0700.
+//! The shapes of results, which outlive sessions: one file of mode 0600 for each server, in a folder of mode 0700.
 //!
-//! The files hold keys and types, never a value. They are read when the first one is needed; one that is not ours, broken or
-//! too large is left out, with a word in the log.
+//! The files hold keys and types, never a value. They are read when the first one is needed. A file that belongs to
+//! somebody else, is broken or is too large is left out and logged.
 
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::catalog::{Answered, Shapes, Sighting};
+use crate::catalog::{AnsweredCall, Observation, Shapes};
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::own_file;
@@ -17,26 +17,26 @@ use crate::own_file;
 const FILES_MAX: usize = 1_000;
 const EXTENSION: &str = "shapes";
 
-/// What is known, and where it is kept.
-pub(in crate::broker) struct Learned {
-    /// Nothing is learned or shown without one.
+/// The shapes of results that were seen in calls, and their files.
+pub(in crate::broker) struct ShapeStore {
+    /// The folder of the files. Without a folder nothing is learned or shown.
     dir: Option<PathBuf>,
     limits: Limits,
-    /// Once it has been read.
+    /// The shapes, after they have been read.
     known: Mutex<Option<Shapes>>,
 }
 
-impl Learned {
+impl ShapeStore {
     pub(in crate::broker) fn new(dir: Option<PathBuf>, limits: &Limits) -> Self {
         Self { dir, limits: limits.clone(), known: Mutex::new(None) }
     }
 
     /// Learns from a call that was answered. What is worth it is written down at once: a bridge may be killed at any time.
-    pub(in crate::broker) fn learn(&self, answered: &Answered<'_>, is_secret: &dyn Fn(&str) -> bool) {
+    pub(in crate::broker) fn learn(&self, answered: &AnsweredCall<'_>, is_secret: &dyn Fn(&str) -> bool) {
         let Some(dir) = &self.dir else { return };
         let mut known = self.known();
         let shapes = self.read(&mut known);
-        if shapes.learn(answered, is_secret) == Sighting::New
+        if shapes.learn(answered, is_secret) == Observation::New
             && let Err(error) = own_file::write(
                 dir,
                 &file_name(answered.server),
@@ -112,26 +112,26 @@ mod tests {
         tool
     }
 
-    fn learned(dir: &Path) -> Learned {
-        Learned::new(Some(dir.join("state/learned")), &Limits::default())
+    fn shape_store(dir: &Path) -> ShapeStore {
+        ShapeStore::new(Some(dir.join("state/learned")), &Limits::default())
     }
 
-    fn learn(learned: &Learned) {
-        learned.learn(&Answered { server: &server(), tool: &tool(), result: RESULT }, &|_| false);
+    fn learn(shape_store: &ShapeStore) {
+        shape_store.learn(&AnsweredCall { server: &server(), tool: &tool(), result: RESULT }, &|_| false);
     }
 
-    fn shown(learned: &Learned) -> String {
-        learned.with(|shapes| shapes.signature(&server(), &tool()))
+    fn shown(shape_store: &ShapeStore) -> String {
+        shape_store.with(|shapes| shapes.signature(&server(), &tool()))
     }
 
     #[test]
     fn what_was_learned_outlives_the_session_in_files_of_this_user_alone() {
         let dir = tempfile::tempdir().unwrap();
-        learn(&learned(dir.path()));
-        let later = learned(dir.path());
+        learn(&shape_store(dir.path()));
+        let later = shape_store(dir.path());
         assert_eq!(shown(&later), "t() -> {id: int}  # seen once");
         learn(&later);
-        assert_eq!(shown(&learned(dir.path())), "t() -> {id: int}  # seen 2 times");
+        assert_eq!(shown(&shape_store(dir.path())), "t() -> {id: int}  # seen 2 times");
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         let files: Vec<PathBuf> = fs::read_dir(dir.path().join("state/learned"))
             .unwrap()
@@ -147,28 +147,28 @@ mod tests {
     #[test]
     fn files_that_are_not_ours_broken_or_too_large_are_left_out() {
         let dir = tempfile::tempdir().unwrap();
-        learn(&learned(dir.path()));
+        learn(&shape_store(dir.path()));
         let folder = dir.path().join("state/learned");
         let file = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
         let good = fs::read(&file).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-        assert_eq!(shown(&learned(dir.path())), "t()");
+        assert_eq!(shown(&shape_store(dir.path())), "t()");
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&file, &good[..good.len() / 2]).unwrap();
-        assert_eq!(shown(&learned(dir.path())), "t()");
+        assert_eq!(shown(&shape_store(dir.path())), "t()");
         let small = Limits { learned_file_bytes_max: good.len() as u64 - 1, ..Limits::default() };
         fs::write(&file, &good).unwrap();
-        assert_eq!(shown(&Learned::new(Some(folder.clone()), &small)), "t()");
+        assert_eq!(shown(&ShapeStore::new(Some(folder.clone()), &small)), "t()");
         fs::rename(&file, dir.path().join("elsewhere")).unwrap();
         std::os::unix::fs::symlink(dir.path().join("elsewhere"), &file).unwrap();
         nix::unistd::mkfifo(&folder.join("fifo.shapes"), nix::sys::stat::Mode::S_IRUSR).unwrap();
-        assert_eq!(shown(&learned(dir.path())), "t()");
+        assert_eq!(shown(&shape_store(dir.path())), "t()");
     }
 
     #[test]
     fn without_a_folder_nothing_is_learned() {
-        let learned = Learned::new(None, &Limits::default());
-        learn(&learned);
-        assert_eq!(shown(&learned), "t()");
+        let shape_store = ShapeStore::new(None, &Limits::default());
+        learn(&shape_store);
+        assert_eq!(shown(&shape_store), "t()");
     }
 }

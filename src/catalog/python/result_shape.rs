@@ -70,7 +70,7 @@ pub(super) fn shape_of_result(result: &str) -> Option<Shape> {
 /// The shape of a JSON text.
 pub(super) fn shape_of(json: &str) -> Option<Shape> {
     let mut parser = serde_json::Deserializer::from_str(json);
-    let shape = Look { depth: 0 }.deserialize(&mut parser).ok()?;
+    let shape = ShapeSeed { depth: 0 }.deserialize(&mut parser).ok()?;
     parser.end().ok()?;
     Some(shape)
 }
@@ -134,13 +134,13 @@ fn union(shapes: Vec<Shape>) -> Shape {
     })
 }
 
-/// Takes the shape of the value that comes next.
+/// Deserializes the next value into its shape.
 #[derive(Clone, Copy)]
-struct Look {
+struct ShapeSeed {
     depth: usize,
 }
 
-impl<'de> DeserializeSeed<'de> for Look {
+impl<'de> DeserializeSeed<'de> for ShapeSeed {
     type Value = Shape;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Shape, D::Error> {
@@ -148,7 +148,7 @@ impl<'de> DeserializeSeed<'de> for Look {
     }
 }
 
-impl<'de> Visitor<'de> for Look {
+impl<'de> Visitor<'de> for ShapeSeed {
     type Value = Shape;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -180,7 +180,7 @@ impl<'de> Visitor<'de> for Look {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Shape, A::Error> {
-        let inner = Look { depth: self.depth + 1 };
+        let inner = ShapeSeed { depth: self.depth + 1 };
         let mut seen = Shape::default();
         let mut count = 0;
         while count < ITEMS_MAX && self.depth < DEPTH_MAX {
@@ -193,7 +193,7 @@ impl<'de> Visitor<'de> for Look {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Shape, A::Error> {
-        let inner = Look { depth: self.depth + 1 };
+        let inner = ShapeSeed { depth: self.depth + 1 };
         let mut seen = Vec::new();
         while seen.len() < ITEMS_MAX && self.depth < DEPTH_MAX {
             let Some(key) = members.next_key::<String>()? else { return Ok(Shape::object(seen)) };

@@ -1,4 +1,4 @@
-//! What a pattern without wildcards names besides its text: a number, a truth value, nothing.
+//! The meaning of a pattern without wildcards: its text, and a number, a boolean or null if the text is one.
 
 use serde_json::Value;
 
@@ -9,15 +9,15 @@ const TRUE: [&str; 5] = ["true", "t", "yes", "y", "on"];
 const FALSE: [&str; 5] = ["false", "f", "no", "n", "off"];
 const NOTHING: [&str; 4] = ["null", "none", "nil", "undefined"];
 
-/// What a pattern without wildcards names besides its text.
+/// The values beside its text that a pattern without wildcards means.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Named {
+pub(super) struct LiteralMeaning {
     number: Option<Decimal>,
     truth: Option<bool>,
     is_nothing: bool,
 }
 
-impl Named {
+impl LiteralMeaning {
     /// What the text names, as a server could convert it.
     pub(super) fn of(text: &str) -> Self {
         let drawn = text::drawn(text);
