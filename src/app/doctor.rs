@@ -273,7 +273,11 @@ async fn trial(config: &Config, server: &ServerConfig, specs: &[ServerSpec]) -> 
     let limits = Arc::new(config.limits.clone());
     let mut sandbox = ServerSandbox::default();
     for _ in 0..TRIALS_MAX {
-        let process = ProcessSpec { sandbox: Some(sandbox.clone()), ..process.clone() };
+        let process = ProcessSpec {
+            sandbox: Some(sandbox.clone()),
+            changeable: config.changeable.clone().into(),
+            ..process.clone()
+        };
         let spec = ServerSpec { transport: ServerTransport::Process(process), ..spec.clone() };
         let upstream = Upstream::new(vec![spec], &limits);
         let tools = upstream.tools(&server.name, &CancellationToken::new()).await;

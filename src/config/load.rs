@@ -118,6 +118,8 @@ pub struct Config {
     pub sandbox_problem: Option<Problem>,
     /// The servers, sorted by name, each name once.
     pub servers: Vec<ServerConfig>,
+    /// What confined servers, also those that are not chosen, and code can change: no confined server is led out of it.
+    pub changeable: Vec<PathBuf>,
     /// Those that stand in the configuration and cannot be used, sorted by name.
     pub refused: Vec<RefusedServer>,
     /// Whether `${cmd:…}` of entries runs commands.
@@ -268,6 +270,7 @@ impl Config {
         let entries = before.as_ref().map_or(&none, |before| before.entries);
         let loaded = load::load(environment, &limits, rules, (&tables, entries), &mut problems);
         problems.extend(unknown(config.chosen_servers.as_deref(), &names, &loaded));
+        let changeable_paths = changeable(&loaded.servers, &config);
         let LoadedServers { servers, refused, mut files, mut variables, entries, mut unread, changeable } =
             chosen(loaded, config.chosen_servers.as_deref());
         let misled = config.model.named.iter().find_map(|file| changeable.misleads(file));
@@ -287,7 +290,7 @@ impl Config {
             None => config.model.clone(),
         };
         (
-            Self { servers, refused, policy, problems, model, ..config },
+            Self { servers, changeable: changeable_paths, refused, policy, problems, model, ..config },
             ReloadState { files, variables, entries, unread, servers_problem },
         )
     }
@@ -366,6 +369,7 @@ impl ReadSettings {
             settings: Vec::new(),
             sandbox_problem: None,
             servers: Vec::new(),
+            changeable: Vec::new(),
             refused: Vec::new(),
             allow_commands,
             policy: PolicyFile::fixed(Policy::default()),
@@ -473,6 +477,16 @@ fn roots(settings: &mut Settings<'_>, environment: &Environment) -> Vec<PathBuf>
         }
     }
     roots
+}
+
+/// See [`Config::changeable`].
+fn changeable(servers: &[ServerConfig], config: &Config) -> Vec<PathBuf> {
+    let confined = servers.iter().filter_map(|server| match &server.transport {
+        Transport::Launch(launch) => launch.sandbox.resolved(config.sandbox_servers),
+        Transport::Endpoint(_) => None,
+    });
+    let mounted = config.mounts.iter().filter(|mount| mount.writable).map(|mount| mount.host.clone());
+    confined.flat_map(|sandbox| sandbox.write).chain(mounted).collect()
 }
 
 /// The servers that the operator wants of those that there are; the others are refused.

@@ -3,13 +3,16 @@
 //!
 //! All mounts are in a mount namespace of the process's own, so that they go with it.
 
-use std::fs::{self, File, OpenOptions};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{OpenOptionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::symlink;
+use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
+use nix::fcntl::{OFlag, open, openat};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::stat::{Mode, SFlag, fstat, mkdirat};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::{chdir, pivot_root};
 
@@ -72,13 +75,36 @@ impl Machine {
     }
 }
 
-/// A place of the machine, without reading it.
+/// A place of the machine at its real path, without reading it.
 ///
 /// # Errors
-/// It cannot be opened, or is a symlink.
+/// It cannot be opened, or a part of its path is a symlink: somebody else may have put that there after the path was found.
 pub fn place(path: &str) -> Result<File, Failed> {
-    let flags = nix::libc::O_PATH | nix::libc::O_NOFOLLOW | nix::libc::O_CLOEXEC;
-    OpenOptions::new().read(true).custom_flags(flags).open(path).step(format!("open {path}"))
+    opened(Path::new(path)).step(format!("open {path}, without following symlinks"))
+}
+
+/// Without following symlinks; part by part, since kernels before 5.6 have no `openat2`.
+fn opened(path: &Path) -> nix::Result<File> {
+    let root = open("/", OF_PLACES, Mode::empty())?;
+    Ok(File::from(parts(path)?.into_iter().try_fold(root, |place, part| part_of(&place, part))?))
+}
+
+const OF_PLACES: OFlag = OFlag::O_PATH.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+
+fn part_of(place: &OwnedFd, part: &OsStr) -> nix::Result<OwnedFd> {
+    let place = openat(place, part, OF_PLACES, Mode::empty())?;
+    let kind = SFlag::from_bits_truncate(fstat(&place)?.st_mode) & SFlag::S_IFMT;
+    if kind == SFlag::S_IFLNK { Err(Errno::ELOOP) } else { Ok(place) }
+}
+
+/// Those of an absolute path that goes nowhere up.
+fn parts(path: &Path) -> nix::Result<Vec<&OsStr>> {
+    let part = |part| match part {
+        Component::RootDir | Component::CurDir => None,
+        Component::Normal(part) => Some(Ok(part)),
+        Component::ParentDir | Component::Prefix(_) => Some(Err(Errno::EINVAL)),
+    };
+    path.components().filter_map(part).collect()
 }
 
 /// A root that is being built.
@@ -206,15 +232,11 @@ impl Root {
     /// See [`Self::new`].
     pub fn show(&self, place: &File, path: &str, access: Access) -> Result<(), Failed> {
         let is_folder = place.metadata().step(format!("look at {path}"))?.is_dir();
-        if is_folder {
-            fs::create_dir_all(self.at(path)).step(format!("make {path}"))?;
-        } else if !self.at(path).exists() {
-            self.file(path, b"")?;
-        }
-        if access == Access::Layer && is_folder && self.layer(place, path).is_ok() {
+        let at = made(&self.base, Path::new(path), is_folder).step(format!("make {path}"))?;
+        if access == Access::Layer && is_folder && self.layer(place, (path, &at)).is_ok() {
             return Ok(());
         }
-        self.bind(place, path)?;
+        self.bind(place, (path, &at))?;
         let flags = match access {
             Access::Execute | Access::Layer => MsFlags::MS_RDONLY | INERT,
             Access::Read => MsFlags::MS_RDONLY | SHUT,
@@ -229,7 +251,7 @@ impl Root {
 
     /// Mounts a folder of the machine under a layer in memory that takes all changes. Kernels before 5.11 refuse it to
     /// ordinary users.
-    fn layer(&self, folder: &File, path: &str) -> Result<(), Failed> {
+    fn layer(&self, folder: &File, (path, at): (&str, &OwnedFd)) -> Result<(), Failed> {
         const LAYER: &str = "/dev/layer";
         self.private(LAYER, LAYER_MIB, "700")?;
         let [upper, work] = ["upper", "work"].map(|name| self.at(LAYER).join(name));
@@ -239,7 +261,7 @@ impl Root {
                 let lower = folder.as_raw_fd();
                 let options =
                     format!("lowerdir=/proc/self/fd/{lower},upperdir={upper},workdir={work},userxattr");
-                mount(Some("overlay"), &self.at(path), Some("overlay"), INERT, Some(options.as_str()))
+                mount(Some("overlay"), named(at).as_str(), Some("overlay"), INERT, Some(options.as_str()))
                     .step(format!("mount a layer on {path}"))
             });
         // The layer goes on to exist below what is mounted of it.
@@ -251,15 +273,15 @@ impl Root {
     /// Mounts a device. It can be written to, as the kernel asks only of ordinary files whether a mount is read-only; its
     /// mode cannot be changed.
     fn device(&self, device: &File, path: &str) -> Result<(), Failed> {
-        self.bind(device, path)?;
+        let at = made(&self.base, Path::new(path), false).step(format!("make {path}"))?;
+        self.bind(device, (path, &at))?;
         let flags = MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
         restrict(&self.at(path), flags).step(format!("restrict {path}"))
     }
 
-    fn bind(&self, source: &File, path: &str) -> Result<(), Failed> {
-        let from = format!("/proc/self/fd/{}", source.as_raw_fd());
+    fn bind(&self, source: &File, (path, at): (&str, &OwnedFd)) -> Result<(), Failed> {
         let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
-        mount(Some(from.as_str()), &self.at(path), None::<&str>, flags, None::<&str>)
+        mount(Some(named(source).as_str()), named(at).as_str(), None::<&str>, flags, None::<&str>)
             .step(format!("mount {path}"))
     }
 
@@ -332,6 +354,33 @@ impl Root {
     }
 }
 
+/// The place of a file or folder below another, made if it is not there. Symlinks are not followed: what is mounted above may
+/// be changed meanwhile.
+fn made(base: &Path, path: &Path, is_folder: bool) -> nix::Result<OwnedFd> {
+    let parts = parts(path)?;
+    let mut place = OwnedFd::from(opened(base)?);
+    for (number, part) in parts.iter().enumerate() {
+        place = match part_of(&place, part) {
+            Err(Errno::ENOENT) => {
+                if is_folder || number + 1 < parts.len() {
+                    mkdirat(&place, *part, Mode::from_bits_truncate(0o755))?;
+                } else {
+                    let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_CLOEXEC;
+                    drop(openat(&place, *part, flags, Mode::from_bits_truncate(0o644))?);
+                }
+                part_of(&place, part)?
+            }
+            found => found?,
+        };
+    }
+    Ok(place)
+}
+
+/// The path of what is open.
+fn named(open: &impl AsRawFd) -> String {
+    format!("/proc/self/fd/{}", open.as_raw_fd())
+}
+
 /// The first of these paths that is a folder, without the links that may lead to it: the kernel lists mounts by their real
 /// paths.
 fn base<T: AsRef<Path>>(paths: impl IntoIterator<Item = T>) -> Option<PathBuf> {
@@ -378,6 +427,31 @@ mod tests {
         assert_eq!(unescaped("/mnt/my\\040data"), "/mnt/my data");
         assert_eq!(unescaped("/usr"), "/usr");
         assert_eq!(unescaped("/a\\134b"), "/a\\b");
+    }
+
+    #[test]
+    fn no_part_of_a_path_that_is_opened_is_a_symlink() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(dir.join("real/sub")).unwrap();
+        fs::write(dir.join("real/sub/file"), "x").unwrap();
+        symlink("real", dir.join("link")).unwrap();
+        symlink("sub", dir.join("real/link")).unwrap();
+        let opened = |path: &str| opened(&dir.join(path)).map(|file| file.metadata().unwrap().is_dir());
+        assert_eq!(opened("real/sub"), Ok(true));
+        assert_eq!(opened("real/sub/file"), Ok(false));
+        for path in ["link", "link/sub", "real/link", "real/link/file"] {
+            assert_eq!(opened(path), Err(Errno::ELOOP), "{path}");
+        }
+        assert_eq!(opened("real/nothing"), Err(Errno::ENOENT));
+        for (path, is_folder) in [("/new/folder", true), ("/real/file", false), ("/real/sub", true)] {
+            made(&dir, Path::new(path), is_folder).unwrap();
+            assert_eq!(dir.join(&path[1..]).is_dir(), is_folder);
+        }
+        for path in ["/link/new", "/real/link/new", "/real/../up"] {
+            assert!(made(&dir, Path::new(path), true).is_err(), "{path}");
+        }
+        assert!(!dir.join("real/new").exists() && !dir.join("real/sub/new").exists());
     }
 
     #[test]

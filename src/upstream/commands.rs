@@ -114,6 +114,7 @@ mod tests {
             keeper: None,
             sandbox: None,
             private: crate::confine::PrivatePlaces::default(),
+            changeable: [].into(),
         }
     }
 

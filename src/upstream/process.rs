@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -91,6 +92,8 @@ pub(super) struct StderrTail {
     private: PrivatePlaces,
     /// Variables whose values are paths: texts have their names in place of them.
     places: Arc<[(String, String)]>,
+    /// Where files of its program lead and it sees nothing.
+    unfollowed: Arc<[PathBuf]>,
 }
 
 /// The last bytes of a stream.
@@ -187,10 +190,11 @@ impl Process {
             Inherited::Only { withheld, .. } => withheld.clone(),
         };
         let places = spec.env.iter().filter(|(_, value)| value.starts_with('/')).cloned().collect();
-        let plan = confinement.map(|confinement| Arc::new(confinement.plan));
+        let (plan, unfollowed) = confinement.map(|found| (Arc::new(found.plan), found.unfollowed)).unzip();
+        let unfollowed = unfollowed.unwrap_or_default().into();
         let stderr_task = tokio::spawn(keep_tail(pipe, Arc::clone(&tail), stderr_bytes_max));
         let (redaction, withheld, private) = (redaction.clone(), withheld.into(), spec.private.clone());
-        let stderr = StderrTail { tail, redaction, withheld, plan, private, places };
+        let stderr = StderrTail { tail, redaction, withheld, plan, private, places, unfollowed };
         let process = Self { child, group: Pid::from_raw(pid), token, stderr, stderr_task };
         Ok((process, Pipes { stdin, stdout }))
     }
@@ -296,7 +300,16 @@ impl StderrTail {
             }
             None => last.join(" | "),
         };
-        StderrSummary { text: words, withheld: self.withheld_in(&bytes), lacks: self.lacks(&text) }
+        let mut lacks = self.lacks(&text);
+        lacks.extend(self.unfollowed().into_iter().filter(|lack| !lacks.contains(lack)).collect::<Vec<_>>());
+        StderrSummary { text: words, withheld: self.withheld_in(&bytes), lacks }
+    }
+
+    /// What files of a confined server's program name, and it was not given: one that does not start may need it.
+    fn unfollowed(&self) -> Vec<Lack> {
+        let Some(plan) = self.plan.as_deref() else { return vec![] };
+        let all = self.unfollowed.iter().cloned().map(Lack::Read);
+        all.filter(|lack| lack.may_be_suggested(plan, &self.private)).collect()
     }
 
     /// What the server was not given, by this text of it; nothing of one that is not confined.
@@ -392,6 +405,7 @@ mod tests {
             plan: None,
             private: PrivatePlaces::default(),
             places: Arc::default(),
+            unfollowed: Arc::default(),
         }
         .stderr_summary()
         .text
@@ -425,6 +439,7 @@ mod tests {
             plan: None,
             private: PrivatePlaces::default(),
             places: Arc::default(),
+            unfollowed: Arc::default(),
         }
     }
 

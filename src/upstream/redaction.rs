@@ -119,6 +119,7 @@ pub(super) mod tests {
             keeper: None,
             sandbox: None,
             private: crate::confine::PrivatePlaces::default(),
+            changeable: [].into(),
         });
         let name = ServerName::new("a").unwrap();
         let secrets = references.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));

@@ -107,6 +107,8 @@ pub struct ProcessSpec {
     pub sandbox: Option<ServerSandbox>,
     /// What it is not offered if it says that it lacks it.
     pub private: PrivatePlaces,
+    /// What any confined server of the configuration, and code, can change: a confined server is not led out of it.
+    pub changeable: Arc<[PathBuf]>,
 }
 
 /// The variables of the bridge's environment that a process gets.

@@ -4,6 +4,7 @@
 use std::io::Read;
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::symlink;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -42,6 +43,7 @@ fn spec(program: &str, args: &[&str], home: &Path, sandbox: Option<ServerSandbox
         keeper: Keeper::new(env!("CARGO_BIN_EXE_belljar").into()),
         sandbox,
         private: PrivatePlaces::new(Some(home.into()), [home.join(".config/belljar")]),
+        changeable: [].into(),
     }
 }
 
@@ -212,28 +214,145 @@ async fn a_confined_server_has_what_its_entry_names() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_confined_server_cannot_write_what_it_sees_next_time() {
+async fn files_of_a_package_do_not_decide_what_a_server_sees() {
     let prey = Prey::new();
-    let folder = prey.at("program");
-    let packages = prey.at("program/.venv/lib/python3/site-packages");
+    let packages = prey.at("program/.venv/lib/python3.12/site-packages");
     std::fs::create_dir_all(&packages).unwrap();
-    std::fs::write(prey.at("program/.venv/pyvenv.cfg"), "").unwrap();
-    std::fs::write(format!("{packages}/elsewhere.pth"), prey.at("other")).unwrap();
-    std::os::unix::fs::symlink(prey.at("shown"), prey.at("program/link")).unwrap();
-    let writes = ServerSandbox {
-        read: vec![prey.at("program/link").into()],
-        write: vec![folder.into()],
-        ..ServerSandbox::default()
-    };
-    let reads = ServerSandbox { read: writes.read.clone(), ..ServerSandbox::default() };
-    for (sandbox, gets) in [(reads, "secret"), (writes, "REFUSED")] {
-        let upstream = upstream(prey.server(Some(sandbox)));
-        let server = connected(&upstream).await.unwrap();
-        for file in ["other/server.db", "shown/a.txt"] {
-            let got = attempt(&server, "read", &prey.at(file)).await;
-            assert!(got.starts_with(gets), "{file}: {got}");
+    std::fs::write(prey.at("program/.venv/pyvenv.cfg"), format!("home = {}\n", prey.at(".ssh"))).unwrap();
+    std::fs::write(format!("{packages}/elsewhere.pth"), format!("{}\n{}", prey.at("other"), prey.at("")))
+        .unwrap();
+    symlink("../..", prey.at("program/node_modules")).unwrap();
+    let program = prey.at("program/server.py");
+    let hostile = std::fs::read_to_string(&program).unwrap();
+    std::fs::write(&program, format!("#!{}\n{hostile}", prey.at(".ssh"))).unwrap();
+    let upstream = upstream(prey.server(Some(ServerSandbox::default())));
+    let server = connected(&upstream).await.unwrap();
+    for file in [".ssh/id_ed25519", "other/server.db", "shown/a.txt", "program/node_modules/../.ssh"] {
+        let got = attempt(&server, "read", &prey.at(file)).await;
+        assert!(got.starts_with("REFUSED"), "{file}: {got}");
+    }
+    assert_eq!(attempt(&server, "names", &prey.at("")).await, "program");
+    upstream.close().await;
+
+    // What it may need is named if it does not start, and used if its entry names it.
+    let program = prey.at("program/needs.py");
+    std::fs::write(&program, format!("open({:?})\n{hostile}", prey.at("other/server.db"))).unwrap();
+    for (read, starts) in [(vec![], false), (vec![prey.at("other").into()], true)] {
+        let sandbox = ServerSandbox { read, ..ServerSandbox::default() };
+        let upstream = self::upstream(spec("python3", &[&program], prey.home.path(), Some(sandbox)));
+        match connected(&upstream).await {
+            Ok(_) => assert!(starts),
+            Err(error) => {
+                assert!(error.lacks().contains(&Lack::Read(prey.at("other").into())), "{error:?}");
+                assert!(!starts, "{error}");
+            }
         }
         upstream.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_confined_server_cannot_write_what_it_sees_next_time() {
+    let prey = Prey::new();
+    std::fs::create_dir_all(prey.at("program/.venv/bin")).unwrap();
+    std::fs::write(prey.at("program/.venv/pyvenv.cfg"), format!("home = {}\n", prey.at("other"))).unwrap();
+    for (link, target) in [("node_modules", "../shown"), ("next.py", "../other/server.db")] {
+        symlink(target, prey.at("program").to_owned() + "/" + link).unwrap();
+    }
+    let sandbox = ServerSandbox { write: vec![prey.at("program").into()], ..ServerSandbox::default() };
+    let upstream = upstream(prey.server(Some(sandbox)));
+    let server = connected(&upstream).await.unwrap();
+    for file in ["other/server.db", "shown/a.txt"] {
+        let got = attempt(&server, "read", &prey.at(file)).await;
+        assert!(got.starts_with("REFUSED"), "{file}: {got}");
+    }
+    upstream.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_confined_server_cannot_replace_a_folder_that_is_given() {
+    let prey = Prey::new();
+    let sub = prey.at("named/sub");
+    std::fs::create_dir(&sub).unwrap();
+    let both = || vec![prey.at("named").into(), sub.clone().into()];
+    let of_own = ServerSandbox { write: both(), ..ServerSandbox::default() };
+    let of_other = ServerSandbox { write: vec![sub.clone().into()], ..ServerSandbox::default() };
+    let reads = ServerSandbox { read: vec![sub.clone().into()], ..ServerSandbox::default() };
+    for target in ["../.ssh", "/proc/sys", "/"] {
+        for (sandbox, is_own) in [(&of_own, true), (&of_other, false), (&reads, false)] {
+            let process = || {
+                let changeable = if is_own { vec![] } else { both() };
+                ProcessSpec { changeable: changeable.into(), ..prey.server(Some(sandbox.clone())) }
+            };
+            let first = upstream(process());
+            let server = connected(&first).await.unwrap();
+            assert!(attempt(&server, "read", &prey.at(".ssh/id_ed25519")).await.starts_with("REFUSED"));
+            first.close().await;
+            std::fs::remove_dir(&sub).unwrap();
+            symlink(target, &sub).unwrap();
+            let second = upstream(process());
+            let error = connected(&second).await.err().unwrap().to_string();
+            second.close().await;
+            let said = match target {
+                "/proc/sys" => "leads to /proc".to_owned(),
+                _ => format!("goes through the symlink {sub}; confined servers can change that one"),
+            };
+            assert!(error.contains(&said), "{target}: {error}");
+            std::fs::remove_file(&sub).unwrap();
+            std::fs::create_dir(&sub).unwrap();
+        }
+    }
+}
+
+#[test]
+fn one_confined_server_does_not_lead_another() {
+    let prey = Prey::new();
+    let program = prey.at("program/server.py");
+    symlink("../.ssh", prey.at("named/docs")).unwrap();
+    symlink("../program/server.py", prey.at("named/server.py")).unwrap();
+    let python =
+        |program: &str, sandbox: Value| json!({"command": "python3", "args": [program], "sandbox": sandbox});
+    let home = Home::new()
+        .server("writes", python(&program, json!({"write": [prey.at("named")]})))
+        .server("reads", python(&program, json!({"read": [prey.at("named/docs")]})))
+        .server("runs", python(&prey.at("named/server.py"), json!(true)));
+    let said = home.run(&["doctor", "--ask"]).stdout;
+    let refused = format!("goes through the symlink {}", prey.at("named/docs"));
+    assert_eq!(said.matches(&refused).count(), 1, "{said}");
+    assert_eq!(said.matches("answers; tools: 1").count(), 1, "{said}");
+    assert_eq!(said.matches("FAILED").count(), 2, "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_entry_cannot_give_is_named() {
+    let prey = Prey::new();
+    symlink("/proc/1", prey.at("process")).unwrap();
+    symlink("/", prey.at("all")).unwrap();
+    let home = prey.at("");
+    let home = home.trim_end_matches('/');
+    let parent = prey.home.path().parent().unwrap().to_str().unwrap().to_owned();
+    for (access, path, said) in [
+        ("read", "/usr/../proc/1", "leads to /proc: ".to_owned()),
+        ("read", &prey.at("process"), "leads to /proc: ".to_owned()),
+        ("write", "/dev/shm", "leads to /dev: ".to_owned()),
+        ("read", &prey.at("all"), "is or holds the HOME".to_owned()),
+        ("read", home, format!("is or holds the HOME {home}")),
+        ("write", home, format!("is or holds the HOME {home}")),
+        ("read", &parent, format!("is or holds the HOME {home}")),
+        ("read", "/var/tmp", "is or holds /var/tmp, of which the server has its own".to_owned()),
+        ("write", "/var", "is or holds /var/tmp".to_owned()),
+        ("read", "/etc", "is or holds /etc".to_owned()),
+        ("read", "/run", "is or holds /run".to_owned()),
+        ("write", "/usr/local", "no server can change /usr/local".to_owned()),
+    ] {
+        let mut sandbox = ServerSandbox::default();
+        let list = if access == "read" { &mut sandbox.read } else { &mut sandbox.write };
+        list.push(path.into());
+        let upstream = upstream(prey.server(Some(sandbox)));
+        let error = connected(&upstream).await.err().unwrap().to_string();
+        upstream.close().await;
+        let named = format!("its sandbox.{access} names {path}, ");
+        assert!(error.contains(&named) && error.contains(&said), "{path}: {error}");
     }
 }
 

@@ -54,6 +54,7 @@ async fn opened(reply: &str, start: Duration) -> (Result<usize, String>, Vec<Str
         keeper: None,
         sandbox: None,
         private: belljar::confine::PrivatePlaces::default(),
+        changeable: [].into(),
     };
     let limits = Arc::new(Limits { server_start: start, ..Limits::default() });
     let spec = ServerSpec::new(name.clone(), ServerTransport::Process(process));

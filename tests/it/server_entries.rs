@@ -34,6 +34,7 @@ fn process(program: &str, args: &[&str], env: &[(&str, &str)]) -> ProcessSpec {
         keeper: None,
         sandbox: None,
         private: belljar::confine::PrivatePlaces::default(),
+        changeable: [].into(),
     }
 }
 

@@ -249,6 +249,7 @@ async fn credentials_of_a_command_are_printed_anew_once_they_are_refused() {
         keeper: None,
         sandbox: None,
         private: belljar::confine::PrivatePlaces::default(),
+        changeable: [].into(),
     };
     let first = transport(settings.clone());
     let resolve = move |printed: &[String]| {

@@ -102,7 +102,13 @@ impl ActiveConfig {
     pub fn specs(&self) -> Vec<ServerSpec> {
         let now = self.now();
         let ConfigState { files, in_effect, .. } = &*now;
-        in_effect.servers.iter().map(|server| self.spec(server, files.environment(), in_effect)).collect()
+        let config_context = ConfigContext {
+            environment: Arc::clone(files.environment()),
+            sandbox_servers: in_effect.sandbox_servers,
+            private: in_effect.private.clone(),
+            changeable: in_effect.changeable.clone().into(),
+        };
+        in_effect.servers.iter().map(|server| self.spec(server, &config_context)).collect()
     }
 
     /// What is known of the servers in effect without asking them.
@@ -172,11 +178,9 @@ impl ActiveConfig {
         model_endpoint(endpoint, &self.mark, limits).await
     }
 
-    fn spec(&self, server: &ServerConfig, environment: &Arc<Environment>, config: &Config) -> ServerSpec {
+    fn spec(&self, server: &ServerConfig, config_context: &ConfigContext) -> ServerSpec {
         let (mark, program, logins) = (self.mark.clone(), self.program.clone(), self.logins.clone());
-        let environment = Arc::clone(environment);
-        let (sandbox_servers, private) = (config.sandbox_servers, config.private.clone());
-        let context = LaunchContext { mark, program, environment, logins, sandbox_servers, private };
+        let context = LaunchContext { mark, program, logins, config_context: config_context.clone() };
         let deferred = server.deferred.as_ref().map(|deferred| context.deferred(deferred));
         let rules = &server.rules;
         let set_in = server.place();
@@ -200,13 +204,21 @@ impl ActiveConfig {
 struct LaunchContext {
     mark: Mark,
     program: PathBuf,
-    environment: Arc<Environment>,
     /// The folder of the logins.
     logins: Option<PathBuf>,
+    config_context: ConfigContext,
+}
+
+/// What every process that is started for a server has of the configuration.
+#[derive(Clone)]
+struct ConfigContext {
+    environment: Arc<Environment>,
     /// Whether servers are confined whose entries do not say so.
     sandbox_servers: SandboxServers,
     /// What servers are not given unasked.
     private: PrivatePlaces,
+    /// See [`Config::changeable`].
+    changeable: Arc<[PathBuf]>,
 }
 
 impl LaunchContext {
@@ -220,16 +232,19 @@ impl LaunchContext {
     }
 
     fn process(&self, launch: &Launch) -> ProcessSpec {
-        let sandbox = launch.sandbox.resolved(self.sandbox_servers);
+        let ConfigContext { environment, sandbox_servers, private, changeable } = &self.config_context;
+        let sandbox = launch.sandbox.resolved(*sandbox_servers);
         ProcessSpec {
             program: launch.program.clone(),
             args: launch.args.clone(),
             env: owned(&launch.env).into_iter().chain([parent(&self.mark)]).collect(),
-            inherited: inherited(&self.environment, launch, sandbox.as_ref()),
+            inherited: inherited(environment, launch, sandbox.as_ref()),
             cwd: launch.cwd.clone(),
             keeper: Keeper::new(self.program.clone()),
+            // Of no account to others, which need not be started anew where it changes.
+            changeable: if sandbox.is_some() { Arc::clone(changeable) } else { [].into() },
             sandbox,
-            private: self.private.clone(),
+            private: private.clone(),
         }
     }
 
@@ -288,6 +303,7 @@ fn command_spec(command: &CommandLine, mark: &Mark) -> ProcessSpec {
         keeper: None,
         sandbox: None,
         private: PrivatePlaces::default(),
+        changeable: [].into(),
     }
 }
 

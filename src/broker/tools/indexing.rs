@@ -273,6 +273,7 @@ mod tests {
             keeper: None,
             sandbox: None,
             private: crate::confine::PrivatePlaces::default(),
+            changeable: [].into(),
         });
         let spec = |name: &ServerName| ServerSpec::new(name.clone(), transport.clone());
         let upstream = Arc::new(Upstream::new(names.iter().map(spec).collect(), &limits));

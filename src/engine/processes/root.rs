@@ -1,9 +1,9 @@
 //! The root of a sandbox of processes: what every confined process has, the sandbox's writable places, and the user's folders.
 
-use std::fs::File;
+use std::fs::{self, File};
 
 use super::plan::{ENVIRONMENT_FOLDER, Plan};
-use crate::confine::{Access, Failed, Machine, Root, place};
+use crate::confine::{Access, Failed, Machine, Root, Step, place};
 
 /// Mounts of the machine that the sandbox gets, opened before the root is built: the new root may cover them.
 pub(super) struct Sources {
@@ -15,7 +15,10 @@ pub(super) struct Sources {
 impl Sources {
     pub(super) fn open(plan: &Plan) -> Result<Self, Failed> {
         let folders = plan.folders.iter().map(|folder| place(&folder.host)).collect::<Result<_, Failed>>()?;
-        let environment = plan.environment_folder.as_deref().map(place).transpose()?;
+        // The folder of the cache may be a symlink.
+        let real = |folder: &String| fs::canonicalize(folder).step(format!("find {folder}"));
+        let environment = plan.environment_folder.as_ref().map(real).transpose()?;
+        let environment = environment.map(|real| place(&real.to_string_lossy())).transpose()?;
         Ok(Self { machine: Machine::open()?, environment, folders })
     }
 }

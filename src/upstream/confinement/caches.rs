@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::resolve::inside;
 use super::runner_arguments::RunnerArguments;
 use super::surroundings::Surroundings;
 use crate::confine::{Access, Network};
@@ -78,13 +79,44 @@ impl Runner {
     }
 }
 
-/// The package folders of a runner, and the project folders and files in its arguments.
-pub(super) fn of(runner: Runner, args: &[String], at: &Surroundings<'_>) -> Vec<(PathBuf, Access)> {
-    let stored: Vec<PathBuf> = match runner {
+/// Ends of the folders of programs that install other programs: all of what they have installed is seen.
+pub(super) const INSTALLERS: [&str; 17] = [
+    ".nvm",
+    ".fnm",
+    ".local/share/fnm",
+    ".volta",
+    ".asdf",
+    ".local/share/mise",
+    ".pyenv",
+    ".rbenv",
+    ".rye",
+    ".pixi",
+    ".bun",
+    ".deno",
+    ".sdkman",
+    ".local/share/uv/python",
+    ".local/share/uv/tools",
+    ".local/share/pipx",
+    ".local/pipx",
+];
+/// Where a system keeps all packages, beside `/usr`.
+const SYSTEM_STORE: &str = "/nix/store";
+
+/// Folders in which programs are installed, and nothing else: files of packages may lead there.
+pub(super) fn stores(at: &Surroundings<'_>) -> Vec<PathBuf> {
+    let installers = INSTALLERS.iter().map(|name| at.home.join(name));
+    let runners =
+        [Runner::Npm, Runner::Uv, Runner::Pipx, Runner::Bun, Runner::Deno, Runner::Pnpm, Runner::Yarn];
+    let stored = runners.into_iter().flat_map(|runner| stored(runner, at));
+    installers.chain(stored).chain([SYSTEM_STORE.into()]).collect()
+}
+
+/// Where a runner stores packages.
+fn stored(runner: Runner, at: &Surroundings<'_>) -> Vec<PathBuf> {
+    match runner {
         Runner::Npm => {
             let cache = of_variables(at, &["npm_config_cache", "NPM_CONFIG_CACHE"], ".npm");
-            let project = ["node_modules", "package.json"].map(|name| at.folder.join(name));
-            [cache.join("_npx"), cache.join("_cacache")].into_iter().chain(project).collect()
+            vec![cache.join("_npx"), cache.join("_cacache")]
         }
         Runner::Uv => vec![
             of_variables(at, &["UV_CACHE_DIR"], below(at, "XDG_CACHE_HOME", ".cache", "uv")),
@@ -102,17 +134,24 @@ pub(super) fn of(runner: Runner, args: &[String], at: &Surroundings<'_>) -> Vec<
         Runner::Bun => vec![at.home.join(".bun")],
         Runner::Deno => vec![of_variables(at, &["DENO_DIR"], below(at, "XDG_CACHE_HOME", ".cache", "deno"))],
         Runner::Pnpm => {
-            let places = [".local/share/pnpm", ".cache/pnpm"];
-            let project = ["node_modules", "package.json"].map(|name| at.folder.join(name));
-            places.iter().map(|place| at.home.join(place)).chain(project).collect()
+            [".local/share/pnpm", ".cache/pnpm"].iter().map(|place| at.home.join(place)).collect()
         }
         Runner::Yarn => [".yarn", ".cache/yarn"].iter().map(|place| at.home.join(place)).collect(),
         Runner::Containers => vec![],
+    }
+}
+
+/// The package folders of a runner, those of the folder it is started in, and the project folders and files in its arguments.
+pub(super) fn of(runner: Runner, args: &[String], at: &Surroundings<'_>) -> Vec<(PathBuf, Access)> {
+    let own: &[&str] = match runner {
+        Runner::Npm | Runner::Pnpm => &["node_modules", "package.json"],
+        _ => &[],
     };
-    let projects = projects(runner, args, at);
-    let all = stored.into_iter().chain(projects);
-    let all = all.filter(|path| path.exists()).map(|path| (path, Access::Layer));
-    all.chain(files(runner, args, at).into_iter().map(|path| (path, Access::Execute))).collect()
+    // Whoever wrote the files there has not been chosen by the user: what leads out of the folder is not followed.
+    let own = own.iter().filter_map(|name| inside(at.folder, name));
+    let all = stored(runner, at).into_iter().chain(own).chain(projects(runner, args, at));
+    let files = files(runner, args, at).into_iter().map(|path| (path, Access::Execute));
+    all.map(|path| (path, Access::Layer)).chain(files).collect()
 }
 
 /// Files that the runner's own options name.
@@ -141,7 +180,7 @@ fn projects(runner: Runner, args: &[String], at: &Surroundings<'_>) -> Vec<PathB
     if runs_project {
         let marks = ["pyproject.toml", "package.json"];
         let is_project = |folder: &&Path| marks.iter().any(|mark| folder.join(mark).is_file());
-        let root = at.folder.ancestors().take_while(|folder| !at.home.starts_with(folder)).find(is_project);
+        let root = at.folder.ancestors().take_while(|folder| !at.is_too_wide(folder)).find(is_project);
         found.extend(root.map(Path::to_path_buf));
     }
     found

@@ -6,60 +6,68 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Read;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
-use super::caches::{self, Runner};
+use super::caches::{self, INSTALLERS, Runner};
+use super::changeable::ChangeablePaths;
+use super::resolve::{ResolvedPath, beginning, inside, is_file, is_folder, resolve};
 use super::runner_arguments::RunnerArguments;
 use super::surroundings::Surroundings;
 use crate::confine::{Access, PROGRAM_FOLDERS};
 
 /// The files that a confined server sees, as far as they have been found.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct VisibleFiles {
     /// Symlinks and their targets.
     pub(super) links: BTreeMap<PathBuf, PathBuf>,
     /// Real paths.
     pub(super) visible: BTreeMap<PathBuf, Access>,
-    /// The programs that have been followed.
-    followed: BTreeSet<PathBuf>,
-    /// Real paths that the server can change: what is written there leads nowhere else.
-    changeable: Vec<PathBuf>,
+    /// Real folders of programs that install others.
+    stores: Vec<PathBuf>,
+    /// Real folders and files to which files of packages may lead beside those; to others they are not followed.
+    grounds: Vec<PathBuf>,
+    /// Real paths to which files of packages lead, and which are not among those.
+    unfollowed: BTreeSet<PathBuf>,
+    /// Programs that have been followed: those that the entry names, and real paths of those that files name.
+    named: BTreeSet<PathBuf>,
+    led: BTreeSet<PathBuf>,
+    /// Virtual environments that have been followed.
+    environments: BTreeSet<PathBuf>,
+    /// What confined servers can change: it is not read, and symlinks there are not followed out of it.
+    changeable: ChangeablePaths,
+    /// How much of files that say where packages are may still be read.
+    listing_bytes_left: u64,
     /// The runner that starts the server's program, if another program does.
     pub(super) runner: Option<Runner>,
 }
 
-/// Symlinks on one way.
-const HOPS_MAX: usize = 40;
 /// Programs that are followed for one command.
 const PROGRAMS_MAX: usize = 64;
 /// The beginning of a file that is read for the program that interprets it.
 const FIRST_LINE_BYTES: u64 = 512;
-/// The most that is read of a file that says where packages are.
+/// The most that is read of a file that says where packages are, and of all such files.
 const LISTING_BYTES: u64 = 64 * 1024;
+const LISTING_BYTES_ALL: u64 = 512 * 1024;
+/// Files of a folder that are looked at.
+const CHILDREN_MAX: usize = 4096;
 /// How far up the folder of a program's installation is looked for.
 const LEVELS_MAX: usize = 8;
+/// Folders that are not followed and that are named to the user.
+const UNFOLLOWED_MAX: usize = 5;
 
-/// Ends of the folders of programs that install other programs: all of what they have installed is seen.
-const INSTALLERS: [&str; 17] = [
-    ".nvm",
-    ".fnm",
-    ".local/share/fnm",
-    ".volta",
-    ".asdf",
-    ".local/share/mise",
-    ".pyenv",
-    ".rbenv",
-    ".rye",
-    ".pixi",
-    ".bun",
-    ".deno",
-    ".sdkman",
-    ".local/share/uv/python",
-    ".local/share/uv/tools",
-    ".local/share/pipx",
-    ".local/pipx",
+/// Files that say that a folder is a package.
+const MARKS: [&str; 8] = [
+    "package.json",
+    "pyproject.toml",
+    "setup.py",
+    "deno.json",
+    "Gemfile",
+    "composer.json",
+    "requirements.txt",
+    "uv.lock",
 ];
+/// Those that say it of a package of Python that can be installed for editing.
+const MARKS_OF_PYTHON: [&str; 3] = ["pyproject.toml", "setup.py", "setup.cfg"];
 /// Interpreters: the first of their arguments that is a file is the program.
 const INTERPRETERS: [&str; 13] = [
     "node", "nodejs", "bun", "deno", "tsx", "ts-node", "ruby", "perl", "php", "java", "bash", "sh", "python",
@@ -68,14 +76,36 @@ const INTERPRETERS: [&str; 13] = [
 const SCRIPT_RUNNERS: [&str; 2] = ["mcp", "fastmcp"];
 
 impl VisibleFiles {
-    /// For a server that can change these files and folders.
-    pub(super) fn new(changeable: &[PathBuf]) -> Self {
-        let real = changeable.iter().filter_map(|path| path.canonicalize().ok());
-        Self { changeable: real.collect(), ..Self::default() }
+    /// Nothing yet. What is changeable is not followed out of.
+    pub(super) fn new(changeable: ChangeablePaths, at: &Surroundings<'_>) -> Self {
+        let mut found = Self {
+            links: BTreeMap::new(),
+            visible: BTreeMap::new(),
+            stores: Vec::new(),
+            grounds: Vec::new(),
+            unfollowed: BTreeSet::new(),
+            named: BTreeSet::new(),
+            led: BTreeSet::new(),
+            environments: BTreeSet::new(),
+            changeable,
+            listing_bytes_left: LISTING_BYTES_ALL,
+            runner: None,
+        };
+        let stores = caches::stores(at).into_iter().filter_map(|store| Some(found.way(&store)?.real));
+        found.stores = stores.filter(|store| is_folder(store) && !at.is_too_wide(store)).collect();
+        found
     }
 
-    fn is_changeable(&self, path: &Path) -> bool {
-        self.changeable.iter().any(|folder| path.starts_with(folder))
+    pub(super) fn changeable(&self) -> &ChangeablePaths {
+        &self.changeable
+    }
+
+    /// The symlink through which a server can have chosen another program, which is not followed.
+    pub(super) fn link_before(&self, program: &Path) -> Option<PathBuf> {
+        let way = resolve(program).ok()?;
+        let is_seen = is_of_system(&way.real) || self.visible.keys().any(|path| way.real.starts_with(path));
+        let is_followed = is_seen || !self.changeable.leads_out(&way);
+        (!is_followed).then(|| self.changeable.link_in(&way).map(Path::to_path_buf))?
     }
 
     /// Follows a command with its arguments.
@@ -85,7 +115,7 @@ impl VisibleFiles {
         if let Some(runner) = Runner::of(&name) {
             self.runner.get_or_insert(runner);
             for (path, access) in caches::of(runner, args, at) {
-                self.tree(&path, access);
+                self.tree(&path, access, at);
             }
             self.script_of_runner(&runner.arguments(args), at);
         }
@@ -139,7 +169,7 @@ impl VisibleFiles {
                     || Runner::of(&name_of(found)).is_some()
                     || !is_of_system(found)
             });
-            if let Some(program) = program.filter(|program| !self.followed.contains(program)) {
+            if let Some(program) = program.filter(|program| !self.named.contains(program)) {
                 self.command(&program, &words[place + 1..], at);
             }
         }
@@ -148,13 +178,11 @@ impl VisibleFiles {
     /// The script among an interpreter's arguments.
     fn interpreted(&mut self, name: &str, args: &[String], at: &Surroundings<'_>) {
         if let Some(module) = args.iter().position(|arg| arg == "-m").and_then(|place| args.get(place + 1)) {
-            // Found in the working folder before anywhere else.
-            let first = module.split('.').next().unwrap_or_default();
-            let [package, file] = [at.folder.join(first), at.folder.join(format!("{first}.py"))];
-            [package, file]
-                .iter()
-                .filter(|path| path.exists())
-                .for_each(|path| self.tree(path, Access::Execute));
+            // VisibleFiles in the working folder before anywhere else.
+            let first = module.split('.').next().filter(|first| !first.is_empty() && !first.contains('/'));
+            let names = first.map(|first| [first.to_owned(), format!("{first}.py")]);
+            let files = names.iter().flatten().filter_map(|name| inside(at.folder, name));
+            files.for_each(|path| self.tree(&path, Access::Execute, at));
         }
         let files = args.iter().filter(|arg| !arg.starts_with('-')).map(|arg| at.folder.join(arg));
         if let Some(script) = files.into_iter().find(|path| path.is_file()) {
@@ -162,41 +190,65 @@ impl VisibleFiles {
         }
         if name.starts_with("python") {
             // Packages that the user has installed without a virtual environment.
-            for found in children(&at.home.join(".local/lib")) {
-                if name_of(&found).starts_with("python") {
-                    self.tree(&found, Access::Execute);
+            let libraries = at.home.join(".local/lib");
+            for name in names_in(&libraries).iter().filter(|name| name.starts_with("python")) {
+                if let Some(found) = inside(&libraries, name) {
+                    self.tree(&found, Access::Execute, at);
                 }
             }
         }
     }
 
-    /// A program's file, what interprets it, and what it is installed with.
+    /// A program that the entry names, or that PATH leads to: its file, what interprets it, and what it is installed with.
     pub(super) fn program(&mut self, path: &Path, at: &Surroundings<'_>) {
-        if self.followed.len() >= PROGRAMS_MAX || !self.followed.insert(path.to_owned()) {
+        if self.named.len() >= PROGRAMS_MAX || !self.named.insert(path.to_owned()) {
             return;
         }
-        let Some(steps) = self.file(path) else { return };
-        if steps.iter().any(|step| self.is_changeable(step)) {
+        let Some(way) = self.way(path).filter(|way| is_file(&way.real)) else { return };
+        self.see(&way, Access::Execute);
+        for name in &way.names {
+            self.installation(name, at);
+        }
+        if is_script(&way.real) && !is_of_system(&way.real) {
+            self.package(&way.real, at);
+        }
+        self.interpreter(&way.real, at);
+    }
+
+    /// A program that a file names.
+    fn program_of_file(&mut self, path: &Path, at: &Surroundings<'_>) {
+        let Some(way) = self.leads_to(path, at).filter(|way| is_file(&way.real)) else { return };
+        if self.led.len() >= PROGRAMS_MAX || !self.led.insert(way.real.clone()) {
             return;
         }
-        for step in &steps {
-            self.installation(step, at);
-        }
-        let Some(real) = steps.last() else { return };
-        if let Some((interpreter, of_it)) = interpreter_of(real) {
-            match name_of(&interpreter).as_str() {
-                "env" => {
-                    self.program(&interpreter, at);
-                    let name = of_it.iter().find(|word| !word.starts_with('-') && !word.contains('='));
-                    if let Some(found) = name.and_then(|name| at.locate(Path::new(name))) {
-                        self.program(&found, at);
-                    }
-                }
-                _ => self.program(&interpreter, at),
+        self.see(&way, Access::Execute);
+        for name in way.names.iter().filter(|name| self.is_ground(name)).cloned().collect::<Vec<_>>() {
+            if let Some(environment) = environment_of(&name, at).filter(|folder| self.is_ground(folder)) {
+                self.environment(&environment, at);
             }
         }
-        if is_script(real) && !is_of_system(real) {
-            self.package(real, at);
+        let store = self.stores.iter().find(|store| way.real.starts_with(store)).cloned();
+        for folder in store.into_iter().chain(python_prefix(&way.real, at)) {
+            self.tree(&folder, Access::Execute, at);
+        }
+        self.interpreter(&way.real, at);
+    }
+
+    /// What interprets a script, by its first line.
+    fn interpreter(&mut self, script: &Path, at: &Surroundings<'_>) {
+        if self.changeable.holds(script) {
+            return;
+        }
+        let Some((interpreter, of_it)) = interpreter_of(script) else { return };
+        let named = of_it.iter().find(|word| !word.starts_with('-') && !word.contains('='));
+        match named.filter(|_| name_of(&interpreter) == "env") {
+            Some(named) if is_interpreter(named) || Runner::of(named).is_some() => {
+                if let Some(found) = at.locate_name(named) {
+                    self.program(&found, at);
+                }
+            }
+            Some(named) => self.program_of_file(Path::new(named), at),
+            None => self.program_of_file(&interpreter, at),
         }
     }
 
@@ -208,61 +260,63 @@ impl VisibleFiles {
         // Wherever they are: their variables and other users' homes lead elsewhere than HOME.
         let is_installer = |folder: &&Path| INSTALLERS.iter().any(|path| folder.ends_with(path));
         if let Some(installer) = file.ancestors().skip(1).find(is_installer) {
-            self.tree(installer, Access::Execute);
+            self.tree(installer, Access::Execute, at);
         }
         if let Some(modules) = outermost_modules(file) {
-            self.tree(&modules, Access::Execute);
+            self.tree(&modules, Access::Execute, at);
         }
-        let folders: Vec<&Path> = file.ancestors().skip(1).take(LEVELS_MAX).collect();
-        if let Some(environment) = folders.iter().find(|folder| folder.join("pyvenv.cfg").is_file()) {
-            self.environment(environment, at);
+        if let Some(environment) = environment_of(file, at) {
+            self.environment(&environment, at);
             return;
         }
-        let (Some(bin), Some(prefix)) = (folders.first(), folders.get(1)) else { return };
-        let has_libraries = ["lib", "lib64", "libexec"].iter().any(|name| prefix.join(name).is_dir());
-        if name_of(bin) == "bin" && has_libraries && !at.is_too_wide(prefix) {
-            self.tree(prefix, Access::Execute);
+        let (Some(bin), Some(prefix)) = (file.parent(), file.parent().and_then(Path::parent)) else { return };
+        let has_libraries = ["lib", "lib64", "libexec"].iter().any(|name| is_folder(&prefix.join(name)));
+        if name_of(bin) == "bin" && has_libraries {
+            self.tree(prefix, Access::Execute, at);
         }
         // Programs that are installed as one file start others that are beside them.
         for (own, other) in
             [("uvx", "uv"), ("bunx", "bun"), ("npx", "node"), ("npm", "node"), ("pnpx", "pnpm")]
         {
-            let other = bin.join(other);
-            if name_of(file) == own && other.exists() {
+            if name_of(file) == own
+                && let Some(other) = inside(bin, other)
+            {
                 self.program(&other, at);
             }
         }
     }
 
-    /// A virtual environment: its packages, those that are elsewhere, and the Python that it was made with.
+    /// A virtual environment at a real path: its packages, those that are elsewhere, and the Python that it was made with.
     fn environment(&mut self, folder: &Path, at: &Surroundings<'_>) {
-        let is_new = !self.visible.contains_key(folder);
-        self.tree(folder, Access::Execute);
-        if !is_new || self.is_changeable(folder) {
+        if at.is_too_wide(folder) || !self.environments.insert(folder.to_owned()) {
             return;
         }
-        let about = text_of(&folder.join("pyvenv.cfg"));
+        self.tree(folder, Access::Execute, at);
+        // The package that it is the environment of may be installed in it for editing.
+        let package = folder.parent().filter(|parent| has_one_of(&MARKS_OF_PYTHON, parent));
+        self.grounds.extend(package.filter(|package| !at.is_too_wide(package)).map(Path::to_path_buf));
+        let about = self.text_of(&folder.join("pyvenv.cfg"));
         let home =
             about.lines().filter_map(|line| line.split_once('=')).find(|(key, _)| key.trim() == "home");
         if let Some((_, home)) = home {
-            for python in children(Path::new(home.trim())) {
-                if name_of(&python).starts_with("python") {
-                    self.program(&python, at);
-                }
+            let home = Path::new(home.trim());
+            for name in names_in(home).iter().filter(|name| name.starts_with("python")) {
+                self.program_of_file(&home.join(name), at);
             }
         }
-        let libraries = children(&folder.join("lib"));
-        for packages in libraries.iter().map(|library| library.join("site-packages")) {
-            for file in children(&packages) {
-                let name = name_of(&file);
+        let libraries = folder.join("lib");
+        for library in names_in(&libraries) {
+            let packages = libraries.join(library).join("site-packages");
+            for name in names_in(&packages) {
                 let is_finder = name.starts_with("__editable__") && name.ends_with(".py");
                 if name.ends_with(".pth") || is_finder {
-                    let text = text_of(&file);
-                    let elsewhere = text.split(['\n', '\'', '"']).map(str::trim).map(Path::new);
-                    let elsewhere = elsewhere.filter(|path| path.is_absolute() && path.is_dir());
-                    elsewhere
-                        .filter(|path| !at.is_too_wide(path))
-                        .for_each(|path| self.tree(path, Access::Execute));
+                    let text = self.text_of(&packages.join(name));
+                    let elsewhere = text.split(['\n', '\'', '"']).map(str::trim);
+                    for path in elsewhere.filter(|path| path.starts_with('/')).map(Path::new) {
+                        if let Some(way) = self.leads_to(path, at).filter(|way| is_folder(&way.real)) {
+                            self.see(&way, Access::Execute);
+                        }
+                    }
                 }
             }
         }
@@ -270,90 +324,92 @@ impl VisibleFiles {
 
     /// The package that a script belongs to; without one, the script's folder.
     fn package(&mut self, script: &Path, at: &Surroundings<'_>) {
-        const MARKS: [&str; 8] = [
-            "package.json",
-            "pyproject.toml",
-            "setup.py",
-            "deno.json",
-            "Gemfile",
-            "composer.json",
-            "requirements.txt",
-            "uv.lock",
-        ];
         let folders =
             || script.ancestors().skip(1).take(LEVELS_MAX).take_while(|folder| !at.is_too_wide(folder));
-        let root = folders().find(|folder| MARKS.iter().any(|mark| folder.join(mark).is_file()));
+        let root = folders().find(|folder| has_one_of(&MARKS, folder));
         if let Some(root) = root.or_else(|| folders().next()) {
-            self.tree(root, Access::Execute);
+            self.tree(root, Access::Execute, at);
         }
         for folder in folders() {
-            let [modules, environment] = [folder.join("node_modules"), folder.join(".venv")];
-            if modules.is_dir() {
-                self.tree(&modules, Access::Execute);
+            match inside(folder, "node_modules") {
+                Some(modules) => self.tree(&modules, Access::Execute, at),
+                None => self.tell(&folder.join("node_modules"), at),
             }
-            if environment.join("pyvenv.cfg").is_file() {
-                self.environment(&environment, at);
+            match inside(folder, ".venv") {
+                Some(environment) if is_file(&environment.join("pyvenv.cfg")) => {
+                    self.environment(&environment, at);
+                }
+                Some(_) => {}
+                None => self.tell(&folder.join(".venv"), at),
             }
         }
     }
 
-    /// One file, with the symlinks on the way to it; all paths that the way goes through, the real one last.
-    fn file(&mut self, path: &Path) -> Option<Vec<PathBuf>> {
-        let steps = self.links_to(path)?;
-        self.see(steps.last()?, Access::Execute);
-        Some(steps)
-    }
-
-    /// A folder with all that is in it, or a file.
-    pub(super) fn tree(&mut self, path: &Path, access: Access) {
-        if let Some(real) = self.real(path) {
-            self.see(&real, access);
+    /// A file, or a folder with all that is in it and to which its files may lead. What no server is to have is left out.
+    pub(super) fn tree(&mut self, path: &Path, access: Access, at: &Surroundings<'_>) {
+        let Some(way) = self.way(path) else { return };
+        if is_file(&way.real) || is_folder(&way.real) && !at.is_too_wide(&way.real) {
+            self.give(&way, access);
         }
     }
 
-    /// Where a path leads, with the symlinks on the way remembered.
-    pub(super) fn real(&mut self, path: &Path) -> Option<PathBuf> {
-        self.links_to(path).and_then(|mut steps| steps.pop())
+    /// What the entry gives.
+    pub(super) fn give(&mut self, way: &ResolvedPath, access: Access) {
+        self.see(way, access);
+        self.grounds.push(way.real.clone());
     }
 
-    fn see(&mut self, real: &Path, access: Access) {
-        if !is_of_system(real) {
-            let seen = self.visible.entry(real.to_owned()).or_insert(access);
+    /// Where a path leads; `None` where it leads nowhere, or a server can have changed where.
+    fn way(&self, path: &Path) -> Option<ResolvedPath> {
+        let way = resolve(path).ok()?;
+        (is_of_system(&way.real) || !self.changeable.leads_out(&way)).then_some(way)
+    }
+
+    /// Where a path leads that a file names: only to what is installed with the program, or what is installed by installers.
+    fn leads_to(&mut self, path: &Path, at: &Surroundings<'_>) -> Option<ResolvedPath> {
+        let way = self.way(path)?;
+        let is_known = is_of_system(&way.real)
+            || self.is_ground(&way.real)
+            || !self.changeable.holds(&way.real) && python_prefix(&way.real, at).is_some();
+        if !is_known {
+            self.tell(path, at);
+            return None;
+        }
+        Some(way)
+    }
+
+    fn is_ground(&self, real: &Path) -> bool {
+        self.stores.iter().chain(&self.grounds).any(|ground| real.starts_with(ground))
+    }
+
+    /// Remembers where a path leads that is not followed, so that the user can be told.
+    fn tell(&mut self, path: &Path, at: &Surroundings<'_>) {
+        let Some(way) = self.way(path) else { return };
+        let can_be_given = is_file(&way.real) || is_folder(&way.real) && !at.is_too_wide(&way.real);
+        if can_be_given && self.unfollowed.len() < UNFOLLOWED_MAX {
+            self.unfollowed.insert(way.real);
+        }
+    }
+
+    fn see(&mut self, way: &ResolvedPath, access: Access) {
+        self.links.extend(way.links.iter().cloned());
+        if !is_of_system(&way.real) {
+            let seen = self.visible.entry(way.real.clone()).or_insert(access);
             *seen = access.max(*seen);
         }
     }
 
-    /// Remembers the symlinks on the way to a path; `None` where it leads nowhere, or the server can change where.
-    fn links_to(&mut self, path: &Path) -> Option<Vec<PathBuf>> {
-        let mut steps = vec![normal(path)];
-        let mut links = Vec::new();
-        for _ in 0..HOPS_MAX {
-            let path = steps.last()?.clone();
-            let link = path
-                .ancestors()
-                .collect::<Vec<_>>()
-                .into_iter()
-                .rev()
-                .find_map(|part| Some((part.to_owned(), fs::read_link(part).ok()?)));
-            let Some((link, target)) = link else {
-                path.symlink_metadata().ok()?;
-                let is_led = steps.iter().any(|step| self.is_changeable(step));
-                if is_led && !self.is_changeable(&path) {
-                    return None;
-                }
-                self.links.extend(links);
-                return Some(steps);
-            };
-            let leads_to = normal(&link.parent()?.join(&target));
-            let rest = path.strip_prefix(&link).ok()?;
-            steps.push(if rest.as_os_str().is_empty() { leads_to } else { leads_to.join(rest) });
-            links.push((link, target));
-        }
-        None
+    /// What a file of a package says, unless a server can change it.
+    fn text_of(&mut self, file: &Path) -> String {
+        let is_readable = |way: &ResolvedPath| self.is_ground(&way.real) && !self.changeable.holds(&way.real);
+        let Some(way) = self.way(file).filter(is_readable) else { return String::new() };
+        let text = beginning(&way.real, LISTING_BYTES.min(self.listing_bytes_left));
+        self.listing_bytes_left = self.listing_bytes_left.saturating_sub(text.len() as u64);
+        String::from_utf8_lossy(&text).into_owned()
     }
 
     /// What is visible, parents first, each once: what a parent allows too is left out.
-    pub(super) fn into_parts(self) -> (BTreeMap<PathBuf, PathBuf>, Vec<(PathBuf, Access)>) {
+    pub(super) fn into_parts(self) -> FollowResult {
         let mut visible: Vec<(PathBuf, Access)> = Vec::new();
         // Parents come before their children in the order of paths.
         for (path, access) in self.visible {
@@ -363,8 +419,28 @@ impl VisibleFiles {
                 visible.push((path, access));
             }
         }
-        (self.links, visible)
+        // The places are made one after the other: none is made through a symlink that took a folder's place meanwhile.
+        let mut links = BTreeMap::<PathBuf, PathBuf>::new();
+        for (path, target) in self.links {
+            let is_led = path.ancestors().skip(1).any(|folder| links.contains_key(folder));
+            if !is_led && !visible.iter().any(|(visible, _)| visible.starts_with(&path)) {
+                links.insert(path, target);
+            }
+        }
+        let is_seen = |path: &PathBuf| visible.iter().any(|(visible, _)| path.starts_with(visible));
+        let unfollowed = self.unfollowed.into_iter().filter(|path| !is_seen(path)).collect();
+        FollowResult { links, visible, unfollowed }
     }
+}
+
+/// The files that a confined server sees, and those that were not followed.
+pub(super) struct FollowResult {
+    /// Symlinks and their targets.
+    pub(super) links: BTreeMap<PathBuf, PathBuf>,
+    /// Real paths, parents first.
+    pub(super) visible: Vec<(PathBuf, Access)>,
+    /// Real paths to which the program's files lead, and which the server does not see.
+    pub(super) unfollowed: Vec<PathBuf>,
 }
 
 /// Whether every confined process sees it.
@@ -391,41 +467,39 @@ fn outermost_modules(file: &Path) -> Option<PathBuf> {
     all.last().map(|folder| folder.to_path_buf())
 }
 
+/// The nearest virtual environment that a file is in.
+fn environment_of(file: &Path, at: &Surroundings<'_>) -> Option<PathBuf> {
+    let folders = file.ancestors().skip(1).take(LEVELS_MAX).take_while(|folder| !at.is_too_wide(folder));
+    folders.into_iter().find(|folder| is_file(&folder.join("pyvenv.cfg"))).map(Path::to_path_buf)
+}
+
+/// The folder of a Python's installation, by the library that each one has.
+fn python_prefix(program: &Path, at: &Surroundings<'_>) -> Option<PathBuf> {
+    let bin = program.parent().filter(|bin| name_of(bin) == "bin" && is_file(program))?;
+    let prefix = bin.parent().filter(|prefix| !at.is_too_wide(prefix))?;
+    let library = prefix.join("lib");
+    let has_library =
+        |name: &String| name.starts_with("python") && is_file(&library.join(name).join("os.py"));
+    let is_python = name_of(program).starts_with("python") && names_in(&library).iter().any(has_library);
+    is_python.then(|| prefix.to_owned())
+}
+
+fn has_one_of(marks: &[&str], folder: &Path) -> bool {
+    marks.iter().any(|mark| is_file(&folder.join(mark)))
+}
+
 /// The program of a script's first line, and its arguments.
 fn interpreter_of(file: &Path) -> Option<(PathBuf, Vec<String>)> {
-    let mut first = Vec::new();
-    fs::File::open(file).ok()?.take(FIRST_LINE_BYTES).read_to_end(&mut first).ok()?;
+    let first = beginning(file, FIRST_LINE_BYTES);
     let line = first.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let line = String::from_utf8_lossy(line);
     let mut words = line.split_whitespace().map(str::to_owned);
     Some((words.next()?.into(), words.collect()))
 }
 
-/// Without `.` and `..`; a path that goes above a symlink by `..` is not followed there.
-fn normal(path: &Path) -> PathBuf {
-    path.components().fold(PathBuf::new(), |mut path, part| {
-        match part {
-            Component::ParentDir => {
-                path.pop();
-            }
-            Component::CurDir => {}
-            part => path.push(part),
-        }
-        path
-    })
-}
-
-fn children(folder: &Path) -> Vec<PathBuf> {
-    fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect()
-}
-
-fn text_of(file: &Path) -> String {
-    let mut text = Vec::new();
-    if let Ok(file) = fs::File::open(file) {
-        // What cannot be read says nothing.
-        drop(file.take(LISTING_BYTES).read_to_end(&mut text));
-    }
-    String::from_utf8_lossy(&text).into_owned()
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().take(CHILDREN_MAX);
+    entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
 }
 
 #[cfg(test)]

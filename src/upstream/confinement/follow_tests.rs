@@ -25,7 +25,7 @@ impl Home {
     fn file(self, path: &str, content: &str) -> Self {
         let at = self.at(path);
         fs::create_dir_all(at.parent().unwrap()).unwrap();
-        fs::write(&at, content).unwrap();
+        fs::write(&at, self.expanded(content)).unwrap();
         fs::set_permissions(at, fs::Permissions::from_mode(0o755)).unwrap();
         self
     }
@@ -33,28 +33,58 @@ impl Home {
     fn link(self, path: &str, target: &str) -> Self {
         let at = self.at(path);
         fs::create_dir_all(at.parent().unwrap()).unwrap();
-        symlink(target.replace('~', self.at("").to_str().unwrap().trim_end_matches('/')), at).unwrap();
+        symlink(self.expanded(target), at).unwrap();
+        self
+    }
+
+    fn expanded(&self, text: &str) -> String {
+        text.replace('~', self.at("").to_str().unwrap().trim_end_matches('/'))
+    }
+
+    fn folder(self, path: &str) -> Self {
+        fs::create_dir_all(self.at(path)).unwrap();
         self
     }
 
     /// What is visible for this command with `PATH` set to these folders, each as `access path`.
     fn visible(&self, path: &str, command: &str) -> String {
+        self.found(path, command, &[]).0
+    }
+
+    /// The same where servers can change these folders, and where files lead that are not followed.
+    fn found(&self, path: &str, command: &str, changeable: &[&str]) -> (String, String) {
         let home = self.at("");
         let path = path.split(':').map(|folder| home.join(folder).to_str().unwrap().to_owned());
         let path = path.collect::<Vec<_>>().join(":");
         let variables = BTreeMap::from([("PATH".to_owned(), format!("{path}:/usr/bin:/bin"))]);
-        let at = Surroundings { variables: &variables, home: &home, folder: &home.join("work") };
-        let mut words =
-            command.split(' ').map(|word| word.replace('~', home.to_str().unwrap().trim_end_matches('/')));
+        let homes = [home.clone()];
+        let at = Surroundings {
+            variables: &variables,
+            home: &home,
+            user_homes: &homes,
+            homes: &homes,
+            folder: &home.join("work"),
+        };
+        let mut words = command.split(' ').map(|word| self.expanded(word));
         let program = at.locate(Path::new(&words.next().unwrap())).unwrap();
-        let mut found = VisibleFiles::default();
+        let changeable: Vec<PathBuf> = changeable.iter().map(|path| home.join(path)).collect();
+        let mut found = VisibleFiles::new(ChangeablePaths::new(&changeable), &at);
         found.command(&program, &words.collect::<Vec<_>>(), &at);
-        let shown = found.into_parts().1.into_iter().map(|(path, access)| {
-            format!("{access:?} {}", path.strip_prefix(&home).unwrap_or(&path).display())
-        });
-        shown.collect::<Vec<_>>().join(", ")
+        let parts = found.into_parts();
+        let named = |path: &Path| path.strip_prefix(&home).unwrap_or(path).display().to_string();
+        let shown = parts.visible.iter().map(|(path, access)| format!("{access:?} {}", named(path)));
+        let unfollowed = parts.unfollowed.iter().map(|path| named(path));
+        (shown.collect::<Vec<_>>().join(", "), unfollowed.collect::<Vec<_>>().join(", "))
     }
 }
+
+/// A HOME with a secret, and a script in a repository.
+fn repository() -> Home {
+    Home::new().file(".ssh/id", "secret").file("src/repo/server.py", "").folder("src/repo/data")
+}
+
+/// The script of [`repository`].
+const SERVER: &str = "sh ~/src/repo/server.py";
 
 const NODE: &str = "#!/usr/bin/env node\n";
 
@@ -82,25 +112,136 @@ fn a_script_has_its_package_and_the_modules_above_it() {
 }
 
 #[test]
-fn a_virtual_environment_has_its_python_and_packages_from_elsewhere() {
+fn a_virtual_environment_has_its_python_and_what_its_package_names() {
     let home = Home::new()
         .file("opt/python/3.12/bin/python3.12", "")
         .file("opt/python/3.12/lib/python3.12/os.py", "")
+        .file("src/server/pyproject.toml", "")
         .file("src/server/src/server.py", "")
-        .file("venv/lib/python3.12/site-packages/server.pth", "~")
-        .link("venv/bin/python", "~/opt/python/3.12/bin/python3.12");
-    let python = home.at("venv/bin/python").display().to_string();
-    let (config, elsewhere) = (
-        format!("home = {}\n", home.at("opt/python/3.12/bin").display()),
-        format!("{}\n", home.at("src/server/src").display()),
-    );
+        .file("src/other/other.py", "")
+        .link("src/server/.venv/bin/python", "~/opt/python/3.12/bin/python3.12");
     let home = home
-        .file("venv/pyvenv.cfg", &config)
-        .file("venv/lib/python3.12/site-packages/server.pth", &elsewhere)
-        .file("venv/bin/server", &format!("#!{python}\n"));
-    let found = "Execute opt/python/3.12, Execute src/server/src, Execute venv";
-    assert_eq!(home.visible("venv/bin", "server"), found);
-    assert_eq!(home.visible("venv/bin", "python -m server"), found);
+        .file("src/server/.venv/pyvenv.cfg", "home = ~/opt/python/3.12/bin\n")
+        .file(
+            "src/server/.venv/lib/python3.12/site-packages/server.pth",
+            "~/src/server/src\n~/src/other\n~/.ssh\n~\n",
+        )
+        .file("src/server/.venv/bin/server", "#!~/src/server/.venv/bin/python\n")
+        .folder(".ssh");
+    let found = "Execute opt/python/3.12, Execute src/server/.venv, Execute src/server/src";
+    let unfollowed = ".ssh, src/other";
+    for command in ["server", "python -m server"] {
+        let (visible, not) = home.found("src/server/.venv/bin", command, &[]);
+        assert_eq!((visible.as_str(), not.as_str()), (found, unfollowed), "{command}");
+    }
+}
+
+#[test]
+fn a_packages_symlinks_do_not_lead_out_of_its_folder() {
+    let visible = "Execute src/repo";
+    for (link, target, unfollowed) in [
+        ("node_modules", "../..", ""),
+        ("node_modules", "../../.ssh", ".ssh"),
+        ("node_modules", "/", ""),
+        ("node_modules", "/sys", ""),
+        ("node_modules", "/proc/self/root", ""),
+        (".venv", "../..", ""),
+        (".venv", "../../.ssh", ".ssh"),
+        (".venv", "data", ""),
+    ] {
+        let home = repository().file("pyvenv.cfg", "").link(&format!("src/repo/{link}"), target);
+        let found = home.found("", SERVER, &[]);
+        assert_eq!(found, (visible.to_owned(), unfollowed.to_owned()), "{link} -> {target}");
+    }
+    let home = Home::new().file("other/x", "").link("work/node_modules", "../other").file("bin/npx", NODE);
+    assert_eq!(home.visible("bin", "npx server"), "Execute bin/npx");
+    let home = Home::new().file("work/node_modules/x", "").file("bin/npx", NODE);
+    assert_eq!(home.visible("bin", "npx server"), "Execute bin/npx, Layer work/node_modules");
+}
+
+#[test]
+fn a_first_line_names_no_file_that_is_no_program_of_the_package() {
+    for (first, unfollowed) in [
+        ("#!~/.ssh", ".ssh"),
+        ("#!~/.ssh/id", ".ssh/id"),
+        ("#!/usr/bin/env ~/.ssh/id", ".ssh/id"),
+        ("#!/usr/bin/env -S PATH=~/.ssh id", ""),
+        ("#!.ssh/id", ""),
+        ("#!../../.ssh/id", ""),
+    ] {
+        let home = repository().file("src/repo/server.py", first);
+        let found = home.found("", SERVER, &[]);
+        assert_eq!(found, ("Execute src/repo".to_owned(), unfollowed.to_owned()), "{first}");
+    }
+}
+
+#[test]
+fn what_a_tool_has_installed_leads_to_other_tools_only() {
+    let tool = ".local/share/uv/tools/server";
+    let home = Home::new()
+        .file(".ssh/id", "")
+        .file(".pyenv/versions/3.12/bin/python3.12", "")
+        .file(&format!("{tool}/pyvenv.cfg"), "home = ~/.pyenv/versions/3.12/bin\n")
+        .file(&format!("{tool}/lib/python3.12/site-packages/x.pth"), "~/.ssh")
+        .file(&format!("{tool}/bin/server"), "#!/usr/bin/python3\n")
+        .link(".local/bin/server", &format!("~/{tool}/bin/server"));
+    let (visible, unfollowed) = home.found(".local/bin", "server", &[]);
+    assert_eq!(visible, "Execute .local/share/uv/tools, Execute .pyenv");
+    assert_eq!(unfollowed, ".ssh");
+    let home = home.file(".ssh/python", "").file(&format!("{tool}/pyvenv.cfg"), "home = ~/.ssh\n");
+    assert_eq!(home.visible(".local/bin", "server"), "Execute .local/share/uv/tools");
+}
+
+#[test]
+fn what_a_server_can_change_is_not_followed_out_of() {
+    // Another server has planted symlinks, and files that name folders.
+    let home = repository()
+        .link("src/repo/node_modules", "../../.ssh")
+        .link("data/server.py", "~/.ssh/id")
+        .link("data/inside.py", "real.py")
+        .file("data/real.py", "")
+        .file("data/venv/pyvenv.cfg", "")
+        .link("srv/.venv", "../data/venv")
+        .file("srv/server.py", "");
+    let home = home
+        .file("data/venv/lib/python3/site-packages/x.pth", "~/.ssh")
+        .file("src/repo/.venv/lib/python3/site-packages/x.pth", "~/.ssh")
+        .file("src/repo/.venv/pyvenv.cfg", "")
+        .file("src/repo/first.py", "#!~/.ssh/id\n");
+    let changeable = ["src/repo", "data"];
+    let visible = |command: &str| home.found("", command, &changeable).0;
+    for command in [SERVER, "sh ~/src/repo/first.py"] {
+        assert_eq!(visible(command), "Execute src/repo", "{command}");
+    }
+    assert_eq!(visible("sh ~/data/server.py"), "");
+    assert_eq!(visible("sh ~/data/inside.py"), "Execute data");
+    assert_eq!(visible("sh ~/srv/server.py"), "Execute srv");
+    // A path that a server has replaced by a symlink says nothing of what can be changed.
+    let home = home.link("src/repo/docs", "/");
+    assert_eq!(home.found("", "sh ~/srv/server.py", &["src/repo", "src/repo/docs", "data"]).0, "Execute srv");
+}
+
+#[test]
+fn only_regular_files_are_read() {
+    let pth = "src/repo/.venv/lib/python3/site-packages/x.pth";
+    let repository = || repository().file("src/repo/.venv/pyvenv.cfg", "").file(pth, "");
+    for path in [pth, "src/repo/.venv/pyvenv.cfg", "src/repo/server.py", "src/repo/.venv/lib"] {
+        for target in [None, Some("/dev/stdin"), Some("/dev/zero"), Some("/proc/self/fd/0")] {
+            let home = repository();
+            let at = home.at(path);
+            if at.is_dir() {
+                fs::remove_dir_all(&at).unwrap()
+            } else {
+                fs::remove_file(&at).unwrap()
+            }
+            match target {
+                Some(target) => symlink(target, at).unwrap(),
+                None => nix::unistd::mkfifo(&at, nix::sys::stat::Mode::S_IRWXU).unwrap(),
+            }
+            let found = home.visible("", SERVER);
+            assert!(["", "Execute src/repo"].contains(&found.as_str()), "{path} {target:?}: {found}");
+        }
+    }
 }
 
 #[test]

@@ -168,7 +168,7 @@ impl Lack {
         }
     }
 
-    fn may_be_suggested(&self, plan: &ServerPlan, private: &PrivatePlaces) -> bool {
+    pub(in crate::upstream) fn may_be_suggested(&self, plan: &ServerPlan, private: &PrivatePlaces) -> bool {
         match self {
             Self::Read(path) | Self::Write(path) => {
                 private.may_be_suggested(path) && !Path::new(&plan.home).starts_with(path)

@@ -3,9 +3,12 @@
 //! Its keeper confines it, by what this module plans.
 
 mod caches;
+mod changeable;
 mod follow;
+mod grant;
 mod lacks;
 mod plan;
+mod resolve;
 mod runner_arguments;
 mod surroundings;
 

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::caches::Runner;
-use super::follow::VisibleFiles;
+use super::changeable::ChangeablePaths;
+use super::follow::{FollowResult, VisibleFiles};
+use super::grant::granted;
+use super::resolve::resolve;
 use super::surroundings::Surroundings;
 use crate::confine::{Access, Failed, ServerPlan, ServerSandbox, Visible, remedy};
 use crate::text as texts;
@@ -20,6 +23,8 @@ pub(in crate::upstream) struct Confinement {
     pub(in crate::upstream) variables: Vec<(String, String)>,
     /// The confinement that the server's keeper sets up.
     pub(in crate::upstream) plan: ServerPlan,
+    /// Where the program's files lead and the server sees nothing.
+    pub(in crate::upstream) unfollowed: Vec<PathBuf>,
 }
 
 /// Why a server cannot be confined.
@@ -49,16 +54,49 @@ impl Confinement {
             let reason = "that takes Linux on x86-64 or aarch64".to_owned();
             return Err(NotConfined { reason, remedy: Some(WITHOUT.to_owned()) });
         }
-        let own = variables(spec);
-        let home = own.get("HOME").map(PathBuf::from);
-        let home = home.filter(|home| home.is_absolute() && home.parent().is_some());
-        let home = home.unwrap_or_else(|| HOME.into());
+        let inherited = inherited(spec);
+        let mut own = inherited.clone();
+        own.extend(spec.env.iter().cloned());
+        let is_home = |home: &PathBuf| {
+            let is_up = home.components().any(|part| part == Component::ParentDir);
+            home.is_absolute() && home.parent().is_some() && !is_up
+        };
+        let home_in =
+            |variables: &BTreeMap<String, String>| variables.get("HOME").map(PathBuf::from).filter(is_home);
+        let home = home_in(&own).unwrap_or_else(|| HOME.into());
+        let with_real = |home: &PathBuf| {
+            [home.clone()].into_iter().chain(resolve(home).map(|way| way.real)).collect::<Vec<_>>()
+        };
+        let homes = with_real(&home);
+        let user_homes = home_in(&inherited).as_ref().map(with_real).unwrap_or_default();
         let here = || fs::read_link("/proc/self/cwd").unwrap_or_else(|_| "/".into());
         let folder = spec.cwd.clone().unwrap_or_else(here);
-        let at = Surroundings { variables: &own, home: &home, folder: &folder };
+        let at = Surroundings {
+            variables: &own,
+            home: &home,
+            user_homes: &user_homes,
+            homes: &homes,
+            folder: &folder,
+        };
         // A program that is not there is an error of its start.
         let program = at.locate(&spec.program).unwrap_or_else(|| spec.program.clone());
-        let mut found = VisibleFiles::new(&sandbox.write);
+        let changeable = ChangeablePaths::new(spec.changeable.iter().chain(&sandbox.write));
+        let mut found = VisibleFiles::new(changeable, &at);
+        // First, since files of the program may lead to them.
+        for (paths, access) in [(&sandbox.read, Access::Execute), (&sandbox.write, Access::Change)] {
+            for path in paths {
+                let way = granted(path, access, found.changeable(), &at)?;
+                found.give(&way, access);
+            }
+        }
+        if let Some(link) = found.link_before(&program) {
+            return Err(format!(
+                "its command goes through the symlink {}; confined servers can change that one, so name the real path, or \
+                 add it to sandbox.read",
+                texts::inert_excerpt(&link.to_string_lossy(), STEP_CHARS_MAX)
+            )
+            .into());
+        }
         found.command(&program, &spec.args, &at);
         if found.runner == Some(Runner::Containers) {
             let program = program.display();
@@ -69,25 +107,10 @@ impl Confinement {
                 remedy: Some(WITHOUT.to_owned()),
             });
         }
-        for (key, paths, access) in
-            [("read", &sandbox.read, Access::Execute), ("write", &sandbox.write, Access::Change)]
-        {
-            for path in paths {
-                if let Err(error) = fs::metadata(path) {
-                    let what = error.kind();
-                    let path = path.display();
-                    return Err(format!(
-                        "its sandbox.{key} names {path}: {what}; create it, or change the entry"
-                    )
-                    .into());
-                }
-                found.tree(path, access);
-            }
-        }
         let mut variables = vec![("HOME".to_owned(), text(&home)?), ("TMPDIR".to_owned(), "/tmp".to_owned())];
         variables.extend(found.runner.iter().flat_map(|runner| runner.variables(sandbox.network)));
-        let home = found.real(&home).unwrap_or(home);
-        let (links, visible) = found.into_parts();
+        let home = homes.last().unwrap_or(&home);
+        let FollowResult { links, visible, unfollowed } = found.into_parts();
         let visible = visible.into_iter().map(|(path, access)| Ok(Visible { path: text(&path)?, access }));
         let links = links.into_iter().map(|(path, target)| Ok((text(&path)?, text(&target)?)));
         Ok(Self {
@@ -96,10 +119,11 @@ impl Confinement {
             plan: ServerPlan {
                 network: sandbox.network,
                 folder: text(&folder)?,
-                home: text(&home)?,
+                home: text(home)?,
                 links: links.collect::<Result<_, String>>()?,
                 visible: visible.collect::<Result<_, String>>()?,
             },
+            unfollowed,
         })
     }
 
@@ -118,15 +142,14 @@ impl Confinement {
 const STEP_CHARS_MAX: usize = 300;
 const WITHOUT: &str = "`sandbox = false` in its entry starts it with all your rights";
 
-/// The variables that the server would have without confinement.
-fn variables(spec: &ProcessSpec) -> BTreeMap<String, String> {
+/// The variables that the server has of the bridge's environment.
+fn inherited(spec: &ProcessSpec) -> BTreeMap<String, String> {
     let inherited = match &spec.inherited {
         Inherited::All => &[][..],
         Inherited::Only { variables, .. } => variables,
     };
     let inherited = inherited.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
-    let own = spec.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    inherited.chain(own).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    inherited.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 fn text(path: &Path) -> Result<String, String> {

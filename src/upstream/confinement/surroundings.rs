@@ -10,11 +10,18 @@ use crate::programs::locate_program;
 pub(super) struct Surroundings<'a> {
     /// The server's own variables.
     pub(super) variables: &'a BTreeMap<String, String>,
-    /// The user's HOME.
+    /// The server's HOME.
     pub(super) home: &'a Path,
+    /// The user's HOME, as it is named and its real path.
+    pub(super) user_homes: &'a [PathBuf],
+    /// The same of the server's.
+    pub(super) homes: &'a [PathBuf],
     /// The folder it is started in.
     pub(super) folder: &'a Path,
 }
+
+/// Folders of many programs in a HOME.
+const SHARED: [&str; 4] = [".local", ".local/share", ".config", ".cache"];
 
 impl Surroundings<'_> {
     pub(super) fn variable(&self, name: &str) -> Option<&str> {
@@ -26,12 +33,23 @@ impl Surroundings<'_> {
         locate_program(program, self.variable("PATH").map(OsStr::new), self.folder)
     }
 
+    /// The same of a name that a file has, which is not looked for in the working folder.
+    pub(super) fn locate_name(&self, name: &str) -> Option<PathBuf> {
+        let folders = self.variable("PATH")?.split(':').filter(|folder| folder.starts_with('/'));
+        let path = folders.collect::<Vec<_>>().join(":");
+        locate_program(Path::new(name), Some(OsStr::new(&path)), Path::new("/"))
+    }
+
     /// Whether a folder holds more than one program's files.
     pub(super) fn is_too_wide(&self, folder: &Path) -> bool {
-        self.home.starts_with(folder)
-            || folder.components().count() < 3
-            || folder == self.home.join(".local")
-            || folder == self.home.join(".config")
-            || folder == self.home.join(".cache")
+        let is_shared = |home: &PathBuf| SHARED.iter().any(|name| folder == home.join(name));
+        folder.components().count() < 3
+            || folder == Path::new("/var/tmp")
+            || folder.starts_with("/run")
+            || self
+                .user_homes
+                .iter()
+                .chain(self.homes)
+                .any(|home| home.starts_with(folder) || is_shared(home))
     }
 }

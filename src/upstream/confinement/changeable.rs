@@ -1,0 +1,40 @@
+//! What confined servers can change, and what could lead elsewhere because of it.
+
+use std::path::{Path, PathBuf};
+
+use super::resolve::{ResolvedPath, resolve};
+
+/// Real files and folders that confined servers of the configuration can change.
+#[derive(Debug, Default)]
+pub(super) struct ChangeablePaths(Vec<PathBuf>);
+
+impl ChangeablePaths {
+    /// What the entries name. A path through a symlink that one of the others can change is left out: its target is the
+    /// choice of a server, and the place of the symlink is among the others.
+    pub(super) fn new<'a>(named: impl IntoIterator<Item = &'a PathBuf>) -> Self {
+        let ways = named.into_iter().filter_map(|path| resolve(path).ok());
+        let (direct, linked): (Vec<_>, Vec<_>) = ways.partition(|way| way.links.is_empty());
+        let mut all = Self(direct.into_iter().map(|way| way.real).collect());
+        let linked: Vec<_> = linked.into_iter().filter(|way| all.link_in(way).is_none()).collect();
+        all.0.extend(linked.into_iter().map(|way| way.real));
+        all
+    }
+
+    /// Whether a server can change what is at this real path.
+    pub(super) fn holds(&self, real: &Path) -> bool {
+        self.0.iter().any(|root| real.starts_with(root))
+    }
+
+    /// The first symlink on the way that a server can change.
+    pub(super) fn link_in<'a>(&self, way: &'a ResolvedPath) -> Option<&'a Path> {
+        way.links.iter().map(|(link, _)| link.as_path()).find(|link| self.holds(link))
+    }
+
+    /// Whether a server can have chosen where the way leads, beyond what it can change.
+    pub(super) fn leads_out(&self, way: &ResolvedPath) -> bool {
+        let leads_out = |root: &PathBuf| {
+            !way.real.starts_with(root) && way.links.iter().any(|(link, _)| link.starts_with(root))
+        };
+        self.0.iter().any(leads_out)
+    }
+}

@@ -1,0 +1,67 @@
+//! Which paths an entry may give its server: not what is another thing to each process, what belljar puts places of its own
+//! over, and what a server can lead elsewhere.
+
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use super::changeable::ChangeablePaths;
+use super::follow::is_of_system;
+use super::resolve::{ResolveError, ResolvedPath, resolve};
+use super::surroundings::Surroundings;
+use crate::confine::Access;
+use crate::text;
+
+/// Folders that each confined server has of its own, or that hold what is no file.
+const PLACES: [&str; 4] = ["/etc", "/run", "/tmp", "/var/tmp"];
+
+const SHOWN_CHARS_MAX: usize = 200;
+
+/// Where a path of an entry leads; an error says which one cannot be given, and what to do.
+pub(super) fn granted(
+    path: &Path,
+    access: Access,
+    changeable: &ChangeablePaths,
+    at: &Surroundings<'_>,
+) -> Result<ResolvedPath, String> {
+    let key = if access == Access::Change { "write" } else { "read" };
+    let named = format!("its sandbox.{key} names {}", path.display());
+    let narrower = "name the folders in it that the server needs";
+    let way = resolve(path).map_err(|error| match error {
+        ResolveError::Missing(what) => format!("{named}: {what}; create it, or change the entry"),
+        ResolveError::OfKernel(place) => {
+            let place = place.display();
+            format!("{named}, which leads to {place}: nothing of /proc, /sys and /dev can be passed on")
+        }
+    })?;
+    if let Some(link) = changeable.link_in(&way) {
+        return Err(format!(
+            "{named}, which goes through the symlink {}; confined servers can change that one, so name the real path",
+            text::inert_excerpt(&link.to_string_lossy(), SHOWN_CHARS_MAX)
+        ));
+    }
+    let real = &way.real;
+    let holds = |place: &&PathBuf| place.starts_with(real);
+    // The server can have a HOME that is not the user's, and keep its files there.
+    let homes = at.user_homes.iter().chain(at.homes.iter().filter(|home| *home != real));
+    if let Some(home) = homes.into_iter().find(holds) {
+        let home = home.display();
+        return Err(format!("{named}, which is or holds the HOME {home}; {narrower}"));
+    }
+    if is_of_system(real) && access == Access::Change {
+        let real = real.display();
+        return Err(format!(
+            "{named}, and no server can change {real}; programs of the machine are read-only"
+        ));
+    }
+    if let Some(place) = PLACES.iter().find(|place| Path::new(place).starts_with(real)) {
+        return Err(format!(
+            "{named}, which is or holds {place}, of which the server has its own; {narrower}"
+        ));
+    }
+    let kind = fs::symlink_metadata(real).map_err(|error| format!("{named}: {}", error.kind()))?.file_type();
+    if kind.is_char_device() || kind.is_block_device() {
+        return Err(format!("{named}, which is a device; devices cannot be passed on"));
+    }
+    Ok(way)
+}
