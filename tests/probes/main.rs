@@ -147,6 +147,9 @@ fn a_job_is_refused_what_a_run_is(engine: &Engine) {
 #[test]
 fn every_probe_succeeds_without_its_defence() {
     let probes: Vec<&Probe> = KINDS.into_iter().flatten().collect();
+    if Engine::all().iter().all(Engine::is_process) {
+        return eprintln!("SKIPPED: only a container engine has a place without defences");
+    }
     let mut findings: Vec<Findings> = Vec::new();
     let mut empty = probes;
     // What one engine has shown needs no other.

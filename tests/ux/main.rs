@@ -17,6 +17,18 @@ use transcript::Transcript;
 /// How many sessions go on at once.
 const AT_ONCE: usize = 4;
 
+/// Situations whose replies name places of packages, languages or notices that only containers have. Where there is no
+/// container engine, they are not compared.
+const OF_CONTAINERS: [&str; 7] = [
+    "host-file.txt",
+    "large-output.txt",
+    "mode-json.txt",
+    "mode-toon.txt",
+    "other-language.txt",
+    "packages.txt",
+    "requests.txt",
+];
+
 #[test]
 fn every_reply_is_as_it_was_reviewed() {
     let Some(engine) = Engine::all().into_iter().next() else {
@@ -27,6 +39,11 @@ fn every_reply_is_as_it_was_reviewed() {
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
+    let is_compared = |file: &PathBuf| {
+        let name = file.file_name().unwrap().to_str().unwrap();
+        !engine.is_process() || !OF_CONTAINERS.contains(&name)
+    };
+    files.retain(is_compared);
     assert!(files.len() >= 60, "{} situations", files.len());
     let blesses = std::env::var_os("BLESS").is_some();
     let (next, different) = (std::sync::atomic::AtomicUsize::new(0), std::sync::Mutex::new(Vec::new()));
