@@ -399,7 +399,10 @@ impl ReadSettings {
             Some(problem) => config.model.clone().made_unusable(problem),
             None => config.model.clone(),
         };
-        let private = PrivatePlaces::new(environment.home.clone(), files_of_rights(environment, &config));
+        let private = PrivatePlaces::new(
+            environment.home.clone(),
+            files_of_rights(environment, &config).chain([config.lock_dir.clone()]),
+        );
         let config =
             Config { settings, mounts, sandbox_problem: read_failures.sandbox, model, private, ..config };
         (Self { config, names, profile_setting, servers_problem: read_failures.servers }, tables)

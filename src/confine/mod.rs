@@ -7,6 +7,7 @@ mod access;
 mod lock;
 mod private_places;
 mod remedy;
+mod resolved_path;
 #[cfg(target_os = "linux")]
 mod root;
 #[cfg(target_os = "linux")]
@@ -23,6 +24,7 @@ pub use access::Access;
 pub use lock::{Allowed, drop_capabilities, keep_capabilities, limit, restrict_files};
 pub use private_places::{LOGIN_PLACES, Private, PrivatePlaces};
 pub use remedy::remedy;
+pub use resolved_path::ResolvedPath;
 #[cfg(target_os = "linux")]
 pub use root::{Machine, Root, place};
 #[cfg(target_os = "linux")]

@@ -5,6 +5,8 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use super::resolved_path::ResolvedPath;
+
 /// Files and folders of a home that are there for keys and logins.
 pub const LOGIN_PLACES: [&str; 24] = [
     ".ssh",
@@ -132,8 +134,8 @@ impl PrivatePlaces {
     }
 }
 
-/// A path as it is named, without `.` and `..`, and where it is, as far as it is there.
-fn forms(path: &Path) -> [PathBuf; 2] {
+/// A path as it is named, without `.` and `..`, the symlinks on its way, and where it is, as far as it is there.
+fn forms(path: &Path) -> Vec<PathBuf> {
     let mut named = PathBuf::new();
     for part in path.components() {
         match part {
@@ -142,13 +144,8 @@ fn forms(path: &Path) -> [PathBuf; 2] {
             part => named.push(part),
         }
     }
-    let real = path.ancestors().find_map(|above| {
-        let rest = path.strip_prefix(above).ok()?;
-        let real = above.canonicalize().ok()?;
-        Some(if rest.as_os_str().is_empty() { real } else { real.join(rest) })
-    });
-    let real = real.unwrap_or_else(|| named.clone());
-    [named, real]
+    let way = ResolvedPath::of(path);
+    [named, way.end].into_iter().chain(way.links).collect()
 }
 
 #[cfg(test)]
@@ -218,5 +215,22 @@ mod tests {
         ] {
             assert!(!may(path), "{path}");
         }
+    }
+
+    #[test]
+    fn a_symlink_on_the_way_to_a_place_is_part_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().canonicalize().unwrap();
+        for folder in ["links", "real", "w", "other"] {
+            fs::create_dir(home.join(folder)).unwrap();
+        }
+        symlink("links/m", home.join("MCPs")).unwrap();
+        symlink(home.join("real"), home.join("links/m")).unwrap();
+        symlink("w/late", home.join("late")).unwrap();
+        let places = PrivatePlaces::new(Some(home.clone()), [home.join("MCPs"), home.join("late")]);
+        for own in ["links", "real", "w"] {
+            assert!(matches!(places.at(&home.join(own)), Some((Private::Own, _))), "{own}");
+        }
+        assert_eq!(places.at(&home.join("other")), None);
     }
 }

@@ -6,7 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::named_file::{NamedFile, Read, ResolvedPath};
+use super::named_file::{NamedFile, Read};
+use crate::confine::ResolvedPath;
 use crate::text;
 
 /// How much of a path is shown, in characters.

@@ -159,7 +159,7 @@ fn files(runner: Runner, args: &[String], at: &Surroundings<'_>) -> Vec<PathBuf>
     let options = runner.arguments(args).options.into_iter();
     let named = options.filter(|(name, _)| runner.file_options().contains(name));
     let values = named.filter_map(|(_, value)| value);
-    values.map(|value| at.folder.join(value)).filter(|path| path.is_file()).collect()
+    values.filter_map(|value| at.argument(value)).filter(|path| path.is_file()).collect()
 }
 
 /// Folders that arguments name as the program's own.
@@ -170,13 +170,12 @@ fn projects(runner: Runner, args: &[String], at: &Surroundings<'_>) -> Vec<PathB
         Runner::Pnpm => &["--dir", "-C"],
         _ => &[],
     };
-    let values = args.iter().enumerate().filter_map(|(place, arg)| {
-        let joined = arg.split_once('=').filter(|(name, _)| names.contains(name)).map(|(_, value)| value);
-        joined.or_else(|| names.contains(&arg.as_str()).then(|| args.get(place + 1))?.map(String::as_str))
-    });
+    let arguments = runner.arguments(args);
+    let values =
+        arguments.options.iter().filter(|(name, _)| names.contains(name)).filter_map(|(_, value)| *value);
     let mut found: Vec<PathBuf> =
-        values.map(|value| at.folder.join(value)).filter(|path| path.is_dir()).collect();
-    let runs_project = found.is_empty() && args.iter().any(|arg| arg == "run" || arg == "start");
+        values.filter_map(|value| at.argument(value)).filter(|path| path.is_dir()).collect();
+    let runs_project = found.is_empty() && arguments.runs_project();
     if runs_project {
         let marks = ["pyproject.toml", "package.json"];
         let is_project = |folder: &&Path| marks.iter().any(|mark| folder.join(mark).is_file());
@@ -186,11 +185,22 @@ fn projects(runner: Runner, args: &[String], at: &Surroundings<'_>) -> Vec<PathB
     found
 }
 
+/// The folder that the first of these variables names, else the one in HOME. An entry can come from a project, whose variables
+/// could name any folder of the user's, so that one must look like a store.
 fn of_variables(at: &Surroundings<'_>, names: &[&str], otherwise: impl AsRef<Path>) -> PathBuf {
-    let named = names.iter().find_map(|name| at.variable(name)).map(PathBuf::from);
-    named.filter(|path| path.is_absolute()).unwrap_or_else(|| at.home.join(otherwise))
+    let absolute = |value: &str| Some(PathBuf::from(value)).filter(|path| path.is_absolute());
+    let of_user = names.iter().find_map(|name| at.inherited(name)).and_then(absolute);
+    let of_entry = names.iter().find_map(|name| at.variable(name)).and_then(absolute);
+    of_entry.filter(|path| is_store(path)).or(of_user).unwrap_or_else(|| at.home.join(otherwise))
+}
+
+/// Whether a folder has what uv, npm or Deno put into theirs.
+fn is_store(folder: &Path) -> bool {
+    let has = |name: &str| folder.join(name).exists();
+    has("CACHEDIR.TAG") || has(".lock") && has(".gitignore") || has("_npx") || has("_cacache") || has("gen")
 }
 
 fn below(at: &Surroundings<'_>, variable: &str, otherwise: &str, name: &str) -> PathBuf {
-    of_variables(at, &[variable], otherwise).join(name)
+    let named = at.inherited(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    named.unwrap_or_else(|| at.home.join(otherwise)).join(name)
 }

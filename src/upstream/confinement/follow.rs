@@ -37,6 +37,8 @@ pub(super) struct VisibleFiles {
     changeable: ChangeablePaths,
     /// How much of files that say where packages are may still be read.
     listing_bytes_left: u64,
+    /// How many paths that files name may still be resolved.
+    paths_left: usize,
     /// The runner that starts the server's program, if another program does.
     pub(super) runner: Option<Runner>,
 }
@@ -48,6 +50,10 @@ const FIRST_LINE_BYTES: u64 = 512;
 /// The most that is read of a file that says where packages are, and of all such files.
 const LISTING_BYTES: u64 = 64 * 1024;
 const LISTING_BYTES_ALL: u64 = 512 * 1024;
+/// Folders of libraries in a virtual environment.
+const LIBRARIES_MAX: usize = 4;
+/// Paths of files that are resolved for one command. Real packages need some dozens.
+const PATHS_MAX: usize = 2000;
 /// Files of a folder that are looked at.
 const CHILDREN_MAX: usize = 4096;
 /// How far up the folder of a program's installation is looked for.
@@ -89,6 +95,7 @@ impl VisibleFiles {
             environments: BTreeSet::new(),
             changeable,
             listing_bytes_left: LISTING_BYTES_ALL,
+            paths_left: PATHS_MAX,
             runner: None,
         };
         let stores = caches::stores(at).into_iter().filter_map(|store| Some(found.way(&store)?.real));
@@ -144,7 +151,7 @@ impl VisibleFiles {
         let Some((command, rest)) = args.command.split_first() else { return };
         let script = |word: &String| {
             // `fastmcp run server.py:app` names an object in the script.
-            let file = at.folder.join(word.split(':').next().unwrap_or_default());
+            let file = at.argument(word.split(':').next().unwrap_or_default())?;
             (is_script(&file) && file.is_file()).then_some(file)
         };
         let own = script(command).filter(|_| args.runs_scripts());
@@ -164,7 +171,9 @@ impl VisibleFiles {
             .map(str::to_owned)
             .collect();
         for (place, word) in words.iter().enumerate() {
-            let program = at.locate(Path::new(word)).filter(|found| {
+            // A name is looked for in PATH; what has a slash is a path, and may be anything else with one.
+            let is_ours = !word.contains('/') || at.argument(word).is_some();
+            let program = at.locate(Path::new(word)).filter(|_| is_ours).filter(|found| {
                 is_interpreter(&name_of(found))
                     || Runner::of(&name_of(found)).is_some()
                     || !is_of_system(found)
@@ -178,14 +187,14 @@ impl VisibleFiles {
     /// The script among an interpreter's arguments.
     fn interpreted(&mut self, name: &str, args: &[String], at: &Surroundings<'_>) {
         if let Some(module) = args.iter().position(|arg| arg == "-m").and_then(|place| args.get(place + 1)) {
-            // VisibleFiles in the working folder before anywhere else.
+            // Python looks for it in the working folder before anywhere else.
             let first = module.split('.').next().filter(|first| !first.is_empty() && !first.contains('/'));
             let names = first.map(|first| [first.to_owned(), format!("{first}.py")]);
             let files = names.iter().flatten().filter_map(|name| inside(at.folder, name));
             files.for_each(|path| self.tree(&path, Access::Execute, at));
         }
-        let files = args.iter().filter(|arg| !arg.starts_with('-')).map(|arg| at.folder.join(arg));
-        if let Some(script) = files.into_iter().find(|path| path.is_file()) {
+        let mut files = args.iter().filter(|arg| !arg.starts_with('-')).filter_map(|arg| at.argument(arg));
+        if let Some(script) = files.find(|path| path.is_file()) {
             self.program(&script, at);
         }
         if name.starts_with("python") {
@@ -305,7 +314,8 @@ impl VisibleFiles {
             }
         }
         let libraries = folder.join("lib");
-        for library in names_in(&libraries) {
+        let of_python = names_in(&libraries).into_iter().filter(|name| name.starts_with("python"));
+        for library in of_python.take(LIBRARIES_MAX) {
             let packages = libraries.join(library).join("site-packages");
             for name in names_in(&packages) {
                 let is_finder = name.starts_with("__editable__") && name.ends_with(".py");
@@ -367,6 +377,7 @@ impl VisibleFiles {
 
     /// Where a path leads that a file names: only to what is installed with the program, or what is installed by installers.
     fn leads_to(&mut self, path: &Path, at: &Surroundings<'_>) -> Option<ResolvedPath> {
+        self.paths_left = self.paths_left.checked_sub(1)?;
         let way = self.way(path)?;
         let is_known = is_of_system(&way.real)
             || self.is_ground(&way.real)
@@ -401,6 +412,8 @@ impl VisibleFiles {
 
     /// What a file of a package says, unless a server can change it.
     fn text_of(&mut self, file: &Path) -> String {
+        let Some(left) = self.paths_left.checked_sub(1) else { return String::new() };
+        self.paths_left = left;
         let is_readable = |way: &ResolvedPath| self.is_ground(&way.real) && !self.changeable.holds(&way.real);
         let Some(way) = self.way(file).filter(is_readable) else { return String::new() };
         let text = beginning(&way.real, LISTING_BYTES.min(self.listing_bytes_left));

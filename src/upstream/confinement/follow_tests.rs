@@ -53,13 +53,27 @@ impl Home {
 
     /// The same where servers can change these folders, and where files lead that are not followed.
     fn found(&self, path: &str, command: &str, changeable: &[&str]) -> (String, String) {
+        self.found_with(path, command, changeable, &[])
+    }
+
+    /// The same of an entry with variables of its own.
+    fn found_with(
+        &self,
+        path: &str,
+        command: &str,
+        changeable: &[&str],
+        entrys: &[(&str, &str)],
+    ) -> (String, String) {
         let home = self.at("");
         let path = path.split(':').map(|folder| home.join(folder).to_str().unwrap().to_owned());
         let path = path.collect::<Vec<_>>().join(":");
-        let variables = BTreeMap::from([("PATH".to_owned(), format!("{path}:/usr/bin:/bin"))]);
+        let inherited = BTreeMap::from([("PATH".to_owned(), format!("{path}:/usr/bin:/bin"))]);
+        let mut variables = inherited.clone();
+        variables.extend(entrys.iter().map(|(name, value)| ((*name).to_owned(), self.expanded(value))));
         let homes = [home.clone()];
         let at = Surroundings {
             variables: &variables,
+            inherited: &inherited,
             home: &home,
             user_homes: &homes,
             homes: &homes,
@@ -298,4 +312,82 @@ fn a_script_that_a_runner_starts_has_its_package() {
     }
     assert_eq!(home.visible("bin", "npx -y tsx ~/src/node/server.ts"), "Execute bin/npx, Execute src/node");
     assert_eq!(home.visible("bin", "npx -y linter ~/src/data.py"), "Execute bin/npx");
+}
+
+#[test]
+fn names_in_the_working_folder_lead_nowhere_else() {
+    // Whoever has written the files there has not been chosen by the user.
+    let home =
+        Home::new().file(".ssh/id", "secret").file("bin/uvx", "").file("bin/uv", "").file("bin/npx", "");
+    let home = ["mcp", "tsx", "run", "server", "server.py", "a.lock"]
+        .into_iter()
+        .fold(home, |home, name| home.link(&format!("work/{name}"), "~/.ssh/id"))
+        .link("work/folder", "~/.ssh");
+    for command in [
+        "python3 -m mcp",
+        "node --import tsx x.js",
+        "sh server",
+        "sh -c ./server",
+        "uvx --from folder x",
+        "uvx --with=folder x",
+        "uvx --constraints a.lock x",
+        "uv --directory folder run x",
+        "uv run server.py",
+        "npx --prefix folder x",
+        "npx tsx server.py",
+    ] {
+        let (visible, _) = home.found("bin", command, &[]);
+        assert!(!visible.contains(".ssh"), "{command}: {visible}");
+    }
+    // What the entry writes in full is the user's choice.
+    assert!(home.visible("bin", "sh ~/work/server").contains(".ssh/id"));
+}
+
+#[test]
+fn words_of_the_servers_own_command_are_no_options_of_its_runner() {
+    let home = Home::new().file("bin/npx", "").file("bin/uvx", "").file("work/package.json", "{}");
+    let home = home.file("work/.env", "secret").folder("data");
+    for command in ["npx -y server start", "npx server run", "uvx server --directory ~/data"] {
+        let (visible, _) = home.found("bin", command, &[]);
+        assert!(!visible.contains("Layer work,") && !visible.ends_with("Layer work"), "{command}: {visible}");
+        assert!(!visible.contains("data"), "{command}: {visible}");
+    }
+}
+
+#[test]
+fn an_entrys_variables_name_nothing_but_stores() {
+    let home = Home::new().file("bin/uvx", "").file(".ssh/id", "").file("bin/deno", "");
+    let entrys = [("UV_CACHE_DIR", "~/.ssh"), ("UV_TOOL_DIR", "~/.ssh"), ("DENO_DIR", "~/.ssh")];
+    for command in ["uvx server", "deno run server.ts"] {
+        let (visible, _) = home.found_with("bin", command, &[], &entrys);
+        assert!(!visible.contains(".ssh"), "{command}: {visible}");
+    }
+    let home = home.file("uv/CACHEDIR.TAG", "");
+    let (visible, _) = home.found_with("bin", "uvx server", &[], &[("UV_CACHE_DIR", "~/uv")]);
+    assert!(visible.contains("Layer uv"), "{visible}");
+}
+
+#[test]
+fn files_of_a_package_cost_a_bounded_number_of_looks() {
+    let mut home = repository().file("src/repo/.venv/pyvenv.cfg", "");
+    let packages = "src/repo/.venv/lib/python3/site-packages";
+    for number in 0..3000 {
+        home = home.file(&format!("{packages}/{number}.pth"), "");
+    }
+    for number in 0..50 {
+        home = home.link(&format!("src/repo/.venv/lib/python3.{number}"), "python3");
+    }
+    let variables = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
+    let (root, homes, folder) = (home.at(""), [home.at("")], home.at("src/repo"));
+    let at = Surroundings {
+        variables: &variables,
+        inherited: &variables,
+        home: &root,
+        user_homes: &homes,
+        homes: &homes,
+        folder: &folder,
+    };
+    let mut found = VisibleFiles::new(ChangeablePaths::new(&[]), &at);
+    found.command(Path::new("/bin/sh"), &[home.at("src/repo/server.py").to_str().unwrap().to_owned()], &at);
+    assert_eq!(found.paths_left, 0);
 }

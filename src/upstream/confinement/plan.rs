@@ -73,6 +73,7 @@ impl Confinement {
         let folder = spec.cwd.clone().unwrap_or_else(here);
         let at = Surroundings {
             variables: &own,
+            inherited: &inherited,
             home: &home,
             user_homes: &user_homes,
             homes: &homes,
@@ -88,6 +89,14 @@ impl Confinement {
                 let way = granted(path, access, found.changeable(), &at)?;
                 found.give(&way, access);
             }
+        }
+        let cwd = resolve(&folder).ok();
+        if let Some(link) = cwd.as_ref().and_then(|way| found.changeable().link_in(way)) {
+            return Err(format!(
+                "its folder goes through the symlink {}; confined servers can change that one, so name the real path in cwd",
+                texts::inert_excerpt(&link.to_string_lossy(), STEP_CHARS_MAX)
+            )
+            .into());
         }
         if let Some(link) = found.link_before(&program) {
             return Err(format!(

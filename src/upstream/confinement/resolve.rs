@@ -12,6 +12,8 @@ use nix::fcntl::OFlag;
 
 /// Symlinks on one way.
 const HOPS_MAX: usize = 40;
+/// Parts of one way, those of the targets of its symlinks among them.
+const PARTS_MAX: usize = 512;
 /// The kernel's folders: what is in them is not the same for another process.
 const OF_KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
@@ -43,7 +45,10 @@ pub(super) fn resolve(path: &Path) -> Result<ResolvedPath, ResolveError> {
     let (mut real, mut links, mut names) = (PathBuf::from("/"), Vec::new(), Vec::new());
     // The next part comes last.
     let mut rest = parts(path);
+    let mut parts_left = PARTS_MAX;
     while let Some(part) = rest.pop() {
+        parts_left =
+            parts_left.checked_sub(1).ok_or(ResolveError::Missing(io::ErrorKind::InvalidFilename))?;
         if part == ".." {
             real.pop();
             continue;

@@ -16,7 +16,7 @@ pub(super) struct RunnerArguments<'a> {
 
 const SUBCOMMANDS: [&str; 6] = ["run", "tool", "exec", "dlx", "x", "start"];
 /// Options of all runners that have a value.
-const WITH_VALUE: [&str; 24] = [
+const WITH_VALUE: [&str; 25] = [
     "-p",
     "-C",
     "-w",
@@ -28,6 +28,7 @@ const WITH_VALUE: [&str; 24] = [
     "--workspace",
     "--dir",
     "--python",
+    "--from",
     "--with",
     "--with-editable",
     "--directory",
@@ -64,6 +65,11 @@ impl<'a> RunnerArguments<'a> {
             }
         }
         found
+    }
+
+    /// Whether it runs what the project of its folder says.
+    pub(super) fn runs_project(&self) -> bool {
+        self.subcommands.iter().any(|word| ["run", "start"].contains(word))
     }
 
     /// Whether the command may be a script instead of a package or a program.

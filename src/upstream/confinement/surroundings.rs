@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use super::resolve::resolve;
 use crate::programs::locate_program;
 
 /// The folder and the environment that a command is started in.
 pub(super) struct Surroundings<'a> {
     /// The server's own variables.
     pub(super) variables: &'a BTreeMap<String, String>,
+    /// Those of them that the entry does not set.
+    pub(super) inherited: &'a BTreeMap<String, String>,
     /// The server's HOME.
     pub(super) home: &'a Path,
     /// The user's HOME, as it is named and its real path.
@@ -26,6 +29,26 @@ const SHARED: [&str; 4] = [".local", ".local/share", ".config", ".cache"];
 impl Surroundings<'_> {
     pub(super) fn variable(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// A variable as the server would have it without its entry's own.
+    pub(super) fn inherited(&self, name: &str) -> Option<&str> {
+        self.inherited.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// The path that an argument names, if there is something. A relative one may be a name that only looks like a path, and
+    /// whoever has written the files of the working folder has not been chosen by the user: it is not followed out of there
+    /// by a symlink.
+    pub(super) fn argument(&self, word: &str) -> Option<PathBuf> {
+        let path = self.folder.join(word);
+        let way = resolve(&path).ok()?;
+        if Path::new(word).is_absolute() {
+            return Some(path);
+        }
+        let folder = resolve(self.folder).ok()?.real;
+        let leads_out =
+            !way.real.starts_with(&folder) && way.links.iter().any(|(link, _)| link.starts_with(&folder));
+        (!leads_out).then_some(path)
     }
 
     /// The file that a command name starts.
