@@ -149,8 +149,7 @@ install_for_demo() {
     fi
     command -v node >/dev/null || { packages+=(nodejs); wanted+=("Node.js 20 or newer"); }
     command -v npm >/dev/null || { packages+=(npm); wanted+=("npm"); }
-    # Only for a base image where no registry can be reached; too small to find out first.
-    if [ -n "$(working_engine)" ] && command -v apt-get >/dev/null && ! command -v debootstrap >/dev/null && ! image_is_kept; then
+    if [ -n "$(working_engine)" ] && needs_debootstrap; then
         packages+=(debootstrap)
     fi
     install_packages wanted "${packages[@]+"${packages[@]}"}"
@@ -167,6 +166,8 @@ install_for_tests() {
     command -v setpriv >/dev/null || packages+=(util-linux)
     # A library without a command: a clock that tests can set.
     compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || packages+=(libfaketime)
+    # The engines that build the image are started after this.
+    ! needs_debootstrap || packages+=(debootstrap)
     if [ ${#packages[@]} -gt 0 ] && ! { can_be_root && command -v apt-get >/dev/null; }; then
         say "not installed, so its tests will be named as absent: ${packages[*]} (needs root and apt)"
         return 0
@@ -241,6 +242,10 @@ working_engine() {
 
 # Whether belljar can have sandboxes without a container engine.
 has_processes() { [ "$(uname -s)" = Linux ] && case $(uname -m) in x86_64 | aarch64) ;; *) false ;; esac; }
+
+# Whether debootstrap is missing for the image. It is needed only where no registry can be reached, which
+# takes longer to find out than the package to install.
+needs_debootstrap() { command -v apt-get >/dev/null && ! command -v debootstrap >/dev/null && ! image_is_kept; }
 
 image_is_kept() { compgen -G "$cache/sandbox-*.tar" >/dev/null; }
 
