@@ -20,9 +20,9 @@ use super::record::replay::Replay;
 use super::run::context::{RunContext, RunSpec};
 use super::run::record::RunRecord;
 use super::servers::active_config::{ActiveConfig, Change};
-use super::servers::server_requests::{Listening, RequestListener, ServerRequests};
+use super::servers::server_requests::{ListenerTask, RequestListener, ServerRequests};
 use super::tools::catalog_cache::CatalogCache;
-use super::tools::indexing::Indexing;
+use super::tools::indexing::Indexer;
 use super::tools::searched_skills::SearchedSkills;
 use super::tools::semantics::Semantics;
 use super::tools::shape_store::ShapeStore;
@@ -70,7 +70,7 @@ pub struct Broker {
     pub(super) searched_skills: SearchedSkills,
     pub(super) shape_store: ShapeStore,
     pub(super) limits: Arc<Limits>,
-    pub(super) indexing: Indexing,
+    pub(super) indexing: Indexer,
     pub(super) semantics: Semantics,
     pub(super) tool_index: Arc<ToolIndex>,
     pub(super) admission: Admission,
@@ -78,7 +78,7 @@ pub struct Broker {
     pub(super) arguments: ArgumentMemory,
     pub(super) pins: Pins,
     pub(super) server_requests: Arc<ServerRequests>,
-    pub(super) listening: Listening,
+    pub(super) listening: ListenerTask,
     pub(super) log: Arc<AuditLog>,
     pub(super) logged: LoggedArguments,
     pub(super) journal: Journal,
@@ -114,10 +114,10 @@ impl Broker {
             cache,
             Arc::clone(&limits),
         ));
-        let indexing = Indexing::new(Arc::clone(&tool_index), Arc::clone(&upstream), &limits);
+        let indexing = Indexer::new(Arc::clone(&tool_index), Arc::clone(&upstream), &limits);
         let semantics = Semantics::new(folders.model, folders.vectors, Arc::clone(&tool_index), &limits);
         let (log, server_requests) = (Arc::new(log), ServerRequests::new(&limits));
-        let listening = Listening::start(RequestListener {
+        let listening = ListenerTask::start(RequestListener {
             requests: Arc::clone(&server_requests),
             upstream: Arc::clone(&upstream),
             log: Arc::clone(&log),

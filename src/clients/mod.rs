@@ -27,7 +27,7 @@ pub use install::edit::{
 };
 pub use install::passed::passed;
 pub use merge::{Change, ConfinementChoice, merge};
-pub use own_entry::{Calls, Starting};
+pub use own_entry::{Calls, StartCommand};
 pub use places::{Scope, Surroundings, place_variables};
 pub use reading::{Files, client_of_file, read_client, servers_of_client_file, unread_project_files};
 pub use table::{Client, client, client_names, clients};

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 /// The command by which a client starts belljar, with its timeout.
 #[derive(Debug, Clone, Copy)]
-pub struct Starting<'s> {
+pub struct StartCommand<'s> {
     /// The absolute path of the executable.
     pub program: &'s Path,
     /// The longest time that a reply may take.

@@ -68,7 +68,7 @@ pub fn limit(limits: &[(Resource, u64)]) -> nix::Result<()> {
 
 /// What Landlock leaves to a process beside reading files.
 #[derive(Debug)]
-pub struct Allowed<'a> {
+pub struct FileRights<'a> {
     /// Folders in which files can be executed.
     pub executable: &'a [&'a str],
     /// Files and folders that can be changed, beside those that are there in /proc and /dev.
@@ -82,11 +82,11 @@ pub struct Allowed<'a> {
 ///
 /// # Errors
 /// The kernel's.
-pub fn restrict_files(allowed: &Allowed<'_>) -> io::Result<()> {
+pub fn restrict_files(allowed: &FileRights<'_>) -> io::Result<()> {
     restrict(allowed).map_err(io::Error::other)
 }
 
-fn restrict(allowed: &Allowed<'_>) -> Result<(), landlock::RulesetError> {
+fn restrict(allowed: &FileRights<'_>) -> Result<(), landlock::RulesetError> {
     let read: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
     let change: BitFlags<AccessFs> = AccessFs::WriteFile | AccessFs::Truncate;
     let never = AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock;

@@ -21,19 +21,19 @@ mod system_calls;
 
 pub use access::Access;
 #[cfg(target_os = "linux")]
-pub use lock::{Allowed, drop_capabilities, keep_capabilities, limit, restrict_files};
-pub use private_places::{LOGIN_PLACES, Private, PrivatePlaces};
+pub use lock::{FileRights, drop_capabilities, keep_capabilities, limit, restrict_files};
+pub use private_places::{LOGIN_PLACES, PlaceKind, PrivatePlaces};
 pub use remedy::remedy;
 pub use resolved_path::ResolvedPath;
 #[cfg(target_os = "linux")]
 pub use root::{Machine, Root, place};
 #[cfg(target_os = "linux")]
-pub use server::{NotServed, part_server, reap, serve_confined};
-pub use server_plan::{Network, ServerPlan, ServerSandbox, Visible};
+pub use server::{ServeError, part_server, reap, serve_confined};
+pub use server_plan::{Network, ServerPlan, ServerSandbox, VisiblePath};
 #[cfg(target_os = "linux")]
 pub use signals::{SignalQueue, open_process, release_all_streams, release_streams};
 #[cfg(target_os = "linux")]
 pub use step::close_others;
-pub use step::{Failed, PROGRAM_FOLDERS, Step};
+pub use step::{PROGRAM_FOLDERS, Step, StepFailure};
 #[cfg(target_os = "linux")]
 pub use system_calls::filter;

@@ -68,7 +68,7 @@ pub struct PrivatePlaces {
 
 /// What a place is private for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Private {
+pub enum PlaceKind {
     /// It is belljar's: its configuration, its state, its environments.
     Own,
     /// It is there for keys and logins.
@@ -92,15 +92,15 @@ impl PrivatePlaces {
 
     /// The first private place that a path is, lies in, or holds, as they are named and where they are.
     #[must_use]
-    pub fn at(&self, path: &Path) -> Option<(Private, PathBuf)> {
+    pub fn at(&self, path: &Path) -> Option<(PlaceKind, PathBuf)> {
         let path = forms(path);
         let of_home = |names: &[&str]| -> Vec<PathBuf> {
             self.home.iter().flat_map(|home| names.iter().map(|name| home.join(name))).collect()
         };
         let places = [
-            (Private::Own, self.own.to_vec()),
-            (Private::Logins, of_home(&LOGIN_PLACES)),
-            (Private::Start, of_home(&START_PLACES)),
+            (PlaceKind::Own, self.own.to_vec()),
+            (PlaceKind::Logins, of_home(&LOGIN_PLACES)),
+            (PlaceKind::Start, of_home(&START_PLACES)),
         ];
         places.into_iter().find_map(|(private, places)| {
             let met = places.into_iter().find(|place| {
@@ -108,7 +108,7 @@ impl PrivatePlaces {
                 let lies_in = path.iter().any(|path| forms.iter().any(|place| path.starts_with(place)));
                 let holds = path.iter().any(|path| forms.iter().any(|place| place.starts_with(path)));
                 // What is not there holds no keys; the others could be made.
-                lies_in || holds && (private != Private::Logins || place.exists())
+                lies_in || holds && (private != PlaceKind::Logins || place.exists())
             });
             met.map(|place| (private, place))
         })
@@ -145,7 +145,7 @@ fn forms(path: &Path) -> Vec<PathBuf> {
         }
     }
     let way = ResolvedPath::of(path);
-    [named, way.end].into_iter().chain(way.links).collect()
+    [named, way.end].into_iter().chain(way.links.into_iter().map(|(link, _)| link)).collect()
 }
 
 #[cfg(test)]
@@ -168,16 +168,16 @@ mod tests {
             PrivatePlaces::new(Some(home.clone()), [home.join(".config/belljar"), home.join("named")]);
         let at = |path: &str| places.at(&home.join(path)).map(|(private, _)| private);
         for (path, private) in [
-            ("", Some(Private::Own)),
-            (".config", Some(Private::Own)),
-            (".config/belljar/config.toml", Some(Private::Own)),
-            ("work/../.config/belljar", Some(Private::Own)),
-            ("dotfiles", Some(Private::Own)),
-            (".ssh", Some(Private::Logins)),
-            ("link/id_rsa", Some(Private::Logins)),
-            (".aws/credentials", Some(Private::Logins)),
-            (".bashrc", Some(Private::Start)),
-            (".config/fish/conf.d", Some(Private::Start)),
+            ("", Some(PlaceKind::Own)),
+            (".config", Some(PlaceKind::Own)),
+            (".config/belljar/config.toml", Some(PlaceKind::Own)),
+            ("work/../.config/belljar", Some(PlaceKind::Own)),
+            ("dotfiles", Some(PlaceKind::Own)),
+            (".ssh", Some(PlaceKind::Logins)),
+            ("link/id_rsa", Some(PlaceKind::Logins)),
+            (".aws/credentials", Some(PlaceKind::Logins)),
+            (".bashrc", Some(PlaceKind::Start)),
+            (".config/fish/conf.d", Some(PlaceKind::Start)),
             ("work", None),
             (".config/other", None),
         ] {
@@ -229,7 +229,7 @@ mod tests {
         symlink("w/late", home.join("late")).unwrap();
         let places = PrivatePlaces::new(Some(home.clone()), [home.join("MCPs"), home.join("late")]);
         for own in ["links", "real", "w"] {
-            assert!(matches!(places.at(&home.join(own)), Some((Private::Own, _))), "{own}");
+            assert!(matches!(places.at(&home.join(own)), Some((PlaceKind::Own, _))), "{own}");
         }
         assert_eq!(places.at(&home.join("other")), None);
     }

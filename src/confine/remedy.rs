@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::step::Failed;
+use super::step::StepFailure;
 
 /// Switches of the kernel that forbid it, the value that does, and the remedy.
 const SWITCHES: [(&str, &str, &str); 3] = [
@@ -30,7 +30,7 @@ const IN_CONTAINER: &str = "inside a container, its engine forbids it: start tha
 
 /// What lets processes make namespaces on this machine, if the step failed because something forbids it.
 #[must_use]
-pub fn remedy(failed: &Failed) -> Option<String> {
+pub fn remedy(failed: &StepFailure) -> Option<String> {
     let is_refusal = failed.errno.is_some_and(|errno| REFUSALS.contains(&errno));
     is_refusal
         .then(|| found(|path| fs::read_to_string(path).ok(), is_container()))

@@ -4,46 +4,77 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// Symlinks on one way.
+/// Symlinks that are followed on one way.
 const LINKS_MAX: usize = 40;
+/// Parts of one way that are looked at, those of the targets of its symlinks among them.
+const PARTS_MAX: usize = 512;
 
 /// A path with the symlinks that lead to its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResolvedPath {
-    /// The symlinks on it, each at its own place without links.
-    pub links: Vec<PathBuf>,
-    /// Everything on it at its own place, the end among it.
+    /// The symlinks on the way, each at its own place without links, with its target.
+    pub links: Vec<(PathBuf, PathBuf)>,
+    /// Every file, folder and symlink on the way at its own place without links. The end is among them.
     pub passed: Vec<PathBuf>,
-    /// Its end, without links.
+    /// The symlinks that lead directly to the end, at their places without links, and then the end.
+    pub names: Vec<PathBuf>,
+    /// The end of the path, without links.
     pub end: PathBuf,
+    /// Why the way does not exist as far as its end: a part that is not there, or too many links or parts. From there on the
+    /// path is followed by its names only.
+    pub missing: Option<io::ErrorKind>,
 }
 
 impl ResolvedPath {
-    /// Of an absolute path; a part that is not there leads nowhere else.
+    /// Follows an absolute path as the kernel does.
     #[must_use]
     pub fn of(path: &Path) -> Self {
-        let mut way = Self::default();
-        way.end.push("/");
+        let mut way = Self { end: PathBuf::from("/"), ..Self::default() };
         let mut rest: VecDeque<OsString> = parts(path).collect();
+        let mut parts_left = PARTS_MAX;
         while let Some(part) = rest.pop_front() {
             if part == ".." {
                 way.end.pop();
                 continue;
             }
             let next = way.end.join(&part);
+            let Some(left) = parts_left.checked_sub(1) else {
+                way.missing.get_or_insert(io::ErrorKind::InvalidFilename);
+                way.end = next;
+                continue;
+            };
+            parts_left = left;
             way.passed.push(next.clone());
             match next.read_link() {
                 Ok(target) if way.links.len() < LINKS_MAX => {
-                    way.links.push(next);
+                    if rest.is_empty() {
+                        way.names.push(next.clone());
+                    }
                     if target.is_absolute() {
                         way.end = PathBuf::from("/");
                     }
                     parts(&target).rev().for_each(|part| rest.push_front(part));
+                    way.links.push((next, target));
                 }
-                _ => way.end = next,
+                Ok(_) => {
+                    way.missing.get_or_insert(io::ErrorKind::NotFound);
+                    way.end = next;
+                }
+                Err(error) => {
+                    // This error says that something else than a symlink is there.
+                    if error.kind() != io::ErrorKind::InvalidInput {
+                        way.missing.get_or_insert(error.kind());
+                    }
+                    way.end = next;
+                }
             }
+        }
+        way.names.push(way.end.clone());
+        if way.passed.last() != Some(&way.end) {
+            way.passed.push(way.end.clone());
         }
         way
     }
@@ -75,9 +106,26 @@ mod tests {
         let way = ResolvedPath::of(&dir.join("outer/../outer/./inner"));
         let at = |name: &str| dir.join(name);
         assert_eq!(way.end, at("a/b/file"));
-        assert_eq!(way.links, [at("outer"), at("outer"), at("a/inner")].to_vec());
+        let links: Vec<_> = way.links.iter().map(|(link, _)| link.clone()).collect();
+        assert_eq!(links, [at("outer"), at("outer"), at("a/inner")].to_vec());
+        assert_eq!(way.names, [at("a/inner"), at("a/b/file")].to_vec());
+        assert_eq!(way.missing, None);
         symlink("loop", at("loop")).unwrap();
-        assert_eq!(ResolvedPath::of(&at("loop")).links.len(), LINKS_MAX);
-        assert_eq!(ResolvedPath::of(&at("nowhere/x")).end, at("nowhere/x"));
+        let way = ResolvedPath::of(&at("loop"));
+        assert_eq!((way.links.len(), way.missing), (LINKS_MAX, Some(io::ErrorKind::NotFound)));
+        let way = ResolvedPath::of(&at("nowhere/x"));
+        assert_eq!((way.end, way.missing), (at("nowhere/x"), Some(io::ErrorKind::NotFound)));
+    }
+
+    #[test]
+    fn a_path_of_too_many_parts_keeps_its_end_and_counts_as_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        fs::create_dir(dir.join("a")).unwrap();
+        let path = dir.join("a/../".repeat(PARTS_MAX)).join("a");
+        let way = ResolvedPath::of(&path);
+        assert_eq!((&way.end, way.missing), (&dir.join("a"), Some(io::ErrorKind::InvalidFilename)));
+        assert_eq!(way.passed.last(), Some(&way.end));
+        assert!(way.passed.len() <= PARTS_MAX + 1);
     }
 }

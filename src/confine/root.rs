@@ -17,7 +17,7 @@ use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::{chdir, pivot_root};
 
 use super::access::Access;
-use super::step::{Failed, PROGRAM_FOLDERS, Step};
+use super::step::{PROGRAM_FOLDERS, Step, StepFailure};
 
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 const DEVICE_LINKS: [(&str, &str); 4] = [
@@ -61,7 +61,7 @@ impl Machine {
     ///
     /// # Errors
     /// Names what could not be opened.
-    pub fn open() -> Result<Self, Failed> {
+    pub fn open() -> Result<Self, StepFailure> {
         let mut programs = Vec::new();
         for path in PROGRAM_FOLDERS {
             if let Ok(target) = fs::read_link(path) {
@@ -70,7 +70,8 @@ impl Machine {
                 programs.push((path, Program::Folder(place(path)?)));
             }
         }
-        let devices = DEVICES.iter().map(|path| Ok((*path, place(path)?))).collect::<Result<_, Failed>>()?;
+        let devices =
+            DEVICES.iter().map(|path| Ok((*path, place(path)?))).collect::<Result<_, StepFailure>>()?;
         Ok(Self { programs, devices, libraries: fs::read(LIBRARIES).ok() })
     }
 }
@@ -79,7 +80,7 @@ impl Machine {
 ///
 /// # Errors
 /// It cannot be opened, or a part of its path is a symlink: somebody else may have put that there after the path was found.
-pub fn place(path: &str) -> Result<File, Failed> {
+pub fn place(path: &str) -> Result<File, StepFailure> {
     opened(Path::new(path)).step(format!("open {path}, without following symlinks"))
 }
 
@@ -122,7 +123,7 @@ impl Root {
     ///
     /// # Errors
     /// Names the step that failed; so do those of the other functions.
-    pub fn new() -> Result<Self, Failed> {
+    pub fn new() -> Result<Self, StepFailure> {
         let all = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
         mount(None::<&str>, "/", None::<&str>, all, None::<&str>)
             .step("part its mounts from the machine's")?;
@@ -139,7 +140,7 @@ impl Root {
     ///
     /// # Errors
     /// See [`Self::new`].
-    pub fn machine(&self, machine: Machine) -> Result<(), Failed> {
+    pub fn machine(&self, machine: Machine) -> Result<(), StepFailure> {
         for (path, program) in machine.programs {
             match program {
                 Program::Link(target) => symlink(target, self.at(path)).step(format!("make {path}"))?,
@@ -161,7 +162,7 @@ impl Root {
     ///
     /// # Errors
     /// See [`Self::new`].
-    pub fn writable(&self, path: &str, mib: u64) -> Result<(), Failed> {
+    pub fn writable(&self, path: &str, mib: u64) -> Result<(), StepFailure> {
         let files = (mib * FILES_OF_MIB).clamp(FILES_MIN, FILES_MAX);
         self.memory(path, &format!("size={mib}m,nr_inodes={files},mode=1777"), MsFlags::empty())
     }
@@ -170,7 +171,7 @@ impl Root {
     ///
     /// # Errors
     /// See [`Self::new`].
-    pub fn private(&self, path: &str, mib: u64, mode: &str) -> Result<(), Failed> {
+    pub fn private(&self, path: &str, mib: u64, mode: &str) -> Result<(), StepFailure> {
         let files = (mib * FILES_OF_MIB).clamp(FILES_MIN, FILES_MAX);
         fs::create_dir_all(self.at(path)).step(format!("make {path}"))?;
         let options = format!("size={mib}m,nr_inodes={files},mode={mode}");
@@ -182,7 +183,7 @@ impl Root {
     ///
     /// # Errors
     /// See [`Self::new`].
-    pub fn file(&self, path: &str, content: &[u8]) -> Result<(), Failed> {
+    pub fn file(&self, path: &str, content: &[u8]) -> Result<(), StepFailure> {
         self.parent_of(path)?;
         fs::write(self.at(path), content).step(format!("write {path}"))
     }
@@ -191,7 +192,7 @@ impl Root {
     ///
     /// # Errors
     /// See [`Self::new`].
-    pub fn link(&self, path: &str, target: &str) -> Result<(), Failed> {
+    pub fn link(&self, path: &str, target: &str) -> Result<(), StepFailure> {
         self.parent_of(path)?;
         match symlink(target, self.at(path)) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
@@ -199,7 +200,7 @@ impl Root {
         }
     }
 
-    fn parent_of(&self, path: &str) -> Result<(), Failed> {
+    fn parent_of(&self, path: &str) -> Result<(), StepFailure> {
         let at = self.at(path);
         at.parent().map_or(Ok(()), fs::create_dir_all).step(format!("make the folder of {path}"))
     }
@@ -209,7 +210,7 @@ impl Root {
         self.base.join(path.trim_start_matches('/'))
     }
 
-    fn files(&self, libraries: Option<&[u8]>) -> Result<(), Failed> {
+    fn files(&self, libraries: Option<&[u8]>) -> Result<(), StepFailure> {
         let files = [
             ("/etc/passwd", ACCOUNTS),
             ("/etc/group", GROUPS),
@@ -230,7 +231,7 @@ impl Root {
     ///
     /// # Errors
     /// See [`Self::new`].
-    pub fn show(&self, place: &File, path: &str, access: Access) -> Result<(), Failed> {
+    pub fn show(&self, place: &File, path: &str, access: Access) -> Result<(), StepFailure> {
         let is_folder = place.metadata().step(format!("look at {path}"))?.is_dir();
         let at = made(&self.base, Path::new(path), is_folder).step(format!("make {path}"))?;
         if access == Access::Layer && is_folder && self.layer(place, (path, &at)).is_ok() {
@@ -251,7 +252,7 @@ impl Root {
 
     /// Mounts a folder of the machine under a layer in memory that takes all changes. Kernels before 5.11 refuse it to
     /// ordinary users.
-    fn layer(&self, folder: &File, (path, at): (&str, &OwnedFd)) -> Result<(), Failed> {
+    fn layer(&self, folder: &File, (path, at): (&str, &OwnedFd)) -> Result<(), StepFailure> {
         const LAYER: &str = "/dev/layer";
         self.private(LAYER, LAYER_MIB, "700")?;
         let [upper, work] = ["upper", "work"].map(|name| self.at(LAYER).join(name));
@@ -272,21 +273,21 @@ impl Root {
 
     /// Mounts a device. It can be written to, as the kernel asks only of ordinary files whether a mount is read-only; its
     /// mode cannot be changed.
-    fn device(&self, device: &File, path: &str) -> Result<(), Failed> {
+    fn device(&self, device: &File, path: &str) -> Result<(), StepFailure> {
         let at = made(&self.base, Path::new(path), false).step(format!("make {path}"))?;
         self.bind(device, (path, &at))?;
         let flags = MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
         restrict(&self.at(path), flags).step(format!("restrict {path}"))
     }
 
-    fn bind(&self, source: &File, (path, at): (&str, &OwnedFd)) -> Result<(), Failed> {
+    fn bind(&self, source: &File, (path, at): (&str, &OwnedFd)) -> Result<(), StepFailure> {
         let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
         mount(Some(named(source).as_str()), named(at).as_str(), None::<&str>, flags, None::<&str>)
             .step(format!("mount {path}"))
     }
 
     /// Mounts an empty file system in memory.
-    fn memory(&self, path: &str, options: &str, flags: MsFlags) -> Result<(), Failed> {
+    fn memory(&self, path: &str, options: &str, flags: MsFlags) -> Result<(), StepFailure> {
         fs::create_dir_all(self.at(path)).step(format!("make {path}"))?;
         mount(Some("tmpfs"), &self.at(path), Some("tmpfs"), SHUT | flags, Some(options))
             .step(format!("mount {path}"))
@@ -296,7 +297,7 @@ impl Root {
     ///
     /// # Errors
     /// See [`Self::new`].
-    pub fn processes(&self, masked: &[String]) -> Result<(), Failed> {
+    pub fn processes(&self, masked: &[String]) -> Result<(), StepFailure> {
         self.own_processes()?;
         self.mask(masked.iter().filter(|path| path.starts_with("/proc/")).map(String::as_str))
     }
@@ -305,7 +306,7 @@ impl Root {
     ///
     /// # Errors
     /// See [`Self::new`].
-    pub fn processes_and(&self, shown: &[&str]) -> Result<(), Failed> {
+    pub fn processes_and(&self, shown: &[&str]) -> Result<(), StepFailure> {
         self.own_processes()?;
         let entries = fs::read_dir(self.at("/proc")).step("list /proc")?;
         let names = entries.filter_map(|entry| {
@@ -317,11 +318,11 @@ impl Root {
         self.mask(hidden.iter().map(String::as_str))
     }
 
-    fn own_processes(&self) -> Result<(), Failed> {
+    fn own_processes(&self) -> Result<(), StepFailure> {
         mount(Some("proc"), &self.at("/proc"), Some("proc"), SHUT, None::<&str>).step("mount /proc")
     }
 
-    fn mask<'a>(&self, paths: impl Iterator<Item = &'a str>) -> Result<(), Failed> {
+    fn mask<'a>(&self, paths: impl Iterator<Item = &'a str>) -> Result<(), StepFailure> {
         let null = place("/dev/null")?;
         for path in paths {
             let at = self.at(path);
@@ -335,7 +336,7 @@ impl Root {
     }
 
     /// The mounts at a path and below, by their places. There is at least the one at the path.
-    fn mounts_below(&self, path: &str) -> Result<Vec<PathBuf>, Failed> {
+    fn mounts_below(&self, path: &str) -> Result<Vec<PathBuf>, StepFailure> {
         let mounts = fs::read("/proc/self/mountinfo").step("list its mounts")?;
         mounts_at(&String::from_utf8_lossy(&mounts), &self.at(path))
             .step(format!("find {path} among its mounts"))
@@ -345,7 +346,7 @@ impl Root {
     ///
     /// # Errors
     /// See [`Self::new`].
-    pub fn enter(self) -> Result<(), Failed> {
+    pub fn enter(self) -> Result<(), StepFailure> {
         chdir(&self.base).step("enter its root")?;
         pivot_root(".", ".").step("change its root")?;
         umount2(".", MntFlags::MNT_DETACH).step("unmount the machine's root")?;

@@ -20,12 +20,12 @@ use nix::unistd::{Pid, chdir, getegid, geteuid, sethostname};
 
 use super::access::Access;
 use super::lock::{
-    Allowed, drop_capabilities, keep_capabilities, limit, restrict_files, scopes_abstract_sockets,
+    FileRights, drop_capabilities, keep_capabilities, limit, restrict_files, scopes_abstract_sockets,
 };
 use super::root::{ACCOUNTS, Machine, Root, place};
-use super::server_plan::{Network, ServerPlan, Visible};
+use super::server_plan::{Network, ServerPlan, VisiblePath};
 use super::signals::{SignalQueue, release_all_streams};
-use super::step::{Failed, Step, close_others};
+use super::step::{Step, StepFailure, close_others};
 use super::system_calls::{filter, forbid_unix_sockets};
 
 /// What of /proc a server sees beside processes: programs need these files to size themselves.
@@ -61,7 +61,7 @@ const SHARED_MEMORY_MIB: u64 = 64;
 ///
 /// # Errors
 /// The step that failed.
-pub fn part_server(plan: &ServerPlan) -> Result<(), Failed> {
+pub fn part_server(plan: &ServerPlan) -> Result<(), StepFailure> {
     close_others().step("close what it was started with")?;
     let (uid, gid) = (geteuid(), getegid());
     unshare(CloneFlags::CLONE_NEWUSER).step("make a user namespace")?;
@@ -92,7 +92,7 @@ pub fn serve_confined(
     plan: &ServerPlan,
     command: &[OsString],
     variables: impl IntoIterator<Item = (OsString, OsString)>,
-) -> Result<u8, NotServed> {
+) -> Result<u8, ServeError> {
     set_pdeathsig(Signal::SIGKILL).step("bind itself to its keeper")?;
     if parent_on_machine() != Some(keeper) {
         return Ok(0);
@@ -107,7 +107,7 @@ pub fn serve_confined(
     let private = ["/tmp", "/var/tmp", "/dev/shm", plan.home.as_str()].into_iter();
     let writable = private.chain(writable.map(|visible| visible.path.as_str())).map(str::to_owned).collect();
     // What can be executed is left to the mounts, and what can be reached to the network's namespace.
-    let allowed = Allowed { executable: &["/"], writable, tcp: true };
+    let allowed = FileRights { executable: &["/"], writable, tcp: true };
     restrict_files(&allowed).step("restrict itself by Landlock")?;
     filter().step("filter its system calls")?;
     if plan.network == Network::Host && !scopes_abstract_sockets() {
@@ -122,26 +122,26 @@ pub fn serve_confined(
     let mut server = Command::new(program);
     server.args(arguments).env_clear().envs(variables).process_group(0);
     let server = server.spawn()?;
-    watch(server).step("wait for the server").map_err(NotServed::from)
+    watch(server).step("wait for the server").map_err(ServeError::from)
 }
 
 /// Why a server was not started in its namespaces.
 #[derive(Debug)]
-pub enum NotServed {
+pub enum ServeError {
     /// A step of its confinement failed.
-    Confinement(Failed),
+    Confinement(StepFailure),
     /// Its program could not be started.
     Start(io::Error),
 }
 
-impl From<io::Error> for NotServed {
+impl From<io::Error> for ServeError {
     fn from(error: io::Error) -> Self {
         Self::Start(error)
     }
 }
 
-impl From<Failed> for NotServed {
-    fn from(failed: Failed) -> Self {
+impl From<StepFailure> for ServeError {
+    fn from(failed: StepFailure) -> Self {
         Self::Confinement(failed)
     }
 }
@@ -153,7 +153,7 @@ fn parent_on_machine() -> Option<u32> {
 }
 
 /// Builds the root and makes it this process's own.
-fn build(plan: &ServerPlan) -> Result<(), Failed> {
+fn build(plan: &ServerPlan) -> Result<(), StepFailure> {
     let machine = Machine::open()?;
     let of_network: &[&str] = if plan.network == Network::Host { &OF_NETWORK } else { &[] };
     // Their contents are read here, because these paths may be symlinks to files that the server does not see.
@@ -189,7 +189,7 @@ fn build(plan: &ServerPlan) -> Result<(), Failed> {
     for (path, target) in &plan.links {
         root.link(path, target)?;
     }
-    for (Visible { path, access }, source) in plan.visible.iter().zip(&sources) {
+    for (VisiblePath { path, access }, source) in plan.visible.iter().zip(&sources) {
         root.show(source, path, *access)?;
     }
     root.enter()

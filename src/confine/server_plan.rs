@@ -61,12 +61,12 @@ pub struct ServerPlan {
     /// Symlinks on the way to what is visible, each with its target.
     pub links: Vec<(String, String)>,
     /// What it sees of the user's files: real paths, parents before their children.
-    pub visible: Vec<Visible>,
+    pub visible: Vec<VisiblePath>,
 }
 
 /// A file or folder that a confined server sees at its own place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Visible {
+pub struct VisiblePath {
     /// Where it is.
     pub path: String,
     /// What can be done with it.

@@ -12,7 +12,7 @@ pub const PROGRAM_FOLDERS: [&str; 8] =
 
 /// A step that has failed, so that nothing was started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failed {
+pub struct StepFailure {
     /// What the process could not do.
     pub could_not: String,
     /// Why.
@@ -27,12 +27,12 @@ pub trait Step<T> {
     ///
     /// # Errors
     /// The step's own.
-    fn step(self, could_not: impl Into<String>) -> Result<T, Failed>;
+    fn step(self, could_not: impl Into<String>) -> Result<T, StepFailure>;
 }
 
 impl<T> Step<T> for std::io::Result<T> {
-    fn step(self, could_not: impl Into<String>) -> Result<T, Failed> {
-        self.map_err(|error| Failed {
+    fn step(self, could_not: impl Into<String>) -> Result<T, StepFailure> {
+        self.map_err(|error| StepFailure {
             could_not: could_not.into(),
             why: error.to_string(),
             errno: error.raw_os_error(),
@@ -41,7 +41,7 @@ impl<T> Step<T> for std::io::Result<T> {
 }
 
 impl<T> Step<T> for nix::Result<T> {
-    fn step(self, could_not: impl Into<String>) -> Result<T, Failed> {
+    fn step(self, could_not: impl Into<String>) -> Result<T, StepFailure> {
         self.map_err(std::io::Error::from).step(could_not)
     }
 }

@@ -11,7 +11,7 @@ use std::process::{Command, ExitStatus};
 use nix::sys::signal::Signal;
 
 use super::mark::{Mark, PARENT_VARIABLE};
-use crate::confine::Failed;
+use crate::confine::StepFailure;
 
 /// The exit code of a keeper whose program could not be started, as shells have it; its stderr says why.
 pub(super) const NOT_STARTED: u8 = 127;
@@ -84,26 +84,26 @@ impl Keeper {
 
     /// Why the program below the keeper could not be started, when that is how the keeper ended.
     #[must_use]
-    pub fn not_started(status: ExitStatus, stderr: &str, token: &Token) -> Option<NotStarted> {
+    pub fn not_started(status: ExitStatus, stderr: &str, token: &Token) -> Option<KeepError> {
         let said = |code: u8, words: &str| {
             let begin = format!("{} {words}", token.0);
             (status.code() == Some(code.into())).then(|| Some(stderr.rsplit_once(&begin)?.1.trim())).flatten()
         };
         if let Some(failed) = said(NOT_CONFINED, NOT_CONFINED_WORDS) {
-            return serde_json::from_str(failed).ok().map(NotStarted::Confinement);
+            return serde_json::from_str(failed).ok().map(KeepError::Confinement);
         }
         let number = said(NOT_STARTED, NOT_STARTED_WORDS)?.parse().ok()?;
-        Some(NotStarted::Program(std::io::Error::from_raw_os_error(number)))
+        Some(KeepError::Program(std::io::Error::from_raw_os_error(number)))
     }
 }
 
 /// Why a keeper has started no server.
 #[derive(Debug)]
-pub enum NotStarted {
+pub enum KeepError {
     /// Its program could not be started.
     Program(std::io::Error),
     /// It could not be confined.
-    Confinement(Failed),
+    Confinement(StepFailure),
 }
 
 #[cfg(test)]
@@ -117,10 +117,10 @@ mod tests {
         let status = |code: i32| ExitStatus::from_raw(code << 8);
         let token = Token("0123".to_owned());
         let reason = |code, said: &str| Keeper::not_started(status(code), said, &token);
-        let Some(NotStarted::Program(error)) = reason(127, "0123 os error 2\n") else { panic!() };
+        let Some(KeepError::Program(error)) = reason(127, "0123 os error 2\n") else { panic!() };
         assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
         let said = "0123 not confined: {\"could_not\":\"a\",\"why\":\"b\",\"errno\":1}\n";
-        let Some(NotStarted::Confinement(failed)) = reason(126, said) else { panic!() };
+        let Some(KeepError::Confinement(failed)) = reason(126, said) else { panic!() };
         assert_eq!(failed.could_not, "a");
         assert!(reason(127, "sh: lost: not found\n").is_none());
         assert!(reason(1, "0123 os error 2\n").is_none());

@@ -10,7 +10,7 @@ mod subreaper;
 mod tree;
 
 pub use guardian::{Guardian, LINE_BYTES_MAX};
-pub use keeper::{Keeper, NotStarted, Token};
+pub use keeper::{KeepError, Keeper, Token};
 pub use mark::{Mark, PARENT_VARIABLE};
 #[cfg(target_os = "linux")]
 pub use subreaper::{keep, keep_inside};

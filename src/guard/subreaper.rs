@@ -17,7 +17,7 @@ use nix::unistd::{Pid, getppid};
 use super::keeper::{FOR_SERVER, Keeper, NOT_CONFINED, NOT_CONFINED_WORDS, NOT_STARTED, NOT_STARTED_WORDS};
 use super::tree;
 use crate::confine::{
-    Failed, NotServed, ServerPlan, SignalQueue, Step, open_process, part_server, reap, release_streams,
+    ServeError, ServerPlan, SignalQueue, Step, StepFailure, open_process, part_server, reap, release_streams,
     serve_confined,
 };
 
@@ -41,18 +41,18 @@ pub fn keep_inside(command: &[OsString], keeper: u32, plan: &str) -> ExitCode {
         Some((OsStr::from_bytes(name).to_owned(), value))
     };
     let variables = std::env::vars_os().filter_map(of_server);
-    let plan = read(plan).map_err(NotServed::from);
+    let plan = read(plan).map_err(ServeError::from);
     ended(plan.and_then(|plan| serve_confined(keeper, &plan, command, variables)), &token)
 }
 
 /// The exit code; why the program was not started is said on stderr.
-fn ended(ended: Result<u8, NotServed>, token: &str) -> ExitCode {
+fn ended(ended: Result<u8, ServeError>, token: &str) -> ExitCode {
     let (words, code) = match ended {
         Ok(code) => return ExitCode::from(code),
-        Err(NotServed::Start(error)) => {
+        Err(ServeError::Start(error)) => {
             (format!("{NOT_STARTED_WORDS}{}", error.raw_os_error().unwrap_or_default()), NOT_STARTED)
         }
-        Err(NotServed::Confinement(failed)) => {
+        Err(ServeError::Confinement(failed)) => {
             let failed = serde_json::to_string(&failed).unwrap_or_default();
             (format!("{NOT_CONFINED_WORDS}{failed}"), NOT_CONFINED)
         }
@@ -62,11 +62,11 @@ fn ended(ended: Result<u8, NotServed>, token: &str) -> ExitCode {
     ExitCode::from(code)
 }
 
-fn read(plan: &str) -> Result<ServerPlan, Failed> {
+fn read(plan: &str) -> Result<ServerPlan, StepFailure> {
     serde_json::from_str(plan).map_err(std::io::Error::other).step("read its plan")
 }
 
-fn kept(command: &[OsString], plan: Option<&str>, bridge: u32, token: &str) -> Result<u8, NotServed> {
+fn kept(command: &[OsString], plan: Option<&str>, bridge: u32, token: &str) -> Result<u8, ServeError> {
     nix::sys::prctl::set_child_subreaper(true).map_err(std::io::Error::from)?;
     let (program, arguments) =
         command.split_first().ok_or_else(|| std::io::Error::from(std::io::ErrorKind::InvalidInput))?;
@@ -80,7 +80,7 @@ fn kept(command: &[OsString], plan: Option<&str>, bridge: u32, token: &str) -> R
             inside.env(TOKEN, token).spawn().step("start the first process of its namespaces")?
         }
     };
-    keep_server(&server, bridge).map_err(NotServed::Start)
+    keep_server(&server, bridge).map_err(ServeError::Start)
 }
 
 fn keep_server(server: &Child, bridge: u32) -> std::io::Result<u8> {

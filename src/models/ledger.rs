@@ -18,7 +18,7 @@ pub struct Bounds {
 
 /// A budget that does not cover a request.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Exhausted {
+pub enum BudgetError {
     /// Of requests.
     #[error("model.{key}: {max} requests are all that a {what} may make")]
     Requests {
@@ -77,7 +77,7 @@ impl Ledger {
         bounds: &Bounds,
         run: &mut RunBudget,
         tokens: u64,
-    ) -> Result<TokenReservation, Exhausted> {
+    ) -> Result<TokenReservation, BudgetError> {
         let budgets = [
             (
                 &*run,
@@ -94,11 +94,11 @@ impl Ledger {
         ];
         for (used, what, requests, of_tokens) in budgets {
             if used.requests >= requests.1 {
-                return Err(Exhausted::Requests { key: requests.0, max: requests.1, what });
+                return Err(BudgetError::Requests { key: requests.0, max: requests.1, what });
             }
             if used.tokens.saturating_add(tokens) > of_tokens.1 {
                 let (key, max) = of_tokens;
-                return Err(Exhausted::Tokens { key, max, used: used.tokens, wanted: tokens, what });
+                return Err(BudgetError::Tokens { key, max, used: used.tokens, wanted: tokens, what });
             }
         }
         for used in [run, &mut self.session] {
@@ -123,7 +123,7 @@ mod tests {
     const BOUNDS: Bounds =
         Bounds { requests_per_run: 3, requests_per_session: 5, tokens_per_run: 100, tokens_per_session: 150 };
 
-    fn said(result: Result<TokenReservation, Exhausted>) -> String {
+    fn said(result: Result<TokenReservation, BudgetError>) -> String {
         result.unwrap_err().to_string()
     }
 

@@ -11,4 +11,4 @@ mod retry;
 pub use chat::{ModelAnswer, ModelRequest, Usage, estimated_tokens, stop_reason};
 pub use endpoint::Endpoint;
 pub use error::ModelError;
-pub use ledger::{Bounds, Exhausted, Ledger, RunBudget, TokenReservation};
+pub use ledger::{Bounds, BudgetError, Ledger, RunBudget, TokenReservation};

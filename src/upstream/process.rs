@@ -17,12 +17,12 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
-use super::confinement::{Confinement, Lack, NotConfined, lacks};
+use super::confinement::{Confinement, ConfinementError, Lack, lacks};
 use super::error::StderrSummary;
 use super::redaction::Redaction;
 use super::{Inherited, ProcessSpec};
 use crate::confine::{PrivatePlaces, ServerPlan};
-use crate::guard::{Keeper, NotStarted, Token};
+use crate::guard::{KeepError, Keeper, Token};
 use crate::text;
 
 /// How long a server gets after each step of its ending.
@@ -61,14 +61,14 @@ pub(super) enum StartError {
     /// The system's reason.
     Program(std::io::Error),
     /// It cannot be confined as its entry says.
-    Confinement(NotConfined),
+    Confinement(ConfinementError),
 }
 
-impl From<NotStarted> for StartError {
-    fn from(not_started: NotStarted) -> Self {
+impl From<KeepError> for StartError {
+    fn from(not_started: KeepError) -> Self {
         match not_started {
-            NotStarted::Program(error) => Self::Program(error),
-            NotStarted::Confinement(failed) => Self::Confinement(Confinement::failed(&failed)),
+            KeepError::Program(error) => Self::Program(error),
+            KeepError::Confinement(failed) => Self::Confinement(Confinement::failed(&failed)),
         }
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::client::connection::{Connection, Running};
+use super::client::connection::{Connection, ConnectionParts};
 use super::client::listeners::{ClientSide, ServerMessage};
 use super::commands;
 use super::connect_context::ConnectContext;
@@ -39,16 +39,16 @@ pub(super) struct ConfiguredServer {
 }
 
 /// Says that a server is starting, until it is dropped.
-struct Starting(Arc<AtomicBool>);
+struct StartingFlag(Arc<AtomicBool>);
 
-impl Starting {
+impl StartingFlag {
     fn begin(is_starting: &Arc<AtomicBool>) -> Self {
         is_starting.store(true, Ordering::Release);
         Self(Arc::clone(is_starting))
     }
 }
 
-impl Drop for Starting {
+impl Drop for StartingFlag {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }
@@ -77,7 +77,7 @@ struct Server {
     side: Arc<ClientSide>,
     limits: Arc<Limits>,
     context: ConnectContext,
-    current: Option<(Arc<Connection>, Running)>,
+    current: Option<(Arc<Connection>, ConnectionParts)>,
     live: watch::Sender<Option<Arc<Connection>>>,
     /// The last failure, the answer until its time is over or there is another login.
     failed: Option<FailedStart>,
@@ -166,7 +166,7 @@ impl Server {
         {
             return Err(failed.error.clone());
         }
-        let starting = Starting::begin(&self.is_starting);
+        let starting = StartingFlag::begin(&self.is_starting);
         let opened = match self.found().await {
             Ok(spec) => Connection::open(&spec, &self.side, &self.limits, &self.context).await,
             Err(error) => Err(error),

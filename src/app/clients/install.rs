@@ -9,7 +9,7 @@ use super::import::{USAGE, is_own_command, refused, surroundings};
 use crate::app::common::printing::{err, out, to_stdout};
 use crate::cli;
 use crate::clients::{
-    self, Calls, Edit, InstallContext, InstallError, Plan, Registration, ReplaceRule, Scope, Starting,
+    self, Calls, Edit, InstallContext, InstallError, Plan, Registration, ReplaceRule, Scope, StartCommand,
     Surroundings, client, missing_approval,
 };
 use crate::config::{Config, ConfigFiles, Environment};
@@ -44,7 +44,7 @@ pub(in crate::app) fn install(environment: &Environment, arguments: &cli::Instal
     let longest_reply = config.timeout_max + limits.approval + limits.sandbox_start;
     let calls = if arguments.approve_calls { Calls::Approved } else { Calls::AsSet };
     let variables = files.referred_variables();
-    let starting = Starting { program, longest_reply, start: limits.sandbox_start, variables, calls };
+    let starting = StartCommand { program, longest_reply, start: limits.sandbox_start, variables, calls };
     let is_own = |program: &str, words: &[String]| is_own_command(environment, program, words);
     let rule = if arguments.force { ReplaceRule::Allowed } else { ReplaceRule::Refused };
     let scope = if arguments.project { Scope::Project } else { Scope::User };

@@ -57,7 +57,7 @@ pub(in crate::broker) struct ActiveCall<'a> {
 }
 
 /// The task that receives the requests and messages of servers.
-pub(in crate::broker) struct Listening {
+pub(in crate::broker) struct ListenerTask {
     ending: CancellationToken,
     task: Mutex<Option<JoinHandle<()>>>,
 }
@@ -157,7 +157,7 @@ impl Drop for ActiveCall<'_> {
     }
 }
 
-impl Listening {
+impl ListenerTask {
     /// Hears the servers until [`Self::close`]. Must be called inside a tokio runtime.
     pub(in crate::broker) fn start(listener: RequestListener) -> Self {
         let ending = CancellationToken::new();

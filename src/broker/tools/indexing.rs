@@ -24,7 +24,7 @@ use crate::upstream::{Upstream, UpstreamError};
 type ListingsInProgress = BTreeMap<ServerName, bool>;
 
 /// Asks servers for their tools.
-pub(in crate::broker) struct Indexing {
+pub(in crate::broker) struct Indexer {
     tool_index: Arc<ToolIndex>,
     upstream: Arc<Upstream>,
     in_progress: watch::Sender<ListingsInProgress>,
@@ -35,7 +35,7 @@ pub(in crate::broker) struct Indexing {
     closing: CancellationToken,
 }
 
-impl Indexing {
+impl Indexer {
     pub(in crate::broker) fn new(
         tool_index: Arc<ToolIndex>,
         upstream: Arc<Upstream>,
@@ -260,7 +260,7 @@ mod tests {
     const SILENT: &str = r#"echo begins >> "$0"; exec sleep 3600"#;
 
     /// Servers that say that they begin and end, and that are none.
-    fn indexing(log: &std::path::Path, names: &[ServerName], at_once: usize, script: &str) -> Indexing {
+    fn indexing(log: &std::path::Path, names: &[ServerName], at_once: usize, script: &str) -> Indexer {
         let slow_index = Duration::from_millis(if script == SILENT { 1 } else { 60_000 });
         let limits = Limits { servers_indexed_at_once_max: at_once, slow_index, ..Limits::default() };
         let limits = Arc::new(limits);
@@ -281,7 +281,7 @@ mod tests {
         let known =
             names.iter().map(|name| (name.clone(), of_key(key(name.as_str())))).collect::<BTreeMap<_, _>>();
         let tool_index = ToolIndex::new(catalog, known, None, Arc::clone(&limits));
-        Indexing::new(Arc::new(tool_index), upstream, &limits)
+        Indexer::new(Arc::new(tool_index), upstream, &limits)
     }
 
     fn names(count: usize) -> Vec<ServerName> {

@@ -16,7 +16,7 @@ use crate::clients::file;
 use crate::clients::formats::format::Format;
 use crate::clients::formats::masked::masked;
 use crate::clients::formats::spanned::Value;
-use crate::clients::own_entry::{self, Calls, Parts, Starting};
+use crate::clients::own_entry::{self, Calls, Parts, StartCommand};
 use crate::clients::places::{ClientFile, Scope, Surroundings};
 use crate::clients::table::Client;
 use crate::limits::Limits;
@@ -133,7 +133,7 @@ pub enum ReplaceRule {
 /// The file cannot be read or edited, or another entry has the name.
 pub fn install(
     registration: &Registration<'_>,
-    starting: Starting<'_>,
+    starting: StartCommand<'_>,
     (rule, is_own): (ReplaceRule, OwnCommandCheck<'_>),
     context: &InstallContext<'_>,
 ) -> Result<Plan, InstallError> {

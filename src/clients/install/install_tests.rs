@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::edit::{InstallContext, Plan, Registration, ReplaceRule, install};
 use crate::clients::error::InstallError;
 use crate::clients::merge::{ConfinementChoice, merge};
-use crate::clients::own_entry::Starting;
+use crate::clients::own_entry::StartCommand;
 use crate::clients::places::{Scope, Surroundings};
 use crate::clients::reading::{Files, read_client};
 use crate::clients::table::client;
@@ -31,7 +31,7 @@ fn a_file_that_is_changed_between_reading_and_writing_is_left_as_it_is() {
     let context = InstallContext { surroundings: &surroundings, state: &state, limits: &limits };
     let registration =
         Registration { client: client("cursor").unwrap(), name: "belljar", scope: Scope::User };
-    let starting = Starting {
+    let starting = StartCommand {
         program: Path::new("/bin/belljar"),
         longest_reply: Duration::from_secs(1),
         start: Duration::from_secs(1),

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::named_file::{NamedFile, Read};
+use super::named_file::{NamedFile, ReadTime};
 use crate::confine::ResolvedPath;
 use crate::text;
 
@@ -15,9 +15,9 @@ const SHOWN_CHARS_MAX: usize = 200;
 
 /// Folders, each with who can change it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(in crate::config) struct Changeable(Arc<[(String, PathBuf)]>);
+pub(in crate::config) struct ChangeableFolders(Arc<[(String, PathBuf)]>);
 
-impl Changeable {
+impl ChangeableFolders {
     /// Of folders with who can change them.
     pub(in crate::config) fn new(folders: impl Iterator<Item = (String, PathBuf)>) -> Self {
         Self(folders.map(|(who, folder)| (who, ResolvedPath::of(&folder).end)).collect())
@@ -26,15 +26,20 @@ impl Changeable {
     /// What is wrong with a file that is named, if somebody else can choose what it is.
     pub(in crate::config) fn misleads(&self, file: &NamedFile) -> Option<(String, &'static str)> {
         let NamedFile { shown, way, read } = file;
-        let places = if *read == Read::Now { &way.links } else { &way.passed };
-        let (who, place) = places.iter().find_map(|place| Some((self.who(place)?, place)))?;
+        let mut links = way.links.iter().map(|(link, _)| link);
+        let mut passed = way.passed.iter();
+        let places: &mut dyn Iterator<Item = &PathBuf> = match read {
+            ReadTime::Now => &mut links,
+            ReadTime::Later => &mut passed,
+        };
+        let (who, place) = places.find_map(|place| Some((self.who(place)?, place)))?;
         let place = text::inert_excerpt(&place.display().to_string(), SHOWN_CHARS_MAX);
         Some(match read {
-            Read::Now => (
+            ReadTime::Now => (
                 format!("refers to {shown}, and {who} can change the link {place} that leads there"),
                 "name the file itself, or one outside of what servers and code can change",
             ),
-            Read::Later => (
+            ReadTime::Later => (
                 format!("refers to {shown}, and {who} can change {place}"),
                 "name a file outside of what servers and code can change",
             ),

@@ -11,12 +11,12 @@ pub(in crate::config) struct NamedFile {
     pub(in crate::config) shown: String,
     /// Where it leads.
     pub(in crate::config) way: ResolvedPath,
-    pub(in crate::config) read: Read,
+    pub(in crate::config) read: ReadTime,
 }
 
 /// Who reads a file, and with that what can go wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::config) enum Read {
+pub(in crate::config) enum ReadTime {
     /// It was read, and nothing else than where its way led: only the links of the way count.
     Now,
     /// It is opened or run later, when the way may have been changed.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::reading::Section;
-use crate::config::read::changeable::Changeable;
+use crate::config::read::changeable::ChangeableFolders;
 use crate::config::read::environment::Environment;
 use crate::config::read::json::Member;
 use crate::config::read::named_file::NamedFile;
@@ -20,7 +20,7 @@ use crate::limits::Limits;
 pub struct DeferredEntry {
     source: Arc<EntrySource>,
     /// What files that it names must not be reached through.
-    changeable: Changeable,
+    changeable: ChangeableFolders,
 }
 
 /// The entry, with everything that is needed to read it again.
@@ -38,7 +38,7 @@ pub(super) struct EntrySource {
 
 impl DeferredEntry {
     pub(super) fn new(source: EntrySource) -> Self {
-        Self { source: Arc::new(source), changeable: Changeable::default() }
+        Self { source: Arc::new(source), changeable: ChangeableFolders::default() }
     }
 
     pub(super) fn source(&self) -> &EntrySource {
@@ -46,7 +46,7 @@ impl DeferredEntry {
     }
 
     /// From now on these can be changed.
-    pub(super) fn set_changeable(&mut self, changeable: &Changeable) {
+    pub(super) fn set_changeable(&mut self, changeable: &ChangeableFolders) {
         self.changeable = changeable.clone();
     }
 

@@ -10,7 +10,7 @@ use crate::config::read::nearest::nearest;
 use crate::config::read::problem::Severity;
 use crate::config::read::references::Files;
 use crate::confine::ResolvedPath;
-use crate::confine::{Access, Network, Private, ServerSandbox};
+use crate::confine::{Access, Network, PlaceKind, ServerSandbox};
 use crate::programs::locate_program;
 use crate::text;
 
@@ -149,16 +149,16 @@ impl Reading<'_> {
         let Some((private, met)) = self.sources.private.at(place) else { return };
         let changes = access == Access::Change;
         let gives = match (private, changes) {
-            (Private::Own, true) => "would let the server change its own rights",
-            (Private::Own, false) => "gives the server what belljar keeps, such as logins",
-            (Private::Logins, true) => "lets the server change keys and logins",
-            (Private::Logins, false) => "gives the server keys and logins",
-            (Private::Start, true) => "lets the server run programs with all your rights",
-            (Private::Start, false) => {
+            (PlaceKind::Own, true) => "would let the server change its own rights",
+            (PlaceKind::Own, false) => "gives the server what belljar keeps, such as logins",
+            (PlaceKind::Logins, true) => "lets the server change keys and logins",
+            (PlaceKind::Logins, false) => "gives the server keys and logins",
+            (PlaceKind::Start, true) => "lets the server run programs with all your rights",
+            (PlaceKind::Start, false) => {
                 "gives the server the start files of your shell, with what secrets they hold"
             }
         };
-        let severity = if private == Private::Own && changes { Severity::Error } else { Severity::Warning };
+        let severity = if private == PlaceKind::Own && changes { Severity::Error } else { Severity::Warning };
         let shown = |path: &Path| text::inert_excerpt(&path.display().to_string(), SHOWN_CHARS_MAX);
         let relation = if met.starts_with(place) { "is or holds" } else { "lies in" };
         let message = format!("{gives}: {} {relation} {}", shown(place), shown(&met));

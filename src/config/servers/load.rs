@@ -13,7 +13,7 @@ use super::reading::{Reading, Section};
 use super::self_reference;
 use super::server::{RefusedServer, ServerConfig};
 use super::transport::{Launch, SandboxChoice, Transport};
-use crate::config::read::changeable::Changeable;
+use crate::config::read::changeable::ChangeableFolders;
 use crate::config::read::environment::{Environment, Nesting};
 use crate::config::read::file;
 use crate::config::read::file::WatchedFile;
@@ -58,7 +58,7 @@ pub(in crate::config) struct LoadedServers {
     /// The problems with files that could not be read.
     pub(in crate::config) unread: Vec<Problem>,
     /// What confined servers and code can change.
-    pub(in crate::config) changeable: Changeable,
+    pub(in crate::config) changeable: ChangeableFolders,
 }
 
 /// The entries of each file as they were when the file could be read last.
@@ -386,7 +386,7 @@ fn refuse_own(environment: &Environment, entry: &mut Entry, problems: &mut Vec<P
 }
 
 /// What confined servers and code can change.
-fn changeable<'e>(entries: impl Iterator<Item = &'e Entry>, mounts: &[MountedFolder]) -> Changeable {
+fn changeable<'e>(entries: impl Iterator<Item = &'e Entry>, mounts: &[MountedFolder]) -> ChangeableFolders {
     let servers = entries.filter_map(|entry| match &entry.read.as_ref().ok()?.transport {
         Transport::Launch(Launch { sandbox: SandboxChoice::Yes(sandbox), .. }) => Some((entry, sandbox)),
         _ => None,
@@ -396,11 +396,11 @@ fn changeable<'e>(entries: impl Iterator<Item = &'e Entry>, mounts: &[MountedFol
         sandbox.write.iter().map(move |folder| (who.clone(), folder.clone()))
     });
     let of_code = mounts.iter().filter(|mount| mount.writable);
-    Changeable::new(of_servers.chain(of_code.map(|mount| ("code".to_owned(), mount.host.clone()))))
+    ChangeableFolders::new(of_servers.chain(of_code.map(|mount| ("code".to_owned(), mount.host.clone()))))
 }
 
 /// An entry is not used that names a file which somebody else can choose.
-fn refuse_misled(entry: &mut Entry, changeable: &Changeable, problems: &mut Vec<Problem>) {
+fn refuse_misled(entry: &mut Entry, changeable: &ChangeableFolders, problems: &mut Vec<Problem>) {
     let misled = entry.named.iter().find_map(|file| changeable.misleads(file));
     if let (Ok(_), Some((message, hint))) = (&entry.read, misled) {
         let problem = Problem::new(Origin::File(entry.path.clone()), message);

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::confine::Failed;
+use crate::confine::StepFailure;
 
 /// Says a line to the bridge.
 pub(super) fn say(line: &str) -> std::io::Result<()> {
@@ -12,7 +12,7 @@ pub(super) fn say(line: &str) -> std::io::Result<()> {
 }
 
 /// Says that a step has failed.
-pub(super) fn tell(failed: &Failed) {
+pub(super) fn tell(failed: &StepFailure) {
     // Nobody may be left to hear it.
     drop(serde_json::to_string(failed).map_err(std::io::Error::other).and_then(|line| say(&line)));
 }

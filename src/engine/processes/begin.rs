@@ -13,7 +13,7 @@ use nix::unistd::getppid;
 
 use super::answer::{say, tell};
 use super::plan::{MAPPED, UNSHARED};
-use crate::confine::{Failed, SignalQueue, Step, close_others, keep_capabilities, release_all_streams};
+use crate::confine::{SignalQueue, Step, StepFailure, close_others, keep_capabilities, release_all_streams};
 
 /// Starts the sandbox of that plan, and returns when it has ended. `parent` is the bridge.
 #[must_use]
@@ -27,7 +27,7 @@ pub fn begin(parent: u32, plan: &str) -> ExitCode {
     }
 }
 
-fn begun(parent: u32, plan: &str) -> Result<u8, Failed> {
+fn begun(parent: u32, plan: &str) -> Result<u8, StepFailure> {
     set_pdeathsig(Signal::SIGKILL).step("bind itself to the bridge")?;
     if u32::try_from(getppid().as_raw()) != Ok(parent) {
         return Ok(0);

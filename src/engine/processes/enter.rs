@@ -15,7 +15,8 @@ use super::answer::{say, tell};
 use super::plan::{ENVIRONMENT_FOLDER, Plan, READY};
 use super::root::{self, Sources};
 use crate::confine::{
-    Allowed, Failed, PROGRAM_FOLDERS, Step, close_others, drop_capabilities, filter, limit, restrict_files,
+    FileRights, PROGRAM_FOLDERS, Step, StepFailure, close_others, drop_capabilities, filter, limit,
+    restrict_files,
 };
 
 /// The kernel ends processes of sandboxes before others of the machine.
@@ -33,7 +34,7 @@ pub fn enter(plan: &str) -> ExitCode {
 }
 
 /// Returns why PID 1's program could not be executed.
-fn entered(plan: &str) -> Result<std::io::Error, Failed> {
+fn entered(plan: &str) -> Result<std::io::Error, StepFailure> {
     // A parent that has ended before has let go of the streams, so that the answer to the bridge fails.
     set_pdeathsig(Signal::SIGKILL).step("bind itself to its parent")?;
     let plan: Plan = serde_json::from_str(plan).map_err(std::io::Error::other).step("read its plan")?;
@@ -52,7 +53,7 @@ fn entered(plan: &str) -> Result<std::io::Error, Failed> {
     set_no_new_privs().step("forbid new privileges")?;
     let environment = plan.environment_folder.iter().map(|_| ENVIRONMENT_FOLDER);
     let executable: Vec<&str> = PROGRAM_FOLDERS.into_iter().chain(environment).collect();
-    let allowed = Allowed { executable: &executable, writable: writable(&plan), tcp: false };
+    let allowed = FileRights { executable: &executable, writable: writable(&plan), tcp: false };
     restrict_files(&allowed).step("restrict itself by Landlock")?;
     filter().step("filter its system calls")?;
     say(READY).step("answer the bridge")?;
@@ -77,7 +78,7 @@ fn writable(plan: &Plan) -> Vec<String> {
     places.chain(folders).collect()
 }
 
-fn become_user(plan: &Plan) -> Result<(), Failed> {
+fn become_user(plan: &Plan) -> Result<(), StepFailure> {
     let (uid, gid) = (Uid::from_raw(plan.uid), Gid::from_raw(plan.gid));
     if plan.drops_groups {
         setgroups(&[]).step("give up its groups")?;

@@ -17,13 +17,13 @@ use super::super::users::{OF_MACHINE, Reservation, mapped, mapped_end, reserve};
 pub(super) struct Identity {
     /// As they see themselves.
     pub(super) inside: User,
-    outside: Outside,
+    outside: OutsideUser,
     /// Keeps the number from other sandboxes.
     _reservation: Option<Reservation>,
 }
 
 #[derive(Debug)]
-enum Outside {
+enum OutsideUser {
     /// Any number, as only root can map it.
     Any(User),
     /// A subordinate one, which these programs map.
@@ -52,12 +52,14 @@ impl Identity {
             let range = end.map_or(Some(OF_MACHINE), mapped);
             return match (wanted, range) {
                 // Files in writable folders have to belong to the same user in every sandbox.
-                (Some(user), _) => of(Outside::Any(user), None),
+                (Some(user), _) => of(OutsideUser::Any(user), None),
                 (None, Some(range)) => {
                     let (number, reservation) = reserve(&range);
-                    of(Outside::Any(User { uid: number, gid: number }), reservation)
+                    of(OutsideUser::Any(User { uid: number, gid: number }), reservation)
                 }
-                (None, None) => of(Outside::Own { why: "this container maps too few users".into() }, None),
+                (None, None) => {
+                    of(OutsideUser::Own { why: "this container maps too few users".into() }, None)
+                }
             };
         }
         match subordinate() {
@@ -74,15 +76,15 @@ impl Identity {
                         (User { uid, gid }, reservation)
                     }
                 };
-                of(Outside::Subordinate { user, helpers }, reservation)
+                of(OutsideUser::Subordinate { user, helpers }, reservation)
             }
-            Err(why) => of(Outside::Own { why }, None),
+            Err(why) => of(OutsideUser::Own { why }, None),
         }
     }
 
     /// Why the machine has other processes of the same user, if it does, and what that gives to code.
     pub(super) fn shared(&self) -> Option<String> {
-        let Outside::Own { why } = &self.outside else { return None };
+        let OutsideUser::Own { why } = &self.outside else { return None };
         Some(format!(
             "code runs as your own user {} and in your groups, so it can read what only they can read below /usr, and of \
              your other files those mounted: {why}; to have it run as another user, install newuidmap and newgidmap \
@@ -94,7 +96,7 @@ impl Identity {
 
     /// Whether the bridge's supplementary groups can be given up.
     pub(super) fn drops_groups(&self) -> bool {
-        !matches!(self.outside, Outside::Own { .. })
+        !matches!(self.outside, OutsideUser::Own { .. })
     }
 
     /// Maps the user of the sandbox whose first process has that number and a user namespace of its own.
@@ -102,15 +104,15 @@ impl Identity {
         let User { uid, gid } = self.inside;
         let write = |file: &str, text: String| fs::write(format!("/proc/{pid}/{file}"), text);
         match &self.outside {
-            Outside::Any(user) => {
+            OutsideUser::Any(user) => {
                 write("gid_map", format!("{gid} {} 1\n", user.gid))?;
                 write("uid_map", format!("{uid} {} 1\n", user.uid))
             }
-            Outside::Subordinate { user, helpers: [uids, gids] } => {
+            OutsideUser::Subordinate { user, helpers: [uids, gids] } => {
                 run(gids, pid, gid, user.gid).await?;
                 run(uids, pid, uid, user.uid).await
             }
-            Outside::Own { .. } => {
+            OutsideUser::Own { .. } => {
                 write("setgroups", "deny".into())?;
                 write("gid_map", format!("{gid} {} 1\n", getegid()))?;
                 write("uid_map", format!("{uid} {} 1\n", geteuid()))

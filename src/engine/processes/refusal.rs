@@ -1,13 +1,13 @@
 //! The error of a sandbox whose process could not confine itself.
 
 use super::super::error::EngineError;
-use crate::confine::{Failed, remedy};
+use crate::confine::{StepFailure, remedy};
 
 const ELSE: &str = "use Podman or Docker: `sudo apt-get install podman` (or your distribution's way)";
 
 /// With what to do on this machine.
-pub(super) fn unconfined(failed: &Failed) -> EngineError {
-    let Failed { could_not, why, .. } = failed;
+pub(super) fn unconfined(failed: &StepFailure) -> EngineError {
+    let StepFailure { could_not, why, .. } = failed;
     EngineError::Unconfined {
         what: format!("a process could not {could_not}: {why}"),
         remedy: remedy(failed).map_or_else(|| ELSE.to_owned(), |found| format!("{found}; or {ELSE}")),

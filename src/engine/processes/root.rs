@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 
 use super::plan::{ENVIRONMENT_FOLDER, Plan};
-use crate::confine::{Access, Failed, Machine, Root, Step, place};
+use crate::confine::{Access, Machine, Root, Step, StepFailure, place};
 
 /// Mounts of the machine that the sandbox gets, opened before the root is built: the new root may cover them.
 pub(super) struct Sources {
@@ -13,8 +13,9 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    pub(super) fn open(plan: &Plan) -> Result<Self, Failed> {
-        let folders = plan.folders.iter().map(|folder| place(&folder.host)).collect::<Result<_, Failed>>()?;
+    pub(super) fn open(plan: &Plan) -> Result<Self, StepFailure> {
+        let folders =
+            plan.folders.iter().map(|folder| place(&folder.host)).collect::<Result<_, StepFailure>>()?;
         // The folder of the cache may be a symlink.
         let real = |folder: &String| fs::canonicalize(folder).step(format!("find {folder}"));
         let environment = plan.environment_folder.as_ref().map(real).transpose()?;
@@ -24,7 +25,7 @@ impl Sources {
 }
 
 /// Builds the root and makes it this process's own.
-pub(super) fn build(plan: &Plan, sources: Sources) -> Result<(), Failed> {
+pub(super) fn build(plan: &Plan, sources: Sources) -> Result<(), StepFailure> {
     let root = Root::new()?;
     root.machine(sources.machine)?;
     if let Some(environment) = &sources.environment {

@@ -24,7 +24,7 @@ use super::identity::Identity;
 use super::plan::{ENVIRONMENT_FOLDER, MAPPED, Plan, READY, UNSHARED};
 use super::python::Python;
 use super::refusal::unconfined;
-use crate::confine::Failed;
+use crate::confine::StepFailure;
 
 /// What a sandbox's Python and packages are.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ pub(super) async fn start(spec: &SandboxSpec, packages: Packages) -> Result<Star
     let plan = plan(spec, &packages, &identity);
     let failed = |could_not: &'static str| {
         move |error: std::io::Error| {
-            unconfined(&Failed {
+            unconfined(&StepFailure {
                 could_not: could_not.into(),
                 why: error.to_string(),
                 errno: error.raw_os_error(),
@@ -210,7 +210,7 @@ async fn expect(stdout: &mut ChildStdout, line: &str) -> Result<(), EngineError>
     if said == line.as_bytes() {
         return Ok(());
     }
-    Err(unconfined(&serde_json::from_slice(&said).unwrap_or_else(|_| Failed {
+    Err(unconfined(&serde_json::from_slice(&said).unwrap_or_else(|_| StepFailure {
         could_not: "become a sandbox".into(),
         why: "it ended without a word".into(),
         errno: None,

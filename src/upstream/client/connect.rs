@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::connection::{Connection, Running, ServerEnd, lost_error};
+use super::connection::{Connection, ConnectionParts, ServerEnd, lost_error};
 use super::handler::Handler;
 use super::listeners::ClientSide;
 use super::listing::{ListKind, Tools, list_tools};
@@ -25,7 +25,7 @@ use super::subscription::subscribe;
 use crate::jsonrpc::LineTransport;
 use crate::limits::Limits;
 use crate::names::ServerName;
-use crate::upstream::confinement::NotConfined;
+use crate::upstream::confinement::ConfinementError;
 use crate::upstream::connect_context::ConnectContext;
 use crate::upstream::error::{StderrSummary, UpstreamError};
 use crate::upstream::http::{ParameterHeaders, Remote};
@@ -88,7 +88,7 @@ impl Connection {
         side: &Arc<ClientSide>,
         limits: &Arc<Limits>,
         context: &ConnectContext,
-    ) -> Result<(Self, Running), UpstreamError> {
+    ) -> Result<(Self, ConnectionParts), UpstreamError> {
         let time = spec.start_time.unwrap_or(limits.server_start);
         let deadline = Instant::now() + time;
         let (server, bounds) = (&spec.name, &spec.bounds);
@@ -159,7 +159,7 @@ impl Attempt<'_> {
         Arc::new(Semaphore::new(self.bounds.at_once.map_or(of_any, |at_once| at_once.min(of_any))))
     }
 
-    async fn open(self, spec: &ServerSpec) -> Result<(Connection, Running), AttemptError> {
+    async fn open(self, spec: &ServerSpec) -> Result<(Connection, ConnectionParts), AttemptError> {
         match &spec.transport {
             ServerTransport::Process(process) => started(self, process).await,
             ServerTransport::Remote(remote) => reached(self, remote).await,
@@ -167,7 +167,10 @@ impl Attempt<'_> {
     }
 }
 
-async fn started(attempt: Attempt<'_>, spec: &ProcessSpec) -> Result<(Connection, Running), AttemptError> {
+async fn started(
+    attempt: Attempt<'_>,
+    spec: &ProcessSpec,
+) -> Result<(Connection, ConnectionParts), AttemptError> {
     let (server, limits) = (attempt.server.clone(), attempt.limits);
     let redaction = &attempt.context.redaction;
     let (process, pipes) = Process::start(spec, redaction, limits.server_stderr_bytes_max)
@@ -188,7 +191,7 @@ async fn started(attempt: Attempt<'_>, spec: &ProcessSpec) -> Result<(Connection
             let listening = attempt.listening(&peer, &seen);
             let connection = attempt.connection((peer, tools), seen, Some(stderr), answers);
             let far = ServerEnd::Process(Box::new(process));
-            Ok((connection, Running { service, far, closed_its_end, listening }))
+            Ok((connection, ConnectionParts { service, far, closed_its_end, listening }))
         }
         Err(handshake_error) => {
             // What a server writes while it is being ended is no reason.
@@ -210,7 +213,10 @@ async fn started(attempt: Attempt<'_>, spec: &ProcessSpec) -> Result<(Connection
 }
 
 /// Over the transport that the entry names; else over Streamable HTTP, and HTTP+SSE where the server refuses that.
-async fn reached(attempt: Attempt<'_>, spec: &RemoteSpec) -> Result<(Connection, Running), AttemptError> {
+async fn reached(
+    attempt: Attempt<'_>,
+    spec: &RemoteSpec,
+) -> Result<(Connection, ConnectionParts), AttemptError> {
     let first = spec.transport.unwrap_or(RemoteTransport::Streamable);
     let (handshake_error, lost) = match reached_over(first, attempt, spec).await {
         Ok(opened) => return Ok(opened),
@@ -245,7 +251,7 @@ async fn reached_over(
     transport: RemoteTransport,
     attempt: Attempt<'_>,
     spec: &RemoteSpec,
-) -> Result<(Connection, Running), (HandshakeError, Option<NoResponse>)> {
+) -> Result<(Connection, ConnectionParts), (HandshakeError, Option<NoResponse>)> {
     let (answers, limits) = (RawResults::of(attempt.context.redaction.clone()), attempt.limits);
     let parameters = ParameterHeaders::default();
     let sides = (answers.clone(), parameters.clone());
@@ -265,7 +271,10 @@ async fn reached_over(
             let listening = attempt.listening(&peer, &seen);
             let mut connection = attempt.connection((peer, tools), seen, None, answers);
             connection.parameters = Some(parameters);
-            Ok((connection, Running { service, far: ServerEnd::Remote(remote), closed_its_end, listening }))
+            Ok((
+                connection,
+                ConnectionParts { service, far: ServerEnd::Remote(remote), closed_its_end, listening },
+            ))
         }
         Err(handshake_error) => {
             remote.end().await;
@@ -367,7 +376,7 @@ fn start_reason(error: &ClientInitializeError) -> String {
 fn spawn_error(server: ServerName, spec: &ProcessSpec, error: StartError) -> UpstreamError {
     let error = match error {
         StartError::Program(error) => error,
-        StartError::Confinement(NotConfined { reason, remedy }) => {
+        StartError::Confinement(ConfinementError { reason, remedy }) => {
             return UpstreamError::NotConfined { server, reason, remedy };
         }
     };

@@ -91,7 +91,7 @@ struct Timing<'c, C> {
 }
 
 /// The parts that must be ended with the connection.
-pub(in crate::upstream) struct Running {
+pub(in crate::upstream) struct ConnectionParts {
     pub(super) service: RunningService<RoleClient, Handler>,
     pub(super) far: ServerEnd,
     pub(super) closed_its_end: CancellationToken,
@@ -378,7 +378,7 @@ impl Request {
     }
 }
 
-impl Running {
+impl ConnectionParts {
     /// Waits until the server says nothing more, as one that has ended does. Cancel-safe.
     pub(in crate::upstream) async fn gone(&self) {
         self.closed_its_end.cancelled().await;

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::resolve::{ResolvedPath, resolve};
+use super::resolve::resolve;
+use crate::confine::ResolvedPath;
 
 /// Real files and folders that confined servers of the configuration can change.
 #[derive(Debug, Default)]
@@ -14,9 +15,9 @@ impl ChangeablePaths {
     pub(super) fn new<'a>(named: impl IntoIterator<Item = &'a PathBuf>) -> Self {
         let ways = named.into_iter().filter_map(|path| resolve(path).ok());
         let (direct, linked): (Vec<_>, Vec<_>) = ways.partition(|way| way.links.is_empty());
-        let mut all = Self(direct.into_iter().map(|way| way.real).collect());
+        let mut all = Self(direct.into_iter().map(|way| way.end).collect());
         let linked: Vec<_> = linked.into_iter().filter(|way| all.link_in(way).is_none()).collect();
-        all.0.extend(linked.into_iter().map(|way| way.real));
+        all.0.extend(linked.into_iter().map(|way| way.end));
         all
     }
 
@@ -33,7 +34,7 @@ impl ChangeablePaths {
     /// Whether a server can have chosen where the way leads, beyond what it can change.
     pub(super) fn leads_out(&self, way: &ResolvedPath) -> bool {
         let leads_out = |root: &PathBuf| {
-            !way.real.starts_with(root) && way.links.iter().any(|(link, _)| link.starts_with(root))
+            !way.end.starts_with(root) && way.links.iter().any(|(link, _)| link.starts_with(root))
         };
         self.0.iter().any(leads_out)
     }

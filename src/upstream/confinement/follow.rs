@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use super::caches::{self, INSTALLERS, Runner};
 use super::changeable::ChangeablePaths;
-use super::resolve::{ResolvedPath, beginning, inside, is_file, is_folder, resolve};
+use super::resolve::{beginning, inside, is_file, is_folder, resolve};
 use super::runner_arguments::RunnerArguments;
 use super::surroundings::Surroundings;
-use crate::confine::{Access, PROGRAM_FOLDERS};
+use crate::confine::{Access, PROGRAM_FOLDERS, ResolvedPath};
 
 /// The files that a confined server sees, as far as they have been found.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl VisibleFiles {
             paths_left: PATHS_MAX,
             runner: None,
         };
-        let stores = caches::stores(at).into_iter().filter_map(|store| Some(found.way(&store)?.real));
+        let stores = caches::stores(at).into_iter().filter_map(|store| Some(found.way(&store)?.end));
         found.stores = stores.filter(|store| is_folder(store) && !at.is_too_wide(store)).collect();
         found
     }
@@ -110,7 +110,7 @@ impl VisibleFiles {
     /// The symlink through which a server can have chosen another program, which is not followed.
     pub(super) fn link_before(&self, program: &Path) -> Option<PathBuf> {
         let way = resolve(program).ok()?;
-        let is_seen = is_of_system(&way.real) || self.visible.keys().any(|path| way.real.starts_with(path));
+        let is_seen = is_of_system(&way.end) || self.visible.keys().any(|path| way.end.starts_with(path));
         let is_followed = is_seen || !self.changeable.leads_out(&way);
         (!is_followed).then(|| self.changeable.link_in(&way).map(Path::to_path_buf))?
     }
@@ -213,21 +213,21 @@ impl VisibleFiles {
         if self.named.len() >= PROGRAMS_MAX || !self.named.insert(path.to_owned()) {
             return;
         }
-        let Some(way) = self.way(path).filter(|way| is_file(&way.real)) else { return };
+        let Some(way) = self.way(path).filter(|way| is_file(&way.end)) else { return };
         self.see(&way, Access::Execute);
         for name in &way.names {
             self.installation(name, at);
         }
-        if is_script(&way.real) && !is_of_system(&way.real) {
-            self.package(&way.real, at);
+        if is_script(&way.end) && !is_of_system(&way.end) {
+            self.package(&way.end, at);
         }
-        self.interpreter(&way.real, at);
+        self.interpreter(&way.end, at);
     }
 
     /// A program that a file names.
     fn program_of_file(&mut self, path: &Path, at: &Surroundings<'_>) {
-        let Some(way) = self.leads_to(path, at).filter(|way| is_file(&way.real)) else { return };
-        if self.led.len() >= PROGRAMS_MAX || !self.led.insert(way.real.clone()) {
+        let Some(way) = self.leads_to(path, at).filter(|way| is_file(&way.end)) else { return };
+        if self.led.len() >= PROGRAMS_MAX || !self.led.insert(way.end.clone()) {
             return;
         }
         self.see(&way, Access::Execute);
@@ -236,11 +236,11 @@ impl VisibleFiles {
                 self.environment(&environment, at);
             }
         }
-        let store = self.stores.iter().find(|store| way.real.starts_with(store)).cloned();
-        for folder in store.into_iter().chain(python_prefix(&way.real, at)) {
+        let store = self.stores.iter().find(|store| way.end.starts_with(store)).cloned();
+        for folder in store.into_iter().chain(python_prefix(&way.end, at)) {
             self.tree(&folder, Access::Execute, at);
         }
-        self.interpreter(&way.real, at);
+        self.interpreter(&way.end, at);
     }
 
     /// What interprets a script, by its first line.
@@ -323,7 +323,7 @@ impl VisibleFiles {
                     let text = self.text_of(&packages.join(name));
                     let elsewhere = text.split(['\n', '\'', '"']).map(str::trim);
                     for path in elsewhere.filter(|path| path.starts_with('/')).map(Path::new) {
-                        if let Some(way) = self.leads_to(path, at).filter(|way| is_folder(&way.real)) {
+                        if let Some(way) = self.leads_to(path, at).filter(|way| is_folder(&way.end)) {
                             self.see(&way, Access::Execute);
                         }
                     }
@@ -358,7 +358,7 @@ impl VisibleFiles {
     /// A file, or a folder with all that is in it and to which its files may lead. What no server is to have is left out.
     pub(super) fn tree(&mut self, path: &Path, access: Access, at: &Surroundings<'_>) {
         let Some(way) = self.way(path) else { return };
-        if is_file(&way.real) || is_folder(&way.real) && !at.is_too_wide(&way.real) {
+        if is_file(&way.end) || is_folder(&way.end) && !at.is_too_wide(&way.end) {
             self.give(&way, access);
         }
     }
@@ -366,22 +366,22 @@ impl VisibleFiles {
     /// What the entry gives.
     pub(super) fn give(&mut self, way: &ResolvedPath, access: Access) {
         self.see(way, access);
-        self.grounds.push(way.real.clone());
+        self.grounds.push(way.end.clone());
     }
 
     /// Where a path leads; `None` where it leads nowhere, or a server can have changed where.
     fn way(&self, path: &Path) -> Option<ResolvedPath> {
         let way = resolve(path).ok()?;
-        (is_of_system(&way.real) || !self.changeable.leads_out(&way)).then_some(way)
+        (is_of_system(&way.end) || !self.changeable.leads_out(&way)).then_some(way)
     }
 
     /// Where a path leads that a file names: only to what is installed with the program, or what is installed by installers.
     fn leads_to(&mut self, path: &Path, at: &Surroundings<'_>) -> Option<ResolvedPath> {
         self.paths_left = self.paths_left.checked_sub(1)?;
         let way = self.way(path)?;
-        let is_known = is_of_system(&way.real)
-            || self.is_ground(&way.real)
-            || !self.changeable.holds(&way.real) && python_prefix(&way.real, at).is_some();
+        let is_known = is_of_system(&way.end)
+            || self.is_ground(&way.end)
+            || !self.changeable.holds(&way.end) && python_prefix(&way.end, at).is_some();
         if !is_known {
             self.tell(path, at);
             return None;
@@ -396,16 +396,16 @@ impl VisibleFiles {
     /// Remembers where a path leads that is not followed, so that the user can be told.
     fn tell(&mut self, path: &Path, at: &Surroundings<'_>) {
         let Some(way) = self.way(path) else { return };
-        let can_be_given = is_file(&way.real) || is_folder(&way.real) && !at.is_too_wide(&way.real);
+        let can_be_given = is_file(&way.end) || is_folder(&way.end) && !at.is_too_wide(&way.end);
         if can_be_given && self.unfollowed.len() < UNFOLLOWED_MAX {
-            self.unfollowed.insert(way.real);
+            self.unfollowed.insert(way.end);
         }
     }
 
     fn see(&mut self, way: &ResolvedPath, access: Access) {
         self.links.extend(way.links.iter().cloned());
-        if !is_of_system(&way.real) {
-            let seen = self.visible.entry(way.real.clone()).or_insert(access);
+        if !is_of_system(&way.end) {
+            let seen = self.visible.entry(way.end.clone()).or_insert(access);
             *seen = access.max(*seen);
         }
     }
@@ -414,9 +414,9 @@ impl VisibleFiles {
     fn text_of(&mut self, file: &Path) -> String {
         let Some(left) = self.paths_left.checked_sub(1) else { return String::new() };
         self.paths_left = left;
-        let is_readable = |way: &ResolvedPath| self.is_ground(&way.real) && !self.changeable.holds(&way.real);
+        let is_readable = |way: &ResolvedPath| self.is_ground(&way.end) && !self.changeable.holds(&way.end);
         let Some(way) = self.way(file).filter(is_readable) else { return String::new() };
-        let text = beginning(&way.real, LISTING_BYTES.min(self.listing_bytes_left));
+        let text = beginning(&way.end, LISTING_BYTES.min(self.listing_bytes_left));
         self.listing_bytes_left = self.listing_bytes_left.saturating_sub(text.len() as u64);
         String::from_utf8_lossy(&text).into_owned()
     }

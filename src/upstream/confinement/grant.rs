@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use super::changeable::ChangeablePaths;
 use super::follow::is_of_system;
-use super::resolve::{ResolveError, ResolvedPath, resolve};
+use super::resolve::{ResolveError, resolve};
 use super::surroundings::Surroundings;
-use crate::confine::Access;
+use crate::confine::{Access, ResolvedPath};
 use crate::text;
 
 /// Folders that each confined server has of its own, or that hold what is no file.
@@ -40,7 +40,7 @@ pub(super) fn granted(
             text::inert_excerpt(&link.to_string_lossy(), SHOWN_CHARS_MAX)
         ));
     }
-    let real = &way.real;
+    let real = &way.end;
     let holds = |place: &&PathBuf| place.starts_with(real);
     // The server can have a HOME that is not the user's, and keep its files there.
     let homes = at.user_homes.iter().chain(at.homes.iter().filter(|home| *home != real));

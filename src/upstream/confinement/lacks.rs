@@ -202,12 +202,12 @@ pub fn in_words(lacks: &[Lack]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::confine::Visible;
+    use crate::confine::VisiblePath;
 
     fn plan(visible: &[(&Path, Access)], network: Network) -> ServerPlan {
         let visible = visible
             .iter()
-            .map(|(path, access)| Visible { path: path.to_str().unwrap().to_owned(), access: *access });
+            .map(|(path, access)| VisiblePath { path: path.to_str().unwrap().to_owned(), access: *access });
         ServerPlan {
             network,
             folder: "/".into(),

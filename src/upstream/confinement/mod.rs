@@ -14,4 +14,4 @@ mod surroundings;
 
 pub(super) use lacks::lacks;
 pub use lacks::{Lack, in_words};
-pub(super) use plan::{Confinement, NotConfined};
+pub(super) use plan::{Confinement, ConfinementError};

@@ -10,7 +10,7 @@ use super::follow::{FollowResult, VisibleFiles};
 use super::grant::granted;
 use super::resolve::resolve;
 use super::surroundings::Surroundings;
-use crate::confine::{Access, Failed, ServerPlan, ServerSandbox, Visible, remedy};
+use crate::confine::{Access, ServerPlan, ServerSandbox, StepFailure, VisiblePath, remedy};
 use crate::text as texts;
 use crate::upstream::{Inherited, ProcessSpec};
 
@@ -29,14 +29,14 @@ pub(in crate::upstream) struct Confinement {
 
 /// Why a server cannot be confined.
 #[derive(Debug)]
-pub(in crate::upstream) struct NotConfined {
+pub(in crate::upstream) struct ConfinementError {
     /// What is wrong, for everybody.
     pub(in crate::upstream) reason: String,
     /// What the user can do, if the reason does not say it. A model does not read it: the remedies give rights.
     pub(in crate::upstream) remedy: Option<String>,
 }
 
-impl From<String> for NotConfined {
+impl From<String> for ConfinementError {
     fn from(reason: String) -> Self {
         Self { reason, remedy: None }
     }
@@ -47,12 +47,15 @@ const HOME: &str = "/home/server";
 
 impl Confinement {
     /// For this command.
-    pub(in crate::upstream) fn new(spec: &ProcessSpec, sandbox: &ServerSandbox) -> Result<Self, NotConfined> {
+    pub(in crate::upstream) fn new(
+        spec: &ProcessSpec,
+        sandbox: &ServerSandbox,
+    ) -> Result<Self, ConfinementError> {
         let is_supported =
             cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")));
         if !is_supported || spec.keeper.is_none() {
             let reason = "that takes Linux on x86-64 or aarch64".to_owned();
-            return Err(NotConfined { reason, remedy: Some(WITHOUT.to_owned()) });
+            return Err(ConfinementError { reason, remedy: Some(WITHOUT.to_owned()) });
         }
         let inherited = inherited(spec);
         let mut own = inherited.clone();
@@ -65,7 +68,7 @@ impl Confinement {
             |variables: &BTreeMap<String, String>| variables.get("HOME").map(PathBuf::from).filter(is_home);
         let home = home_in(&own).unwrap_or_else(|| HOME.into());
         let with_real = |home: &PathBuf| {
-            [home.clone()].into_iter().chain(resolve(home).map(|way| way.real)).collect::<Vec<_>>()
+            [home.clone()].into_iter().chain(resolve(home).map(|way| way.end)).collect::<Vec<_>>()
         };
         let homes = with_real(&home);
         let user_homes = home_in(&inherited).as_ref().map(with_real).unwrap_or_default();
@@ -109,7 +112,7 @@ impl Confinement {
         found.command(&program, &spec.args, &at);
         if found.runner == Some(Runner::Containers) {
             let program = program.display();
-            return Err(NotConfined {
+            return Err(ConfinementError {
                 reason: format!(
                     "{program} asks an engine outside to start containers, which has all your rights"
                 ),
@@ -120,7 +123,8 @@ impl Confinement {
         variables.extend(found.runner.iter().flat_map(|runner| runner.variables(sandbox.network)));
         let home = homes.last().unwrap_or(&home);
         let FollowResult { links, visible, unfollowed } = found.into_parts();
-        let visible = visible.into_iter().map(|(path, access)| Ok(Visible { path: text(&path)?, access }));
+        let visible =
+            visible.into_iter().map(|(path, access)| Ok(VisiblePath { path: text(&path)?, access }));
         let links = links.into_iter().map(|(path, target)| Ok((text(&path)?, text(&target)?)));
         Ok(Self {
             program,
@@ -137,13 +141,13 @@ impl Confinement {
     }
 
     /// Why a server was not started, by the step of its confinement that failed.
-    pub(in crate::upstream) fn failed(failed: &Failed) -> NotConfined {
+    pub(in crate::upstream) fn failed(failed: &StepFailure) -> ConfinementError {
         let remedy =
             remedy(failed).map_or_else(|| WITHOUT.to_owned(), |found| format!("{found}; or {WITHOUT}"));
         // Its package names files.
         let could_not = texts::inert_excerpt(&failed.could_not, STEP_CHARS_MAX);
         let reason = format!("a process could not {could_not}: {}", failed.why);
-        NotConfined { reason, remedy: Some(remedy) }
+        ConfinementError { reason, remedy: Some(remedy) }
     }
 }
 

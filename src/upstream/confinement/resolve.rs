@@ -1,32 +1,18 @@
-//! Where a path leads, link by link, and the beginning of the file that is there.
+//! Finds the files and folders that a server could be given, and reads the beginning of a file.
 //!
 //! It opens nothing but regular files, and reads no more of them than it is asked for.
 
-use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
 
-/// Symlinks on one way.
-const HOPS_MAX: usize = 40;
-/// Parts of one way, those of the targets of its symlinks among them.
-const PARTS_MAX: usize = 512;
+use crate::confine::ResolvedPath;
+
 /// The kernel's folders: what is in them is not the same for another process.
 const OF_KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
-
-/// The way that a path takes.
-#[derive(Debug)]
-pub(super) struct ResolvedPath {
-    /// The path without symlinks.
-    pub(super) real: PathBuf,
-    /// The symlinks on the way, each at its real place, with its target.
-    pub(super) links: Vec<(PathBuf, PathBuf)>,
-    /// The real places of the file's names: symlinks to it, and the file itself, which comes last.
-    pub(super) names: Vec<PathBuf>,
-}
 
 /// Why a path leads nowhere.
 #[derive(Debug)]
@@ -37,63 +23,26 @@ pub(super) enum ResolveError {
     OfKernel(PathBuf),
 }
 
-/// Follows an absolute path as the kernel does.
+/// Where an absolute path leads, if it leads to a file or folder that is the same for every process.
 pub(super) fn resolve(path: &Path) -> Result<ResolvedPath, ResolveError> {
     if !path.is_absolute() {
         return Err(ResolveError::Missing(io::ErrorKind::InvalidInput));
     }
-    let (mut real, mut links, mut names) = (PathBuf::from("/"), Vec::new(), Vec::new());
-    // The next part comes last.
-    let mut rest = parts(path);
-    let mut parts_left = PARTS_MAX;
-    while let Some(part) = rest.pop() {
-        parts_left =
-            parts_left.checked_sub(1).ok_or(ResolveError::Missing(io::ErrorKind::InvalidFilename))?;
-        if part == ".." {
-            real.pop();
-            continue;
-        }
-        let place = real.join(&part);
-        if OF_KERNEL.iter().any(|folder| place.starts_with(folder)) {
-            return Err(ResolveError::OfKernel(place));
-        }
-        match fs::read_link(&place) {
-            Ok(_) if links.len() == HOPS_MAX => {
-                return Err(ResolveError::Missing(io::ErrorKind::NotFound));
-            }
-            Ok(target) => {
-                if rest.is_empty() {
-                    names.push(place.clone());
-                }
-                if target.is_absolute() {
-                    real = PathBuf::from("/");
-                }
-                rest.extend(parts(&target));
-                links.push((place, target));
-            }
-            // What is no symlink.
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => real = place,
-            Err(error) => return Err(ResolveError::Missing(error.kind())),
-        }
+    let way = ResolvedPath::of(path);
+    let is_of_kernel = |place: &&PathBuf| OF_KERNEL.iter().any(|folder| place.starts_with(folder));
+    if let Some(place) = way.passed.iter().find(is_of_kernel) {
+        return Err(ResolveError::OfKernel(place.clone()));
     }
-    names.push(real.clone());
-    Ok(ResolvedPath { real, links, names })
-}
-
-/// The parts of a path, the last one first.
-fn parts(path: &Path) -> Vec<OsString> {
-    let parts = path.components().filter_map(|part| match part {
-        Component::Normal(part) => Some(part.to_owned()),
-        Component::ParentDir => Some("..".into()),
-        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
-    });
-    parts.rev().collect()
+    match way.missing {
+        Some(kind) => Err(ResolveError::Missing(kind)),
+        None => Ok(way),
+    }
 }
 
 /// The real path of a file or folder of this folder. A symlink counts if it stays in the folder.
 pub(super) fn inside(folder: &Path, name: &str) -> Option<PathBuf> {
-    let folder = resolve(folder).ok()?.real;
-    let real = resolve(&folder.join(name)).ok()?.real;
+    let folder = resolve(folder).ok()?.end;
+    let real = resolve(&folder.join(name)).ok()?.end;
     (real.starts_with(&folder) && real != folder).then_some(real)
 }
 

@@ -45,9 +45,9 @@ impl Surroundings<'_> {
         if Path::new(word).is_absolute() {
             return Some(path);
         }
-        let folder = resolve(self.folder).ok()?.real;
+        let folder = resolve(self.folder).ok()?.end;
         let leads_out =
-            !way.real.starts_with(&folder) && way.links.iter().any(|(link, _)| link.starts_with(&folder));
+            !way.end.starts_with(&folder) && way.links.iter().any(|(link, _)| link.starts_with(&folder));
         (!leads_out).then_some(path)
     }
 
