@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value as Json};
 
-use super::table::Client;
+use super::known_clients::Client;
 
 /// The servers of one client, with the files that they were read from.
 #[derive(Debug)]

@@ -10,12 +10,12 @@ mod error;
 mod file;
 mod formats;
 mod install;
+mod known_clients;
 mod merge;
 mod opencode_switches;
 mod own_entry;
 mod places;
 mod reading;
-mod table;
 mod translate;
 
 pub use client_servers::{ClientServer, ClientServers, OwnCommandCheck};
@@ -26,8 +26,8 @@ pub use install::edit::{
     Edit, InstallContext, Plan, Registration, ReplaceRule, install, missing_approval, uninstall,
 };
 pub use install::passed::passed;
+pub use known_clients::{Client, client, client_names, clients};
 pub use merge::{Change, ConfinementChoice, merge};
 pub use own_entry::{Calls, StartCommand};
 pub use places::{Scope, Surroundings, place_variables};
 pub use reading::{Files, client_of_file, read_client, servers_of_client_file, unread_project_files};
-pub use table::{Client, client, client_names, clients};

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::table::{Base, Client, FileLocation, WriteSupport};
+use super::known_clients::{Base, Client, FileLocation, WriteSupport};
 
 /// The environment that decides where the files of clients are.
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ pub struct Surroundings {
 /// The variables that move files of clients.
 #[must_use]
 pub fn place_variables() -> Vec<&'static str> {
-    let places = super::table::clients().iter().flat_map(|client| client.places);
+    let places = super::known_clients::clients().iter().flat_map(|client| client.places);
     let named = places.filter_map(|location| match location.base {
         Base::Named(variable, _) => Some(variable),
         _ => None,

@@ -12,9 +12,9 @@ use super::client_servers::{ClientServer, ClientServers, OwnCommandCheck};
 use super::diagnostic::{Diagnostic, Severity};
 use super::file;
 use super::formats::spanned::{Member, Node, Value};
+use super::known_clients::{Client, Layout};
 use super::opencode_switches;
 use super::places::{ClientFile, Scope, Surroundings};
-use super::table::{Client, Layout};
 use super::translate::entry;
 use super::translate::redact_keeping_references::{part_with_references, references, shown_reference};
 use super::translate::references::is_literal;
@@ -117,7 +117,7 @@ fn switched_off_elsewhere(
 /// Whose file it is by its name.
 #[must_use]
 pub fn client_of_file(path: &Path) -> Option<&'static Client> {
-    super::table::clients().iter().find(|client| client.has_file_called(path))
+    super::known_clients::clients().iter().find(|client| client.has_file_called(path))
 }
 
 /// Those files of the working folder's project that are there and were not asked for.

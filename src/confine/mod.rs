@@ -4,14 +4,14 @@
 
 mod access;
 #[cfg(target_os = "linux")]
+mod confined_server;
+#[cfg(target_os = "linux")]
 mod lock;
 mod private_places;
 mod remedy;
 mod resolved_path;
 #[cfg(target_os = "linux")]
 mod root;
-#[cfg(target_os = "linux")]
-mod server;
 mod server_plan;
 #[cfg(target_os = "linux")]
 mod signals;
@@ -21,14 +21,14 @@ mod system_calls;
 
 pub use access::Access;
 #[cfg(target_os = "linux")]
+pub use confined_server::{ServeError, part_server, reap, serve_confined};
+#[cfg(target_os = "linux")]
 pub use lock::{FileRights, drop_capabilities, keep_capabilities, limit, restrict_files};
 pub use private_places::{LOGIN_PLACES, PlaceKind, PrivatePlaces};
 pub use remedy::remedy;
 pub use resolved_path::ResolvedPath;
 #[cfg(target_os = "linux")]
 pub use root::{Machine, Root, place};
-#[cfg(target_os = "linux")]
-pub use server::{ServeError, part_server, reap, serve_confined};
 pub use server_plan::{Network, ServerPlan, ServerSandbox, VisiblePath};
 #[cfg(target_os = "linux")]
 pub use signals::{SignalQueue, open_process, release_all_streams, release_streams};

@@ -1,11 +1,11 @@
 //! What the model reads; it decides nothing.
 
 mod calls;
-mod compact;
 mod fitting;
 mod output;
 mod own_lines;
 mod reply;
+mod reply_text;
 mod sentences;
 mod structured;
 mod verdict;

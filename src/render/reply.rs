@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::compact;
+use super::reply_text;
 use super::structured;
 use super::verdict::{Verdict, verdict};
 use crate::limits::Limits;
@@ -47,7 +47,7 @@ pub fn render(report: &RunReport, mode: OutputMode, limits: &Limits) -> Reply {
         OutputMode::Toon => structured::within(report, limits, structured::toon),
         OutputMode::Json | OutputMode::Compact => structured::within(report, limits, Value::to_string),
     };
-    let text = if mode == OutputMode::Compact { compact::of_report(report, limits) } else { text };
+    let text = if mode == OutputMode::Compact { reply_text::of_report(report, limits) } else { text };
     let images = report.images.iter().cloned().map(Block::Image);
     let files = report.saved.iter().cloned().map(Block::File);
     Reply {
@@ -62,7 +62,7 @@ pub fn render(report: &RunReport, mode: OutputMode, limits: &Limits) -> Reply {
 pub fn refusal(fault: &ToolFault, mode: OutputMode, limits: &Limits) -> Reply {
     let structured = structured::of_refusal(fault, limits);
     let text = match mode {
-        OutputMode::Compact => compact::of_refusal(fault, limits),
+        OutputMode::Compact => reply_text::of_refusal(fault, limits),
         OutputMode::Toon => structured::toon(&structured),
         OutputMode::Json => structured.to_string(),
     };

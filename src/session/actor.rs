@@ -26,7 +26,7 @@ use super::files::Files;
 use super::machine::{Effect, Machine};
 use super::request::{FinishedRun, RunSubmission, SessionRequest, SnapshotEnd};
 use super::run_queue::RunQueue;
-use super::sandbox::watchdog::Watchdog;
+use super::sandbox::usage_watchdog::Watchdog;
 use super::sandbox::{Sandbox, SandboxStarter, SettingsSource};
 use crate::broker::{Broker, ExecutionMode, Human, HumanWaits, RunSpec};
 use crate::engine::EngineError;

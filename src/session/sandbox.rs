@@ -5,7 +5,7 @@ mod failure;
 pub(super) mod posture;
 mod special_files;
 mod starter;
-pub(super) mod watchdog;
+pub(super) mod usage_watchdog;
 pub(super) mod writer;
 
 use std::io::ErrorKind;
@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use self::posture::{RequestedPosture, Weakness};
 pub(super) use self::starter::SandboxStarter;
 pub use self::starter::{CpuLimit, SandboxSettings, SettingsSource};
-use self::watchdog::Watchdog;
+use self::usage_watchdog::Watchdog;
 use self::writer::ResultLine;
 use super::files::RestoredFiles;
 use crate::engine::{EngineError, Instance, Kernel, Output};

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::format::Format;
 use super::masked::masked;
 use super::spanned::{Node, Value};
-use crate::clients::table::clients;
+use crate::clients::known_clients::clients;
 use crate::limits::Limits;
 
 /// Small files of each format, and what is put into them where.

@@ -16,9 +16,9 @@ use crate::clients::file;
 use crate::clients::formats::format::Format;
 use crate::clients::formats::masked::masked;
 use crate::clients::formats::spanned::Value;
+use crate::clients::known_clients::Client;
 use crate::clients::own_entry::{self, Calls, Parts, StartCommand};
 use crate::clients::places::{ClientFile, Scope, Surroundings};
-use crate::clients::table::Client;
 use crate::limits::Limits;
 use crate::own_file;
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::edit::{InstallContext, Plan, Registration, ReplaceRule, install};
 use crate::clients::error::InstallError;
+use crate::clients::known_clients::client;
 use crate::clients::merge::{ConfinementChoice, merge};
 use crate::clients::own_entry::StartCommand;
 use crate::clients::places::{Scope, Surroundings};
 use crate::clients::reading::{Files, read_client};
-use crate::clients::table::client;
 use crate::limits::Limits;
 
 fn surroundings(home: &Path) -> Surroundings {

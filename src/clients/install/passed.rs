@@ -12,7 +12,7 @@ use super::edit::{InstallContext, Registration, own_entry_of};
 use super::passing::{ENV, comes_through};
 use crate::clients::client_servers::OwnCommandCheck;
 use crate::clients::error::InstallError;
-use crate::clients::table::PassedVariables;
+use crate::clients::known_clients::PassedVariables;
 
 /// Variables with their values.
 pub type Variables = BTreeMap<OsString, OsString>;

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::clients::table::PassedVariables;
+use crate::clients::known_clients::PassedVariables;
 
 /// Where an entry sets variables.
 pub(super) const ENV: &str = "env";

@@ -5,15 +5,15 @@
 
 #[cfg(target_os = "linux")]
 mod answer;
-#[cfg(target_os = "linux")]
-mod begin;
 mod engine;
-#[cfg(target_os = "linux")]
-mod enter;
 mod environment;
 mod environment_build;
-mod first;
 mod identity;
+#[cfg(target_os = "linux")]
+mod init;
+mod init_exit;
+#[cfg(target_os = "linux")]
+mod namespaces;
 mod plan;
 mod python;
 mod refusal;
@@ -21,9 +21,9 @@ mod refusal;
 mod root;
 mod start;
 
-#[cfg(target_os = "linux")]
-pub use begin::begin;
 pub use engine::{InsteadOf, ProcessEngine};
-#[cfg(target_os = "linux")]
-pub use enter::enter;
 pub use environment::Environments;
+#[cfg(target_os = "linux")]
+pub use init::enter;
+#[cfg(target_os = "linux")]
+pub use namespaces::begin;

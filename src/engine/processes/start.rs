@@ -19,8 +19,8 @@ use super::super::masks;
 use super::super::spec::{ENVIRONMENT, FIRSTS_PROCESSES_MAX, SandboxSpec, tmpfs_mib};
 use super::super::usage::UsageMeter;
 use super::environment::Environment;
-use super::first::First;
 use super::identity::Identity;
+use super::init_exit::InitProcess;
 use super::plan::{ENVIRONMENT_FOLDER, MAPPED, Plan, READY, UNSHARED};
 use super::python::Python;
 use super::refusal::unconfined;
@@ -41,7 +41,7 @@ struct Process {
     /// The parent of PID 1.
     child: Child,
     /// Tells when PID 1 has ended.
-    first: Option<First>,
+    first: Option<InitProcess>,
     command: Vec<String>,
     request: Duration,
     /// Held while the sandbox exists.
@@ -103,7 +103,7 @@ pub(super) async fn start(spec: &SandboxSpec, packages: Packages) -> Result<Star
         cpu: spec.cpu,
         warnings: vec![],
         instance: Box::new(Process {
-            first: first_of(pid).and_then(First::new),
+            first: first_of(pid).and_then(InitProcess::new),
             child,
             command: spec.command.clone(),
             request: spec.request,

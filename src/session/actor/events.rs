@@ -8,7 +8,7 @@ use super::super::sandbox::Sandbox;
 use super::{Current, PendingFiles};
 use crate::broker::{Broker, HumanWaits};
 use crate::protocol::{DroppedLine, FromSandbox};
-use crate::session::sandbox::watchdog::Watchdog;
+use crate::session::sandbox::usage_watchdog::Watchdog;
 
 pub(super) async fn cancelled(current: Option<&Current>) {
     match current {

@@ -11,7 +11,7 @@ use super::super::files::Files;
 use super::bundle::{AwaitedCode, BOOTSTRAP, CodeCache, bundle};
 use super::failure::Failure;
 use super::special_files::{self, Bounds, UnsafeFolder};
-use super::watchdog::{Watchdog, WatchedLimits};
+use super::usage_watchdog::{Watchdog, WatchedLimits};
 use super::writer::{OutgoingFrames, write};
 use super::{RequestedPosture, RestoredFiles, Sandbox, SandboxReport, posture};
 use crate::engine::{

@@ -16,10 +16,10 @@ use crate::confine::open_process;
 /// A PID 1. It ends after every other process of its namespace.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
-pub(super) struct First(OwnedFd);
+pub(super) struct InitProcess(OwnedFd);
 
 #[cfg(target_os = "linux")]
-impl First {
+impl InitProcess {
     /// None if it has ended, or on kernels before 5.3.
     pub(super) fn new(number: u32) -> Option<Self> {
         open_process(number).map(Self)
@@ -44,10 +44,10 @@ impl First {
 /// Process sandboxes exist on Linux only, so this type has no value elsewhere.
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug)]
-pub(super) enum First {}
+pub(super) enum InitProcess {}
 
 #[cfg(not(target_os = "linux"))]
-impl First {
+impl InitProcess {
     pub(super) fn new(_: u32) -> Option<Self> {
         None
     }
@@ -67,12 +67,12 @@ mod tests {
     #[tokio::test]
     async fn the_end_of_a_process_is_seen() {
         let mut process = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
-        let first = || First::new(process.id()).unwrap();
+        let first = || InitProcess::new(process.id()).unwrap();
         let (lives, ends) = (first(), first());
         assert!(!lives.ended(Duration::ZERO).await);
         process.kill().unwrap();
         assert!(ends.ended(Duration::from_secs(60)).await);
         process.wait().unwrap();
-        assert!(First::new(process.id()).is_none());
+        assert!(InitProcess::new(process.id()).is_none());
     }
 }
