@@ -32,7 +32,7 @@ pub enum UpstreamError {
     },
     /// It cannot be confined as its entry says; it was not started.
     #[error("server '{server}' could not be confined, and was not started: {reason}")]
-    ConfinementError {
+    NotConfined {
         /// The server.
         server: ServerName,
         /// What is wrong: the step that failed, or what the entry says.

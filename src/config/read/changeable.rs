@@ -26,13 +26,11 @@ impl ChangeableFolders {
     /// What is wrong with a file that is named, if somebody else can choose what it is.
     pub(in crate::config) fn misleads(&self, file: &NamedFile) -> Option<(String, &'static str)> {
         let NamedFile { shown, way, read } = file;
-        let mut links = way.links.iter().map(|(link, _)| link);
-        let mut passed = way.passed.iter();
-        let places: &mut dyn Iterator<Item = &PathBuf> = match read {
-            ReadTime::Now => &mut links,
-            ReadTime::Later => &mut passed,
+        let places: Vec<&PathBuf> = match read {
+            ReadTime::Now => way.links.iter().map(|(link, _)| link).collect(),
+            ReadTime::Later => way.passed.iter().collect(),
         };
-        let (who, place) = places.find_map(|place| Some((self.who(place)?, place)))?;
+        let (who, place) = places.into_iter().find_map(|place| Some((self.who(place)?, place)))?;
         let place = text::inert_excerpt(&place.display().to_string(), SHOWN_CHARS_MAX);
         Some(match read {
             ReadTime::Now => (

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::environment::Environment;
 use super::file::{self, WatchedFile};
 use super::json::{Node, Spanned};
-use super::named_file::{NamedFile, Read};
+use super::named_file::{NamedFile, ReadTime};
 use super::plain_value::{is_existing_path, is_plain_address};
 use crate::confine::PrivatePlaces;
 use crate::confine::ResolvedPath;
@@ -190,7 +190,7 @@ impl Sources<'_> {
         // What the path leads to could be another file by now: only the end of this way is read.
         let bytes = file::read_at_its_place(&way.end, self.environment.uid, self.limits.reference_bytes_max)
             .map_err(|problem| unresolved(&problem.message))?;
-        resolved.named.push(NamedFile { shown: shown.clone(), way, read: Read::Now });
+        resolved.named.push(NamedFile { shown: shown.clone(), way, read: ReadTime::Now });
         let found = String::from_utf8(bytes).map_err(|_| unresolved("is not UTF-8"))?;
         let found = without_line_end(&found).to_owned();
         self.note("file", &found, resolved);
@@ -257,7 +257,7 @@ impl Sources<'_> {
             resolved.named.push(NamedFile {
                 shown: shown.clone(),
                 way: ResolvedPath::of(&path),
-                read: Read::Later,
+                read: ReadTime::Later,
             });
         }
     }

@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::config::read::address::{http_url, is_loopback};
 use crate::config::read::json::{Node, Spanned};
-use crate::config::read::named_file::{NamedFile, Read};
+use crate::config::read::named_file::{NamedFile, ReadTime};
 use crate::config::read::nearest::nearest;
 use crate::config::read::problem::Severity;
 use crate::config::read::references::Files;
@@ -255,7 +255,11 @@ impl Reading<'_> {
                 let path = self.file_path(&path);
                 if self.sources.files == Files::Read {
                     let way = ResolvedPath::of(&path);
-                    self.resolved.named.push(NamedFile { shown: fields.path(file), way, read: Read::Later });
+                    self.resolved.named.push(NamedFile {
+                        shown: fields.path(file),
+                        way,
+                        read: ReadTime::Later,
+                    });
                 }
                 Some(Assertion::File(path))
             }
