@@ -4,6 +4,7 @@
 
 mod folded;
 mod question;
+pub mod suggest;
 mod unseen;
 
 use std::borrow::Cow;

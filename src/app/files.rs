@@ -11,10 +11,10 @@ use super::common::new_file;
 use super::common::printing::{err, out, to_stdout};
 use super::wiring::{outbox, workspaces};
 use crate::cli::{self, FilesCommand};
-use crate::config::{Config, nearest};
+use crate::config::Config;
 use crate::journal::Sessions;
 use crate::names::WorkspaceName;
-use crate::text;
+use crate::text::{self, suggest};
 use crate::workspace::{FilePath, Outbox, Piece, SessionOutbox, View, Workspace, WorkspaceLocation, names};
 
 /// Longest name that is shown, in characters.
@@ -185,7 +185,7 @@ fn kept(view: &View, path: &str) -> Result<FilePath, Failure> {
     if all.iter().any(|kept| kept.path == path) {
         return Ok(path);
     }
-    let near = nearest(path.as_str(), all.iter().map(|kept| kept.path.as_str()));
+    let near = suggest::nearest(path.as_str(), all.iter().map(|kept| kept.path.as_str()));
     let near = near.map(|near| format!("; did you mean {}?", text::inert_excerpt(near, SHOWN_CHARS_MAX)));
     Err(Failure::Usage(format!("there is no file {path} in it{}", near.unwrap_or_default())))
 }

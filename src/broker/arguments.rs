@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::limits::Limits;
 use crate::protocol::depth_exceeds;
 use crate::run::{FaultCode, ToolFault};
-use crate::text;
+use crate::text::{self, suggest::likeness};
 
 /// Longest word of code's that is shown, in characters.
 const SAID_CHARS_MAX: usize = 40;
@@ -144,9 +144,8 @@ pub(super) fn word<T: Copy>(
         return Ok(*meant);
     }
     let shown = text::inert_excerpt(said, SAID_CHARS_MAX);
-    let likeness = |word: &str| strsim::normalized_damerau_levenshtein(&shown.to_lowercase(), word);
     let mut words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
-    words.sort_by(|one, other| likeness(other).total_cmp(&likeness(one)));
+    words.sort_by(|one, other| likeness(&shown, other).total_cmp(&likeness(&shown, one)));
     let words: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
     Err(invalid(format!("{helper} has no {parameter} '{shown}'"))
         .hint(format!("{parameter} can be {}, or be left out", words.join(", "))))

@@ -7,6 +7,7 @@ use super::matching::words::{is_stop_word, stem, words};
 use super::search::QUERY_CHARS_MAX;
 use super::server_tools::ServerTools;
 use super::tool::Tool;
+use crate::text::suggest;
 
 /// Characters of a description that are read: its first sentences say what the tool is for, and time grows with them.
 const DESCRIPTION_CHARS_MAX: usize = 300;
@@ -58,15 +59,19 @@ fn meant(catalog: &Catalog, word: &str) -> Option<String> {
 fn whole_word(catalog: &Catalog, number: usize, asked: &str) -> Option<String> {
     let index = catalog.index();
     let wanted = &*index.words.words()[number];
-    let writers = index.words.places(number).iter().take(WRITERS_MAX).flat_map(|posting| {
-        let (server, place) = index.place(posting.tool);
-        let server = &catalog.servers()[server];
-        words(&tool_text(server, &server.listed()[place]))
-    });
-    let likeness = |word: &String| strsim::normalized_damerau_levenshtein(word, asked);
-    writers
+    let writers: Vec<String> = index
+        .words
+        .places(number)
+        .iter()
+        .take(WRITERS_MAX)
+        .flat_map(|posting| {
+            let (server, place) = index.place(posting.tool);
+            let server = &catalog.servers()[server];
+            words(&tool_text(server, &server.listed()[place]))
+        })
         .filter(|word| stem(word) == wanted)
-        .max_by(|one, other| likeness(one).total_cmp(&likeness(other)).then_with(|| other.cmp(one)))
+        .collect();
+    suggest::nearest(asked, writers.iter().map(String::as_str)).map(str::to_owned)
 }
 
 #[cfg(test)]

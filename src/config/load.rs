@@ -12,7 +12,6 @@ use tracing::level_filters::LevelFilter;
 
 use super::read::environment::Environment;
 use super::read::file::WatchedFile;
-use super::read::nearest::nearest;
 use super::read::problem::{Origin, Problem, Severity};
 use super::servers::load::{self, EntriesByFile, EntryRules, LoadedServers};
 use super::servers::server::{RefusedServer, ServerConfig};
@@ -36,7 +35,7 @@ use crate::policy::Policy;
 use crate::programs::locate_program;
 use crate::protocol::{ExtraSystemCall, PostureField};
 use crate::run::OutputMode;
-use crate::text;
+use crate::text::{self, suggest};
 
 /// The configuration of this process.
 #[derive(Debug, Clone)]
@@ -517,7 +516,7 @@ fn unknown(names: Option<&[String]>, source: &Source, loaded: &LoadedServers) ->
     unknown
         .map(|name| {
             let message = format!("names {:?}, which is no configured server", text::inert_excerpt(name, 60));
-            let hint = nearest(name, known()).map(|near| format!("did you mean {near:?}?"));
+            let hint = suggest::did_you_mean(name, known());
             source.problem("run.servers", "MCP_BRIDGE_SERVERS", message).hint(hint.unwrap_or_default())
         })
         .collect()

@@ -13,7 +13,7 @@ use super::reading::RecordedSession;
 use super::record::Record;
 use crate::limits::Limits;
 use crate::own_file;
-use crate::text;
+use crate::text::{self, suggest};
 
 /// Longest name that is repeated, in characters.
 const NAME_CHARS_MAX: usize = 64;
@@ -385,19 +385,14 @@ fn names<'i>(ids: impl ExactSizeIterator<Item = &'i String>) -> String {
     names.join(", ")
 }
 
-/// The most alike of them, and how to see all.
+/// The session whose id begins most like the one that was asked for, or how to list all.
 fn instead(asked: &str, ids: &[String]) -> String {
-    let likeness = |id: &String| {
-        let beginning: String = id.chars().take(asked.chars().count().clamp(1, NAME_CHARS_MAX)).collect();
-        strsim::normalized_damerau_levenshtein(asked, &beginning)
-    };
-    let near = ids.iter().max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
-    match near {
-        None => "none is kept yet".into(),
-        Some(near) if asked.len() <= NAME_CHARS_MAX && likeness(near) >= 0.5 => {
-            format!("did you mean {}?", Sessions::short(near))
-        }
-        Some(_) => "`belljar session ls` lists them".into(),
+    let beginnings = ids.iter().filter_map(|id| id.get(..asked.len().min(id.len())));
+    let near = suggest::nearest(asked, beginnings);
+    match near.and_then(|near| ids.iter().find(|id| id.starts_with(near))) {
+        _ if ids.is_empty() => "none is kept yet".into(),
+        Some(near) => format!("did you mean {}?", Sessions::short(near)),
+        None => "`belljar session ls` lists them".into(),
     }
 }
 

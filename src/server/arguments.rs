@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::run::{FaultCode, Reset, RunRequest, ServerScope, ToolFault};
+use crate::text::suggest;
 
 /// The defaults for arguments that the caller does not give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,8 +43,7 @@ pub(super) fn run_request(
     limits: &Limits,
 ) -> Result<RunRequest, ToolFault> {
     if let Some(unknown) = arguments.keys().find(|key| !NAMES.contains(&key.as_str())) {
-        let nearest =
-            nearest(unknown, &NAMES).map(|name| format!("did you mean {name:?}? ")).unwrap_or_default();
+        let nearest = suggest::did_you_mean(unknown, NAMES).map(|near| near + " ").unwrap_or_default();
         return Err(invalid(format!("unknown argument {unknown:?}"))
             .hint(format!("{nearest}run_python takes code, servers, timeout, reset and checkpoint")));
     }
@@ -137,24 +137,13 @@ fn timeout(value: Option<&Value>, defaults: RunDefaults) -> Result<Duration, Too
 
 fn unavailable(text: &str, configured: &[ServerName]) -> ToolFault {
     let names: Vec<&str> = configured.iter().map(ServerName::as_str).collect();
-    let hint = match (names.is_empty(), nearest(text, &names)) {
+    let hint = match (names.is_empty(), suggest::did_you_mean(text, names.iter().copied())) {
         (true, _) => "no server is configured".to_owned(),
-        (false, Some(near)) => format!("did you mean {near:?}? Available: {}", names.join(", ")),
+        (false, Some(near)) => format!("{near} Available: {}", names.join(", ")),
         (false, None) => format!("available: {}", names.join(", ")),
     };
     let shown: String = text.chars().take(100).flat_map(char::escape_debug).collect();
     invalid(format!("Server '{shown}' is not available")).hint(hint)
-}
-
-fn nearest<'a>(text: &str, names: &[&'a str]) -> Option<&'a str> {
-    names
-        .iter()
-        .map(|name| {
-            (strsim::normalized_damerau_levenshtein(&text.to_lowercase(), &name.to_lowercase()), *name)
-        })
-        .filter(|(likeness, _)| *likeness >= 0.5)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, name)| name)
 }
 
 fn mistyped(name: &str, value: &Value, wanted: &str) -> ToolFault {

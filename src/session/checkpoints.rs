@@ -12,14 +12,12 @@ use tokio::time::Instant;
 
 use crate::names::RunId;
 use crate::run::{FaultCode, ToolFault};
-use crate::text;
+use crate::text::{self, suggest};
 
 /// Names that are remembered; those that were lost first are forgotten first.
 const NAMES_MAX: usize = 200;
 /// Longest name, in characters: as long as the sandbox takes them.
 const NAME_CHARS_MAX: usize = 64;
-/// How alike a name has to be to be meant.
-const LIKENESS_MIN: f64 = 0.5;
 
 /// The checkpoints of a session.
 #[derive(Debug, Default)]
@@ -88,7 +86,8 @@ impl Checkpoints {
         let shown = |name: &str| format!("'{}'", text::inert_excerpt(name, NAME_CHARS_MAX));
         let message = format!("there is no checkpoint {}", shown(name));
         let names: Vec<String> = all.keys().map(|name| shown(name)).collect();
-        let meant = near(name, all.keys()).map(|name| format!("did you mean {}? ", shown(name)));
+        let meant = suggest::nearest(name, all.keys().map(String::as_str))
+            .map(|name| format!("did you mean {}? ", shown(name)));
         let hint = if matches!(name, "true" | "True" | "false" | "False") {
             "a reset that starts afresh is written true, without quotes".to_owned()
         } else if names.is_empty() {
@@ -177,15 +176,6 @@ impl Checkpoint {
             self.run.0
         )
     }
-}
-
-fn near<'n>(asked: &str, names: impl Iterator<Item = &'n String>) -> Option<&'n String> {
-    let asked: String = asked.chars().take(NAME_CHARS_MAX).collect::<String>().to_lowercase();
-    names
-        .map(|name| (strsim::normalized_damerau_levenshtein(&asked, &name.to_lowercase()), name))
-        .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
-        .max_by(|one, other| one.0.total_cmp(&other.0))
-        .map(|(_, name)| name)
 }
 
 #[cfg(test)]

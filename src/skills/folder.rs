@@ -14,6 +14,7 @@ use super::header::{self, Header};
 use super::name::SkillName;
 use super::skill_file::{Skill, SkillFile, judged, parted};
 use crate::limits::Limits;
+use crate::text::suggest;
 
 const HISTORY: &str = ".history";
 /// Versions of each skill that are kept, and their bytes; the newest in any case.
@@ -275,13 +276,9 @@ impl Skills {
     /// That there is none, with one that may have been meant.
     #[must_use]
     pub fn unknown(&self, name: &SkillName) -> SkillError {
-        let likeness =
-            |known: &SkillName| strsim::normalized_damerau_levenshtein(name.as_str(), known.as_str());
         let names = self.names().unwrap_or_default();
-        let alike =
-            names.iter().map(|known| (likeness(known), known)).filter(|(likeness, _)| *likeness >= 0.6);
-        let near = alike.max_by(|(one, _), (other, _)| one.total_cmp(other));
-        SkillError::Unknown { name: name.to_string(), near: near.map(|(_, known)| known.to_string()) }
+        let near = suggest::nearest(name.as_str(), names.iter().map(SkillName::as_str));
+        SkillError::Unknown { name: name.to_string(), near: near.map(str::to_owned) }
     }
 
     /// The function that the source defines.

@@ -1,8 +1,8 @@
 //! The configured server that a command names.
 
-use crate::config::{Config, ServerConfig, nearest};
+use crate::config::{Config, ServerConfig};
 use crate::names::ServerName;
-use crate::text;
+use crate::text::{self, suggest};
 
 /// Longest list of servers in a message, in characters.
 const NAMES_CHARS_MAX: usize = 500;
@@ -19,7 +19,7 @@ pub(in crate::app) fn named<'c>(config: &'c Config, name: &str) -> Result<&'c Se
     }
     let names: Vec<&str> = config.servers.iter().map(|server| ServerName::as_str(&server.name)).collect();
     let said = text::inert_excerpt(name, NAME_CHARS_MAX);
-    let near = match nearest(name, names.iter().copied()) {
+    let near = match suggest::nearest(name, names.iter().copied()) {
         Some(near) => format!("did you mean \"{}\"? ", text::inert_line(near)),
         None => String::new(),
     };

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use crate::app::common::failure::{Failure, failed};
 use crate::app::common::printing::out;
 use crate::app::wiring;
-use crate::config::{Config, Environment, nearest, set_image};
+use crate::config::{Config, Environment, set_image};
 use crate::engine::{ImageInfo, ImageStore, find_images};
 use crate::guard::Mark;
 use crate::recipe::{ImageName, OWN_IMAGE};
-use crate::text;
+use crate::text::{self, suggest};
 
 /// Longest words of an engine or file in one line, in characters.
 pub(in crate::app) const SAID_CHARS_MAX: usize = 300;
@@ -132,7 +132,7 @@ impl Images<'_> {
     async fn unknown(&self, store: &dyn ImageStore, name: &ImageName) -> Result<Failure, Failure> {
         let names = self.names(store).await?;
         let known: Vec<&str> = names.iter().map(ImageName::as_str).collect();
-        let near = nearest(name.as_str(), known.iter().copied());
+        let near = suggest::nearest(name.as_str(), known.iter().copied());
         let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
         let known = match known.is_empty() {
             true => "belljar has built none there".to_owned(),

@@ -6,14 +6,11 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use crate::catalog::matching::words::words;
+use crate::text::suggest;
 
-/// Resemblance from which a name is proposed, from 0 to 1.
-const PROPOSED_MIN: f64 = 0.5;
 /// Resemblance from which an unknown name is taken for a known one, where the schema does not say what further names mean.
 const MISTAKEN_MIN: f64 = 0.7;
-/// Longest name that is compared, in bytes, and names that it is compared with: the work for it is their product.
-const COMPARED_BYTES_MAX: usize = 128;
+/// Known names that an unknown one is compared with.
 const COMPARED_MAX: usize = 500;
 /// Unknown names that are looked at.
 const UNKNOWN_MAX: usize = 50;
@@ -102,23 +99,9 @@ impl<'s> Names<'s> {
     }
 }
 
-/// The name that is most like one, and how much so; the same words in another spelling are the same.
+/// The known name that a name resembles most, and how much.
 pub(super) fn meant<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<(f64, &'k str)> {
-    if name.len() > COMPARED_BYTES_MAX {
-        return None;
-    }
-    let (folded, spelt) = (name.to_lowercase(), words(name).concat());
-    let likeness = |known: &str| {
-        if words(known).concat() == spelt {
-            return 1.0;
-        }
-        strsim::normalized_damerau_levenshtein(&folded, &known.to_lowercase())
-    };
-    let known = known.take(COMPARED_MAX).filter(|known| known.len() <= COMPARED_BYTES_MAX);
-    known
-        .map(|known| (likeness(known), known))
-        .filter(|(likeness, _)| *likeness >= PROPOSED_MIN)
-        .max_by(|one, other| one.0.total_cmp(&other.0).then(other.1.cmp(one.1)))
+    suggest::ranked(name, known.take(COMPARED_MAX)).first().copied()
 }
 
 #[cfg(test)]
@@ -175,11 +158,5 @@ mod tests {
         let schema = json!({"properties": {"a": {"default": null}, "b": {}}, "required": ["a", "b", "c", 7]});
         let schema = schema.as_object().unwrap();
         assert_eq!(Names::of(schema).missing(&HashSet::new()), ["b"], "c is declared nowhere");
-    }
-
-    #[test]
-    fn names_as_long_as_a_frame_are_compared_with_none() {
-        assert_eq!(meant(&"a".repeat(1 << 22), ["a"].into_iter()), None);
-        assert_eq!(meant("page", ["pages", "age", "p"].into_iter()), Some((0.8, "pages")));
     }
 }

@@ -4,26 +4,15 @@
 
 use super::synonyms::{is_known, synonyms};
 use super::words::{stem, words};
+use crate::text::suggest;
 
-const NEAR_MIN: f64 = 0.5;
 const NEAR_COUNT: usize = 3;
 const ABBREVIATION_BYTES_MIN: usize = 3;
-/// Longest name that others are compared with, in bytes: the time for it grows with the product of both lengths, and the
-/// name may be as long as a frame; while one of 2 MB was compared, the bridge stood still and lost its sandbox.
-const NEAR_BYTES_MAX: usize = 256;
 
 /// Names that resemble one, the nearest first.
 pub(in crate::catalog) fn near<'n>(asked: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
-    if asked.len() > NEAR_BYTES_MAX {
-        return Vec::new();
-    }
-    let folded = asked.to_lowercase();
-    let mut scored: Vec<(f64, &str)> = names
-        .map(|name| (strsim::normalized_damerau_levenshtein(&folded, &name.to_lowercase()), name))
-        .filter(|(score, name)| *score >= NEAR_MIN && may_mean(asked, name))
-        .collect();
-    scored.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(other.1)));
-    scored.into_iter().take(NEAR_COUNT).map(|(_, name)| name.to_owned()).collect()
+    let near = suggest::ranked(asked, names).into_iter().map(|(_, name)| name);
+    near.filter(|name| may_mean(asked, name)).take(NEAR_COUNT).map(str::to_owned).collect()
 }
 
 /// Whether the words in which two names differ may be the same word: one mistyped, or another one for the same.
@@ -38,7 +27,7 @@ fn may_mean(asked: &str, name: &str) -> bool {
         ([], _) | (_, []) => true,
         ([one], [other]) if is_abbreviation(one, other) || is_abbreviation(other, one) => true,
         ([one], [other]) if is_known(one) && is_known(other) => synonyms(one).any(|word| word == other),
-        (one, other) => strsim::normalized_damerau_levenshtein(&one.concat(), &other.concat()) > NEAR_MIN,
+        (one, other) => suggest::is_like(&one.concat(), &other.concat()),
     }
 }
 

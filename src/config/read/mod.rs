@@ -9,7 +9,6 @@ pub(super) mod file;
 pub(super) mod json;
 pub(super) mod line_index;
 pub(super) mod named_file;
-pub(super) mod nearest;
 mod plain_value;
 pub(super) mod problem;
 pub(super) mod references;

@@ -6,13 +6,12 @@ use super::env_pattern::EnvPattern;
 use super::reading::{Parts, Reading, STAND_IN};
 use super::transport::{Launch, NamedSecrets, SandboxChoice};
 use crate::config::read::json::{Node, Spanned};
-use crate::config::read::nearest::nearest;
 use crate::config::read::problem::Severity;
 use crate::config::read::references::Files;
 use crate::confine::ResolvedPath;
 use crate::confine::{Access, Network, PlaceKind, ServerSandbox};
 use crate::programs::locate_program;
-use crate::text;
+use crate::text::{self, suggest};
 
 /// Keys of `sandbox`.
 const SANDBOX_KEYS: [&str; 4] = ["read", "write", "network", "env"];
@@ -98,10 +97,8 @@ impl Reading<'_> {
                     env = named.flatten().unwrap_or_default();
                 }
                 unknown => {
-                    let hint = match nearest(unknown, SANDBOX_KEYS) {
-                        Some(near) => format!("did you mean {near:?}?"),
-                        None => format!("known are {}", SANDBOX_KEYS.join(", ")),
-                    };
+                    let hint = suggest::did_you_mean(unknown, SANDBOX_KEYS)
+                        .unwrap_or_else(|| format!("known are {}", SANDBOX_KEYS.join(", ")));
                     let message = "is no key that belljar knows";
                     self.push(Severity::Error, (member.key_at, &at), message, &hint);
                 }

@@ -19,7 +19,6 @@ use crate::config::read::file;
 use crate::config::read::file::WatchedFile;
 use crate::config::read::json::{self, Member, Node};
 use crate::config::read::line_index::LineIndex;
-use crate::config::read::nearest::nearest;
 use crate::config::read::problem::{OF_FILE_MAX, Origin, Problem, Severity};
 use crate::config::read::references::{Commands, Files, Sources};
 use crate::config::read::trust::Trust;
@@ -29,6 +28,7 @@ use crate::config::settings::toml_file::{FileOwner, ServerTable, TomlFile, proje
 use crate::confine::PrivatePlaces;
 use crate::guard::PARENT_VARIABLE;
 use crate::limits::Limits;
+use crate::text::suggest;
 
 /// The rules of the operator for the entries of servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -343,7 +343,7 @@ fn entries_of(
 }
 
 fn is_nearly_servers(key: &str) -> bool {
-    key == "servers" || nearest(key, ["mcpservers"]).is_some()
+    key == "servers" || suggest::is_like(key, "mcpServers")
 }
 
 /// The entries of one file; a name that stands there twice has none that can be used.

@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::reading::{Parts, Reading, Section};
 use super::server::{SandboxFiles, ServerRules};
 use crate::config::read::json::{Node, Spanned};
-use crate::config::read::nearest::nearest;
 use crate::config::read::problem::Severity;
 use crate::policy::{Pattern, ToolChoice};
+use crate::text::suggest;
 
 /// Every key that counts, as it is written in TOML.
 pub(in crate::config) const KEYS: [&str; 20] = [
@@ -107,10 +107,8 @@ impl Reading<'_> {
             return self.push(Severity::Warning, (at, full), message, &format!("write {ours:?} for it"));
         }
         let known = KEYS.iter().copied().chain(["serverUrl", "httpUrl"]);
-        let hint = match nearest(&snake_case(key), known) {
-            Some(near) => format!("did you mean {near:?}?"),
-            None => format!("known are {}", KEYS.join(", ")),
-        };
+        let hint =
+            suggest::did_you_mean(key, known).unwrap_or_else(|| format!("known are {}", KEYS.join(", ")));
         self.push(Severity::Error, (at, full), "is no key that belljar knows", &hint);
     }
 

@@ -11,11 +11,10 @@ use super::policy_profile::{self, ProfileSetting};
 use crate::config::read::environment::Environment;
 use crate::config::read::file;
 use crate::config::read::json;
-use crate::config::read::nearest::nearest;
 use crate::config::read::problem::{Origin, Problem};
 use crate::limits::Limits;
 use crate::policy::Policy;
-use crate::text;
+use crate::text::{self, suggest};
 
 /// Longest message of the parser that is repeated, in characters.
 const MESSAGE_CHARS_MAX: usize = 300;
@@ -158,7 +157,7 @@ fn did_you_mean(message: &str) -> Option<&str> {
     let message = message.strip_prefix("unknown ")?;
     let mut words = message.split('`').skip(1).step_by(2);
     let written = words.next()?;
-    nearest(written, words)
+    suggest::nearest(written, words)
 }
 
 #[cfg(test)]

@@ -8,11 +8,10 @@ use super::definitions::{Definition, ProjectPermission, ValueForm, definitions};
 use super::toml_file::{self, FileOwner, ReadFailures, TomlFile, WrittenValue, project_folder};
 use super::values;
 use crate::config::read::environment::Environment;
-use crate::config::read::nearest::nearest;
 use crate::config::read::problem::{Origin, Position, Problem, Severity};
 use crate::config::read::trust::Trust;
 use crate::limits::Limits;
-use crate::text;
+use crate::text::{self, suggest};
 
 /// What the names of most variables begin with.
 const VARIABLE_PREFIX: &str = "MCP_BRIDGE_";
@@ -313,14 +312,10 @@ fn unknown_variables(
     });
     unknown
         .map(|name| {
-            let upper = name.to_ascii_uppercase();
             // What all names begin with makes any two of them alike.
             let rests = known().filter_map(|known| known.strip_prefix(VARIABLE_PREFIX));
-            let lower: Vec<(String, &str)> = rests.map(|rest| (rest.to_lowercase(), rest)).collect();
-            let near =
-                nearest(&upper[VARIABLE_PREFIX.len()..], lower.iter().map(|(lower, _)| lower.as_str()));
-            let near = near.and_then(|near| lower.iter().find(|(lower, _)| lower == near));
-            let near = near.map(|(_, rest)| format!("{VARIABLE_PREFIX}{rest}"));
+            let near = suggest::nearest(&name[VARIABLE_PREFIX.len()..], rests);
+            let near = near.map(|rest| format!("{VARIABLE_PREFIX}{rest}"));
             let hint = near.as_ref().map(|near| format!("did you mean {near}?"));
             let shown = text::bounded(name, 100).into_owned();
             let problem = Problem::new(Origin::Variable(shown), "is no variable that belljar reads")

@@ -14,11 +14,10 @@ use crate::config::read::environment::Environment;
 use crate::config::read::file;
 use crate::config::read::json::{self, Member, Node};
 use crate::config::read::line_index::LineIndex;
-use crate::config::read::nearest::nearest;
 use crate::config::read::problem::{OF_FILE_MAX, Origin, Position, Problem, Severity};
 use crate::config::read::trust::{self, Trust};
 use crate::limits::Limits;
-use crate::text;
+use crate::text::{self, suggest};
 
 /// The section of the servers' entries.
 const SERVERS: &str = "servers";
@@ -255,9 +254,8 @@ impl Reading<'_> {
                     ("guest", _) => "a path below /mnt, such as \"/mnt/data\"",
                     ("writable", _) => "true or false",
                     (unknown, _) => {
-                        let near =
-                            nearest(unknown, MOUNT_KEYS).map(|near| format!("did you mean \"{near}\"?"));
-                        let hint = near.unwrap_or_else(|| "a mount has host, guest and writable".into());
+                        let hint = suggest::did_you_mean(unknown, MOUNT_KEYS)
+                            .unwrap_or_else(|| "a mount has host, guest and writable".into());
                         let message = "is no key that belljar knows, so that the folder is not mounted";
                         self.report(key.span().start, &full, message, &hint);
                         is_right = false;
@@ -283,10 +281,8 @@ impl Reading<'_> {
             let keys = self.definitions.iter().filter_map(|row| row.key.as_deref());
             // A key without its section is as usual a slip as a misspelt section.
             let of_key = keys.clone().find(|key| key.split('.').next_back() == Some(section));
-            let hint = match of_key.or_else(|| nearest(section, sections())) {
-                Some(near) => format!("did you mean \"{near}\"?"),
-                None => String::new(),
-            };
+            let of_key = of_key.map(|key| format!("did you mean {key:?}?"));
+            let hint = of_key.or_else(|| suggest::did_you_mean(section, sections())).unwrap_or_default();
             return self.report(at, section, "is no section that belljar knows", &hint);
         }
         let DeValue::Table(keys) = value.get_ref() else {
@@ -303,10 +299,9 @@ impl Reading<'_> {
             let known = self.definitions.iter().filter_map(|row| row.key.as_deref()?.split_once('.'));
             let here = known.clone().filter(|(of, _)| *of == section).map(|(_, key)| key);
             let elsewhere = known.clone().find(|(_, known)| *known == key);
-            let hint = match (nearest(key, here), elsewhere) {
-                (_, Some((of, key))) => format!("did you mean \"{of}.{key}\"?"),
-                (Some(near), None) => format!("did you mean \"{near}\"?"),
-                (None, None) => String::new(),
+            let hint = match elsewhere {
+                Some((of, key)) => format!("did you mean \"{of}.{key}\"?"),
+                None => suggest::did_you_mean(key, here).unwrap_or_default(),
             };
             return self.report(at, &full, "is no key that belljar knows", &hint);
         };
@@ -347,7 +342,7 @@ impl Reading<'_> {
         let may_confine = match section {
             SERVERS => name == SANDBOX || !is_known,
             SANDBOX => may_mean_servers(name),
-            _ => !is_known && nearest(name, [SANDBOX]).is_some(),
+            _ => !is_known && suggest::is_like(name, SANDBOX),
         };
         if section.is_empty() || may_confine {
             servers.get_or_insert_with(|| problem.clone());
@@ -366,15 +361,15 @@ fn is_misspelt_sandbox(key: &str, value: &DeValue<'_>) -> bool {
         DeValue::Boolean(_) => true,
         DeValue::Table(entry) => {
             let is_of_entry = |key: &str| key == "command" || key.to_lowercase().contains("url");
-            nearest(key, [SANDBOX]).is_some() && !entry.iter().any(|(key, _)| is_of_entry(key.get_ref()))
+            suggest::is_like(key, SANDBOX) && !entry.iter().any(|(key, _)| is_of_entry(key.get_ref()))
         }
-        _ => nearest(key, [SANDBOX]).is_some(),
+        _ => suggest::is_like(key, SANDBOX),
     }
 }
 
 /// Whether the key of a run's settings, known or not, is the one that chooses servers.
 fn may_mean_servers(key: &str) -> bool {
-    key.to_lowercase().contains("server") || nearest(key, ["servers"]).is_some()
+    key.to_lowercase().contains("server") || suggest::is_like(key, "servers")
 }
 
 /// The value as a variable would hold it, or what it must be.

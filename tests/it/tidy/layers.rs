@@ -11,7 +11,7 @@ const WITHIN_A_LAYER: [(&str, &str, &str); 2] = [
 ];
 
 /// Crates and modules of the standard library with owners: no other module names them.
-const OWNED: [(&str, &[&str]); 34] = [
+const OWNED: [(&str, &[&str]); 35] = [
     ("bollard", &["engine"]),
     ("landlock", &["confine"]),
     ("rustix", &["confine", "engine"]),
@@ -39,6 +39,7 @@ const OWNED: [(&str, &[&str]); 34] = [
     ("jsonc_parser", &["clients"]),
     ("saphyr_parser", &["clients"]),
     ("similar", &["clients"]),
+    ("strsim", &["broker", "catalog", "text"]),
     ("tar", &["recipe"]),
     ("toml_edit", &["clients", "config"]),
     ("mime_guess", &["workspace"]),

@@ -9,7 +9,6 @@ use url::Url;
 use crate::config::read::address::{http_url, is_loopback};
 use crate::config::read::json::{Node, Spanned};
 use crate::config::read::named_file::{NamedFile, ReadTime};
-use crate::config::read::nearest::nearest;
 use crate::config::read::problem::Severity;
 use crate::config::read::references::Files;
 use crate::config::servers::reading::{Reading, STAND_IN, Section};
@@ -20,6 +19,7 @@ use crate::service_login::{
     Assertion, ClientAuthentication, IdentityProvider, LoginSettings, ServiceClient, ServiceGrant,
     ServiceLogin,
 };
+use crate::text::suggest;
 
 /// What a client is, at the authorization server and at an identity provider.
 const CLIENT_KEYS: [&str; 5] = ["client_id", "client_secret", "private_key", "key_id", "audience"];
@@ -106,10 +106,8 @@ impl Reading<'_> {
         let text = self.value(&fields.path(TYPE), value)?;
         let found = names.into_iter().find(|name| *name == snake_case(&text));
         if found.is_none() {
-            let hint = match nearest(&text, names) {
-                Some(near) => format!("did you mean {near:?}?"),
-                None => format!("known are {}", names.join(", ")),
-            };
+            let hint = suggest::did_you_mean(&text, names)
+                .unwrap_or_else(|| format!("known are {}", names.join(", ")));
             self.push(
                 Severity::Error,
                 (value.at, &fields.path(TYPE)),
@@ -190,10 +188,8 @@ impl Reading<'_> {
                 Section::Servers => member.key.clone(),
             };
             if !known.contains(&name.as_str()) {
-                let hint = match nearest(&name, known.iter().copied()) {
-                    Some(near) => format!("did you mean {near:?}?"),
-                    None => format!("known are {}", known.join(", ")),
-                };
+                let hint = suggest::did_you_mean(&name, known.iter().copied())
+                    .unwrap_or_else(|| format!("known are {}", known.join(", ")));
                 self.push(Severity::Error, (member.key_at, &path), "is no key that belljar knows", &hint);
                 return None;
             }
