@@ -26,13 +26,13 @@ TARGET ?=
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
 
-# The build and the image do not need each other.
+# The build and the image do not need each other. The demonstration has no model for the search by meaning.
 define build_beside_setup
-	cargo build --profile demo --locked & build=$$!; scripts/setup.sh demo; ready=$$?; wait $$build && \
+	cargo build --profile demo --locked --no-default-features & build=$$!; scripts/setup.sh demo; ready=$$?; wait $$build && \
 		[ $$ready = 0 ] && scripts/setup.sh environment $(BUILD)/demo/belljar
 endef
 
-demo: ## set up what is missing, build a release binary without link-time optimisation, and run the main job on real servers
+demo: ## set up what is missing, build a binary without most optimisations, and run the main job on real servers
 	$(build_beside_setup)
 	python3 scripts/demo.py $(BUILD)/demo/belljar
 
