@@ -10,8 +10,9 @@ use nix::errno::Errno;
 /// The use of resources by all processes of a container together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// Resident memory and page tables; what several processes share counts once where it is above what was asked for.
-    /// Buffers of sockets and pipes are not in it.
+    /// What processes have mapped, in memory or swapped out, and their page tables. What several of them share counts once
+    /// where the sum is above what was asked for. Not in it are buffers of sockets and pipes, and shared memory that no
+    /// process has in its page tables: only sandboxes that cannot have the latter are metered.
     pub memory_bytes: u64,
     /// Processes and threads.
     pub processes: u64,
@@ -51,34 +52,54 @@ impl UsageMeter {
         while let Some(pid) = waiting.pop() {
             // One that has ended meanwhile uses nothing, and its children are PID 1's.
             waiting.extend(children(pid)?);
-            if let Some(status) = text(&format!("/proc/{pid}/status"))? {
-                let bytes = |name: &str| field(&status, name).and_then(kib).unwrap_or(0);
+            if let Some((folder, status)) = status(pid)? {
                 // Each process has its own page tables. Those of a large mapping of nothing take as much memory as data.
-                tables += bytes("VmPTE:");
-                let resident = bytes("VmRSS:");
+                tables += sum(&status, &["VmPTE:"]);
+                let mapped = sum(&status, &["VmRSS:", "VmSwap:", "HugetlbPages:"]);
                 let threads = field(&status, "Threads:").and_then(|text| text.trim().parse().ok());
-                members.push((pid, resident, threads.unwrap_or(1)));
+                members.push((folder, mapped, threads.unwrap_or(1)));
             }
         }
         if started(self.root)? != Some(self.started) {
             return Ok(None);
         }
         let processes = members.iter().map(|(_, _, threads)| threads).sum();
-        let mut resident: u64 = members.iter().map(|(_, bytes, _)| bytes).sum();
-        if resident + tables > memory_bytes {
-            let shares = members.iter().map(|(pid, bytes, _)| proportional(*pid, *bytes));
-            resident = shares.sum::<io::Result<u64>>()?;
+        let mut mapped: u64 = members.iter().map(|(_, bytes, _)| bytes).sum();
+        if mapped + tables > memory_bytes {
+            let shares = members.iter().map(|(folder, bytes, _)| proportional(folder, *bytes));
+            mapped = shares.sum::<io::Result<u64>>()?;
         }
-        Ok(Some(Usage { memory_bytes: resident + tables, processes }))
+        Ok(Some(Usage { memory_bytes: mapped + tables, processes }))
     }
 }
 
-/// Resident memory with shared pages divided among those that share them: a walk over all pages, and not for everybody.
-fn proportional(pid: u32, resident: u64) -> io::Result<u64> {
-    match text(&format!("/proc/{pid}/smaps_rollup")) {
-        // Without the line it is ending, and has given its memory back.
-        Ok(rollup) => Ok(rollup.and_then(|rollup| field(&rollup, "Pss:").and_then(kib)).unwrap_or(0)),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(resident),
+/// The status of a process, and the folder of /proc that shows its memory.
+fn status(pid: u32) -> io::Result<Option<(String, String)>> {
+    let shows_memory = |status: &str| field(status, "VmRSS:").is_some();
+    let folder = format!("/proc/{pid}");
+    let Some(own) = text(&format!("{folder}/status"))? else { return Ok(None) };
+    if !shows_memory(&own) {
+        // When the first thread has ended before the others, only theirs show the memory.
+        for thread in unless_gone(fs::read_dir(format!("{folder}/task")))?.into_iter().flatten() {
+            let Some(thread) = unless_gone(thread)? else { continue };
+            let folder = thread.path().display().to_string();
+            if let Some(status) = text(&format!("{folder}/status"))?
+                && shows_memory(&status)
+            {
+                return Ok(Some((folder, status)));
+            }
+        }
+    }
+    Ok(Some((folder, own)))
+}
+
+/// What is mapped, with shared pages divided among those that share them: a walk over all pages, and not for everybody.
+fn proportional(folder: &str, mapped: u64) -> io::Result<u64> {
+    match text(&format!("{folder}/smaps_rollup")) {
+        // Without these lines it is ending, and has given its memory back.
+        Ok(rollup) => Ok(rollup
+            .map_or(0, |rollup| sum(&rollup, &["Pss:", "SwapPss:", "Private_Hugetlb:", "Shared_Hugetlb:"]))),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(mapped),
         Err(error) => Err(error),
     }
 }
@@ -122,6 +143,11 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name))
 }
 
+/// The sum of those fields that are there.
+fn sum(text: &str, names: &[&str]) -> u64 {
+    names.iter().filter_map(|name| field(text, name).and_then(kib)).sum()
+}
+
 fn kib(text: &str) -> Option<u64> {
     let number: u64 = text.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(number * 1024)
@@ -158,11 +184,8 @@ mod tests {
         assert!(shared.memory_bytes < with_child.memory_bytes, "{shared:?} {with_child:?}");
     }
 
-    #[test]
-    fn page_tables_count_as_memory() {
-        // Nothing of it is resident: each touched page is the kernel's page of zeros.
-        let code = "import mmap,sys\nm=mmap.mmap(-1,8<<30,mmap.MAP_PRIVATE|mmap.MAP_ANONYMOUS|0x4000,mmap.PROT_READ)\n\
-            m.madvise(15)\nfor at in range(0,8<<30,2<<20): m[at]\nprint(flush=True)\nsys.stdin.read()";
+    /// The memory of this Python code, once it has written a line: any number of bytes, and shared ones divided.
+    fn used_by(code: &str) -> ([u64; 2], String) {
         let mut command = std::process::Command::new("python3");
         command.args(["-c", code]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -174,10 +197,36 @@ mod tests {
         let status = text(&format!("/proc/{root}/status")).unwrap().unwrap();
         drop(child.stdin.take());
         child.wait().unwrap();
+        (used, status)
+    }
+
+    #[test]
+    fn page_tables_count_as_memory() {
+        // Nothing of it is resident: each touched page is the kernel's page of zeros.
+        let code = "import mmap,sys\nm=mmap.mmap(-1,8<<30,mmap.MAP_PRIVATE|mmap.MAP_ANONYMOUS|0x4000,mmap.PROT_READ)\n\
+            m.madvise(15)\nfor at in range(0,8<<30,2<<20): m[at]\nprint(flush=True)\nsys.stdin.read()";
+        let (used, status) = used_by(code);
         let tables = field(&status, "VmPTE:").and_then(kib).unwrap();
         let resident = field(&status, "VmRSS:").and_then(kib).unwrap();
         assert!(tables >= 16 << 20, "{status}");
         assert!(used[0] >= resident + tables && used[1] >= tables, "{used:?} {status}");
+    }
+
+    #[test]
+    fn memory_counts_when_the_first_thread_has_ended() {
+        let code = "import ctypes,os,sys,threading,time\ndef hold():\n kept=b'1'*(64<<20)\n \
+            while 'Z' not in open('/proc/self/status').read().split('State:')[1][:4]: time.sleep(.01)\n \
+            print(flush=True)\n sys.stdin.read()\n os._exit(0)\nthreading.Thread(target=hold).start()\n\
+            ctypes.CDLL(None).syscall({'x86_64': 60}.get(os.uname().machine, 93), 0)";
+        let (used, status) = used_by(code);
+        assert!(!status.contains("VmRSS:"), "{status}");
+        assert!(used.iter().all(|bytes| *bytes >= 64 << 20), "{used:?}");
+    }
+
+    #[test]
+    fn swapped_memory_and_huge_pages_are_part_of_the_sum() {
+        let status = "VmRSS:\t    16 kB\nVmPTE:\t 4 kB\nVmSwap:\t   32 kB\nHugetlbPages:\t  2048 kB\n";
+        assert_eq!(sum(status, &["VmRSS:", "VmSwap:", "HugetlbPages:", "VmAbsent:"]), (16 + 32 + 2048) << 10);
     }
 
     #[test]
