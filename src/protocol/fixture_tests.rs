@@ -57,6 +57,7 @@ fn to_sandbox(address: &str, frame: &Value) -> Vec<u8> {
                 checkpoint_bytes: limit("checkpoint_bytes"),
                 memory_bytes: limit("memory_bytes"),
                 open_files: limit("open_files"),
+                own_kernel: limit("own_kernel"),
                 processes: limit("processes"),
                 jobs: limit("jobs") as usize,
                 heartbeat_ms: limit("heartbeat_ms"),

@@ -120,6 +120,8 @@ pub struct SandboxLimits {
     pub memory_bytes: u64,
     /// File descriptors of the worker.
     pub open_files: u64,
+    /// 1: the sandbox has a kernel of its own, whose memory is limited as a whole.
+    pub own_kernel: u64,
     /// Processes of the sandbox's user where no cgroup counts them, 0 for no limit.
     pub processes: u64,
     /// Jobs that the supervisor takes over at once.
@@ -143,6 +145,8 @@ pub struct SandboxBounds {
     pub memory_bytes: u64,
     /// Processes that its user may have.
     pub user_processes_max: u64,
+    /// Whether it has a kernel of its own.
+    pub own_kernel: bool,
     /// Whether a worker without a filter of its own is accepted.
     pub allow_unfiltered: bool,
     /// Whether refused system calls are counted.
@@ -170,6 +174,7 @@ impl SandboxLimits {
             checkpoint_bytes: bounds.memory_bytes / 4 * 3,
             memory_bytes: bounds.memory_bytes,
             open_files: limits.sandbox_open_files_max,
+            own_kernel: bounds.own_kernel.into(),
             processes: bounds.user_processes_max,
             // Those that have ended may not be gone yet when the next one begins.
             jobs: 2 * limits.jobs_max,

@@ -44,7 +44,7 @@ const KINDS: [&[Probe]; 10] = [
 ];
 
 /// What need not hold in gVisor as Debian 12 packages it; docs/reference/oci-runtimes.md says why. Newer versions may hold more.
-const OTHERWISE_IN_GVISOR: [&str; 30] = [
+const OTHERWISE_IN_GVISOR: [&str; 34] = [
     "facts.command-line",
     "facts.control-groups",
     "facts.hardware",
@@ -71,9 +71,13 @@ const OTHERWISE_IN_GVISOR: [&str; 30] = [
     "resources.memory-at-once",
     "resources.memory-in-pieces",
     "resources.memory-of-children",
+    "resources.memory-without-first-thread",
     "resources.orphans",
     "resources.processes",
+    "resources.released-shared-memory",
     "resources.shared-memory",
+    "resources.shared-zeros",
+    "resources.shrunk-shared-memory",
     "resources.threads",
 ];
 

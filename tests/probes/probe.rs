@@ -54,6 +54,8 @@ pub enum Exception {
     /// The bridge itself may end the run, where the session's first reply has said that the engine does not enforce this
     /// limit.
     Unenforced(&'static str),
+    /// The same, and the code may be refused instead with these words.
+    RefusedWhereUnenforced(&'static str, &'static str),
     /// It may succeed where processes of the sandbox cannot use Landlock, as `belljar doctor` says.
     WithoutLandlock,
     /// It may succeed on this engine; SECURITY.md says so, and it is counted and shown in the table.
@@ -172,6 +174,10 @@ impl Probe {
 
     pub const fn or_ended_where_unenforced(self, limit: &'static str) -> Self {
         Self { exception: Exception::Unenforced(limit), ..self }
+    }
+
+    pub const fn or_refused_where_unenforced(self, limit: &'static str, words: &'static str) -> Self {
+        Self { exception: Exception::RefusedWhereUnenforced(limit, words), ..self }
     }
 
     pub const fn by_landlock(self) -> Self {

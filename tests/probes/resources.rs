@@ -112,6 +112,114 @@ print('THE ATTEMPT SUCCEEDED')
     )
     // After the bombs before it the interpreter may be too large to be copied while the next run waits.
     .variables(Either)
+    .or_refused_where_unenforced("memory", "PermissionError: [Errno 1]"),
+    Probe::fails(
+        "resources.released-shared-memory",
+        "hold 600 MiB that are in no page table any more",
+        &["the sandbox ran out of memory"],
+        r"
+import mmap
+held, piece, part = [], 100 << 20, 4 << 20
+while len(held) < 6:
+    memory = mmap.mmap(-1, piece)
+    for at in range(0, piece, part):
+        memory[at:at + part] = b'1' * part
+        memory.madvise(mmap.MADV_DONTNEED, at, part)
+    held.append(memory)
+time.sleep(0.5)
+if all(memory[at] == ord('1') for memory in held for at in (0, piece - 1)):
+    print('THE ATTEMPT SUCCEEDED')
+",
+    )
+    .variables(Either)
+    .or_refused_where_unenforced("memory", "PermissionError: [Errno 1]"),
+    Probe::fails(
+        "resources.shrunk-shared-memory",
+        "hold 600 MiB whose mappings have shrunk to a page",
+        &["the sandbox ran out of memory"],
+        r"
+import mmap
+held, piece = [], 100 << 20
+while len(held) < 6:
+    memory = mmap.mmap(-1, piece)
+    for at in range(0, piece, 1 << 20):
+        memory[at:at + (1 << 20)] = b'1' * (1 << 20)
+    memory.resize(4096)
+    held.append(memory)
+time.sleep(0.5)
+for memory in held:
+    memory.resize(piece)
+if all(memory[at] == ord('1') for memory in held for at in (0, piece - 1)):
+    print('THE ATTEMPT SUCCEEDED')
+",
+    )
+    .variables(Either)
+    .or_refused_where_unenforced("memory", "PermissionError: [Errno 1]"),
+    Probe::fails(
+        "resources.shared-zeros",
+        "hold 600 MiB of /dev/zero that are in no page table any more",
+        &["the sandbox ran out of memory"],
+        r"
+import mmap
+held, piece, part = [], 100 << 20, 4 << 20
+with open('/dev/zero', 'r+b', buffering=0) as zeros:
+    while len(held) < 6:
+        memory = mmap.mmap(zeros.fileno(), piece)
+        for at in range(0, piece, part):
+            memory[at:at + part] = b'1' * part
+            memory.madvise(mmap.MADV_DONTNEED, at, part)
+        held.append(memory)
+time.sleep(0.5)
+if all(memory[at] == ord('1') for memory in held for at in (0, piece - 1)):
+    print('THE ATTEMPT SUCCEEDED')
+",
+    )
+    .variables(Either)
+    .or_refused_where_unenforced("memory", "PermissionError: [Errno 13]"),
+    Probe::attempt(
+        "resources.memory-without-first-thread",
+        "use 600 MiB in four processes whose first threads have ended",
+        &["MemoryError"],
+        r"
+import select, signal
+SYS_EXIT = {'x86_64': 60}.get(os.uname().machine, 93)
+
+def hold():
+    # Each process may have less than that as data.
+    held = [b'1' * (1 << 20) for _ in range(150)]
+    os.write(ready[1], b'.')
+    os.read(done[0], 1)
+    os._exit(0)
+
+ready, done = os.pipe(), os.pipe()
+children = []
+try:
+    for _ in range(4):
+        child = os.fork()
+        if child == 0:
+            threading.Thread(target=hold).start()
+            # Ends this thread only.
+            libc.syscall(SYS_EXIT, 0)
+        children.append(child)
+    os.close(ready[1])
+    there, held_until = 0, None
+    while held_until is None or time.monotonic() < held_until:
+        if any(os.waitpid(child, os.WNOHANG)[0] for child in children):
+            raise MemoryError
+        if select.select([ready[0]], [], [], 0.05)[0]:
+            there += len(os.read(ready[0], 4))
+        if there == 4 and held_until is None:
+            held_until = time.monotonic() + 0.5
+finally:
+    for child in children:
+        try:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        except OSError:
+            pass
+",
+    )
+    .variables(Either)
     .or_ended_where_unenforced("memory"),
     Probe::attempt(
         "resources.memory-of-children",

@@ -13,6 +13,8 @@ use crate::support::processes::is_alive;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 use crate::undefended::Shown;
 
+/// How the bridge says that it has ended what exceeds a watched limit.
+const ENDED_BY_BRIDGE: &str = "more than its limit of";
 /// In the environment of the servers; nothing of it may be seen inside.
 pub const CANARY: &str = "canary-4711081547110815";
 
@@ -138,14 +140,21 @@ impl<'a> Session<'a> {
         let reply = self.run(json!({"code": probe.script(), "timeout": probe.timeout_s}));
         let took = started.elapsed();
         let mut wrong = Vec::new();
-        let (may_succeed, may_be_ended) = match probe.exception {
-            Exception::Nowhere => (false, false),
-            Exception::Unenforced(limit) => (false, self.notices.contains(&format!("the {limit} limit of"))),
-            Exception::WithoutLandlock => (!self.has_landlock, false),
-            Exception::KnownOn(engine) => (self.engine.name == engine, false),
+        let is_unenforced = |limit: &str| self.notices.contains(&format!("the {limit} limit of"));
+        let may_succeed = match probe.exception {
+            Exception::Nowhere | Exception::Unenforced(_) | Exception::RefusedWhereUnenforced(..) => false,
+            Exception::WithoutLandlock => !self.has_landlock,
+            Exception::KnownOn(engine) => self.engine.name == engine,
+        };
+        let ends: &[&str] = match &probe.exception {
+            Exception::Unenforced(limit) if is_unenforced(limit) => &[ENDED_BY_BRIDGE],
+            Exception::RefusedWhereUnenforced(limit, words) if is_unenforced(limit) => {
+                &[ENDED_BY_BRIDGE, words]
+            }
+            _ => &[],
         };
         let excepted = may_succeed && reply.text.contains(SUCCEEDED);
-        let ended = may_be_ended && reply.text.contains("more than its limit of");
+        let ended = ends.iter().any(|end| reply.text.contains(end));
         if !excepted && !ended {
             wrong.extend(required(probe, &reply));
         }
@@ -184,7 +193,7 @@ impl<'a> Session<'a> {
         let is_known = match probe.exception {
             Exception::KnownOn(engine) => engine == self.engine.name,
             Exception::WithoutLandlock => !self.has_landlock,
-            Exception::Nowhere | Exception::Unenforced(_) => false,
+            Exception::Nowhere | Exception::Unenforced(_) | Exception::RefusedWhereUnenforced(..) => false,
         };
         let is_as_required = refusal.is_some_and(|refusal| refusals.contains(&refusal));
         (!is_as_required && !is_known).then(|| start_of(&reply.text))

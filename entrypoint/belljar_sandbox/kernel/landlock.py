@@ -34,16 +34,19 @@ _IN_WRITABLE_PLACES = (
 )
 _NOWHERE = (_MAKE_CHARACTER_DEVICE, _MAKE_SOCKET, _MAKE_FIFO, _MAKE_BLOCK_DEVICE, _CONTROL_DEVICE)
 # Without /dev/ptmx: opening it, even for reading, creates a terminal.
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
+# Open for writing, it can be mapped shared, which allocates memory that no file system limits.
+_ZERO = "/dev/zero"
 # The control groups. The engine masks the rest of what belljar knows of /sys.
 _GROUPS = "/sys/fs/cgroup"
 
 
-def restrict(writable: list[str], has_own_group: bool) -> int:
+def restrict(writable: list[str], has_own_group: bool, memory_watched: bool = False) -> int:
     """Restricts this process and its descendants for good. Returns the Landlock version, or 0 if it is not available.
 
     `writable`: the folders below which files can be changed. `has_own_group`: the control groups that are mounted are
-    those of this sandbox, and can be read.
+    those of this sandbox, and can be read. `memory_watched`: no cgroup limits memory, and the bridge counts what
+    processes have mapped.
     """
     version = _version()
     known = (1 << (14 if version == 2 else 15 if version < 5 else 16)) - 1
@@ -51,6 +54,7 @@ def restrict(writable: list[str], has_own_group: bool) -> int:
     places = (
         *((path, allowed | _READ_FILE) for path in writable),
         *((path, _READ_FILE | _WRITE_FILE) for path in _DEVICES),
+        (_ZERO, _READ_FILE if memory_watched else _READ_FILE | _WRITE_FILE),
         *(((_GROUPS, _READ_FILE),) if has_own_group else ()),
         *((f"/{name}", _READ_FILE) for name in os.listdir("/") if name not in ("dev", "sys")),
     )

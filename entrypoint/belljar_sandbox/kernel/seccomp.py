@@ -158,11 +158,17 @@ _DEVICE_CONTROLS = (
 _ARCHITECTURE_CONTROLS = (0x1001, 0x1002, 0x1003, 0x1004, 0x1021, 0x1022, 0x1023, 0x3001, 0x5005)
 _O_WRONLY, _O_RDWR = 1, 2
 _F_SETLEASE, _F_NOTIFY, _MADV_MERGEABLE = 1024, 1026, 12
+# Also a bit of MAP_SHARED_VALIDATE, and not one of MAP_PRIVATE.
+_MAP_SHARED, _MAP_ANONYMOUS = 0x01, 0x20
 
 
-def checks(supervisor: int) -> dict[str, Block]:
-    """Returns the checks of the arguments of some calls, by the names of the calls."""
+def checks(supervisor: int, memory_watched: bool = False) -> dict[str, Block]:
+    """Returns the checks of the arguments of some calls, by the names of the calls. The rest as `program` takes it."""
+    # Memory that is mapped shared without a file stays allocated after its pages have left the page tables, which is
+    # where the bridge counts memory. Files in /dev/shm have the size of that file system as their limit.
+    watched = {"mmap": _not_both_bits(3, _MAP_SHARED, _MAP_ANONYMOUS)} if memory_watched else {}
     return {
+        **watched,
         # Event loops wake themselves with it.
         "socketpair": (*_one_of(0, (_AF_UNIX,)), *_one_of(1, _PAIRS)),
         "sendto": (*_no_bit(3, _MSG_OOB), *_no_pointer(4)),
@@ -191,10 +197,13 @@ def checks(supervisor: int) -> dict[str, Block]:
     }
 
 
-def program(machine: str, supervisor: int, extra: Iterable[int] = (), notify: bool = False) -> list[Instruction]:
+def program(
+    machine: str, supervisor: int, extra: Iterable[int] = (), notify: bool = False, memory_watched: bool = False
+) -> list[Instruction]:
     """Returns the filter of a worker whose supervisor has this process number; `machine` as uname names it.
 
     `extra`: numbers that are also allowed. `notify`: a listener is asked for the error number of each refusal.
+    `memory_watched`: no cgroup limits memory, and the bridge counts what processes have mapped.
     """
     if machine not in _AUDIT:
         raise OSError(f"there is no table of system calls for {machine}")
@@ -203,7 +212,7 @@ def program(machine: str, supervisor: int, extra: Iterable[int] = (), notify: bo
         (_EQUAL, 1, 0, _AUDIT[machine]),
         (_RETURN, 0, 0, KILL_PROCESS),
         (_LOAD, 0, 0, _NUMBER),
-        *_tree(_ranges(machine, supervisor, extra)),
+        *_tree(_ranges(machine, supervisor, extra, memory_watched)),
     ]
     return [_asking(instruction) for instruction in found] if notify else found
 
@@ -211,7 +220,7 @@ def program(machine: str, supervisor: int, extra: Iterable[int] = (), notify: bo
 def error_number(machine: str, number: int) -> int:
     """Returns the error number with which the filter refuses this system call."""
     block: Block = ()
-    for first, verdict in _ranges(machine, 0, ()):
+    for first, verdict in _ranges(machine, 0):
         if first > number:
             break
         block = verdict
@@ -232,11 +241,13 @@ def _returning(action: int) -> Block:
     return ((_RETURN, 0, 0, action),)
 
 
-def _ranges(machine: str, supervisor: int, extra: Iterable[int]) -> list[tuple[int, Block]]:
+def _ranges(
+    machine: str, supervisor: int, extra: Iterable[int] = (), memory_watched: bool = False
+) -> list[tuple[int, Block]]:
     """Returns the first number of each range, in order, and the verdict for the numbers up to the next range."""
     column = list(_AUDIT).index(machine)
     allowed, refused, absent = (_returning(action) for action in (ALLOW, ERRNO | EPERM, ERRNO | ENOSYS))
-    checked = checks(supervisor)
+    checked = checks(supervisor, memory_watched)
     listed = dict.fromkeys(extra, allowed)
     for name, numbers in ALLOWED.items():
         listed[numbers[column]] = (*checked[name], *allowed) if name in checked else allowed

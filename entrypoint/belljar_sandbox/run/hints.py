@@ -39,6 +39,7 @@ _NETWORK_FILES = ("/socket.py", "/http/client.py", "/ssl.py")
 _PIP = re.compile(r"\bpip3?\b['\"\s,]+install\b|\b(conda|apt|apt-get)\s+install\b")
 # The name of a tool, after that of its server.
 _READS_FILES = re.compile(r"\..*(read|get|open).*file", re.IGNORECASE)
+_SHARED_MEMORY = re.compile(r"\bmmap\(-1\b")
 _HITS = 20
 _OTHER_LANGUAGES = {"true": "True", "false": "False", "null": "None", "none": "None", "undefined": "None"}
 
@@ -74,6 +75,10 @@ NOT_FOR_OTHERS = "the file is there, but its mode lets only its owner read or wr
 NO_ROOM = (
     "/workspace and /tmp have no more room for this: remove files, write less, or have the user mount a folder with "
     "room ([[mount]] in config.toml, writable = true)"
+)
+NO_SHARED_MEMORY = (
+    "this sandbox has no shared memory without a file: map a file in /dev/shm, use multiprocessing.shared_memory, or "
+    "mmap.mmap(-1, n, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) if no other process needs it"
 )
 LESS = "del what is not needed, or leave large results on the host: await mcp_NAME.tool.handle(...)"
 NO_SERVER = "no server has this name: print(runtime.list_servers()) shows those that there are"
@@ -129,6 +134,8 @@ def _hint(error: BaseException, code: str) -> str:
             return _of_import(error, frames, code)
         case EOFError() if "input" in code:
             return NO_INPUT
+        case PermissionError(errno=number, filename=None) if number == EPERM and _SHARED_MEMORY.search(code):
+            return NO_SHARED_MEMORY
         case OSError():
             return _of_file(error, code)
     return ""

@@ -22,6 +22,7 @@ class Limits:
         "jobs",
         "memory_bytes",
         "open_files",
+        "own_kernel",
         "processes",
         "trace_denied",
         "workspace",
@@ -59,6 +60,7 @@ class Limits:
         self.arguments_in_flight_bytes = of("arguments_in_flight_bytes", 32 << 20)
         self.memory_bytes = of("memory_bytes", 0)
         self.open_files = of("open_files", 1024)
+        self.own_kernel = of("own_kernel", 0)
         self.processes = of("processes", 0)
         self.jobs = of("jobs", 0)
         self.heartbeat_ms = of("heartbeat_ms", 0)

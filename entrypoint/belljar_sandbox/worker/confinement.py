@@ -24,8 +24,10 @@ _OTHERS_SHARE = 16
 def confine(frame_socket: int, limits: Limits) -> None:
     """Confines this process for good. Returns when the supervisor has inspected it and agrees."""
     _limit_resources(limits)
-    version = landlock.restrict(limits.writable, has_own_group(limits.memory_bytes))
-    _show(frame_socket, version, *_filter(limits), _can_open_supervisor())
+    has_group = has_own_group(limits.memory_bytes)
+    memory_watched = bool(limits.memory_bytes) and not (has_group or limits.own_kernel)
+    version = landlock.restrict(limits.writable, has_group, memory_watched)
+    _show(frame_socket, version, *_filter(limits, memory_watched), _can_open_supervisor())
 
 
 def _limit_resources(limits: Limits) -> None:
@@ -50,12 +52,13 @@ def _limit_resources(limits: Limits) -> None:
         _lower(resource.RLIMIT_DATA, limits.memory_bytes - limits.memory_bytes // _OTHERS_SHARE)
 
 
-def _filter(limits: Limits) -> tuple[str, int | None]:
+def _filter(limits: Limits, memory_watched: bool) -> tuple[str, int | None]:
     """Installs the filter. Returns why that failed, empty on success, and the listener if refusals are traced."""
     machine = os.uname().machine
     traced = bool(limits.trace_denied)
     try:
-        program = seccomp.program(machine, os.getppid(), limits.extra_system_calls.get(machine, ()), traced)
+        extra = limits.extra_system_calls.get(machine, ())
+        program = seccomp.program(machine, os.getppid(), extra, traced, memory_watched)
         return "", system_calls.filter_system_calls(seccomp.packed(program), traced)
     except OSError as error:
         return str(error), None

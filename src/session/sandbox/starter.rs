@@ -375,6 +375,7 @@ impl SandboxStarter {
                 true => self.settings.pids_max,
                 false => self.settings.pids_max.saturating_mul(SANDBOXES_OF_SHARED_USER),
             },
+            own_kernel: sandbox.asked.kernel != Kernel::Shared,
             allow_unfiltered: self.settings.allow_weak.contains(&PostureField::Seccomp),
             trace_denied: self.settings.trace_denied,
             frozen_copies: self.settings.rollback,

@@ -152,12 +152,14 @@ def verdict(program: bytes, architecture: int, number: int, arguments: tuple[int
 
 
 class Filter:
-    def __init__(self, machine: str, extra: tuple[int, ...] = (), notify: bool = False) -> None:
+    def __init__(
+        self, machine: str, extra: tuple[int, ...] = (), notify: bool = False, memory_watched: bool = False
+    ) -> None:
         self.machine = machine
         self.numbers = numbers(machine)
         self.column = list(ARCHITECTURES).index(machine)
         self.allowed = {name: found[self.column] for name, found in seccomp.ALLOWED.items() if found[self.column] >= 0}
-        self.program = seccomp.packed(seccomp.program(machine, SUPERVISOR, extra, notify))
+        self.program = seccomp.packed(seccomp.program(machine, SUPERVISOR, extra, notify, memory_watched))
 
     def __call__(self, name: str, *arguments: int) -> object:
         return verdict(self.program, ARCHITECTURES[self.machine], self.numbers[name], arguments)
@@ -213,6 +215,22 @@ def test_arguments_are_checked(asked: Filter) -> None:
             assert {each: asked(name, *each) for each in passing} == dict.fromkeys(passing, ALLOWED), name
             assert {each: asked(name, *each) for each in refused} == dict.fromkeys(refused, EPERM), name
     assert set(seccomp.checks(SUPERVISOR)) == set(ARGUMENTS)
+
+
+def test_shared_memory_without_a_file_is_refused_where_memory_is_watched(asked: Filter) -> None:
+    watched = Filter(asked.machine, memory_watched=True)
+    shared, private, validated, anonymous, huge = 1, 2, 3, 0x20, 0x40000
+    for flags in (shared, validated, private, private | anonymous, private | anonymous | huge):
+        assert watched("mmap", 0, 4096, 3, flags, 3, 0) == ALLOWED
+    for flags in (shared, validated):
+        for more in (anonymous, anonymous | huge, anonymous | 1 << 32):
+            assert watched("mmap", 0, 4096, 3, flags | more, 2**64 - 1, 0) == EPERM
+            assert asked("mmap", 0, 4096, 3, flags | more, 2**64 - 1, 0) == ALLOWED
+    for call in asked.allowed:
+        if call not in ARGUMENTS and call != "mmap":
+            assert watched(call, *[2**64 - 1] * 6) == ALLOWED
+    for call in ("memfd_create", "shmget", "remap_file_pages"):
+        assert watched(call) == EPERM
 
 
 def test_extra_calls_are_allowed_and_nothing_else(asked: Filter) -> None:
@@ -399,6 +417,33 @@ def test_processes_are_counted_where_no_cgroup_counts_them() -> None:
         nproc = sandbox.wait("worker_started")["posture"]["rlimits"]["nproc"]
         counted = own["pids_max"] is not None and own["pids_max"] <= 77
         assert (nproc == 77) == (own["user_namespace"] and not counted)
+
+
+# Whether shared memory without a file can be mapped, and /dev/zero opened for writing and for reading.
+MEMORY = """
+import mmap
+def attempt(act):
+    try:
+        act()
+    except OSError as error:
+        return error.errno
+    return 0
+attempt(lambda: mmap.mmap(-1, 4096)), *(attempt(lambda: open("/dev/zero", mode).close()) for mode in ("wb", "rb"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("memory_bytes", "own_kernel", "expected"),
+    # No cgroup of these tests has just this limit.
+    [(2**40 + 4096, 0, "(1, 13, 0)"), (2**40 + 4096, 1, "(0, 0, 0)"), (0, 0, "(0, 0, 0)")],
+)
+def test_memory_that_cannot_be_counted_is_refused_where_no_cgroup_limits_it(
+    memory_bytes: int, own_kernel: int, expected: str
+) -> None:
+    with Sandbox(greet=False, memory_bytes=memory_bytes, own_kernel=own_kernel) as sandbox:
+        sandbox.say_hello()
+        landlock = sandbox.wait("worker_started")["posture"]["landlock"]
+        assert sandbox.run(MEMORY)["value"] == (expected if landlock else expected.replace("13", "0"))
 
 
 def test_descriptors_of_libraries_are_neither_reported_nor_taken_from_them(tmp_path: Path) -> None:

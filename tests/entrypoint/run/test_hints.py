@@ -234,6 +234,8 @@ NO_FILES = f"{hints.NO_FILES}: {hints.READ_BY_TOOL}; {hints.MOUNT}"
         ("open('/etc/not-there')", ""),
         ("raise OSError(30, 'Read-only file system', '/home/x')", hints.READ_ONLY),
         ("raise PermissionError(13, 'Permission denied', '/opt/x')", hints.READ_ONLY),
+        ("# mmap.mmap(-1, 9)\nraise PermissionError(1, 'Operation not permitted')", hints.NO_SHARED_MEMORY),
+        ("# mmap.mmap(3, 9)\nraise PermissionError(1, 'Operation not permitted')", ""),
         ("input('name? ')", hints.NO_INPUT),
         ("raise OSError(28, 'No space left on device')", hints.NO_ROOM),
         ("class H: pass\nH.__module__, H.__qualname__ = 'mcp.runtime', 'Handle'\nH().startswith('x')", hints.HANDLE),
