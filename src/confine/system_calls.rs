@@ -22,6 +22,12 @@ const PERSONALITIES: [u64; 5] = [0, 8, 0x2_0000, 0x2_0008, 0xFFFF_FFFF];
 /// Sockets to the machine below a virtual one.
 const AF_VSOCK: u64 = 40;
 const AF_UNIX: u64 = 1;
+/// Where the kind of a socket is in its type, and the kinds of pairs whose ends stay with each other: an end of any other
+/// kind can send to a socket by its name.
+const SOCKET_KIND: u64 = 0xF;
+const PAIRED_KINDS: [u64; 2] = [libc::SOCK_STREAM as u64, libc::SOCK_SEQPACKET as u64];
+/// Leases and notices of files: a lease delays every process that opens the file, on the whole machine.
+const LEASES: [u64; 2] = [libc::F_SETLEASE as u64, libc::F_NOTIFY as u64];
 /// Bits of a file's mode that give its user or group to whoever executes it. On the machine they would count.
 const SET_ID: u64 = (libc::S_ISUID | libc::S_ISGID) as u64;
 /// Bits of the flags with which a file is opened that have the call use its mode.
@@ -51,7 +57,7 @@ const ALLOWED: &[libc::c_long] = &numbers![
     SYS_clock_getres SYS_clock_gettime SYS_clock_nanosleep SYS_close SYS_close_range SYS_connect SYS_copy_file_range
     SYS_dup SYS_dup3 SYS_epoll_create1 SYS_epoll_ctl SYS_epoll_pwait SYS_epoll_pwait2 SYS_eventfd2 SYS_execve
     SYS_execveat SYS_exit SYS_exit_group SYS_faccessat SYS_faccessat2 SYS_fadvise64 SYS_fallocate SYS_fchdir
-    SYS_fchown SYS_fchownat SYS_fcntl SYS_fdatasync SYS_fgetxattr SYS_flistxattr SYS_flock
+    SYS_fchown SYS_fchownat SYS_fdatasync SYS_fgetxattr SYS_flistxattr SYS_flock
     SYS_fremovexattr SYS_fsetxattr SYS_fstat SYS_fstatfs SYS_fsync SYS_ftruncate SYS_futex SYS_futex_waitv SYS_getcpu
     SYS_getcwd SYS_getdents64 SYS_getegid SYS_geteuid SYS_getgid SYS_getgroups SYS_getitimer SYS_getpeername SYS_getpgid
     SYS_getpid SYS_getppid SYS_getpriority SYS_getrandom SYS_getresgid SYS_getresuid SYS_getrlimit SYS_get_robust_list
@@ -102,20 +108,26 @@ pub fn filter() -> std::io::Result<()> {
     install().map_err(std::io::Error::other)
 }
 
-/// Forbids this process sockets of this machine's own kind, but not pairs of them.
+/// Forbids this process sockets of this machine's own kind, but not pairs of them that reach no other socket.
 ///
 /// # Errors
 /// The kernel refuses it.
 pub fn forbid_unix_sockets() -> std::io::Result<()> {
-    let program = || {
-        let is_unix = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, AF_UNIX)?;
-        let rules = BTreeMap::from([(libc::SYS_socket, vec![SeccompRule::new(vec![is_unix])?])]);
-        let refuse = SeccompAction::Errno(libc::EPERM.cast_unsigned());
-        let program: BpfProgram =
-            SeccompFilter::new(rules, SeccompAction::Allow, refuse, ARCHITECTURE)?.try_into()?;
-        apply_filter(&program)
+    without_unix_sockets().and_then(|program| apply_filter(&program)).map_err(std::io::Error::other)
+}
+
+fn without_unix_sockets() -> Result<BpfProgram, Error> {
+    let rule = |position, operator, value| {
+        SeccompRule::new(vec![SeccompCondition::new(position, SeccompCmpArgLen::Dword, operator, value)?])
     };
-    program().map_err(std::io::Error::other)
+    let others = (0..=SOCKET_KIND).filter(|kind| !PAIRED_KINDS.contains(kind));
+    let pairs = others.map(|kind| rule(1, SeccompCmpOp::MaskedEq(SOCKET_KIND), kind));
+    let rules = BTreeMap::from([
+        (libc::SYS_socket, vec![rule(0, SeccompCmpOp::Eq, AF_UNIX)?]),
+        (libc::SYS_socketpair, pairs.collect::<Result<_, _>>()?),
+    ]);
+    let refuse = SeccompAction::Errno(libc::EPERM.cast_unsigned());
+    Ok(SeccompFilter::new(rules, SeccompAction::Allow, refuse, ARCHITECTURE)?.try_into()?)
 }
 
 fn allowing() -> Result<BpfProgram, Error> {
@@ -129,6 +141,9 @@ fn allowing() -> Result<BpfProgram, Error> {
     // The kernel reads an int here, whatever the upper half is.
     rules.insert(libc::SYS_socket, vec![argument(int.clone(), SeccompCmpOp::Ne, AF_VSOCK)?]);
     rules.insert(libc::SYS_clone, vec![argument(long, SeccompCmpOp::MaskedEq(NAMESPACES), 0)?]);
+    let is_other = LEASES.map(|command| SeccompCondition::new(1, int.clone(), SeccompCmpOp::Ne, command));
+    let is_other = is_other.into_iter().collect::<Result<_, _>>()?;
+    rules.insert(libc::SYS_fcntl, vec![SeccompRule::new(is_other)?]);
     for (call, mode) in MODES.into_iter().chain(MODES_HERE) {
         let has_none = SeccompCondition::new(mode, int.clone(), SeccompCmpOp::MaskedEq(SET_ID), 0)?;
         rules.insert(call, vec![SeccompRule::new(vec![has_none])?]);
@@ -206,6 +221,35 @@ mod tests {
         assert!(!allows(libc::SYS_personality, 0x40_0000));
         assert!(!allows(libc::SYS_ptrace, 0));
     }
+
+    #[test]
+    fn leases_are_refused() {
+        let program = allowing().unwrap();
+        let allows = |command: u64| verdict(&program, libc::SYS_fcntl, &[3, command]) == ALLOW;
+        for upper in [0, 1 << 32] {
+            assert!(!allows(upper | libc::F_SETLEASE as u64));
+            assert!(!allows(upper | libc::F_NOTIFY as u64));
+            for command in [libc::F_GETFL, libc::F_SETLK, libc::F_GETLEASE, libc::F_DUPFD_CLOEXEC] {
+                assert!(allows(upper | command as u64), "{command}");
+            }
+        }
+    }
+
+    #[test]
+    fn pairs_that_can_send_to_a_name_are_refused_with_unix_sockets() {
+        let program = without_unix_sockets().unwrap();
+        let allows = |number, arguments: &[u64]| verdict(&program, number, arguments) == ALLOW;
+        assert!(!allows(libc::SYS_socket, &[AF_UNIX, 1]) && allows(libc::SYS_socket, &[2, 1]));
+        for flags in [0, libc::SOCK_CLOEXEC, libc::SOCK_NONBLOCK, libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK] {
+            let pair = |kind: i32| allows(libc::SYS_socketpair, &[AF_UNIX, (kind | flags) as u64]);
+            assert!(pair(libc::SOCK_STREAM) && pair(libc::SOCK_SEQPACKET));
+            for kind in [0, libc::SOCK_DGRAM, libc::SOCK_RAW, libc::SOCK_RDM, 4, 10, 15] {
+                assert!(!pair(kind), "{kind}");
+            }
+        }
+        assert!(!allows(libc::SYS_socketpair, &[AF_UNIX, 1 << 32 | libc::SOCK_DGRAM as u64]));
+    }
+
     #[test]
     fn files_get_no_mode_that_gives_a_user_away() {
         let program = allowing().unwrap();

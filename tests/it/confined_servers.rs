@@ -82,9 +82,14 @@ const MARK: &str = "BELLJAR_TEST_PREY";
 impl Prey {
     fn new() -> Self {
         let home = tempfile::Builder::new().prefix("belljar-prey-").tempdir().unwrap();
-        for file in
-            [".ssh/id_ed25519", "other/server.db", "named/notes.txt", "shown/a.txt", "program/server.py"]
-        {
+        for file in [
+            ".ssh/id_ed25519",
+            "other/server.db",
+            "named/notes.txt",
+            "shown/a.txt",
+            "program/data.txt",
+            "program/server.py",
+        ] {
             let path = home.path().join(file);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, "secret").unwrap();
@@ -142,6 +147,8 @@ impl Prey {
                 "connected",
             ),
             ("unix", format!("@{}", self.home.path().display()), "connected"),
+            // It sees the file.
+            ("lease", self.at("program/data.txt"), "leased"),
             ("namespace", String::new(), "made"),
             ("names", "/sys/class".to_owned(), ""),
         ]
@@ -528,7 +535,10 @@ fn doctor_starts_a_server_confined_and_says_what_to_write() {
     let said = home.run(&["doctor", "--ask"]).stdout;
     let read = format!("{{ read = [\"{needed}\"], network = \"none\" }}");
     for line in [
-        format!("starts confined with `sandbox = {read}` in its entry"),
+        format!(
+            "starts confined with `sandbox = {read}` in its entry; the server named the paths, and nobody has checked that \
+             it needs them; its calls may need more, and name it"
+        ),
         format!("confined: sandbox = {read}"),
         format!(
             "what to do: this server is confined; it says, and nobody has checked, that it needs to read \"{needed}\" \
