@@ -289,9 +289,11 @@ async fn trial(config: &Config, server: &ServerConfig, specs: &[ServerSpec]) -> 
                 let written =
                     if sandbox == ServerSandbox::default() { "true".into() } else { sandbox.to_string() };
                 let said = format!(
-                    "starts confined with `sandbox = {written}` in its entry; its calls may need more, and name it"
+                    "starts confined with `sandbox = {written}` in its entry; {}its calls may need more, and name it",
+                    word_of_server(&sandbox)
                 );
-                return Some(text::inert_excerpt(&said, WHY_CHARS_MAX));
+                // Whole, to be copied: the paths are few, and have ordinary characters only.
+                return Some(text::inert_line(&said));
             }
             Err(error) => {
                 sandbox
@@ -300,12 +302,23 @@ async fn trial(config: &Config, server: &ServerConfig, specs: &[ServerSpec]) -> 
                 if sandbox == before {
                     let needs = in_words(error.lacks()).map(|needs| format!("; {needs}")).unwrap_or_default();
                     let why = text::inert_excerpt(&why.unwrap_or_default(), WHY_CHARS_MAX);
-                    return Some(format!("does not start confined with `sandbox = {sandbox}`: {why}{needs}"));
+                    let word = word_of_server(&sandbox);
+                    let said =
+                        format!("{word}does not start confined with `sandbox = {sandbox}`: {why}{needs}");
+                    return Some(said);
                 }
             }
         }
     }
     None
+}
+
+/// Whose word the paths are that a server was given to start confined.
+fn word_of_server(sandbox: &ServerSandbox) -> &'static str {
+    match sandbox.read.is_empty() {
+        true => "",
+        false => "the server named the paths, and nobody has checked that it needs them; ",
+    }
 }
 
 /// The variables of the environment that the entry has passed on to its server beside the default ones.

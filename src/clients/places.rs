@@ -127,3 +127,27 @@ impl Surroundings {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::confine::LOGIN_PLACES;
+
+    #[test]
+    fn files_of_clients_are_kept_like_logins() {
+        let surroundings = Surroundings {
+            home: "/h".into(),
+            config: "/h/.config".into(),
+            uid: 1000,
+            project: None,
+            named: vec![],
+        };
+        let is_kept =
+            |path: &Path| LOGIN_PLACES.iter().any(|place| path.starts_with(Path::new("/h").join(place)));
+        let clients = super::super::known_clients::clients();
+        let files = clients.iter().flat_map(|client| client.files(&surroundings, Scope::User));
+        let files: Vec<PathBuf> = files.map(|file| file.path).collect();
+        let open: Vec<&PathBuf> = files.iter().filter(|path| !is_kept(path)).collect();
+        assert!(files.len() >= clients.len() && open.is_empty(), "{open:?}");
+    }
+}

@@ -8,31 +8,98 @@ use std::sync::Arc;
 use super::resolved_path::ResolvedPath;
 
 /// Files and folders of a home that are there for keys and logins.
-pub const LOGIN_PLACES: [&str; 24] = [
+pub const LOGIN_PLACES: [&str; 85] = [
+    // Keys, agents and password managers.
     ".ssh",
     ".gnupg",
-    ".aws",
-    ".azure",
-    ".kube",
-    ".docker",
     ".password-store",
     ".pki",
+    ".config/op",
+    ".config/1Password",
+    ".config/Bitwarden",
+    ".config/sops",
+    ".local/share/keyrings",
+    ".local/share/kwalletd",
+    "Library/Cookies",
+    "Library/Keychains",
+    // Browsers and mail.
     ".mozilla",
     ".thunderbird",
     ".config/BraveSoftware",
     ".config/chromium",
-    ".config/containers",
-    ".config/gcloud",
-    ".config/gh",
     ".config/google-chrome",
-    ".local/share/keyrings",
-    ".local/share/kwalletd",
+    ".config/microsoft-edge",
+    ".config/vivaldi",
+    "snap/chromium",
+    "snap/firefox",
+    // Clouds, containers and databases.
+    ".aws",
+    ".azure",
+    ".databrickscfg",
+    ".docker",
+    ".kaggle",
+    ".kube",
+    ".my.cnf",
+    ".mylogin.cnf",
+    ".oci",
+    ".pgpass",
+    ".terraform.d",
+    ".terraformrc",
+    ".vault-token",
+    ".cache/huggingface/token",
+    ".config/containers",
+    ".config/doctl",
+    ".config/gcloud",
+    ".config/rclone",
+    // Version control and package managers.
     ".git-credentials",
     ".netrc",
     ".npmrc",
     ".pypirc",
-    "Library/Cookies",
-    "Library/Keychains",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".composer/auth.json",
+    ".gem/credentials",
+    ".gradle/gradle.properties",
+    ".m2/settings.xml",
+    ".config/composer/auth.json",
+    ".config/gh",
+    ".config/git/credentials",
+    ".config/github-copilot",
+    ".config/glab-cli",
+    ".config/hub",
+    // MCP clients, whose entries hold keys and whose logs hold conversations.
+    ".claude",
+    ".claude.json",
+    ".codeium",
+    ".codex",
+    ".cursor",
+    ".gemini",
+    ".mcp-auth",
+    ".config/Claude",
+    ".config/Code",
+    ".config/Code - Insiders",
+    ".config/VSCodium",
+    ".config/goose",
+    ".config/opencode",
+    ".config/zed",
+    ".local/share/goose",
+    ".local/share/opencode",
+    ".local/share/zed",
+    "Library/Application Support/Claude",
+    "Library/Application Support/Code",
+    "Library/Application Support/Code - Insiders",
+    "Library/Application Support/VSCodium",
+    // Histories, in which keys were typed.
+    ".bash_history",
+    ".mysql_history",
+    ".node_repl_history",
+    ".psql_history",
+    ".python_history",
+    ".rediscli_history",
+    ".sqlite_history",
+    ".zsh_history",
+    ".local/share/fish/fish_history",
 ];
 /// Files and folders of a home whose content runs with all rights of the user, at the next login or shell.
 const START_PLACES: [&str; 16] = [
@@ -55,6 +122,10 @@ const START_PLACES: [&str; 16] = [
 ];
 /// The home of the machine's administrator.
 const ROOTS_HOME: &str = "/root";
+/// Parts of the names of files and folders with keys and logins, and endings of such names, in lower case.
+const OF_LOGINS: [&str; 7] = ["credential", "creds", "oauth", "passwd", "password", "secret", "token"];
+const ENDINGS_OF_LOGINS: [&str; 7] =
+    ["auth.json", "history", "history.jsonl", ".env", ".kdbx", ".key", ".pem"];
 /// Longest path that may be suggested, in characters.
 const SUGGESTED_CHARS_MAX: usize = 200;
 
@@ -115,7 +186,7 @@ impl PrivatePlaces {
     }
 
     /// Whether a path that a program has named may be shown as one that it could be given: it has the characters of ordinary
-    /// names only, and is neither private nor a home nor a folder that holds one.
+    /// names only, none of which sounds like keys or logins, and is neither private nor a home nor a folder that holds one.
     #[must_use]
     pub fn may_be_suggested(&self, path: &Path) -> bool {
         let is_ordinary = |text: &str| {
@@ -130,8 +201,18 @@ impl PrivatePlaces {
             |path: &PathBuf| homes().any(|home| forms(home).iter().any(|home| home.starts_with(path)));
         path.to_str().is_some_and(is_ordinary)
             && !forms(path).iter().any(holds_home)
+            && !forms(path).iter().any(|path| path.components().any(is_of_logins))
             && self.at(path).is_none()
     }
+}
+
+/// Whether a file or folder of this name may hold keys or logins.
+fn is_of_logins(name: Component<'_>) -> bool {
+    let name = name.as_os_str().to_string_lossy().to_lowercase();
+    // Files of language models are often called tokenizer.json.
+    let name = name.replace("tokeniz", "");
+    OF_LOGINS.iter().any(|part| name.contains(part))
+        || ENDINGS_OF_LOGINS.iter().any(|ending| name.ends_with(ending))
 }
 
 /// A path as it is named, without `.` and `..`, the symlinks on its way, and where it is, as far as it is there.
@@ -190,8 +271,14 @@ mod tests {
         let home = Path::new("/home/me");
         let places = PrivatePlaces::new(Some(home.into()), [home.join(".config/belljar")]);
         let may = |path: &str| places.may_be_suggested(Path::new(path));
-        for path in ["/home/me/a-b_c.d/e", "/srv/data", "/home/me/Téléchargements", "/home/me/.config/other"]
-        {
+        for path in [
+            "/home/me/a-b_c.d/e",
+            "/srv/data",
+            "/home/me/Téléchargements",
+            "/home/me/.config/other",
+            "/srv/model/tokenizer.json",
+            "/srv/authors.json",
+        ] {
             assert!(may(path), "{path}");
         }
         for path in [
@@ -203,6 +290,18 @@ mod tests {
             "/home/me/.gnupg/x",
             "/home/me/.config/belljar",
             "/home/me/.bashrc",
+            "/home/me/.bash_history",
+            "/home/me/.codex/config.toml",
+            "/home/me/.claude.json",
+            "/home/me/.config/rclone/rclone.conf",
+            "/home/me/.cargo/credentials.toml",
+            "/srv/app/auth.json",
+            "/srv/app/oauth_creds.json",
+            "/srv/app/Tokens/x",
+            "/srv/app/service-credentials",
+            "/srv/app/server.key",
+            "/srv/app/.env",
+            "/home/other/.zsh_history",
             "/srv/../home/me",
             "/srv//data",
             "/srv/data/",
