@@ -192,9 +192,10 @@ mod tests {
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let root = child.id();
+        // Before the meter, since the code goes on after its line.
+        let status = text(&format!("/proc/{root}/status")).unwrap().unwrap();
         let meter = UsageMeter { root, started: started(root).unwrap().unwrap() };
         let used = [u64::MAX, 0].map(|memory_bytes| meter.read(memory_bytes).unwrap().unwrap().memory_bytes);
-        let status = text(&format!("/proc/{root}/status")).unwrap().unwrap();
         drop(child.stdin.take());
         child.wait().unwrap();
         (used, status)
