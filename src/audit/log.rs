@@ -6,11 +6,11 @@ use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
 use nix::fcntl::{Flock, FlockArg, OFlag};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -41,8 +41,8 @@ impl AuditLog {
         let log = Self { session: session.to_owned(), lines: Mutex::default(), writing: Mutex::default() };
         if let Some(dir) = dir {
             let (sender, lines) = mpsc::channel(WAITING_MAX);
-            *lock(&log.lines) = Some(sender);
-            *lock(&log.writing) = Some(tokio::task::spawn_blocking(move || write_all(&dir, lines)));
+            *log.lines.lock() = Some(sender);
+            *log.writing.lock() = Some(tokio::task::spawn_blocking(move || write_all(&dir, lines)));
         }
         log
     }
@@ -50,12 +50,12 @@ impl AuditLog {
     /// Whether anything is written.
     #[must_use]
     pub fn is_on(&self) -> bool {
-        lock(&self.lines).is_some()
+        self.lines.lock().is_some()
     }
 
     /// Writes what has happened; waits only when the disk is far behind.
     pub async fn record(&self, event: Event) {
-        let Some(lines) = lock(&self.lines).clone() else { return };
+        let Some(lines) = self.lines.lock().clone() else { return };
         match serde_json::to_string(&Entry::now(&self.session, event)) {
             // Only a writer that broke takes no more, which has been said.
             Ok(line) => drop(lines.send(line + "\n").await),
@@ -65,18 +65,14 @@ impl AuditLog {
 
     /// Writes what waits, and ends.
     pub async fn close(&self) {
-        drop(lock(&self.lines).take());
-        let writing = lock(&self.writing).take();
+        drop(self.lines.lock().take());
+        let writing = self.writing.lock().take();
         if let Some(writing) = writing
             && let Err(error) = writing.await
         {
             tracing::error!(%error, "the audit log's task broke");
         }
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 fn write_all(dir: &Path, mut lines: mpsc::Receiver<String>) {

@@ -7,17 +7,16 @@ use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use nix::fcntl::{Flock, FlockArg, OFlag};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-use super::log::lock;
 use crate::digest;
 use crate::names::ServerName;
 use crate::text;
@@ -76,15 +75,15 @@ impl ServerLog {
         let log = Self { entries: Mutex::default(), writing: Mutex::default() };
         if let Some(dir) = dir {
             let (sender, entries) = mpsc::channel(WAITING_MAX);
-            *lock(&log.entries) = Some(sender);
-            *lock(&log.writing) = Some(tokio::spawn(write_all(dir, entries)));
+            *log.entries.lock() = Some(sender);
+            *log.writing.lock() = Some(tokio::spawn(write_all(dir, entries)));
         }
         log
     }
 
     /// Keeps a text, which holds no secrets.
     pub fn keep(&self, server: ServerName, level: &str, text: &str) {
-        let Some(entries) = lock(&self.entries).clone() else { return };
+        let Some(entries) = self.entries.lock().clone() else { return };
         let time = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
         let entry = ServerLogEntry {
             time,
@@ -98,8 +97,8 @@ impl ServerLog {
 
     /// Writes what waits, and ends.
     pub async fn close(&self) {
-        drop(lock(&self.entries).take());
-        let writing = lock(&self.writing).take();
+        drop(self.entries.lock().take());
+        let writing = self.writing.lock().take();
         if let Some(writing) = writing
             && let Err(error) = writing.await
         {

@@ -2,8 +2,9 @@
 //!
 //! It asks no model.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::broker::run::context::RunContext;
@@ -73,7 +74,7 @@ impl Models {
     }
 
     pub(super) fn now(&self) -> MutexGuard<'_, ModelState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -189,7 +190,7 @@ impl Broker {
         let stale = |(server, connection): (&ServerName, &Weak<Connection>)| {
             connection.upgrade().is_some_and(|connection| connection.has_news()).then(|| server.clone())
         };
-        let stale: Vec<ServerName> = self.connections().iter().filter_map(stale).collect();
+        let stale: Vec<ServerName> = self.connections.lock().iter().filter_map(stale).collect();
         self.indexing.refresh(&stale);
         // Whatever kept them from telling of their tools may be over.
         self.tool_index.forget_failures(&self.upstream.changed_logins());
@@ -199,7 +200,7 @@ impl Broker {
         tracing::info!("the configuration has changed");
         self.upstream.offer_roots(&roots);
         self.upstream.replace(self.active_config.specs());
-        self.connections().clear();
+        self.connections.lock().clear();
         self.tool_index.replace(self.active_config.catalog(&self.limits), self.active_config.known());
         (run, Some(said))
     }
@@ -278,12 +279,8 @@ impl Broker {
 
     /// The server's connection, if it runs.
     pub(super) fn running(&self, server: &ServerName) -> Option<Arc<Connection>> {
-        let connection = self.connections().get(server).and_then(Weak::upgrade);
+        let connection = self.connections.lock().get(server).and_then(Weak::upgrade);
         connection.filter(|connection| !connection.is_dead())
-    }
-
-    fn connections(&self) -> MutexGuard<'_, BTreeMap<ServerName, Weak<Connection>>> {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A server of the run.
@@ -324,7 +321,7 @@ impl Broker {
         match connected {
             Ok(connection) => {
                 let (key, listing) = (self.tool_index.key(server), connection.tools());
-                let before = self.connections().get(server).map(Weak::as_ptr);
+                let before = self.connections.lock().get(server).map(Weak::as_ptr);
                 let is_new = before != Some(Arc::as_ptr(&connection));
                 if let Some(key) = key {
                     let taken = self.tool_index.learn(server, &key, &listing);
@@ -335,7 +332,7 @@ impl Broker {
                         self.compare_with_pins(server, run);
                     }
                 }
-                self.connections().insert(server.clone(), Arc::downgrade(&connection));
+                self.connections.lock().insert(server.clone(), Arc::downgrade(&connection));
                 Ok(connection)
             }
             Err(error) => {

@@ -1,9 +1,10 @@
 //! All jobs of a session, by number: those that run, and the last ones that have ended.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use super::job::{Job, JobRequest, JobSummary, Status};
@@ -48,7 +49,7 @@ impl Jobs {
             return Err(ToolFault::new(FaultCode::InvalidArguments, said)
                 .hint("the user sets that: jobs.timeout, or MCP_BRIDGE_JOB_TIMEOUT"));
         }
-        let mut table = self.table();
+        let mut table = self.table.lock();
         let running = table.jobs.values().filter(|job| job.is_running());
         if running.clone().count() >= jobs_max {
             let numbers: Vec<String> = running.map(|job| job.number.to_string()).collect();
@@ -71,7 +72,7 @@ impl Jobs {
 
     /// A session that begins with the runs of another one: this job was theirs.
     pub fn recorded(&self, number: u64, run: u64) {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         table.last = table.last.max(number);
         let mut job = Job::new(number, run, "of an earlier session", Duration::ZERO);
         job.end(Status::Lost, "it ran in an earlier session, and is not started again");
@@ -82,7 +83,7 @@ impl Jobs {
     /// Its process is there: of this run, which goes on. The time that it may take; nothing of one that is not known, or
     /// has begun before.
     pub fn begin(&self, number: u64, run: u64) -> Option<(JobSummary, Duration)> {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         let job = table.jobs.get_mut(&number)?;
         if job.has_begun || !job.is_running() || job.run != run {
             return None;
@@ -120,7 +121,7 @@ impl Jobs {
             }
             None => job.end(Status::Failed, "what it returned did not come"),
         });
-        self.table().let_results_go(self.limits.job_results_bytes_max);
+        self.table.lock().let_results_go(self.limits.job_results_bytes_max);
     }
 
     /// It has ended without a result: as it was to be ended, else so.
@@ -142,20 +143,20 @@ impl Jobs {
     /// The same of all that run.
     pub fn lose_all(&self, why: &str) {
         let running: Vec<u64> =
-            self.table().jobs.values().filter(|job| job.is_running()).map(|job| job.number).collect();
+            self.table.lock().jobs.values().filter(|job| job.is_running()).map(|job| job.number).collect();
         running.into_iter().for_each(|number| self.lose(number, why));
     }
 
     /// What the reader should know of it, told with its end.
     pub fn add_notes(&self, number: u64, notes: Vec<String>) {
-        if let Some(job) = self.table().jobs.get_mut(&number) {
+        if let Some(job) = self.table.lock().jobs.get_mut(&number) {
             job.notes = notes;
         }
     }
 
     /// Those whose numbers were given in a run that has ended, and whose process never came.
     pub fn drop_unbegun(&self) {
-        self.table().jobs.retain(|_, job| job.has_begun || !job.is_running());
+        self.table.lock().jobs.retain(|_, job| job.has_begun || !job.is_running());
         self.tell_waiting();
     }
 
@@ -164,7 +165,7 @@ impl Jobs {
     /// # Errors
     /// When there is no such job.
     pub fn cancel(&self, number: u64) -> Result<(), ToolFault> {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         let job = table.get(number)?;
         if !job.is_running() {
             return Ok(());
@@ -183,7 +184,7 @@ impl Jobs {
     /// Those that are to be cancelled, when there are some. Cancel-safe.
     pub async fn to_cancel(&self) -> Vec<u64> {
         loop {
-            let numbers = std::mem::take(&mut self.table().to_cancel);
+            let numbers = std::mem::take(&mut self.table.lock().to_cancel);
             if !numbers.is_empty() {
                 return numbers;
             }
@@ -196,13 +197,13 @@ impl Jobs {
     /// # Errors
     /// When there is no such job, or no longer.
     pub fn summary(&self, number: u64) -> Result<JobSummary, ToolFault> {
-        self.table().get(number).map(|job| job.summary())
+        self.table.lock().get(number).map(|job| job.summary())
     }
 
     /// All.
     #[must_use]
     pub fn all(&self) -> Vec<JobSummary> {
-        self.table().jobs.values().map(Job::summary).collect()
+        self.table.lock().jobs.values().map(Job::summary).collect()
     }
 
     /// Its result or its error, if it has one. The code has seen that it has ended.
@@ -213,7 +214,7 @@ impl Jobs {
         &self,
         number: u64,
     ) -> Result<(JobSummary, Option<String>, Option<PythonError>), ToolFault> {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         let job = table.get(number)?;
         job.is_told |= !job.is_running();
         Ok((job.summary(), job.result.clone(), job.error.clone()))
@@ -224,7 +225,7 @@ impl Jobs {
     /// # Errors
     /// When there is no such job, or no longer.
     pub fn tail(&self, number: u64, lines: usize) -> Result<String, ToolFault> {
-        self.table().get(number).map(|job| job.tail(lines))
+        self.table.lock().get(number).map(|job| job.tail(lines))
     }
 
     /// Until it has ended. Cancel-safe. The code sees that.
@@ -236,7 +237,7 @@ impl Jobs {
         loop {
             ends.borrow_and_update();
             {
-                let mut table = self.table();
+                let mut table = self.table.lock();
                 let job = table.get(number)?;
                 if !job.is_running() {
                     job.is_told = true;
@@ -253,7 +254,7 @@ impl Jobs {
     /// reply, with their notes.
     pub fn news(&self, run: u64) -> Vec<String> {
         let mut news = Vec::new();
-        for job in self.table().jobs.values_mut() {
+        for job in self.table.lock().jobs.values_mut() {
             let is_news = match job.is_running() {
                 true => job.run == run && job.has_begun,
                 false => !std::mem::replace(&mut job.is_told, true),
@@ -269,7 +270,7 @@ impl Jobs {
     }
 
     fn of(&self, number: u64, change: impl FnOnce(&mut Job)) {
-        if let Some(job) = self.table().jobs.get_mut(&number).filter(|job| job.is_running()) {
+        if let Some(job) = self.table.lock().jobs.get_mut(&number).filter(|job| job.is_running()) {
             change(job);
         }
     }
@@ -282,10 +283,6 @@ impl Jobs {
     /// Has whoever waits for a job look again.
     fn tell_waiting(&self) {
         self.ends.send_modify(|ends| *ends += 1);
-    }
-
-    fn table(&self) -> MutexGuard<'_, JobTable> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

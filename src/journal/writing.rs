@@ -7,9 +7,9 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::fcntl::{Flock, FlockArg, OFlag};
+use parking_lot::Mutex;
 
 use super::detail::JournalDetail;
 use super::reading::RecordedSession;
@@ -65,7 +65,7 @@ impl Journal {
     /// Whether anything is written now.
     #[must_use]
     pub fn is_on(&self) -> bool {
-        !matches!(self.state().file, JournalFile::Over(_))
+        !matches!(self.state.lock().file, JournalFile::Over(_))
     }
 
     /// How much is kept.
@@ -82,14 +82,14 @@ impl Journal {
 
     /// The session begins with the runs of another one.
     pub fn continues(&self, of: &str) {
-        if let JournalFile::Waits { continues, .. } = &mut self.state().file {
+        if let JournalFile::Waits { continues, .. } = &mut self.state.lock().file {
             *continues = Some(of.to_owned());
         }
     }
 
     /// A run begins, for this client: the first one makes the file.
     pub fn begin(&self, client: &str, record: &Record) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let JournalFile::Waits { sessions, id, first, continues } = &mut state.file {
             let session = Record::Session(SessionBegun {
                 version: VERSION,
@@ -117,7 +117,7 @@ impl Journal {
 
     /// Something has happened; before the first run it is kept until then.
     pub fn append(&self, record: &Record) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let JournalFile::Waits { first, .. } = &mut state.file {
             first.push(record.clone());
             // Of sandboxes that came and went before the first run the last one counts.
@@ -134,7 +134,7 @@ impl Journal {
     /// # Errors
     /// Why there is nothing, as the end of a sentence.
     pub fn recorded(&self) -> Result<RecordedSession, String> {
-        let path = match &self.state().file {
+        let path = match &self.state.lock().file {
             JournalFile::Open { path, .. } | JournalFile::Over(Some(path)) => path.clone(),
             JournalFile::Waits { .. } | JournalFile::Over(None) => {
                 return Err("no journal of this session is kept".into());
@@ -146,7 +146,7 @@ impl Journal {
 
     /// What the reader of the next reply should know; once.
     pub fn take_said(&self) -> Option<String> {
-        self.state().said.take()
+        self.state.lock().said.take()
     }
 
     fn write(&self, state: &mut WriterState, record: &Record) {
@@ -177,10 +177,6 @@ impl Journal {
                 state.fail(&error);
             }
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, WriterState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

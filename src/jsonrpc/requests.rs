@@ -1,8 +1,9 @@
 //! The peer's requests that are not answered yet.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rmcp::model::RequestId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -41,7 +42,7 @@ impl Requests {
     /// A request has come; the id under which it is worked on, which differs from the peer's only while another one
     /// with the same id is open.
     pub(super) fn open(&self, id: RequestId, permit: OwnedSemaphorePermit) -> RequestId {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         let mut own = id.clone();
         while table.open.contains_key(&own) {
             table.renamed += 1;
@@ -53,21 +54,17 @@ impl Requests {
 
     /// It is answered, or will never be.
     pub(super) fn close(&self, own: &RequestId) -> Option<OpenRequest> {
-        self.table().open.remove(own)
+        self.table.lock().open.remove(own)
     }
 
     /// Under which id the latest request with the peer's id is worked on.
     pub(super) fn own_id(&self, id: &RequestId) -> Option<RequestId> {
-        let table = self.table();
+        let table = self.table.lock();
         let mut found: Vec<&RequestId> =
             table.open.iter().filter(|(_, open)| open.id == *id).map(|(own, _)| own).collect();
         // The peer's own id is the oldest of them.
         found.sort_by_key(|own| (*own != id, own.to_string().len(), own.to_string()));
         found.pop().cloned()
-    }
-
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -4,7 +4,9 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::journal::RecordedSession;
 use crate::run::{FreshReason, ToolFault};
@@ -83,6 +85,6 @@ impl LastLoss {
     }
 
     pub(super) fn last(&self) -> MutexGuard<'_, Option<InterpreterLoss>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

@@ -1,8 +1,8 @@
 //! The files of the workspace as resources: their list in pages, their contents, and notifications of their changes.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rmcp::model::{
     ErrorData, ListResourcesResult, ProtocolVersion, ReadResourceResult, Resource, ResourceContents,
     ResourceUpdatedNotificationParam,
@@ -35,7 +35,7 @@ impl FileSubscriptions {
     /// Adds one, also one that is not there yet.
     pub(super) fn add(&self, uri: &str) -> Result<(), ErrorData> {
         let path = path_of(uri).ok_or_else(|| unknown(uri))?;
-        let mut subscriptions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut subscriptions = self.0.lock();
         if subscriptions.len() >= WATCHED_MAX && !subscriptions.contains(&path) {
             let message = format!("{WATCHED_MAX} files are subscribed to already; unsubscribe from some");
             return Err(ErrorData::invalid_params(message, None));
@@ -47,12 +47,12 @@ impl FileSubscriptions {
     /// Takes one away; nothing happens when it was not there.
     pub(super) fn remove(&self, uri: &str) {
         if let Some(path) = path_of(uri) {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&path);
+            self.0.lock().remove(&path);
         }
     }
 
     fn of(&self, changed: &BTreeSet<FilePath>) -> Vec<String> {
-        let subscriptions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let subscriptions = self.0.lock();
         subscriptions.intersection(changed).map(uri).collect()
     }
 }

@@ -1,7 +1,8 @@
 //! Answers the client's requests.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CreateTaskResult, CustomRequest, CustomResult,
     DiscoverResult, ErrorCode, ErrorData, GetTaskParams, GetTaskResult, Implementation, ListResourcesResult,
@@ -234,7 +235,7 @@ impl Handler {
     /// What the client wants to see of output as it comes: by the request itself, or by `logging/setLevel` before.
     #[expect(deprecated, reason = "clients of all versions up to now set a level")]
     fn log_level(&self, context: &RequestContext<RoleServer>) -> Option<LoggingLevel> {
-        let set = *self.log_level.lock().unwrap_or_else(PoisonError::into_inner);
+        let set = *self.log_level.lock();
         context.meta.log_level().or(set)
     }
 }
@@ -350,7 +351,7 @@ impl ServerHandler for Handler {
         request: SetLevelRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        *self.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.level);
+        *self.log_level.lock() = Some(request.level);
         Ok(())
     }
 

@@ -4,9 +4,10 @@
 //! It decides nothing: what is asked, and what an answer is good for, is the broker's.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use rmcp::RoleServer;
 use rmcp::model::{
     CallToolResult, DetailedTask, ErrorData, InputRequest, InputResponses, Task, TaskPayload, TaskStatus,
@@ -89,7 +90,7 @@ impl Tasks {
         });
         let mut all = self.kept();
         if all.len() >= TASKS_MAX
-            && let Some(oldest) = all.iter().position(|task| task.now().ended.is_some())
+            && let Some(oldest) = all.iter().position(|task| task.now.lock().ended.is_some())
         {
             all.remove(oldest);
         }
@@ -111,7 +112,7 @@ impl Tasks {
     /// There is none, or none any more.
     pub(super) fn answer(&self, id: &str, mut responses: InputResponses) -> Result<(), ErrorData> {
         let task = self.find(id)?;
-        let open = task.now().open.take_if(|open| responses.contains_key(&open.key));
+        let open = task.now.lock().open.take_if(|open| responses.contains_key(&open.key));
         if let Some((open, answer)) = open.and_then(|open| responses.remove(&open.key).map(|it| (open, it)))
             && open.reply.send(answer).is_err()
         {
@@ -139,8 +140,8 @@ impl Tasks {
     }
 
     fn kept(&self) -> MutexGuard<'_, Vec<Arc<RunTask>>> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|task| task.now().ended.as_ref().is_none_or(|(_, ended)| ended.elapsed() < KEPT));
+        let mut all = self.0.lock();
+        all.retain(|task| task.now.lock().ended.as_ref().is_none_or(|(_, ended)| ended.elapsed() < KEPT));
         all
     }
 }
@@ -214,7 +215,7 @@ impl RunTask {
     }
 
     fn detailed(&self) -> DetailedTask {
-        let now = self.now();
+        let now = self.now.lock();
         let payload = match (&now.ended, &now.open) {
             (Some((how, _)), _) => how.clone(),
             (None, Some(open)) => TaskPayload::InputRequired {
@@ -236,13 +237,9 @@ impl RunTask {
     }
 
     fn change(&self, change: impl FnOnce(&mut TaskState)) {
-        let mut state = self.now();
+        let mut state = self.now.lock();
         change(&mut state);
         state.changed = now();
-    }
-
-    fn now(&self) -> MutexGuard<'_, TaskState> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

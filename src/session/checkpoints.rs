@@ -4,8 +4,8 @@
 //! It makes none and wakes none, and it knows of them only what the sandbox claims.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -43,7 +43,7 @@ impl Checkpoints {
         if name.chars().count() > NAME_CHARS_MAX {
             return;
         }
-        let mut all = self.all();
+        let mut all = self.0.lock();
         all.insert(name.to_owned(), Checkpoint { run, line, bytes, made: Instant::now(), sleeps: true });
         while all.len() > NAMES_MAX {
             let oldest =
@@ -54,24 +54,24 @@ impl Checkpoints {
 
     /// Its process has ended.
     pub(super) fn gone(&self, name: &str) {
-        if let Some(one) = self.all().get_mut(name) {
+        if let Some(one) = self.0.lock().get_mut(name) {
             one.sleeps = false;
         }
     }
 
     /// The sandbox has ended.
     pub(super) fn lost(&self) {
-        self.all().values_mut().for_each(|one| one.sleeps = false);
+        self.0.lock().values_mut().for_each(|one| one.sleeps = false);
     }
 
     /// Their names, and the runs that made them.
     pub fn runs(&self) -> Vec<(String, RunId)> {
-        self.all().iter().map(|(name, one)| (name.clone(), one.run)).collect()
+        self.0.lock().iter().map(|(name, one)| (name.clone(), one.run)).collect()
     }
 
     /// Whether the sandbox has it.
     pub fn sleeps(&self, name: &str) -> bool {
-        self.all().get(name).is_some_and(|one| one.sleeps)
+        self.0.lock().get(name).is_some_and(|one| one.sleeps)
     }
 
     /// Where it was made.
@@ -79,7 +79,7 @@ impl Checkpoints {
     /// # Errors
     /// There is none of that name: which there are, and which may be meant.
     pub fn find(&self, name: &str) -> Result<Checkpoint, ToolFault> {
-        let all = self.all();
+        let all = self.0.lock();
         if let Some(one) = all.get(name) {
             return Ok(one.clone());
         }
@@ -104,20 +104,20 @@ impl Checkpoints {
     /// As [`Self::find`].
     pub(super) fn forget(&self, name: &str) -> Result<(), ToolFault> {
         self.find(name)?;
-        self.all().remove(name);
+        self.0.lock().remove(name);
         Ok(())
     }
 
     /// As they are now.
     pub fn positions(&self) -> CheckpointPositions {
-        CheckpointPositions(self.all().clone())
+        CheckpointPositions(self.0.lock().clone())
     }
 
     /// Those that sleep, though not as they did then, but for this one: runs that were made again have made them again.
     pub fn made_since(&self, then: &CheckpointPositions, but: &str) -> Vec<String> {
         let is_other =
             |name: &str, one: &Checkpoint| then.0.get(name).is_none_or(|before| before.run != one.run);
-        let all = self.all();
+        let all = self.0.lock();
         let made = all.iter().filter(|(name, one)| one.sleeps && *name != but && is_other(name, one));
         made.map(|(name, _)| name.clone()).collect()
     }
@@ -125,7 +125,7 @@ impl Checkpoints {
     /// They are where they were then, and what is known of no other counts. What sleeps as it did then sleeps on; so does this
     /// one, as it was made again.
     pub fn put_back(&self, then: CheckpointPositions, made_again: Option<&str>) {
-        let mut all = self.all();
+        let mut all = self.0.lock();
         let now = std::mem::replace(&mut *all, then.0);
         for (name, one) in all.iter_mut() {
             let now = now.get(name).filter(|now| now.sleeps);
@@ -135,7 +135,7 @@ impl Checkpoints {
 
     /// All of them for the code, those that were made last come last.
     pub(super) fn listed(&self) -> Box<RawValue> {
-        let all = self.all();
+        let all = self.0.lock();
         let mut all: Vec<(&String, &Checkpoint)> = all.iter().collect();
         all.sort_by_key(|(_, one)| one.made);
         let listed = all.into_iter().map(|(name, one)| {
@@ -149,10 +149,6 @@ impl Checkpoints {
             })
         });
         to_raw_value(&listed.collect::<Vec<Value>>()).unwrap_or_else(|_| RawValue::NULL.to_owned())
-    }
-
-    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Checkpoint>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -248,7 +244,7 @@ mod tests {
             checkpoints.gone(&format!("n{number}"));
         }
         checkpoints.made(&"x".repeat(NAME_CHARS_MAX + 1), RunId(2), None, 0);
-        assert_eq!(checkpoints.all().len(), NAMES_MAX);
+        assert_eq!(checkpoints.0.lock().len(), NAMES_MAX);
         assert!(checkpoints.sleeps("kept") && checkpoints.find("n0").is_err());
     }
 }

@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::definition::{Definition, definition};
 use super::disk::{self, SkillFileFingerprint};
@@ -89,7 +91,7 @@ impl Skills {
     /// When the folder cannot be read.
     pub fn all(&self) -> Result<Vec<(SkillName, Arc<SkillFile>)>, SkillError> {
         let names = self.names()?;
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         known.retain(|name, _| names.contains(name));
         drop(known);
         Ok(names.into_iter().filter_map(|name| self.find(&name).map(|found| (name, found))).collect())
@@ -101,7 +103,7 @@ impl Skills {
         let path = self.dir.join(name.file());
         // Before it is read: what is written in between is read again.
         let look = disk::fingerprint(&path)?;
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if let Some((_, found)) = known.get(name).filter(|(before, _)| *before == look) {
             return Some(Arc::clone(found));
         }

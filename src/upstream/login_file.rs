@@ -297,16 +297,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = place(dir.path(), "https://a.test/");
         let held = file.lock().await.unwrap();
-        let (other, order) = (file.clone(), std::sync::Arc::new(std::sync::Mutex::new(vec![])));
+        let (other, order) = (file.clone(), std::sync::Arc::new(parking_lot::Mutex::new(vec![])));
         let noted = std::sync::Arc::clone(&order);
         let waiting = tokio::spawn(async move {
             let _lock = other.lock().await.unwrap();
-            noted.lock().unwrap().push("second");
+            noted.lock().push("second");
         });
         tokio::time::sleep(LOCK.1 * 5).await;
-        order.lock().unwrap().push("first");
+        order.lock().push("first");
         drop(held);
         waiting.await.unwrap();
-        assert_eq!(*order.lock().unwrap(), ["first", "second"]);
+        assert_eq!(*order.lock(), ["first", "second"]);
     }
 }

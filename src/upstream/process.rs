@@ -6,13 +6,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
+use parking_lot::Mutex;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
@@ -322,7 +323,7 @@ impl StderrTail {
 
     /// The lines that are stored, as they arrived and without secrets.
     fn read(&self) -> (Vec<u8>, String) {
-        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let tail = self.tail.lock();
         let (bytes, is_cut): (Vec<u8>, bool) = (tail.bytes.iter().copied().collect(), tail.is_cut);
         drop(tail);
         let text = match is_cut {
@@ -374,7 +375,7 @@ fn is_usual_name(word: &str) -> bool {
 async fn keep_tail(mut pipe: ChildStderr, tail: Arc<Mutex<TailBuffer>>, bytes_max: usize) {
     let mut chunk = vec![0; 8192];
     while let Ok(read @ 1..) = pipe.read(&mut chunk).await {
-        tail.lock().unwrap_or_else(PoisonError::into_inner).take_in(&chunk[..read], bytes_max);
+        tail.lock().take_in(&chunk[..read], bytes_max);
     }
 }
 

@@ -4,8 +4,9 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use rmcp::RoleClient;
 use rmcp::model::{
     CancelledNotificationParam, ClientJsonRpcMessage, ClientRequest, CustomResult, JsonRpcMessage, RequestId,
@@ -89,7 +90,7 @@ impl RawResults {
 
     /// No answer will come to this request.
     pub(super) fn lose(&self, id: &RequestId, lost: NoResponse) {
-        match self.table().get_mut(id) {
+        match self.table.lock().get_mut(id) {
             Some(place) => *place = Some(RawResult::Lost(lost)),
             None => self.note_lost(lost),
         }
@@ -113,20 +114,16 @@ impl RawResults {
             RequestId::String(text) => RequestId::Number(text.parse().ok()?),
             number => number,
         };
-        *self.table().get_mut(&id)? = Some(answer);
+        *self.table.lock().get_mut(&id)? = Some(answer);
         let result = ServerResult::CustomResult(CustomResult::new(Value::Null));
         Some(JsonRpcMessage::response(result, id))
-    }
-
-    fn table(&self) -> MutexGuard<'_, HashMap<RequestId, Option<RawResult>>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl PendingResult {
     /// The answer, if it has come; a result is on one line, and without the server's credentials.
     pub async fn take(self) -> Option<RawResult> {
-        let answer = self.answers.table().remove(&self.id).flatten()?;
+        let answer = self.answers.table.lock().remove(&self.id).flatten()?;
         let RawResult::Result(result) = answer else { return Some(answer) };
         let (is_large, redaction) = (result.get().len() > LARGE_BYTES, self.answers.redaction.clone());
         let clean = move || redaction.result(result).and_then(in_one_line);
@@ -141,7 +138,7 @@ impl PendingResult {
 
 impl Drop for PendingResult {
     fn drop(&mut self) {
-        self.answers.table().remove(&self.id);
+        self.answers.table.lock().remove(&self.id);
     }
 }
 
@@ -200,7 +197,7 @@ impl Messages for RawResults {
             | ClientRequest::ReadResourceRequest(_)
             | ClientRequest::ListPromptsRequest(_)
             | ClientRequest::GetPromptRequest(_) => {
-                self.table().insert(request.id.clone(), None);
+                self.table.lock().insert(request.id.clone(), None);
             }
             ClientRequest::DiscoverRequest(_) => self.discovery = Discovery::Asked(request.id.clone()),
             ClientRequest::InitializeRequest(_) => {

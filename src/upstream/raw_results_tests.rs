@@ -119,7 +119,7 @@ fn read(answers: &mut RawResults, line: &str) -> Value {
 /// The answer to a request, as it arrives.
 fn answered(answers: &mut RawResults, result: &str) -> PendingResult {
     let id = RequestId::Number(7);
-    answers.table().insert(id.clone(), None);
+    answers.table.lock().insert(id.clone(), None);
     let awaited = answers.awaited(id);
     read(answers, &format!(r#"{{"jsonrpc":"2.0","id":7,"result":{result}}}"#));
     awaited

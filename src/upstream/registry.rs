@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
+use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -82,8 +83,8 @@ impl Upstream {
     /// From now on these are the servers: those that stay as they are go on, the others are ended, and one that is to be
     /// started differently waits until its predecessor has ended. Must be called inside a tokio runtime.
     pub fn replace(&self, specs: Vec<ServerSpec>) {
-        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        let mut tasks = self.tasks();
+        let mut table = self.table.write();
+        let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
         let mut before = std::mem::take(&mut table.servers);
         for spec in specs {
@@ -154,7 +155,7 @@ impl Upstream {
     /// their names.
     #[must_use]
     pub fn redacted(&self, server: &ServerName, text: String) -> String {
-        let table = self.table();
+        let table = self.table.read();
         let Some(entry) = table.servers.get(server) else { return text };
         entry.redaction.text(text)
     }
@@ -162,7 +163,7 @@ impl Upstream {
     /// What the server was not given, by this text of it; nothing of one that is not confined, or does not run.
     #[must_use]
     pub fn lacks(&self, server: &ServerName, text: &str) -> Vec<Lack> {
-        let live = self.table().servers.get(server).and_then(|entry| entry.live.borrow().clone());
+        let live = self.table.read().servers.get(server).and_then(|entry| entry.live.borrow().clone());
         live.map(|connection| connection.lacks(text)).unwrap_or_default()
     }
 
@@ -180,13 +181,13 @@ impl Upstream {
 
     /// Those of all servers: a text may hold two that overlap.
     fn credentials(&self) -> Vec<Arc<Secret>> {
-        self.table().servers.values().flat_map(|entry| entry.redaction.credentials()).collect()
+        self.table.read().servers.values().flat_map(|entry| entry.redaction.credentials()).collect()
     }
 
     /// How long the server's start may take, while it is starting.
     #[must_use]
     pub fn starting(&self, server: &ServerName) -> Option<Duration> {
-        let table = self.table();
+        let table = self.table.read();
         let entry = table.servers.get(server).filter(|entry| entry.is_starting.load(Ordering::Acquire));
         entry.map(|entry| self.start_time(entry))
     }
@@ -194,7 +195,7 @@ impl Upstream {
     /// The servers whose login has changed since this was asked last.
     #[must_use]
     pub fn changed_logins(&self) -> Vec<ServerName> {
-        let table = self.table();
+        let table = self.table.read();
         let has_changed = |entry: &Entry| entry.access.as_ref().is_some_and(|access| access.has_changed());
         let changed = table.servers.iter().filter(|(_, entry)| has_changed(entry));
         changed.map(|(name, _)| name.clone()).collect()
@@ -203,7 +204,7 @@ impl Upstream {
     /// Ends all servers, all at once.
     pub async fn close(&self) {
         self.closing.cancel();
-        let mut tasks = std::mem::take(&mut *self.tasks());
+        let mut tasks = std::mem::take(&mut *self.tasks.lock());
         while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended {
                 tracing::warn!(%error, "a server's task broke");
@@ -221,7 +222,7 @@ impl Upstream {
         deadline: Instant,
         cancel: &CancellationToken,
     ) -> Result<Arc<Connection>, UpstreamError> {
-        let live = self.table().servers.get(server).and_then(Entry::live);
+        let live = self.table.read().servers.get(server).and_then(Entry::live);
         match live.filter(|_| !cancel.is_cancelled() && !self.closing.is_cancelled()) {
             Some(connection) => Ok(connection),
             None => self.ask(server, ServerTaskRequest::Connection, deadline, cancel).await,
@@ -238,7 +239,7 @@ impl Upstream {
         server: &ServerName,
         cancel: &CancellationToken,
     ) -> Result<Arc<[Value]>, UpstreamError> {
-        let start_time = self.table().servers.get(server).map(|entry| self.start_time(entry));
+        let start_time = self.table.read().servers.get(server).map(|entry| self.start_time(entry));
         let deadline = Instant::now() + start_time.unwrap_or_default() + self.limits.server_start;
         self.ask(server, ServerTaskRequest::Tools, deadline, cancel).await
     }
@@ -250,7 +251,7 @@ impl Upstream {
         deadline: Instant,
         cancel: &CancellationToken,
     ) -> Result<T, UpstreamError> {
-        let asks = self.table().servers.get(server).map(|entry| entry.asks.clone());
+        let asks = self.table.read().servers.get(server).map(|entry| entry.asks.clone());
         let asks = asks.ok_or_else(|| UpstreamError::Unknown { server: server.clone() })?;
         let answering = async {
             let (reply, answer) = oneshot::channel();
@@ -267,14 +268,6 @@ impl Upstream {
 
     fn start_time(&self, entry: &Entry) -> Duration {
         entry.spec.start_time.unwrap_or(self.limits.server_start)
-    }
-
-    fn table(&self) -> RwLockReadGuard<'_, Table> {
-        self.table.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

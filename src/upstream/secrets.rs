@@ -1,7 +1,8 @@
 //! What a server is trusted with, kept out of texts.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use url::Url;
 
 use super::{ProcessSpec, RemoteSpec, ServerSpec, ServerTransport};
@@ -57,7 +58,7 @@ impl Secrets {
             Some(KnownSecret { secret: Arc::new(Secret::new(name.clone(), value)?), is_credential })
         });
         let mut new: Vec<KnownSecret> = new.collect();
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.write();
         let is_earlier = |known: &&KnownSecret| !values.iter().any(|(_, value)| known.secret.is_value(value));
         let earlier: Vec<KnownSecret> = known.iter().filter(is_earlier).take(FOUND_MAX).cloned().collect();
         new.extend(earlier);
@@ -75,7 +76,7 @@ impl Secrets {
     }
 
     fn known(&self, is_wanted: impl Fn(&KnownSecret) -> bool) -> Vec<Arc<Secret>> {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.read();
         known.iter().filter(|known| is_wanted(known)).map(|known| Arc::clone(&known.secret)).collect()
     }
 }
@@ -161,7 +162,7 @@ mod tests {
             );
         }
         assert_eq!(redacted(&secrets, "token-199 token-198 token-5!"), "[TOKEN] [TOKEN] token-5!");
-        assert!(secrets.0.read().unwrap().len() <= FOUND_MAX + 2);
+        assert!(secrets.0.read().len() <= FOUND_MAX + 2);
     }
 
     #[test]

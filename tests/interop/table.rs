@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 /// Held while a page is read and written: tests that run at once write tables into one page.
@@ -14,7 +14,7 @@ static PAGES: Mutex<()> = Mutex::new(());
 #[track_caller]
 pub fn check(page: &str, target: &str, name: &str, table: &str) {
     print!("{table}");
-    let _held = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
+    let _held = PAGES.lock();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
     let text = std::fs::read_to_string(&path).unwrap();
     let (before, written, after) = parts(&text, target, name);

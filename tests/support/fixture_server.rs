@@ -9,11 +9,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use nix::sys::signal::{SigSet, Signal};
+use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 
 /// A pixel, as PNG, in base64.
@@ -359,7 +360,7 @@ impl Server {
     fn answered(&self, id: &Value, message: &Value) {
         self.note(&format!("answered {id} {} {}", message["result"], message["error"]["code"]));
         let id = id.as_str().unwrap_or_default();
-        if let Some(call) = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(id) {
+        if let Some(call) = self.waiting.lock().remove(id) {
             let answer = if message["error"].is_null() { &message["result"] } else { &message["error"] };
             return self.answer(&call, &text(&answer.to_string()));
         }
@@ -367,7 +368,7 @@ impl Server {
             return;
         }
         if self.client_answers.fetch_add(1, Ordering::AcqRel) + 1 == ASKED.len() {
-            let call = self.asked.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let call = self.asked.lock().take();
             self.answer(&call.unwrap_or_default(), &text("asked"));
         }
     }
@@ -484,7 +485,7 @@ impl Server {
                 self.answer(&id, &json!({"content": content}));
             }
             "pid" if self.flags.asks => {
-                *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(id);
+                *self.asked.lock() = Some(id);
                 for method in ASKED {
                     self.send(
                         &json!({"jsonrpc": "2.0", "id": method, "method": method, "params": asked(method)}),
@@ -495,7 +496,7 @@ impl Server {
             // What the client answers is the result.
             "ask_client" => {
                 let asked = format!("of {id}");
-                self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(asked.clone(), id);
+                self.waiting.lock().insert(asked.clone(), id);
                 self.ask_client(&asked, arguments);
             }
             // Only once the call is over.
@@ -652,18 +653,16 @@ impl Server {
         let server = Arc::clone(self);
         std::thread::spawn(move || {
             let key = id.to_string();
-            let cancelled = server.cancelled.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut cancelled = server.cancelled.lock();
             let waiting = |cancelled: &mut HashSet<String>| !cancelled.contains(&key);
             let is_cancelled = match wait {
                 None => {
-                    drop(server.woken.wait_while(cancelled, waiting));
+                    server.woken.wait_while(&mut cancelled, waiting);
                     true
                 }
-                Some(wait) => match server.woken.wait_timeout_while(cancelled, wait, waiting) {
-                    Ok((_, timeout)) => !timeout.timed_out(),
-                    Err(_) => true,
-                },
+                Some(wait) => !server.woken.wait_while_for(&mut cancelled, waiting, wait).timed_out(),
             };
+            drop(cancelled);
             server.under_way.fetch_sub(1, Ordering::AcqRel);
             if !is_cancelled {
                 server.answer(&id, &text("slept"));
@@ -673,7 +672,7 @@ impl Server {
 
     fn cancel(&self, id: &Value) {
         self.note("cancelled");
-        self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_string());
+        self.cancelled.lock().insert(id.to_string());
         self.woken.notify_all();
     }
 
@@ -753,7 +752,7 @@ impl Server {
 
     fn note(&self, event: &str) {
         if let Some(ledger) = &self.ledger {
-            let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut ledger = ledger.lock();
             ledger.write_all(format!("{event}\n").as_bytes()).expect("the state folder is writable");
             if self.flags.durable {
                 ledger.sync_data().expect("the state folder is on a disk");

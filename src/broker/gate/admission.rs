@@ -2,9 +2,10 @@
 //!
 //! It decides on the host from what the host knows; what code says of a call decides nothing.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::argument_text::shown as shown_arguments;
@@ -48,11 +49,11 @@ impl Admission {
 
     /// A run begins, under the policy as it stands now.
     pub(in crate::broker) fn begin(&self, run: &RunContext) {
-        let changed = self.policy.lock().unwrap_or_else(PoisonError::into_inner).look();
+        let changed = self.policy.lock().look();
         if let Some(problems) = changed {
             report(&problems);
             // They were given under another one.
-            self.ledger().forget_approvals();
+            self.ledger.lock().forget_approvals();
             run.note("the user has changed the policy".into());
         }
     }
@@ -71,7 +72,7 @@ impl Admission {
         let used_up = |reason: String| denied(called, &reason).hint("the user sets budgets in policy.toml");
         let policy = self.policy();
         let decision = {
-            let ledger = self.ledger();
+            let ledger = self.ledger.lock();
             ledger.covers(&policy, &run.budget().policy, bytes).map_err(used_up)?;
             policy.decide(called, ledger.is_mixed())
         };
@@ -84,7 +85,7 @@ impl Admission {
             Verdict::Ask => self.ask(run, called, &decision.because, cancel).await?,
         }
         // Again: others may have been counted while the human was asked.
-        self.ledger().charge(&policy, &mut run.budget().policy, bytes).map_err(used_up)?;
+        self.ledger.lock().charge(&policy, &mut run.budget().policy, bytes).map_err(used_up)?;
         let word = match decision.verdict {
             Verdict::Allow => "allow",
             Verdict::Warn => "warn",
@@ -103,7 +104,7 @@ impl Admission {
     /// # Errors
     /// `denied`, as [`Self::admit`].
     pub(in crate::broker) fn would_ask(&self, called: &PolicyCall<'_>) -> Result<bool, ToolFault> {
-        let decision = self.policy().decide(called, self.ledger().is_mixed());
+        let decision = self.policy().decide(called, self.ledger.lock().is_mixed());
         match decision.verdict {
             Verdict::Allow | Verdict::Warn => Ok(false),
             Verdict::Ask => Ok(true),
@@ -113,7 +114,7 @@ impl Admission {
 
     /// An answer of the server has come.
     pub(in crate::broker) fn answered(&self, run: &RunContext, server: Names<'_>, bytes: u64) {
-        self.ledger().answered(&self.policy(), &mut run.budget().policy, server, bytes);
+        self.ledger.lock().answered(&self.policy(), &mut run.budget().policy, server, bytes);
     }
 
     /// Until the human has let it pass.
@@ -136,7 +137,7 @@ impl Admission {
             let approval = self.answer(run, question).await;
             match &approval {
                 Approval::Once => {}
-                Approval::Further { calls, arguments } => self.ledger().approve(Plan {
+                Approval::Further { calls, arguments } => self.ledger.lock().approve(Plan {
                     server: called.server.name.to_owned(),
                     tool: called.tool.name.to_owned(),
                     calls: *calls,
@@ -172,7 +173,7 @@ impl Admission {
 
     /// What an answer of this run, or an approval of further calls, says of the call.
     fn answered_before(&self, run: &RunContext, called: &PolicyCall<'_>) -> Option<Approval> {
-        if self.ledger().take_approved(called) {
+        if self.ledger.lock().take_approved(called) {
             return Some(Approval::Once);
         }
         run.budget().policy.earlier_refusal(called).map(|why| match why {
@@ -202,11 +203,7 @@ impl Admission {
     }
 
     fn policy(&self) -> Arc<Policy> {
-        self.policy.lock().unwrap_or_else(PoisonError::into_inner).policy()
-    }
-
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        self.policy.lock().policy()
     }
 }
 

@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::pin_files::{Pin, PinFileFingerprint, PinFiles, Pinned, key};
 use crate::catalog::{ServerTools, Tool};
@@ -159,7 +161,7 @@ impl Pins {
         fingerprint: Option<PinFileFingerprint>,
         context: ComparisonContext<'_>,
     ) -> bool {
-        let verified = self.verified.lock().unwrap_or_else(PoisonError::into_inner);
+        let verified = self.verified.lock();
         let Some(known) = verified.get(&server.name).filter(|known| Arc::ptr_eq(&known.tools, server)) else {
             return false;
         };
@@ -168,7 +170,7 @@ impl Pins {
     }
 
     fn verify(&self, server: &Arc<ServerTools>, tool: &Tool, fingerprint: Option<PinFileFingerprint>) {
-        let mut verified = self.verified.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut verified = self.verified.lock();
         let fresh = || VerifiedTools { tools: Arc::clone(server), fingerprints: BTreeMap::new() };
         let known = verified.entry(server.name.clone()).or_insert_with(fresh);
         if !Arc::ptr_eq(&known.tools, server) {

@@ -2,8 +2,9 @@
 //!
 //! It runs nothing itself. A call that it answers reaches no server. If it has no answer, the run has to be stopped.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
@@ -97,7 +98,7 @@ impl Replay {
     /// How its calls compare, once it has ended.
     #[must_use]
     pub fn end(&self) -> ReplayReport {
-        let mut calls = self.calls();
+        let mut calls = self.calls.lock();
         let mut replayed = std::mem::take(&mut calls.replayed);
         let unused = calls.recorded.iter().filter(|place| !place.is_used && !is_check(&place.call));
         for place in unused {
@@ -120,7 +121,7 @@ impl Replay {
         if self.stopped.is_cancelled() {
             return Some(ReplayAnswer::Now(Err(over())));
         }
-        let mut calls = self.calls();
+        let mut calls = self.calls.lock();
         let calls = &mut *calls;
         let Some(at) = calls.place(form) else {
             // What it did not find is not kept.
@@ -171,7 +172,7 @@ impl Replay {
         if self.answer_source != AnswerSource::Live || (form.server.is_none() && form.tool == CHECK) {
             return;
         }
-        let mut calls = self.calls();
+        let mut calls = self.calls.lock();
         let calls = &mut *calls;
         let Some(at) = calls.place(form) else {
             let said = unseen(form, calls.recorded.iter().map(|place| (&place.call, place.is_used)));
@@ -206,10 +207,6 @@ impl Replay {
         replayed.stop = Some(why);
         self.stopped.cancel();
         ReplayAnswer::Now(Err(over()))
-    }
-
-    fn calls(&self) -> MutexGuard<'_, ReplayedCalls> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! It is shared by the task that has the call answered and whoever may give it up, so that both agree on what came first.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -170,7 +171,7 @@ impl CallRecord {
     }
 
     pub(in crate::broker) fn entry(&self) -> MutexGuard<'_, Entry> {
-        self.entry.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entry.lock()
     }
 
     /// Whether it has come further.

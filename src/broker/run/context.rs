@@ -2,8 +2,9 @@
 //!
 //! It belongs to nobody else, so that what two runs do at once cannot be mistaken for each other.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -144,7 +145,7 @@ impl RunContext {
     }
 
     pub(in crate::broker) fn budget(&self) -> MutexGuard<'_, Budget> {
-        self.budget.lock().unwrap_or_else(PoisonError::into_inner)
+        self.budget.lock()
     }
 
     /// A sentence for the reader of the report. A job's stands in the report of its run, or is told with the end of the job.
@@ -180,12 +181,12 @@ impl RunContext {
 
     /// Changes the record; what comes after the end is left out.
     pub(in crate::broker) fn with_record<T>(&self, change: impl FnOnce(&mut RunRecord) -> T) -> Option<T> {
-        self.record.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(change)
+        self.record.lock().as_mut().map(change)
     }
 
     /// What has happened in it. It ends with that.
     pub(in crate::broker) fn end(&self) -> RunRecord {
-        self.record.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
+        self.record.lock().take().unwrap_or_default()
     }
 
     /// Changes the record of the report that comes next: the run's, or after that the job's.

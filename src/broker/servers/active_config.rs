@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::broker::tools::tool_index::Configured;
 use crate::catalog::{Catalog, server_aliases};
@@ -71,14 +73,14 @@ impl ActiveConfig {
 
     /// The names of the servers that a run would have that was asked for now.
     pub(in crate::broker) fn names(&self) -> Vec<ServerName> {
-        let mut now = self.now();
+        let mut now = self.now.lock();
         report(&now.files.look());
         now.files.servers().iter().map(|server| server.name.clone()).collect()
     }
 
     /// What has been seen to change since the last run began.
     pub(in crate::broker) fn change(&self) -> Option<Change> {
-        let mut now = self.now();
+        let mut now = self.now.lock();
         let unread = unread(&now.files);
         let said_before = std::mem::replace(&mut now.said_unread, unread.clone());
         let news = unread.into_iter().filter(|unread| !said_before.contains(unread));
@@ -100,7 +102,7 @@ impl ActiveConfig {
     /// How the servers in effect are reached.
     #[must_use]
     pub fn specs(&self) -> Vec<ServerSpec> {
-        let now = self.now();
+        let now = self.now.lock();
         let ConfigState { files, in_effect, .. } = &*now;
         let config_context = ConfigContext {
             environment: Arc::clone(files.environment()),
@@ -114,7 +116,7 @@ impl ActiveConfig {
     /// What is known of the servers in effect without asking them.
     #[must_use]
     pub(in crate::broker) fn catalog(&self, limits: &Limits) -> Catalog {
-        let now = self.now();
+        let now = self.now.lock();
         let servers = now.in_effect.servers.iter();
         let servers = servers.map(|server| {
             let cwd = match &server.transport {
@@ -128,7 +130,7 @@ impl ActiveConfig {
 
     /// The absolute paths on the command lines of the servers in effect, without those that are the launcher's.
     pub(in crate::broker) fn paths_of_arguments(&self) -> BTreeMap<ServerName, Vec<String>> {
-        let now = self.now();
+        let now = self.now.lock();
         let paths = now.in_effect.servers.iter().filter_map(|server| match &server.transport {
             Transport::Launch(launch) => Some((server.name.clone(), paths(&launch.program, &launch.args))),
             Transport::Endpoint(_) => None,
@@ -138,7 +140,8 @@ impl ActiveConfig {
 
     /// How the servers in effect are configured.
     pub(in crate::broker) fn known(&self) -> BTreeMap<ServerName, Configured> {
-        self.now()
+        self.now
+            .lock()
             .in_effect
             .servers
             .iter()
@@ -148,7 +151,7 @@ impl ActiveConfig {
 
     /// Why a server that stands in the configuration, by its name or alias, cannot be used; `None`: it can, or stands nowhere.
     pub(in crate::broker) fn refusal(&self, server: &str, limits: &Limits) -> Option<String> {
-        let now = self.now();
+        let now = self.now.lock();
         let refused = now.files.refused();
         let aliases =
             server_aliases(refused.iter().map(|refused| refused.name.as_str()), limits.alias_bytes_max);
@@ -158,7 +161,7 @@ impl ActiveConfig {
 
     /// The servers in effect to which files of the sandbox are not sent.
     pub(in crate::broker) fn keeps_files_from(&self) -> BTreeSet<ServerName> {
-        let now = self.now();
+        let now = self.now.lock();
         let kept =
             now.in_effect.servers.iter().filter(|server| server.rules.sandbox_files == SandboxFiles::Kept);
         kept.map(|server| server.name.clone()).collect()
@@ -166,7 +169,7 @@ impl ActiveConfig {
 
     /// Which model code may ask, as the run in effect has it.
     pub(in crate::broker) fn model(&self) -> ModelSettings {
-        self.now().in_effect.model.clone()
+        self.now.lock().in_effect.model.clone()
     }
 
     /// As [`model_endpoint`].
@@ -192,10 +195,6 @@ impl ActiveConfig {
             secrets: owned(&server.references),
             deferred,
         }
-    }
-
-    fn now(&self) -> MutexGuard<'_, ConfigState> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

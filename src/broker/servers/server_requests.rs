@@ -5,11 +5,12 @@
 //! neither code nor the model takes part.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use parking_lot::Mutex;
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 use tokio::task::JoinHandle;
@@ -88,7 +89,7 @@ impl ServerRequests {
             return None;
         }
         let (run, human) = (run.id, &run.human);
-        let mut active_calls = self.active_calls();
+        let mut active_calls = self.active_calls.lock();
         if let Some(same) = active_calls.get_mut(server).filter(|earlier| earlier.run == run) {
             same.calls += 1;
         } else {
@@ -110,7 +111,7 @@ impl ServerRequests {
         params: &Value,
     ) -> (RunId, Result<Value, QuestionError>) {
         let none = |message: String| Err(QuestionError { code: None, message });
-        let Some(ActiveCalls { run, human, over, .. }) = self.active_calls().get(server).cloned() else {
+        let Some(ActiveCalls { run, human, over, .. }) = self.active_calls.lock().get(server).cloned() else {
             return (RunId(0), none("no call of a run is under way at this server".into()));
         };
         let can = match kind {
@@ -139,15 +140,11 @@ impl ServerRequests {
         };
         (run, answer)
     }
-
-    fn active_calls(&self) -> MutexGuard<'_, BTreeMap<ServerName, ActiveCalls>> {
-        self.active_calls.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for ActiveCall<'_> {
     fn drop(&mut self) {
-        let mut active_calls = self.requests.active_calls();
+        let mut active_calls = self.requests.active_calls.lock();
         let Some(now) = active_calls.get_mut(&self.server).filter(|now| now.run == self.run) else { return };
         now.calls -= 1;
         if now.calls == 0 {
@@ -168,7 +165,7 @@ impl ListenerTask {
 
     pub(in crate::broker) async fn close(&self) {
         self.ending.cancel();
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let task = self.task.lock().take();
         if let Some(task) = task
             && let Err(error) = task.await
         {

@@ -2,8 +2,9 @@
 //!
 //! It keeps the last such catalog: what is counted for a search is counted again only when a tool or a skill has changed.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use crate::catalog::{Catalog, Tool};
@@ -32,7 +33,7 @@ impl SearchedSkills {
         if skills.is_empty() {
             return catalog.clone();
         }
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.0.lock();
         if let Some(last) = &*last
             && last.of.is_same(catalog)
             && is_same(&last.skills, &skills)

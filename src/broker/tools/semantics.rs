@@ -5,9 +5,10 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -112,7 +113,7 @@ impl Semantics {
             Ok(QueryVector::NoEncoder) => None,
             Err(error) => {
                 tracing::error!(%error, "the encoder broke; searches go by words");
-                shared.state().slot = EncoderSlot::Refused;
+                shared.state.lock().slot = EncoderSlot::Refused;
                 None
             }
         }
@@ -133,7 +134,7 @@ impl Semantics {
 
     /// Has the tools encoded that lack vectors, unless that is under way.
     fn begin(&self, shared: &Arc<SharedState>) {
-        let is_encoding = std::mem::replace(&mut shared.state().is_encoding, true);
+        let is_encoding = std::mem::replace(&mut shared.state.lock().is_encoding, true);
         if is_encoding || shared.closing.is_cancelled() {
             return;
         }
@@ -143,7 +144,7 @@ impl Semantics {
 
     /// Sees to it that a loaded encoder does not stay in memory for ever.
     fn watch(&self, shared: &Arc<SharedState>) {
-        let is_new = match &mut shared.state().slot {
+        let is_new = match &mut shared.state.lock().slot {
             EncoderSlot::Loaded { is_watched, .. } => !std::mem::replace(is_watched, true),
             EncoderSlot::Empty | EncoderSlot::Refused => false,
         };
@@ -154,7 +155,7 @@ impl Semantics {
     }
 
     fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
         tasks
     }
@@ -167,7 +168,7 @@ impl SharedState {
             catalog.servers().iter().filter(|server| !server.has_vectors()).collect();
         if !lacking.is_empty() {
             // What is kept of the others is taken in by whoever encodes them.
-            let is_encoding = self.state().is_encoding;
+            let is_encoding = self.state.lock().is_encoding;
             if is_encoding || !lacking.into_iter().all(|server| self.take_kept(&encoder, server)) {
                 return QueryVector::Lacking;
             }
@@ -183,8 +184,8 @@ impl SharedState {
 
     /// The encoder, loaded if need be; nothing when there is no model, or none that can be used.
     fn encoder(&self) -> Option<Arc<Encoder>> {
-        let _one_at_a_time = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut self.state().slot {
+        let _one_at_a_time = self.loading.lock();
+        match &mut self.state.lock().slot {
             EncoderSlot::Loaded { encoder, used, .. } => {
                 *used = Instant::now();
                 return Some(Arc::clone(encoder));
@@ -207,7 +208,7 @@ impl SharedState {
                 (EncoderSlot::Refused, None)
             }
         };
-        self.state().slot = slot;
+        self.state.lock().slot = slot;
         encoder
     }
 
@@ -290,7 +291,7 @@ impl SharedState {
     /// Waits until nobody has used the encoder for a while, and gives it up: its memory is many times that of all else.
     async fn give_up_idle_encoder(&self) {
         loop {
-            let until = match &mut self.state().slot {
+            let until = match &mut self.state.lock().slot {
                 EncoderSlot::Loaded { used, .. } => *used + self.idle_max,
                 EncoderSlot::Empty | EncoderSlot::Refused => return,
             };
@@ -298,17 +299,13 @@ impl SharedState {
                 () = tokio::time::sleep_until(until) => {}
                 () = self.closing.cancelled() => return,
             }
-            let mut state = self.state();
+            let mut state = self.state.lock();
             if matches!(&state.slot, EncoderSlot::Loaded { used, .. } if *used + self.idle_max <= Instant::now())
             {
                 state.slot = EncoderSlot::Empty;
                 return;
             }
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, EncoderState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -317,7 +314,7 @@ struct Encoding<'w>(&'w SharedState);
 
 impl Drop for Encoding<'_> {
     fn drop(&mut self) {
-        self.0.state().is_encoding = false;
+        self.0.state.lock().is_encoding = false;
     }
 }
 

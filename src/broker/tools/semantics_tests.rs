@@ -147,7 +147,7 @@ async fn an_end_in_the_middle_keeps_what_is_done_and_an_idle_encoder_is_given_up
     let bridge = semantics(dir.path(), &known, &at_once);
     settled(&bridge, &known).await;
     let shared = Arc::clone(bridge.shared.as_ref().unwrap());
-    while !matches!(shared.state().slot, EncoderSlot::Empty) {
+    while !matches!(shared.state.lock().slot, EncoderSlot::Empty) {
         tokio::task::yield_now().await;
     }
     settled(&bridge, &known).await;

@@ -6,7 +6,8 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::catalog::{AnsweredCall, Observation, Shapes};
 use crate::limits::Limits;
@@ -34,7 +35,7 @@ impl ShapeStore {
     /// Learns from a call that was answered. What is worth it is written down at once: a bridge may be killed at any time.
     pub(in crate::broker) fn learn(&self, answered: &AnsweredCall<'_>, is_secret: &dyn Fn(&str) -> bool) {
         let Some(dir) = &self.dir else { return };
-        let mut known = self.known();
+        let mut known = self.known.lock();
         let shapes = self.read(&mut known);
         if shapes.learn(answered, is_secret) == Observation::New
             && let Err(error) = own_file::write(
@@ -49,12 +50,8 @@ impl ShapeStore {
 
     /// What is known now.
     pub(in crate::broker) fn with<R>(&self, shown: impl FnOnce(&Shapes) -> R) -> R {
-        let mut known = self.known();
+        let mut known = self.known.lock();
         shown(self.read(&mut known))
-    }
-
-    fn known(&self) -> MutexGuard<'_, Option<Shapes>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read<'s>(&self, known: &'s mut Option<Shapes>) -> &'s mut Shapes {

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use serde_json::Value;
 
 use super::catalog_cache::{CacheKey, CatalogCache};
@@ -110,14 +111,14 @@ impl ToolIndex {
     /// From now on these are the servers. What those that stay have listed is learned again from their connections or
     /// from the disk.
     pub(in crate::broker) fn replace(&self, catalog: Catalog, servers: BTreeMap<ServerName, Configured>) {
-        let mut state = self.write();
+        let mut state = self.state.write();
         let news = std::mem::take(&mut state.news);
         *state = IndexState { news, ..IndexState::new(catalog, servers) };
     }
 
     /// The fault of a call by this name, or nothing where no tool of that name is kept back.
     pub(in crate::broker) fn kept_back(&self, server: &ServerName, asked: &str) -> Option<ToolFault> {
-        let state = self.read();
+        let state = self.state.read();
         let tool = resolved(state.kept_back.get(server)?, asked)?;
         let Configured { tools, place: (key, path), .. } = &**state.servers.get(server)?;
         let name = text::inert_excerpt(&format!("{server}.{}", tool.name), NAME_CHARS_MAX);
@@ -130,22 +131,22 @@ impl ToolIndex {
 
     /// What is known now; a snapshot.
     pub(in crate::broker) fn catalog(&self) -> Catalog {
-        self.read().catalog.clone()
+        self.state.read().catalog.clone()
     }
 
     /// Which servers' tools have been found to be others than before, since this was last asked.
     pub(in crate::broker) fn take_news(&self) -> Vec<String> {
-        std::mem::take(&mut self.write().news)
+        std::mem::take(&mut self.state.write().news)
     }
 
     /// How a server is configured now.
     pub(in crate::broker) fn key(&self, server: &ServerName) -> Option<CacheKey> {
-        self.read().servers.get(server).map(|server| server.key.clone())
+        self.state.read().servers.get(server).map(|server| server.key.clone())
     }
 
     /// How the servers are configured now.
     pub(in crate::broker) fn keys(&self) -> Vec<CacheKey> {
-        self.read().servers.values().map(|server| server.key.clone()).collect()
+        self.state.read().servers.values().map(|server| server.key.clone()).collect()
     }
 
     /// Those of the servers of which nothing is known, with their configurations.
@@ -163,7 +164,7 @@ impl ToolIndex {
         let failed = self.those(servers, |tools| matches!(tools, Tools::Failed { .. }));
         if !failed.is_empty() {
             let unasked = failed.into_iter().map(|(server, _)| (server, Tools::Unasked)).collect();
-            let mut state = self.write();
+            let mut state = self.state.write();
             state.catalog = state.catalog.with(unasked);
         }
     }
@@ -181,7 +182,7 @@ impl ToolIndex {
                 Some((server, configured, tools))
             })
             .collect();
-        let mut state = self.write();
+        let mut state = self.state.write();
         let still_unasked = |(server, configured, tools): (ServerName, Arc<Configured>, OfferedTools)| {
             let is_unasked = state
                 .catalog
@@ -211,12 +212,12 @@ impl ToolIndex {
             let same = state.listings.get(server).is_some_and(|old| Arc::ptr_eq(old, listing));
             state.is_still(server, &configured) && !same
         };
-        if !is_news(&self.read()) {
+        if !is_news(&self.state.read()) {
             return ListingChange::Nothing;
         }
         // Not under the lock: many tools take long.
         let tools = self.tools(server, &configured, listing);
-        let mut state = self.write();
+        let mut state = self.state.write();
         if !is_news(&state) {
             return ListingChange::Nothing;
         }
@@ -238,7 +239,7 @@ impl ToolIndex {
         // Beside the server's name stands that of the server.
         let reason = reason.strip_prefix(&format!("server '{server}' ")).unwrap_or(reason);
         let failed = Tools::failed(reason, &self.limits);
-        let mut state = self.write();
+        let mut state = self.state.write();
         // Tools that were listed before stay known: a server that died comes back.
         let is_of_now = state.servers.get(server).is_some_and(|server| server.key == *key);
         let counts = is_of_now && !state.listings.contains_key(server);
@@ -279,24 +280,16 @@ impl ToolIndex {
 
     /// A server, as long as it is configured like this.
     fn configured(&self, server: &ServerName, key: &CacheKey) -> Option<Arc<Configured>> {
-        self.read().servers.get(server).filter(|server| server.key == *key).cloned()
+        self.state.read().servers.get(server).filter(|server| server.key == *key).cloned()
     }
 
     fn those(&self, servers: &[ServerName], is_one: fn(&Tools) -> bool) -> Vec<(ServerName, CacheKey)> {
-        let state = self.read();
+        let state = self.state.read();
         let of = |server: &ServerName| {
             let is_one = state.catalog.server(server.as_str()).is_some_and(|server| is_one(&server.tools));
             is_one.then(|| Some((server.clone(), state.servers.get(server)?.key.clone()))).flatten()
         };
         servers.iter().filter_map(of).collect()
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, IndexState> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, IndexState> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,8 +5,9 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Seek, Write};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -106,7 +107,7 @@ impl Handles {
         let mut file = SpooledTempFile::new(IN_MEMORY_BYTES_MAX);
         file.write_all(result.get().as_bytes()).map_err(|error| disk(&error))?;
         let bytes = result.get().len() as u64;
-        let mut table = self.table();
+        let mut table = self.table.lock();
         table.made += 1;
         let (number, server, tool, file) = (table.made, server.clone(), tool.to_owned(), Mutex::new(file));
         let result = HeldResult { number, server, tool, wraps, bytes, told, file };
@@ -128,7 +129,7 @@ impl Handles {
             handle: u64,
         }
         if let Ok(Description { handle }) = serde_json::from_str(description.get()) {
-            let mut table = self.table();
+            let mut table = self.table.lock();
             table.made = table.made.max(handle);
         }
     }
@@ -170,7 +171,7 @@ impl Handles {
 
     /// Lets go of a result; nothing happens where there is none.
     pub(in crate::broker) fn forget(&self, number: u64) {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         if let Some(at) = table.place(number) {
             table.take(at);
         }
@@ -178,13 +179,13 @@ impl Handles {
 
     /// What is kept, in the order of the calls.
     pub(in crate::broker) fn list(&self) -> Value {
-        let mut results: Vec<Arc<HeldResult>> = self.table().results.iter().cloned().collect();
+        let mut results: Vec<Arc<HeldResult>> = self.table.lock().results.iter().cloned().collect();
         results.sort_by_key(|result| result.number);
         results.iter().map(|result| result.description()).collect()
     }
 
     fn result(&self, number: u64) -> Result<Arc<HeldResult>, ToolFault> {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         if let Some(at) = table.place(number)
             && let Some(found) = table.results.remove(at)
         {
@@ -201,10 +202,6 @@ impl Handles {
             invalid(&format!("there is no handle {number}"))
                 .hint("handles go with the session that made them: make the call again")
         })
-    }
-
-    fn table(&self) -> MutexGuard<'_, HandleTable> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -232,7 +229,7 @@ impl HeldResult {
     }
 
     fn read(&self) -> Result<Vec<u8>, ToolFault> {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.file.lock();
         let mut bytes = Vec::with_capacity(usize::try_from(self.bytes).unwrap_or_default());
         file.rewind().and_then(|()| file.read_to_end(&mut bytes)).map_err(|error| disk(&error))?;
         Ok(bytes)

@@ -88,8 +88,9 @@ pub(super) async fn prune(docker: &Docker, label: &str, value: &str) -> Result<(
 
 #[cfg(test)]
 mod tests {
+    use parking_lot::Mutex;
     use std::path::Path;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -120,7 +121,7 @@ mod tests {
                     list if list.contains("/containers/json") => "[]",
                     _ => r#"{"ContainersDeleted": ["x"], "SpaceReclaimed": 0}"#,
                 };
-                kept.lock().unwrap().push(line);
+                kept.lock().push(line);
                 let head = format!(
                     "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
                     body.len()
@@ -140,7 +141,7 @@ mod tests {
         std::fs::write(lock_path(dir.path(), "dead"), "").unwrap();
         let (engine, asked) = engine_with_one_stopped().await;
         reap(&engine, &own).await.unwrap();
-        let asked = asked.lock().unwrap();
+        let asked = asked.lock();
         let pruned: Vec<&String> = asked.iter().filter(|line| line.contains("/containers/prune")).collect();
         assert!(pruned.len() == 1 && pruned[0].contains("belljar.owner=owner-dead"), "{asked:?}");
         assert!(!lock_path(dir.path(), "dead").exists());

@@ -5,8 +5,8 @@
 //! notified.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rmcp::model::{ErrorData, SubscriptionFilter};
 use rmcp::service::{SubscriptionContext, SubscriptionSink};
 
@@ -36,7 +36,7 @@ struct ListenerGuard<'l> {
 
 impl Drop for ListenerGuard<'_> {
     fn drop(&mut self) {
-        self.of.all().sinks.remove(&self.number);
+        self.of.0.lock().sinks.remove(&self.number);
     }
 }
 
@@ -61,7 +61,7 @@ impl Listeners {
     }
 
     fn place(&self, sink: SubscriptionSink) -> Result<ListenerGuard<'_>, ErrorData> {
-        let mut all = self.all();
+        let mut all = self.0.lock();
         if all.sinks.len() >= LISTENING_MAX {
             let said = format!("{LISTENING_MAX} subscriptions/listen are under way already; cancel one");
             return Err(ErrorData::invalid_request(said, None));
@@ -74,16 +74,12 @@ impl Listeners {
 
     /// Tells of changed files those that want to hear of them.
     pub(in crate::server) async fn tell(&self, changed: &BTreeSet<FilePath>) {
-        let sinks: Vec<SubscriptionSink> = self.all().sinks.values().cloned().collect();
+        let sinks: Vec<SubscriptionSink> = self.0.lock().sinks.values().cloned().collect();
         for sink in sinks {
             if let Err(error) = tell(&sink, changed).await {
                 tracing::debug!(%error, "changed files could not be reported to a listening client");
             }
         }
-    }
-
-    fn all(&self) -> std::sync::MutexGuard<'_, ListenerTable> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -93,8 +93,9 @@ impl RateLimiter {
 
 #[cfg(test)]
 mod tests {
+    use parking_lot::Mutex;
     use std::future::ready;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use super::*;
 
@@ -107,7 +108,7 @@ mod tests {
         let (sink, stop) = (Arc::clone(&said), ended.clone());
         let task = tokio::spawn(async move {
             report(&mut heard, stop, |step, message| {
-                sink.lock().unwrap().push((step, message));
+                sink.lock().push((step, message));
                 ready(true)
             })
             .await;
@@ -129,7 +130,7 @@ mod tests {
         task.await.unwrap();
         let expected = ["running", "github.list_issues 3/20", "running for 10 s", "running for 20 s"];
         let expected: Vec<_> = (1..).zip(expected.map(str::to_owned)).collect();
-        assert_eq!(*said.lock().unwrap(), expected);
+        assert_eq!(*said.lock(), expected);
     }
 
     #[tokio::test(start_paused = true)]
@@ -142,13 +143,13 @@ mod tests {
             }
             tokio::task::yield_now().await;
         }
-        let flooded = said.lock().unwrap().len();
+        let flooded = said.lock().len();
         tokio::time::sleep(Duration::from_secs(5)).await;
         tell.send(call(10_000, 10_000)).await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
         ended.cancel();
         task.await.unwrap();
-        let said = said.lock().unwrap();
+        let said = said.lock();
         assert!((20..120).contains(&flooded), "{flooded}");
         assert_eq!(said.last().unwrap().1, "github.list_issues 10000/10000");
     }

@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rmcp::model::{
     ElicitResult, ErrorData, InputRequest, InputRequiredResult, InputResponses, ServerRequest,
 };
@@ -140,7 +140,7 @@ impl PausedRuns {
     pub(in crate::server) fn wait(&self, paused: PausedRun) -> InputRequiredResult {
         let question = paused.question.clone();
         let state = format!("run-{}", self.made.fetch_add(1, Ordering::Relaxed) + 1);
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         waiting.push_back(StoredRun { state: state.clone(), paused });
         if waiting.len() > WAITING_MAX {
             waiting.pop_front();
@@ -151,7 +151,7 @@ impl PausedRuns {
     /// Gives up the runs that wait: a client that asks for another one does not come back for them, and those behind them
     /// would wait as long as they may.
     pub(in crate::server) fn give_up(&self) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.waiting.lock().clear();
     }
 
     /// The run that this state stands for, which has been given the client's answer.
@@ -164,7 +164,7 @@ impl PausedRuns {
         arguments: &Map<String, Value>,
         responses: Option<InputResponses>,
     ) -> Result<ActiveRun, ErrorData> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         let at = waiting.iter().position(|waiting| waiting.state == state);
         let is_it = |at: &usize| waiting[*at].paused.run.arguments == *arguments;
         let Some(StoredRun { paused, .. }) = at.filter(is_it).and_then(|at| waiting.remove(at)) else {

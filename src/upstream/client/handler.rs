@@ -4,9 +4,10 @@
 //! listens, within bounds, and nothing that comes back is looked at here.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CustomRequest, CustomResult, ElicitRequestParams, ElicitResult,
     ElicitationCapability, ErrorCode, ErrorData, FormElicitationCapability, Implementation,
@@ -279,8 +280,8 @@ impl Changes {
 
     fn table(
         &self,
-    ) -> std::sync::MutexGuard<'_, HashMap<ProgressToken, watch::Sender<Option<ProgressUpdate>>>> {
-        self.advances.lock().unwrap_or_else(PoisonError::into_inner)
+    ) -> parking_lot::MutexGuard<'_, HashMap<ProgressToken, watch::Sender<Option<ProgressUpdate>>>> {
+        self.advances.lock()
     }
 }
 

@@ -4,8 +4,9 @@
 //! Nothing waits for a listener: what does not fit is refused or dropped.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use url::Url;
@@ -107,22 +108,22 @@ impl ClientSide {
 
     /// For the one who listens; nobody does after the first.
     pub(in crate::upstream) fn heard(&self) -> Option<ServerChannels> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.heard.lock().take()
     }
 
     /// What the servers that are started from now on are told that they may ask for.
     pub(in crate::upstream) fn offer(&self, abilities: ClientAbilities) {
-        self.lock().0 = abilities;
+        self.offers.lock().0 = abilities;
     }
 
     /// The same of the folders that they may look at.
     pub(in crate::upstream) fn offer_roots<'p>(&self, folders: impl Iterator<Item = &'p Path>) {
-        self.lock().1 =
+        self.offers.lock().1 =
             folders.filter_map(|folder| Url::from_file_path(folder).ok()).map(String::from).collect();
     }
 
     pub(in crate::upstream) fn offers(&self) -> (ClientAbilities, Arc<[String]>) {
-        self.lock().clone()
+        self.offers.lock().clone()
     }
 
     pub(in crate::upstream) fn said(&self, said: ServerMessage) {
@@ -132,10 +133,6 @@ impl ClientSide {
         {
             tracing::trace!("what a server says of itself is left out");
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, (ClientAbilities, Arc<[String]>)> {
-        self.offers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,10 +1,11 @@
 //! Bodies of replies within their bounds: one message, or a stream of server-sent events.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt};
+use parking_lot::{Mutex, MutexGuard};
 use reqwest::Response;
 use sse_stream::{Sse, SseByteStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -176,5 +177,5 @@ async fn within<T>(until: Option<Instant>, coming: impl Future<Output = T>) -> O
 }
 
 fn now(event: &Mutex<PartialEvent>) -> MutexGuard<'_, PartialEvent> {
-    event.lock().unwrap_or_else(PoisonError::into_inner)
+    event.lock()
 }

@@ -4,8 +4,9 @@
 //! It sends nothing, and leaves the arguments in the body as they are.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
@@ -48,13 +49,13 @@ impl ParameterHeaders {
             }
         });
         let admitted = admitted.collect();
-        *self.table() = known;
+        *self.0.lock() = known;
         admitted
     }
 
     /// Adds the headers of a call.
     pub(super) fn add(&self, tool: &str, arguments: &Value, headers: &mut HeaderMap) {
-        for ParameterHeader { path, name } in self.table().get(tool).into_iter().flatten() {
+        for ParameterHeader { path, name } in self.0.lock().get(tool).into_iter().flatten() {
             let found = path.iter().try_fold(arguments, |value, key| value.get(key));
             let text = match found {
                 Some(Value::String(text)) => text.clone(),
@@ -67,11 +68,7 @@ impl ParameterHeaders {
 
     /// Whether a call of this tool needs any.
     pub(super) fn has(&self, tool: &str) -> bool {
-        self.table().contains_key(tool)
-    }
-
-    fn table(&self) -> MutexGuard<'_, HashMap<String, Vec<ParameterHeader>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().contains_key(tool)
     }
 }
 

@@ -1,10 +1,10 @@
 //! Tokens that are bound to a key (DPoP, RFC 9449): the key, a new proof for each request, and the nonces that servers want.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use parking_lot::Mutex;
 use reqwest::Request;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::json;
@@ -80,14 +80,14 @@ impl Nonces {
     pub(in crate::upstream) fn note(&self, url: &Url, headers: &HeaderMap) {
         let nonce = headers.get(NONCE).and_then(|nonce| nonce.to_str().ok());
         if let Some(nonce) = nonce.filter(|nonce| !nonce.is_empty() && nonce.len() <= NONCE_BYTES_MAX) {
-            let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.0.lock();
             known.insert(origin(url), nonce.to_owned());
         }
     }
 
     /// The nonce for the next proof there.
     pub(in crate::upstream) fn of(&self, url: &Url) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&origin(url)).cloned()
+        self.0.lock().get(&origin(url)).cloned()
     }
 }
 

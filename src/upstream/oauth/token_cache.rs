@@ -4,9 +4,10 @@
 //! It sends the token nowhere but to the authorization server that gave it.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -109,7 +110,7 @@ impl TokenCache {
 
     /// From now on the entry says this of the login: commands may have printed other credentials.
     pub(in crate::upstream) fn set(&self, settings: LoginSettings) {
-        let mut cached = self.cached();
+        let mut cached = self.cached.lock();
         let secrets = settings.service.iter().flat_map(|service| service.secrets());
         let secrets = secrets.filter_map(|(name, value)| Secret::new(name.to_owned(), value).map(Arc::new));
         cached.configured = secrets.collect();
@@ -121,12 +122,12 @@ impl TokenCache {
 
     /// Whether the bridge logs in by itself.
     pub(in crate::upstream) fn is_service(&self) -> bool {
-        self.cached().settings.service.is_some()
+        self.cached.lock().settings.service.is_some()
     }
 
     /// Whether a login by itself was tried and has failed since the entry was read.
     pub(in crate::upstream) fn has_failed(&self) -> bool {
-        let cached = self.cached();
+        let cached = self.cached.lock();
         cached.settings.service.is_some() && cached.failed.is_some()
     }
 
@@ -189,7 +190,7 @@ impl TokenCache {
     /// Whether the login has changed since this was asked last.
     pub(in crate::upstream) fn has_changed(&self) -> bool {
         let now = self.file.fingerprint();
-        std::mem::replace(&mut self.cached().reported, now) != now
+        std::mem::replace(&mut self.cached.lock().reported, now) != now
     }
 
     /// The tokens of this login and of earlier ones, and the credentials of the entry.
@@ -200,7 +201,7 @@ impl TokenCache {
 
     /// Waits for renewals under way: one that is cut off may lose the login.
     pub(in crate::upstream) async fn settle(&self) {
-        let mut renewals = std::mem::take(&mut *self.renewals());
+        let mut renewals = std::mem::take(&mut *self.renewals.lock());
         while let Some(ended) = renewals.join_next().await {
             if let Err(error) = ended {
                 tracing::warn!(%error, "the renewal of a login broke");
@@ -213,7 +214,7 @@ impl TokenCache {
         let (tell, reported) = oneshot::channel();
         let access = Arc::clone(self);
         {
-            let mut renewals = self.renewals();
+            let mut renewals = self.renewals.lock();
             while renewals.try_join_next().is_some() {}
             renewals.spawn(async move {
                 let next = access.renewed_in_turn(used.as_deref(), challenge.as_ref()).await;
@@ -261,7 +262,7 @@ impl TokenCache {
                 let mut secrets = Vec::new();
                 let before = before.as_ref().map(|before| &before.login);
                 let obtained = service.obtained(challenge, before, &mut secrets).await;
-                let mut cached = self.cached();
+                let mut cached = self.cached.lock();
                 secrets.iter().for_each(|secret| cached.hide(secret));
                 obtained.map_err(RenewalError::Failed)
             }
@@ -280,7 +281,7 @@ impl TokenCache {
                 let secrets: Vec<&Secret> = secrets.iter().map(|secret| &**secret).collect();
                 let reason = replaced_in(reason, &secrets);
                 tracing::warn!(%reason, "a server's token could not be had");
-                self.cached().failed = Some((reason, Instant::now() + PAUSE));
+                self.cached.lock().failed = Some((reason, Instant::now() + PAUSE));
                 return None;
             }
         };
@@ -296,7 +297,7 @@ impl TokenCache {
 
     /// What is in the file now.
     fn looked(&self) -> MutexGuard<'_, CachedLogin> {
-        let mut cached = self.cached();
+        let mut cached = self.cached.lock();
         let fingerprint = self.file.fingerprint();
         if fingerprint == cached.fingerprint {
             return cached;
@@ -314,14 +315,6 @@ impl TokenCache {
         };
         cached.take_in(login);
         cached
-    }
-
-    fn cached(&self) -> MutexGuard<'_, CachedLogin> {
-        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn renewals(&self) -> MutexGuard<'_, JoinSet<()>> {
-        self.renewals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
