@@ -11,7 +11,7 @@
 //! | L4 | [`session`] |
 //! | L3 | [`broker`] |
 //! | L2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`clients`], [`audit`], [`journal`], [`models`], [`jobs`], [`workspace`], [`skills`], [`render`] |
-//! | L1 | [`cache_dir`], [`protocol`], [`jsonrpc`], [`policy`], [`recipe`], [`run`], [`guard`], [`jose`], [`service_login`], [`web`] |
+//! | L1 | [`cache_dir`], [`protocol`], [`jsonrpc`], [`policy`], [`problem`], [`recipe`], [`run`], [`guard`], [`jose`], [`service_login`], [`web`] |
 //! | L0 | [`confine`], [`digest`], [`names`], [`limits`], [`own_file`], [`programs`], [`secret`], [`text`] |
 
 pub mod app;
@@ -36,6 +36,7 @@ pub mod models;
 pub mod names;
 pub mod own_file;
 pub mod policy;
+pub mod problem;
 pub mod programs;
 pub mod protocol;
 pub mod recipe;

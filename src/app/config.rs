@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 use super::common::printing::{err, out, to_stdout};
 use crate::cli::ConfigCommand;
 use crate::config::{
-    Config, EnvPattern, Environment, Position, RefusedServer, SandboxFiles, SandboxServers, ServerConfig,
-    Severity, Source, Transport, TrustError, distrust_project, policy_schema, schema, trust_project,
+    Config, EnvPattern, Environment, RefusedServer, SandboxFiles, SandboxServers, ServerConfig, Source,
+    Transport, TrustError, distrust_project, policy_schema, schema, trust_project,
 };
 use crate::confine::Network;
+use crate::problem::{Position, Severity};
 use crate::text;
 
 /// Prints the settings, the servers and every problem; the exit code is 1 when one of these is an error.

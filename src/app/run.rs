@@ -17,8 +17,9 @@ use super::files::plain_file;
 use super::wiring::Modules;
 use crate::broker::Origin;
 use crate::cli;
-use crate::config::{Config, ConfigFiles, report};
+use crate::config::{Config, ConfigFiles};
 use crate::jobs::Status;
+use crate::problem::report;
 use crate::render::{calls_made, calls_with_unknown_outcome};
 use crate::run::{
     OutputCut, OutputStream, PlannedCall, PlannedCalls, PythonError, Reset, RunOutcome, RunReport,

@@ -9,8 +9,9 @@ use super::common::failure::USAGE;
 use super::common::printing::err;
 use super::common::signals::Signals;
 use super::wiring::Modules;
-use crate::config::{Config, ConfigFiles, Prewarm, Sampling, StructuredContent, report};
+use crate::config::{Config, ConfigFiles, Prewarm, Sampling, StructuredContent};
 use crate::limits::Limits;
+use crate::problem::report;
 use crate::server::{Handler, HandlerSettings, RunDefaults, serve as serve_client};
 
 /// What to do instead, for a person who starts at a terminal what an MCP client should start.

@@ -4,12 +4,12 @@
 
 use std::path::Path;
 
-use super::diagnostic::{Diagnostic, Severity};
 use super::file;
 use super::formats::format::Format;
 use super::formats::spanned::{Node, Value};
 use super::places::Surroundings;
 use crate::limits::Limits;
+use crate::problem::{Position, Problem};
 
 /// Lists of servers of `.mcp.json` that the user does not want.
 const OF_PROJECT_FILE: &str = "disabledMcpjsonServers";
@@ -29,7 +29,7 @@ pub(super) fn switched_off_of_project(
     surroundings: &Surroundings,
     project: &Path,
     limits: &Limits,
-) -> Result<Vec<String>, Box<Diagnostic>> {
+) -> Result<Vec<String>, Box<Problem>> {
     let named = surroundings.named.iter().find(|(name, _)| *name == "CLAUDE_CONFIG_DIR");
     let of_user = named.map_or_else(|| surroundings.home.join(".claude"), |(_, folder)| folder.into());
     let settings = [
@@ -37,12 +37,12 @@ pub(super) fn switched_off_of_project(
         project.join(".claude/settings.json"),
         project.join(".claude/settings.local.json"),
     ];
-    let read = |path: &Path| -> Result<Option<Value>, Box<Diagnostic>> {
+    let read = |path: &Path| -> Result<Option<Value>, Box<Problem>> {
         let Some(text) = file::read(path, surroundings.uid, limits)? else { return Ok(None) };
         let bare = text.strip_prefix('\u{feff}').unwrap_or(&text);
         Format::Json.read(bare, limits).map(Some).map_err(|defect| {
             let message = format!("what it switches off is not known: {}", defect.message);
-            Box::new(Diagnostic::new(Severity::Broken, path, message).at(bare, defect.at))
+            Box::new(Problem::of_file(path, message).at(Position::of(bare, defect.at)))
         })
     };
     let mut off = Vec::new();

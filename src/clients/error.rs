@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::diagnostic::Diagnostic;
+use crate::problem::Problem;
 
 /// The reason for which nothing was written. No text repeats the content of the file.
 #[derive(Debug, thiserror::Error)]
@@ -21,10 +21,10 @@ pub enum InstallError {
         path: PathBuf,
     },
     /// The file cannot be read, so it is not written.
-    #[error("{diagnostic}; it is not written")]
+    #[error("{problem}; it is not written")]
     Broken {
         /// What is wrong with it, and where.
-        diagnostic: Box<Diagnostic>,
+        problem: Box<Problem>,
     },
     /// The executable's path is no text.
     #[error("the path of this executable is not UTF-8, and no client's file can hold it")]

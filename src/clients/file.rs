@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
 
-use super::diagnostic::{Diagnostic, Severity};
 use crate::limits::Limits;
+use crate::problem::{Position, Problem};
 
 /// The text of a file, `None` when there is none.
-pub(super) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<Option<String>, Box<Diagnostic>> {
-    let broken = |message: String| Box::new(Diagnostic::new(Severity::Broken, path, message));
+pub(super) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<Option<String>, Box<Problem>> {
+    let broken = |message: String| Box::new(Problem::of_file(path, message));
     let unreadable = |error: io::Error| broken(format!("cannot be read: {error}"));
     match path.metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -39,8 +39,8 @@ pub(super) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<Option<Stri
         Err(error) => {
             let valid = error.utf8_error().valid_up_to();
             let text = String::from_utf8_lossy(error.as_bytes());
-            let diagnostic = Diagnostic::new(Severity::Broken, path, "is not UTF-8").hint("save it as UTF-8");
-            Err(Box::new(diagnostic.at(&text, valid)))
+            let problem = Problem::of_file(path, "is not UTF-8").hint("save it as UTF-8");
+            Err(Box::new(problem.at(Position::of(&text, valid))))
         }
     }
 }

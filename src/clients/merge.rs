@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value as Json, json};
 
 use super::client_servers::{ClientServer, ClientServers};
-use super::diagnostic::{Diagnostic, Severity};
 use super::diff::{DiffText, compared};
 use super::file;
 use super::formats::format::Format;
@@ -18,6 +17,7 @@ use super::translate::secrets;
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::own_file;
+use crate::problem::{Position, Problem, Severity};
 
 /// Keys that are belljar's own: what a user has added to an imported entry stays there.
 const OWN_KEYS: [&str; 13] = [
@@ -65,8 +65,7 @@ impl Change {
     /// # Errors
     /// The system refuses, or the file has been changed since it was read.
     pub fn write(&self, uid: u32, limits: &Limits) -> io::Result<()> {
-        let now =
-            file::read(&self.path, uid, limits).map_err(|diagnostic| io::Error::other(diagnostic.message))?;
+        let now = file::read(&self.path, uid, limits).map_err(|problem| io::Error::other(problem.message))?;
         if now != self.before {
             return Err(io::Error::other("it has been changed meanwhile; run the command again"));
         }
@@ -101,14 +100,14 @@ pub fn merge(
     (folder, confinement): (&Path, ConfinementChoice),
     uid: u32,
     limits: &Limits,
-) -> (Vec<Change>, Vec<Diagnostic>) {
-    let mut diagnostics = Vec::new();
+) -> (Vec<Change>, Vec<Problem>) {
+    let mut problems = Vec::new();
     let mut targets = Vec::new();
     for found in found {
         match target(&found, folder, uid, limits) {
             Ok(target) => targets.push((found, target)),
-            Err(diagnostic) => {
-                diagnostics.push(diagnostic.hint("nothing is written to it; correct it or move it away"))
+            Err(problem) => {
+                problems.push(problem.hint("nothing is written to it; correct it or move it away"))
             }
         }
     }
@@ -123,7 +122,7 @@ pub fn merge(
     for (found, target) in targets {
         let mut servers = Map::new();
         for server in &found.servers {
-            if let Some((name, entry)) = named(server, found.client.name, &target, &taken, &mut diagnostics) {
+            if let Some((name, entry)) = named(server, found.client.name, &target, &taken, &mut problems) {
                 let entry = Json::Object(confined(entry, confinement));
                 taken.insert(name.clone(), (entry.clone(), target.path.clone()));
                 servers.insert(name, entry);
@@ -132,36 +131,31 @@ pub fn merge(
         if !target.kept.is_empty() {
             let names: Vec<&str> = target.kept.keys().map(String::as_str).collect();
             let message = format!("keeps what {} does not have: {}", found.client.title, names.join(", "));
-            diagnostics.push(Diagnostic::new(Severity::Note, &target.path, message));
+            problems.push(Problem::of_file(&target.path, message).severity(Severity::Note));
         }
         servers.extend(target.kept.iter().map(|(name, entry)| (name.clone(), entry.clone())));
         changes.extend(change(target, servers));
     }
-    (changes, diagnostics)
+    (changes, problems)
 }
 
 /// The names that are in use, each with its entry and the file that has it.
 type TakenNames = BTreeMap<String, (Json, PathBuf)>;
 
-fn target(
-    found: &ClientServers,
-    folder: &Path,
-    uid: u32,
-    limits: &Limits,
-) -> Result<Target, Box<Diagnostic>> {
+fn target(found: &ClientServers, folder: &Path, uid: u32, limits: &Limits) -> Result<Target, Box<Problem>> {
     let path = folder.join(format!("{}.json", found.client.name));
     let text = file::read(&path, uid, limits)?;
     let mut file = Map::new();
     if let Some(text) = text.as_deref() {
         let bare = text.strip_prefix('\u{feff}').unwrap_or(text);
         let read = Format::Json.read(bare, limits).map_err(|defect| {
-            Box::new(Diagnostic::new(Severity::Broken, &path, defect.message).at(bare, defect.at))
+            Box::new(Problem::of_file(&path, defect.message).at(Position::of(bare, defect.at)))
         })?;
         match read.to_json() {
             Json::Object(members) => file = members,
             _ => {
                 let message = "must be an object with \"mcpServers\"";
-                return Err(Box::new(Diagnostic::new(Severity::Broken, &path, message)));
+                return Err(Box::new(Problem::of_file(&path, message)));
             }
         }
     }
@@ -169,8 +163,8 @@ fn target(
         None => Map::new(),
         Some(Json::Object(servers)) => servers.clone(),
         Some(_) => {
-            let diagnostic = Diagnostic::new(Severity::Broken, &path, "must be an object").key("mcpServers");
-            return Err(Box::new(diagnostic));
+            let problem = Problem::of_file(&path, "must be an object").key("mcpServers");
+            return Err(Box::new(problem));
         }
     };
     let is_the_client_s = |name: &str, entry: &Json| {
@@ -211,7 +205,7 @@ fn named(
     client: &str,
     target: &Target,
     taken: &TakenNames,
-    diagnostics: &mut Vec<Diagnostic>,
+    problems: &mut Vec<Problem>,
 ) -> Option<(String, Entry)> {
     let with_client = format!("{}-{client}", server.name);
     let numbered = (2..).map(|number| format!("{with_client}-{number}"));
@@ -222,7 +216,7 @@ fn named(
             None => {
                 if ServerName::new(&name).is_err() {
                     let message = format!("is left out: {name:?} would be too long a name");
-                    diagnostics.push(diagnostic(Severity::LeftOut, server, message));
+                    problems.push(problem(Severity::Warning, server, message));
                     return None;
                 }
                 if name != server.name {
@@ -231,13 +225,13 @@ fn named(
                         "is imported as {name:?}, since {} has another server of that name",
                         other.unwrap_or_default()
                     );
-                    diagnostics.push(diagnostic(Severity::Note, server, message));
+                    problems.push(problem(Severity::Note, server, message));
                 }
                 return Some((name, entry));
             }
             Some((Json::Object(there), path)) if is_same(there, &server.entry) => {
                 let message = format!("is the same as {name:?} in {}, and stands there only", path.display());
-                diagnostics.push(diagnostic(Severity::Note, server, message));
+                problems.push(problem(Severity::Note, server, message));
                 return None;
             }
             Some(_) => {}
@@ -246,8 +240,8 @@ fn named(
     None
 }
 
-fn diagnostic(severity: Severity, server: &ClientServer, message: String) -> Diagnostic {
-    Diagnostic::new(severity, &server.path, message).key(server.name.clone())
+fn problem(severity: Severity, server: &ClientServer, message: String) -> Problem {
+    Problem::of_file(&server.path, message).severity(severity).key(server.name.clone())
 }
 
 /// The same server: what belljar's user may have added does not count.

@@ -4,7 +4,6 @@
 
 mod claude_switches;
 mod client_servers;
-mod diagnostic;
 mod diff;
 mod error;
 mod file;
@@ -19,7 +18,6 @@ mod reading;
 mod translate;
 
 pub use client_servers::{ClientServer, ClientServers, OwnCommandCheck};
-pub use diagnostic::{Diagnostic, Severity};
 pub use diff::diff;
 pub use error::InstallError;
 pub use install::edit::{

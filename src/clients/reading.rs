@@ -9,7 +9,6 @@ use serde_json::{Map, Value as Json};
 
 use super::claude_switches::{switched_off_in, switched_off_of_project};
 use super::client_servers::{ClientServer, ClientServers, OwnCommandCheck};
-use super::diagnostic::{Diagnostic, Severity};
 use super::file;
 use super::formats::spanned::{Member, Node, Value};
 use super::known_clients::{Client, Layout};
@@ -21,6 +20,7 @@ use super::translate::references::is_literal;
 use super::translate::translator::{EntryContext, Translation};
 use crate::limits::Limits;
 use crate::names::ServerName;
+use crate::problem::{Position, Problem, Severity};
 
 /// The files that are read.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +43,7 @@ pub fn read_client(
     surroundings: &Surroundings,
     limits: &Limits,
     is_own: OwnCommandCheck<'_>,
-) -> (ClientServers, Vec<Diagnostic>) {
+) -> (ClientServers, Vec<Problem>) {
     let files = match files {
         Files::OfUser => client.files(surroundings, Scope::User),
         Files::WithProject => {
@@ -58,7 +58,7 @@ pub fn read_client(
         Files::One(path) => vec![client.file_given(path, surroundings)],
     };
     let mut found = ClientServers { client, servers: Vec::new(), read: Vec::new() };
-    let mut diagnostics = Vec::new();
+    let mut problems = Vec::new();
     for of_client in files {
         match file::read(&of_client.path, surroundings.uid, limits) {
             Ok(None) => {}
@@ -67,19 +67,19 @@ pub fn read_client(
                 let switched_off = match switched_off_elsewhere(client, &of_client, surroundings, limits) {
                     Ok(names) => names,
                     // Without it what the user does not want would be taken over.
-                    Err(diagnostic) => {
-                        diagnostics.push(*diagnostic);
+                    Err(problem) => {
+                        problems.push(*problem);
                         continue;
                     }
                 };
                 let (file, elsewhere) = (&of_client, switched_off.as_slice());
                 let reading = Reading { client, file, text: &text, surroundings, is_own, elsewhere };
-                reading.read(limits, &mut found.servers, &mut diagnostics);
+                reading.read(limits, &mut found.servers, &mut problems);
             }
-            Err(diagnostic) => diagnostics.push(*diagnostic),
+            Err(problem) => problems.push(*problem),
         }
     }
-    (found, diagnostics)
+    (found, problems)
 }
 
 /// What the bytes of one file of a client say; nothing is opened.
@@ -89,13 +89,13 @@ pub fn servers_of_client_file(
     text: &str,
     surroundings: &Surroundings,
     limits: &Limits,
-) -> (Vec<ClientServer>, Vec<Diagnostic>) {
-    let (mut servers, mut diagnostics) = (Vec::new(), Vec::new());
+) -> (Vec<ClientServer>, Vec<Problem>) {
+    let (mut servers, mut problems) = (Vec::new(), Vec::new());
     let file = client.file_given(path, surroundings);
     let (file, is_own) = (&file, &|_: &str, _: &[String]| false);
     let reading = Reading { client, file, text, surroundings, is_own, elsewhere: &[] };
-    reading.read(limits, &mut servers, &mut diagnostics);
-    (servers, diagnostics)
+    reading.read(limits, &mut servers, &mut problems);
+    (servers, problems)
 }
 
 /// What other files of a client switch off of those of this one.
@@ -104,7 +104,7 @@ fn switched_off_elsewhere(
     file: &ClientFile,
     surroundings: &Surroundings,
     limits: &Limits,
-) -> Result<Vec<String>, Box<Diagnostic>> {
+) -> Result<Vec<String>, Box<Problem>> {
     let own_file = client.user_file(surroundings);
     match (client.layout, own_file, &file.project) {
         (Layout::ClaudeCode, Some(own_file), Some(project)) => {
@@ -151,29 +151,29 @@ struct Table<'t> {
 }
 
 impl Reading<'_> {
-    fn read(&self, limits: &Limits, servers: &mut Vec<ClientServer>, diagnostics: &mut Vec<Diagnostic>) {
+    fn read(&self, limits: &Limits, servers: &mut Vec<ClientServer>, problems: &mut Vec<Problem>) {
         // Offsets are those of the text without its byte order mark, which takes up no column.
         let text = self.text.strip_prefix('\u{feff}').unwrap_or(self.text);
         let reading = Reading { text, ..*self };
         match reading.file.location.format.read(text, limits) {
-            Ok(root) => reading.root(&root, servers, diagnostics),
+            Ok(root) => reading.root(&root, servers, problems),
             Err(defect) => {
-                let diagnostic = reading.diagnostic(Severity::Broken, defect.at, "", defect.message);
+                let problem = reading.problem(Severity::Error, defect.at, "", defect.message);
                 let hint =
                     if defect.hint.is_empty() { "correct it there and import again" } else { defect.hint };
-                diagnostics.push(diagnostic.hint(hint));
+                problems.push(problem.hint(hint));
             }
         }
     }
 
-    fn diagnostic(&self, severity: Severity, at: usize, key: &str, message: impl Into<String>) -> Diagnostic {
-        Diagnostic::new(severity, &self.file.path, message).at(self.text, at).key(key)
+    fn problem(&self, severity: Severity, at: usize, key: &str, message: impl Into<String>) -> Problem {
+        Problem::of_file(&self.file.path, message).severity(severity).at(Position::of(self.text, at)).key(key)
     }
 
-    fn root(&self, root: &Value, servers: &mut Vec<ClientServer>, diagnostics: &mut Vec<Diagnostic>) {
+    fn root(&self, root: &Value, servers: &mut Vec<ClientServer>, problems: &mut Vec<Problem>) {
         if !matches!(root.node, Node::Table(_)) {
             let message = format!("must be a table of keys, not {}", root.kind());
-            diagnostics.push(self.diagnostic(Severity::Broken, root.range.start, "", message));
+            problems.push(self.problem(Severity::Error, root.range.start, "", message));
             return;
         }
         let inputs = inputs(root, self.file);
@@ -193,14 +193,14 @@ impl Reading<'_> {
                 switched_off: &switched_off,
                 switched_on: &switched_on,
             };
-            self.table(&table, servers, diagnostics);
+            self.table(&table, servers, problems);
         }
         match self.client.layout {
-            Layout::ClaudeCode => self.projects_of_claude(root, servers, diagnostics),
+            Layout::ClaudeCode => self.projects_of_claude(root, servers, problems),
             // Also of the user's servers, where this is a project's file.
             Layout::OpenCode => {
                 for said in servers.iter_mut().flat_map(|server| opencode_switches::take_over(root, server)) {
-                    diagnostics.push(self.diagnostic(Severity::LeftOut, said.at, &said.key, said.message));
+                    problems.push(self.problem(Severity::Warning, said.at, &said.key, said.message));
                 }
             }
             Layout::Plain => {}
@@ -217,12 +217,7 @@ impl Reading<'_> {
     }
 
     /// What Claude Code keeps for single projects: those of the working folder's, and a word on the others.
-    fn projects_of_claude(
-        &self,
-        root: &Value,
-        servers: &mut Vec<ClientServer>,
-        diagnostics: &mut Vec<Diagnostic>,
-    ) {
+    fn projects_of_claude(&self, root: &Value, servers: &mut Vec<ClientServer>, problems: &mut Vec<Problem>) {
         let projects = root.get("projects").map(Value::members).unwrap_or_default();
         let mut others = Vec::new();
         for Member { key, at, value } in projects {
@@ -236,7 +231,7 @@ impl Reading<'_> {
                 let path = format!("projects.{key}.mcpServers");
                 let inputs = &BTreeMap::new();
                 let table = Table { path, table, inputs, switched_off: &switched_off, switched_on: &[] };
-                reading.table(&table, servers, diagnostics);
+                reading.table(&table, servers, problems);
             } else {
                 others.push((key.as_str(), *at));
             }
@@ -244,39 +239,39 @@ impl Reading<'_> {
         if let Some((_, at)) = others.first() {
             let folders: Vec<&str> = others.iter().map(|(folder, _)| *folder).collect();
             let message = format!("has servers of other folders, which are not read: {}", folders.join(", "));
-            let diagnostic = self.diagnostic(Severity::Note, *at, "projects", message);
-            diagnostics.push(diagnostic.hint("run belljar import there"));
+            let problem = self.problem(Severity::Note, *at, "projects", message);
+            problems.push(problem.hint("run belljar import there"));
         }
     }
 
-    fn table(&self, read: &Table<'_>, servers: &mut Vec<ClientServer>, diagnostics: &mut Vec<Diagnostic>) {
+    fn table(&self, read: &Table<'_>, servers: &mut Vec<ClientServer>, problems: &mut Vec<Problem>) {
         let Table { path, table, inputs, switched_off, switched_on } = read;
         let Node::Table(members) = &table.node else {
             if table.node != Node::Null {
                 let message = format!("must be a table of servers, not {}", table.kind());
-                diagnostics.push(self.diagnostic(Severity::Broken, table.range.start, path, message));
+                problems.push(self.problem(Severity::Error, table.range.start, path, message));
             }
             return;
         };
         if members.len() > SERVERS_MAX {
             let count = members.len();
             let message = format!("has {count} servers, more than the {SERVERS_MAX} that are taken over");
-            diagnostics.push(self.diagnostic(Severity::Broken, table.range.start, path, message));
+            problems.push(self.problem(Severity::Error, table.range.start, path, message));
             return;
         }
         for (index, member) in members.iter().enumerate() {
             let key = format!("{path}.{}", member.key);
             if members[index + 1..].iter().any(|later| later.key == member.key) {
                 let message = format!("is repeated below; {} takes the last one", self.client.title);
-                diagnostics.push(self.diagnostic(Severity::LeftOut, member.at, &key, message));
+                problems.push(self.problem(Severity::Warning, member.at, &key, message));
                 continue;
             }
-            if let Some(mut server) = self.server(&key, member, inputs, diagnostics) {
+            if let Some(mut server) = self.server(&key, member, inputs, problems) {
                 let name = member.key.as_str();
                 let is_chosen = switched_on.is_empty() || switched_on.contains(&name);
                 if switched_off.contains(&name) || !is_chosen {
                     let message = format!("is switched off in {}, and so it is here", self.client.title);
-                    diagnostics.push(self.diagnostic(Severity::Note, member.at, &key, message));
+                    problems.push(self.problem(Severity::Note, member.at, &key, message));
                     server.entry.insert("disabled".into(), true.into());
                 }
                 servers.push(server);
@@ -289,7 +284,7 @@ impl Reading<'_> {
         key: &str,
         member: &Member,
         inputs: &BTreeMap<String, String>,
-        diagnostics: &mut Vec<Diagnostic>,
+        problems: &mut Vec<Problem>,
     ) -> Option<ClientServer> {
         let surroundings = EntryContext {
             dialect: self.client.dialect,
@@ -300,12 +295,7 @@ impl Reading<'_> {
             inputs,
         };
         if let Err(error) = ServerName::new(&member.key) {
-            diagnostics.push(self.diagnostic(
-                Severity::LeftOut,
-                member.at,
-                key,
-                format!("is left out: {error}"),
-            ));
+            problems.push(self.problem(Severity::Warning, member.at, key, format!("is left out: {error}")));
             return None;
         }
         let translation = match entry::translate(&member.value, &surroundings) {
@@ -314,16 +304,16 @@ impl Reading<'_> {
                 let key = if left.key.is_empty() { key.to_owned() } else { format!("{key}.{}", left.key) };
                 let at = if left.at == 0 { member.at } else { left.at };
                 let message = format!("{}; the server is left out", left.message);
-                diagnostics.push(self.diagnostic(Severity::LeftOut, at, &key, message));
+                problems.push(self.problem(Severity::Warning, at, &key, message));
                 return None;
             }
         };
         if self.starts_belljar(&translation.entry) {
             let message = "is belljar itself, and left out";
-            diagnostics.push(self.diagnostic(Severity::Note, member.at, key, message));
+            problems.push(self.problem(Severity::Note, member.at, key, message));
             return None;
         }
-        self.say(key, member, &translation, diagnostics);
+        self.say(key, member, &translation, problems);
         let (name, path) = (member.key.clone(), self.file.path.clone());
         Some(ClientServer { name, entry: translation.entry, path })
     }
@@ -335,8 +325,8 @@ impl Reading<'_> {
         (self.is_own)(command, &arguments)
     }
 
-    fn say(&self, key: &str, member: &Member, translation: &Translation, diagnostics: &mut Vec<Diagnostic>) {
-        let diagnostic = |severity, message: String| self.diagnostic(severity, member.at, key, message);
+    fn say(&self, key: &str, member: &Member, translation: &Translation, problems: &mut Vec<Problem>) {
+        let problem = |severity, message: String| self.problem(severity, member.at, key, message);
         if !translation.foreign.is_empty() {
             let keys: Vec<&str> = translation.foreign.iter().map(|(key, _)| key.as_str()).collect();
             let advice: Vec<String> = translation
@@ -346,32 +336,32 @@ impl Reading<'_> {
                 .map(|(key, advice)| format!("{key}: {advice}"))
                 .collect();
             let message = format!("has no counterpart here for {}, which is left out", keys.join(", "));
-            diagnostics.push(diagnostic(Severity::LeftOut, message).hint(advice.join("; ")));
+            problems.push(problem(Severity::Warning, message).hint(advice.join("; ")));
         }
         for (key, note) in &translation.notes {
-            diagnostics.push(diagnostic(Severity::LeftOut, format!("{key} {note}")));
+            problems.push(problem(Severity::Warning, format!("{key} {note}")));
         }
         let mut told: Vec<&str> = Vec::new();
         for (variable, what_for) in &translation.needs {
             if !told.contains(&variable.as_str()) {
                 told.push(variable);
                 let message = format!("needs the variable {variable} where belljar is started: {what_for}");
-                diagnostics.push(diagnostic(Severity::Note, message));
+                problems.push(problem(Severity::Note, message));
             }
         }
         if !translation.literal_secrets.is_empty() {
             let keys = translation.literal_secrets.join(", ");
             let message = format!("has what look like secrets, which are copied as they are: {keys}");
             let advice = self.client.dialect.references.advice();
-            diagnostics.push(diagnostic(Severity::Note, message).hint(advice));
+            problems.push(problem(Severity::Note, message).hint(advice));
         }
         if let Some(message) = sent_to_host(&translation.entry) {
-            diagnostics.push(diagnostic(Severity::Note, message));
+            problems.push(problem(Severity::Note, message));
         }
         let has_marks = |text: &str| is_literal(text) && text.contains("$${");
         if any_text(&Json::Object(translation.entry.clone()), &has_marks) {
             let message = format!("has a ${{…}} that {} takes literally; so does belljar", self.client.title);
-            diagnostics.push(diagnostic(Severity::Note, message));
+            problems.push(problem(Severity::Note, message));
         }
     }
 }

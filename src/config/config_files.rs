@@ -12,12 +12,12 @@ use tokio::sync::watch;
 use super::load::{Config, PreviousConfig, ReloadState};
 use super::read::environment::Environment;
 use super::read::file::{self, Fingerprint, WatchedFile};
-use super::read::problem::Problem;
 use super::read::trust;
 use super::servers::load;
 use super::servers::server::{RefusedServer, ServerConfig};
 use super::settings::toml_file;
 use crate::limits::Limits;
+use crate::problem::Problem;
 
 /// The files of settings and servers, and what they held when they were last read.
 #[derive(Debug)]

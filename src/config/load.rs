@@ -12,7 +12,6 @@ use tracing::level_filters::LevelFilter;
 
 use super::read::environment::Environment;
 use super::read::file::WatchedFile;
-use super::read::problem::{Origin, Problem, Severity};
 use super::servers::load::{self, EntriesByFile, EntryRules, LoadedServers};
 use super::servers::server::{RefusedServer, ServerConfig};
 use super::servers::transport::{Launch, Transport};
@@ -32,6 +31,7 @@ use crate::confine::PrivatePlaces;
 use crate::limits::Limits;
 use crate::names::{ServerName, WorkspaceName};
 use crate::policy::Policy;
+use crate::problem::{Origin, Problem, Severity};
 use crate::programs::locate_program;
 use crate::protocol::{ExtraSystemCall, PostureField};
 use crate::run::OutputMode;

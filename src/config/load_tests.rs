@@ -480,10 +480,7 @@ fn a_setting_of_the_sandbox_that_cannot_be_read_is_told_apart_from_others() {
     };
     for name in ["RUNTIME", "MEMORY", "PIDS", "CPUS", "CONTAINER_USER"] {
         let name = format!("MCP_BRIDGE_{name}");
-        assert_eq!(
-            problem(&name, "pdoman"),
-            Some(crate::config::read::problem::Origin::Variable(name.clone()))
-        );
+        assert_eq!(problem(&name, "pdoman"), Some(crate::problem::Origin::Variable(name.clone())));
     }
     assert_eq!(problem("MCP_BRIDGE_OUTPUT_MODE", "pdoman"), None);
 }

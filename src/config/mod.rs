@@ -11,7 +11,6 @@ mod settings_diff;
 pub use config_files::ConfigFiles;
 pub use load::{Config, EngineAddresses};
 pub use read::environment::{Environment, Nesting};
-pub use read::problem::{Origin, Position, Problem, Severity, report};
 pub use read::references::CommandLine;
 pub use read::trust::{Trust, TrustError, distrust_project, project_file, trust_project};
 pub use schema::schema;

@@ -9,9 +9,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use belljar::clients::{Client, ClientServer, Diagnostic, Surroundings, clients, servers_of_client_file};
+use belljar::clients::{Client, ClientServer, Surroundings, clients, servers_of_client_file};
 use belljar::config::{Environment, servers_of_file};
 use belljar::limits::Limits;
+use belljar::problem::{Position, Problem};
 use serde_json::{Map, Value};
 
 use crate::inert::is_inert_line;
@@ -23,10 +24,10 @@ const SECRET: &str = "hunter2";
 pub fn check(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     for client in clients() {
-        let (servers, diagnostics) = read(client, text);
-        assert_eq!((&servers, &diagnostics), (&read(client, text).0, &read(client, text).1));
-        for diagnostic in &diagnostics {
-            check_diagnostic(diagnostic, text);
+        let (servers, problems) = read(client, text);
+        assert_eq!((&servers, &problems), (&read(client, text).0, &read(client, text).1));
+        for problem in &problems {
+            check_problem(problem, text);
         }
         for server in &servers {
             check_server(server);
@@ -34,7 +35,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-fn read(client: &'static Client, text: &str) -> (Vec<ClientServer>, Vec<Diagnostic>) {
+fn read(client: &'static Client, text: &str) -> (Vec<ClientServer>, Vec<Problem>) {
     let surroundings = Surroundings {
         home: "/home/ada".into(),
         config: "/home/ada/.config".into(),
@@ -46,11 +47,11 @@ fn read(client: &'static Client, text: &str) -> (Vec<ClientServer>, Vec<Diagnost
     servers_of_client_file(client, path, text, &surroundings, &Limits::default())
 }
 
-fn check_diagnostic(diagnostic: &Diagnostic, text: &str) {
-    let line = diagnostic.to_string();
+fn check_problem(problem: &Problem, text: &str) {
+    let line = problem.to_string();
     assert!(is_inert_line(&line), "{line:?}");
     assert!(!line.contains(SECRET), "{line}");
-    if let Some((line, column)) = diagnostic.place {
+    if let Some(Position { line, column }) = problem.position {
         let lines: Vec<&str> = text.split('\n').collect();
         assert!((1..=lines.len()).contains(&line), "line {line} of {}", lines.len());
         assert!((1..=lines[line - 1].chars().count() + 1).contains(&column), "column {column}");

@@ -10,10 +10,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use belljar::config::{
-    Endpoint, Environment, Launch, Position, Problem, ServerConfig, Severity, Transport, servers_of_file,
-};
+use belljar::config::{Endpoint, Environment, Launch, ServerConfig, Transport, servers_of_file};
 use belljar::limits::Limits;
+use belljar::problem::{Position, Problem, Severity};
 use serde_json::{Map, Value};
 
 use crate::inert::is_inert_line;

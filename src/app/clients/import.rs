@@ -9,11 +9,12 @@ use std::process::ExitCode;
 use crate::app::common::printing::{err, out, to_stdout};
 use crate::cli;
 use crate::clients::{
-    self, Change, Client, ConfinementChoice, Diagnostic, Files, Severity, Surroundings, client,
-    client_of_file, clients, merge, read_client, unread_project_files,
+    self, Change, Client, ConfinementChoice, Files, Surroundings, client, client_of_file, clients, merge,
+    read_client, unread_project_files,
 };
 use crate::config::{Environment, is_own};
 use crate::limits::Limits;
+use crate::problem::{Problem, Severity};
 use crate::text;
 
 pub(in crate::app) const USAGE: u8 = 2;
@@ -36,7 +37,7 @@ pub(in crate::app) fn import(environment: &Environment, arguments: &cli::Import)
         Err(refusal) => return usage(&refusal),
     };
     let mut found = Vec::new();
-    let mut diagnostics = Vec::new();
+    let mut problems = Vec::new();
     let is_own = |program: &str, words: &[String]| is_own_command(environment, program, words);
     for client in &chosen {
         let (of_client, said) = read_client(client, files, &surroundings, &limits, &is_own);
@@ -49,7 +50,7 @@ pub(in crate::app) fn import(environment: &Environment, arguments: &cli::Import)
             out!("{}: nothing is there", client.title);
         }
         found.push(of_client);
-        diagnostics.extend(said);
+        problems.extend(said);
     }
     // A client without a file has no say in what stands below ~/MCPs.
     found.retain(|of_client| !of_client.read.is_empty());
@@ -59,12 +60,12 @@ pub(in crate::app) fn import(environment: &Environment, arguments: &cli::Import)
     let confinement =
         if arguments.sandbox { ConfinementChoice::Commands } else { ConfinementChoice::Nothing };
     let (changes, said) = merge(found, (&folder, confinement), surroundings.uid, &limits);
-    diagnostics.extend(said);
-    say(&diagnostics);
+    problems.extend(said);
+    say(&problems);
     if matches!(files, Files::OfUser) {
         say_project_files(&chosen, &surroundings);
     }
-    let is_broken = diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Broken);
+    let is_broken = problems.iter().any(|problem| problem.severity == Severity::Error);
     for change in &changes {
         out!("\n{}", text::inert_line(&change.path.display().to_string()));
         to_stdout(change.diff());
@@ -141,14 +142,9 @@ fn chosen<'f>(
     }
 }
 
-fn say(diagnostics: &[Diagnostic]) {
-    for diagnostic in diagnostics {
-        let word = match diagnostic.severity {
-            Severity::Note => "note",
-            Severity::LeftOut => "warning",
-            Severity::Broken => "error",
-        };
-        out!("{word}: {diagnostic}");
+fn say(problems: &[Problem]) {
+    for problem in problems {
+        out!("{}: {problem}", problem.severity);
     }
 }
 

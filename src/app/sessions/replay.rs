@@ -11,8 +11,9 @@ use crate::app::common::signals::Signals;
 use crate::app::wiring::Modules;
 use crate::broker::AnswerSource;
 use crate::cli::RecordWay;
-use crate::config::{ConfigFiles, Journal, report};
+use crate::config::{ConfigFiles, Journal};
 use crate::journal::{RecordedRun, RecordedSession};
+use crate::problem::report;
 use crate::rerun::{RerunOptions, RunComparison};
 use crate::text;
 

@@ -11,9 +11,10 @@ use tokio_util::sync::CancellationToken;
 use super::argument_text::shown as shown_arguments;
 use crate::broker::human::Approval;
 use crate::broker::run::context::RunContext;
-use crate::config::{PolicyFile, report};
+use crate::config::PolicyFile;
 use crate::limits::Limits;
 use crate::policy::{Decision, EarlierRefusal, Ledger, Names, Plan, Policy, PolicyCall, Profile, Verdict};
+use crate::problem::report;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 

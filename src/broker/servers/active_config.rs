@@ -14,13 +14,14 @@ use crate::catalog::{Catalog, server_aliases};
 use crate::config::{
     self, CommandLine, Config, ConfigFiles, Endpoint, Environment, HttpTransport, Launch, ModelEndpoint,
     ModelKey, ModelSettings, NamedSecrets, SandboxFiles, SandboxServers, ServerConfig, Transport,
-    edited_settings, report,
+    edited_settings,
 };
 use crate::confine::{PrivatePlaces, ServerSandbox};
 use crate::guard::{Keeper, Mark, PARENT_VARIABLE};
 use crate::limits::Limits;
 use crate::models::{self, ModelError};
 use crate::names::ServerName;
+use crate::problem::report;
 use crate::text;
 use crate::upstream::{
     self, CallBounds, DeferredTransport, LoginFile, LoginSpec, ProcessSpec, RemoteSpec, RemoteTransport,

@@ -9,7 +9,6 @@ use serde_json::Value as Json;
 use super::backup::Backup;
 use super::passing::passing;
 use crate::clients::client_servers::OwnCommandCheck;
-use crate::clients::diagnostic::{Diagnostic, Severity};
 use crate::clients::diff::compared;
 use crate::clients::error::InstallError;
 use crate::clients::file;
@@ -21,6 +20,7 @@ use crate::clients::own_entry::{self, Calls, Parts, StartCommand};
 use crate::clients::places::{ClientFile, Scope, Surroundings};
 use crate::limits::Limits;
 use crate::own_file;
+use crate::problem::{Position, Problem};
 
 /// The client, the name and the scope of an entry.
 #[derive(Debug, Clone, Copy)]
@@ -270,8 +270,10 @@ impl<'s> ExistingFile<'s> {
         let text = read(&file.path, context)?;
         let bare = without_mark(text.as_deref().unwrap_or_default());
         let root = file.location.format.read(bare, context.limits).map_err(|defect| {
-            let diagnostic = Diagnostic::new(Severity::Broken, &file.path, defect.message);
-            InstallError::Broken { diagnostic: Box::new(diagnostic.at(bare, defect.at).hint(defect.hint)) }
+            let problem = Problem::of_file(&file.path, defect.message);
+            InstallError::Broken {
+                problem: Box::new(problem.at(Position::of(bare, defect.at)).hint(defect.hint)),
+            }
         })?;
         let table = root.at_path(file.location.servers[0]);
         let is_deeper = table.is_some_and(|table| client.has_deeper_servers(table));
@@ -332,7 +334,7 @@ fn check_inside(file: &ClientFile, surroundings: &Surroundings) -> Result<(), In
 
 fn read(path: &Path, context: &InstallContext<'_>) -> Result<Option<String>, InstallError> {
     file::read(path, context.surroundings.uid, context.limits)
-        .map_err(|diagnostic| InstallError::Broken { diagnostic })
+        .map_err(|problem| InstallError::Broken { problem })
 }
 
 fn starts_belljar(entry: &Json, is_own: OwnCommandCheck<'_>) -> bool {

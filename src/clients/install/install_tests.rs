@@ -47,9 +47,9 @@ fn a_file_that_is_changed_between_reading_and_writing_is_left_as_it_is() {
     assert!(matches!(refused, InstallError::Changed { .. }), "{refused}");
     assert!(!state.exists());
 
-    let (found, diagnostics) =
+    let (found, problems) =
         read_client(registration.client, Files::OfUser, &surroundings, &limits, &|_, _| false);
-    assert_eq!(diagnostics, []);
+    assert_eq!(problems, []);
     let folder = home.path().join("MCPs");
     let (changes, _) = merge(vec![found], (&folder, ConfinementChoice::Nothing), surroundings.uid, &limits);
     fs::create_dir(&folder).unwrap();

@@ -12,9 +12,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 
-use super::json;
-use super::problem::{Origin, Problem};
 use crate::limits::Limits;
+use crate::problem::{Position, Problem};
 
 /// Coarser clocks than this, in seconds, no file system in use has.
 const SETTLED_SECS: i64 = 2;
@@ -150,7 +149,7 @@ pub(in crate::config) fn text(path: &Path, mut bytes: Vec<u8>) -> Result<String,
         let valid_bytes = error.utf8_error().valid_up_to();
         let valid = String::from_utf8_lossy(&error.as_bytes()[..valid_bytes]).into_owned();
         problem(path, format!("holds the byte 0x{:02x}, which is not UTF-8", error.as_bytes()[valid_bytes]))
-            .at(json::position(&valid, valid_bytes))
+            .at(Position::of(&valid, valid_bytes))
             .hint("save it as UTF-8")
     })?;
     if text.trim().is_empty() {
@@ -236,5 +235,5 @@ fn refuse<T>(problem: Problem) -> Result<T, Box<Problem>> {
 }
 
 fn problem(path: &Path, message: impl Into<String>) -> Problem {
-    Problem::new(Origin::File(path.to_owned()), message)
+    Problem::of_file(path, message)
 }

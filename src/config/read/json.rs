@@ -2,8 +2,6 @@
 //!
 //! It is for configuration files only: small, read once. It accepts nothing that RFC 8259 does not.
 
-use super::problem::Position;
-
 /// A value and where it begins.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::config) struct Spanned {
@@ -89,13 +87,6 @@ pub(in crate::config) fn parse(text: &str, depth_max: usize) -> Result<Spanned, 
         return Err(reader.defect("more text after the end of the JSON value", ""));
     }
     Ok(value)
-}
-
-/// The line and column of a byte.
-pub(in crate::config) fn position(text: &str, at: usize) -> Position {
-    let before = text.get(..at).unwrap_or(text);
-    let line_start = before.rfind('\n').map_or(0, |feed| feed + 1);
-    Position { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
 }
 
 struct Reader<'t> {
@@ -316,12 +307,6 @@ mod tests {
         assert_eq!(defect("{} x"), (3, "more text after the end of the JSON value".into()));
         assert_eq!(defect("{\"a\" 1}"), (5, "'1' where ':' should be".into()));
         assert_eq!(defect("[nul]"), (1, "'n' where a value should be".into()));
-    }
-
-    #[test]
-    fn a_place_is_counted_in_lines_and_characters() {
-        assert_eq!(position("ab\ncé\"d", 6), Position { line: 2, column: 3 });
-        assert_eq!(position("", 0), Position { line: 1, column: 1 });
     }
 
     #[test]

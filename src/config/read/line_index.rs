@@ -2,7 +2,7 @@
 //!
 //! It keeps no copy of the text.
 
-use super::problem::Position;
+use crate::problem::Position;
 
 /// Bytes between two of the places that are kept.
 const STRIDE_BYTES: usize = 1024;
@@ -46,7 +46,6 @@ fn step(here: &mut Position, byte: u8) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::json::position;
     use super::*;
 
     #[test]
@@ -55,9 +54,9 @@ mod tests {
         for text in ["", "a", "\n\n", "ä\r\nb", &format!("{long}\n{long}x\n\n{long}")] {
             let places = LineIndex::new(text);
             for at in (0..=text.len()).filter(|at| text.is_char_boundary(*at)) {
-                assert_eq!(places.position(at), position(text, at), "{at}");
+                assert_eq!(places.position(at), Position::of(text, at), "{at}");
             }
-            assert_eq!(places.position(text.len() + 9), position(text, text.len()));
+            assert_eq!(places.position(text.len() + 9), Position::of(text, text.len()));
         }
     }
 }

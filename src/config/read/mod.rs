@@ -10,6 +10,5 @@ pub(super) mod json;
 pub(super) mod line_index;
 pub(super) mod named_file;
 mod plain_value;
-pub(super) mod problem;
 pub(super) mod references;
 pub(super) mod trust;

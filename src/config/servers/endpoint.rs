@@ -4,7 +4,7 @@ use super::reading::{Parts, Reading, STAND_IN};
 use super::transport::{Endpoint, HttpTransport, NamedSecrets};
 use crate::config::read::address::{http_url, is_loopback};
 use crate::config::read::json::{Node, Spanned};
-use crate::config::read::problem::Severity;
+use crate::problem::Severity;
 
 /// Headers that the transport sets itself, in lower case.
 const OWN_HEADERS: [&str; 12] = [

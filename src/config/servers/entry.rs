@@ -14,11 +14,11 @@ use super::server_keys::{CLIENT_ALLOW, CLIENT_DENY, URL_KEYS, snake_case};
 use super::transport::{NamedSecrets, Transport};
 use crate::config::read::json::{Member, Node, Spanned};
 use crate::config::read::named_file::NamedFile;
-use crate::config::read::problem::{OF_FILE_MAX, Position, Severity, report};
 use crate::config::read::references::{
     Commands, Files, ResolvedReferences, Sources, variables_of, written_origin,
 };
 use crate::names::ServerName;
+use crate::problem::{OF_FILE_MAX, Position, Severity, report};
 
 /// Keys of one entry.
 const KEYS_MAX: usize = 200;

@@ -5,8 +5,8 @@
 use super::reading::{Reading, STAND_IN};
 use super::transport::NamedSecrets;
 use crate::config::read::json::{Node, Spanned};
-use crate::config::read::problem::Severity;
 use crate::config::read::references::Unresolved;
+use crate::problem::Severity;
 
 /// Variables, or headers, of one entry.
 const NAMES_MAX: usize = 1_000;

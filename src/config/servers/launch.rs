@@ -6,10 +6,10 @@ use super::env_pattern::EnvPattern;
 use super::reading::{Parts, Reading, STAND_IN};
 use super::transport::{Launch, NamedSecrets, SandboxChoice};
 use crate::config::read::json::{Node, Spanned};
-use crate::config::read::problem::Severity;
 use crate::config::read::references::Files;
 use crate::confine::ResolvedPath;
 use crate::confine::{Access, Network, PlaceKind, ServerSandbox};
+use crate::problem::Severity;
 use crate::programs::locate_program;
 use crate::text::{self, suggest};
 

@@ -19,7 +19,6 @@ use crate::config::read::file;
 use crate::config::read::file::WatchedFile;
 use crate::config::read::json::{self, Member, Node};
 use crate::config::read::line_index::LineIndex;
-use crate::config::read::problem::{OF_FILE_MAX, Origin, Problem, Severity};
 use crate::config::read::references::{Commands, Files, Sources};
 use crate::config::read::trust::Trust;
 use crate::config::settings::choices::{AllowCommands, SelfServers};
@@ -28,6 +27,7 @@ use crate::config::settings::toml_file::{FileOwner, ServerTable, TomlFile, proje
 use crate::confine::PrivatePlaces;
 use crate::guard::PARENT_VARIABLE;
 use crate::limits::Limits;
+use crate::problem::{OF_FILE_MAX, Origin, Problem, Severity};
 use crate::text::suggest;
 
 /// The rules of the operator for the entries of servers.
@@ -174,7 +174,7 @@ pub(in crate::config) fn load(
     if servers.len() > limits.servers_max {
         let message =
             format!("{} servers are configured, more than the {} allowed", servers.len(), limits.servers_max);
-        problems.push(Problem::new(Origin::File(servers[limits.servers_max].source.clone()), message));
+        problems.push(Problem::of_file(&servers[limits.servers_max].source, message));
         servers.truncate(limits.servers_max);
     }
     let is_known = |name: &_| {
@@ -376,7 +376,7 @@ fn refuse_own(environment: &Environment, entry: &mut Entry, problems: &mut Vec<P
         return;
     }
     let message = "would start this bridge as its own server, and is skipped";
-    let problem = Problem::new(Origin::File(server.source.clone()), message)
+    let problem = Problem::of_file(&server.source, message)
         .severity(Severity::Note)
         .at(entry.position)
         .key(entry.key.clone())
@@ -403,7 +403,7 @@ fn changeable<'e>(entries: impl Iterator<Item = &'e Entry>, mounts: &[MountedFol
 fn refuse_misled(entry: &mut Entry, changeable: &ChangeableFolders, problems: &mut Vec<Problem>) {
     let misled = entry.named.iter().find_map(|file| changeable.misleads(file));
     if let (Ok(_), Some((message, hint))) = (&entry.read, misled) {
-        let problem = Problem::new(Origin::File(entry.path.clone()), message);
+        let problem = Problem::of_file(&entry.path, message);
         let problem = problem.at(entry.position).key(entry.key.clone()).hint(hint);
         entry.read = Err(format!("cannot be used: {problem}"));
         problems.push(problem);

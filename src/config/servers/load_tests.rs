@@ -7,9 +7,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use super::*;
-use crate::config::read::problem::Position;
 use crate::config::servers::transport::Transport;
 use crate::config::{Config, ConfigFiles, SandboxFiles, ServerRules, trust_project};
+use crate::problem::Position;
 
 struct Home {
     folder: tempfile::TempDir,

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use super::entry::Entry;
 use super::server::{RefusedServer, ServerConfig};
-use crate::config::read::problem::{Origin, Position, Problem, Severity};
 use crate::names::ServerName;
+use crate::problem::{Origin, Position, Problem, Severity};
 
 /// The places of entries. An earlier one takes precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,7 +75,7 @@ fn only(
     {
         let others: Vec<String> = others.iter().map(place).collect();
         let message = format!("is defined in {} too, and none of them is used", others.join(" and "));
-        let problem = Problem::new(Origin::File(first.path.clone()), message)
+        let problem = Problem::of_file(&first.path, message)
             .at(first.position)
             .key(first.key.clone())
             .hint("rename or remove one");

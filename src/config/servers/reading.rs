@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crate::config::read::file::WatchedFile;
 use crate::config::read::json::{Member, Spanned};
 use crate::config::read::line_index::LineIndex;
-use crate::config::read::problem::{OF_FILE_MAX, Origin, Position, Problem, Severity};
 use crate::config::read::references::{ResolvedReferences, Sources};
+use crate::problem::{OF_FILE_MAX, Origin, Position, Problem, Severity};
 
 /// What a value is taken for while a command has to be run for it: valid wherever a value may be.
 pub(super) const STAND_IN: &str = "https://known.later.invalid/";
@@ -114,11 +114,9 @@ impl Reading<'_> {
             return;
         }
         self.told += 1;
-        let problem = Problem::new(Origin::File(self.path.to_owned()), message)
-            .severity(severity)
-            .at(self.position(at))
-            .hint(hint);
-        self.problems.push(if key.is_empty() { problem } else { problem.key(key) });
+        let problem =
+            Problem::of_file(self.path, message).severity(severity).at(self.position(at)).key(key).hint(hint);
+        self.problems.push(problem);
     }
 
     /// Says what was not told one by one; the answer are the files that references have led to.

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use super::deferred_entry::DeferredEntry;
 use super::transport::{Endpoint, Launch, NamedSecrets, Transport};
-use crate::config::read::problem::Position;
 use crate::names::ServerName;
 use crate::policy::ToolChoice;
+use crate::problem::Position;
 use crate::text;
 
 /// How much of a program's path is shown, in characters.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::reading::{Parts, Reading, Section};
 use super::server::{SandboxFiles, ServerRules};
 use crate::config::read::json::{Node, Spanned};
-use crate::config::read::problem::Severity;
 use crate::policy::{Pattern, ToolChoice};
+use crate::problem::Severity;
 use crate::text::suggest;
 
 /// Every key that counts, as it is written in TOML.

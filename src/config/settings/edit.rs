@@ -9,9 +9,9 @@ use toml_edit::{DocumentMut, Item, Table, value};
 
 use crate::config::read::environment::Environment;
 use crate::config::read::file;
-use crate::config::read::problem::Problem;
 use crate::limits::Limits;
 use crate::own_file;
+use crate::problem::Problem;
 
 /// The reason for which a setting was not changed.
 #[derive(Debug, thiserror::Error)]

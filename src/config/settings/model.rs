@@ -16,12 +16,12 @@ use crate::config::read::address::{http_url, is_loopback};
 use crate::config::read::environment::Environment;
 use crate::config::read::file::WatchedFile;
 use crate::config::read::named_file::NamedFile;
-use crate::config::read::problem::Severity;
 use crate::config::read::references::{
     CommandLine, Commands, Files, ResolvedReferences, Sources, variables_in,
 };
 use crate::confine::PrivatePlaces;
 use crate::limits::Limits;
+use crate::problem::Severity;
 
 const ENDPOINT: &str = "MCP_BRIDGE_MODEL_ENDPOINT";
 const KEY: &str = "MCP_BRIDGE_MODEL_KEY";

@@ -6,8 +6,8 @@ use std::path::{Component, Path, PathBuf};
 
 use super::toml_file::{FileOwner, TomlFile, WrittenMount};
 use crate::config::read::environment::Environment;
-use crate::config::read::problem::{Origin, Position, Problem, Severity};
 use crate::confine::LOGIN_PLACES;
+use crate::problem::{Position, Problem, Severity};
 use crate::text;
 
 /// Folders that may be mounted.
@@ -95,9 +95,8 @@ pub(in crate::config) fn mounts(
     let mut mounts: Vec<MountedFolder> = Vec::new();
     for file in files {
         for written in &file.mounts {
-            let problem = |message: String| {
-                Problem::new(Origin::File(file.path.clone()), message).at(written.position).key("mount")
-            };
+            let problem =
+                |message: String| Problem::of_file(&file.path, message).at(written.position).key("mount");
             if file.owner != FileOwner::User {
                 let hint = "write it into your own config.toml";
                 let problem = problem("is not taken from a project".into());

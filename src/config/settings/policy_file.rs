@@ -10,10 +10,9 @@ use toml::de::Error;
 use super::policy_profile::{self, ProfileSetting};
 use crate::config::read::environment::Environment;
 use crate::config::read::file;
-use crate::config::read::json;
-use crate::config::read::problem::{Origin, Problem};
 use crate::limits::Limits;
 use crate::policy::Policy;
+use crate::problem::{Position, Problem};
 use crate::text::{self, suggest};
 
 /// Longest message of the parser that is repeated, in characters.
@@ -136,17 +135,17 @@ fn read(path: &Path, uid: u32, limits: &Limits, before: &Policy) -> Result<Polic
         return Ok(Policy::default());
     }
     // It may be one that is only half written.
-    let problem = Problem::new(Origin::File(path.to_owned()), "is empty, and was not before");
+    let problem = Problem::of_file(path, "is empty, and was not before");
     Err(Box::new(problem.hint("remove it, or leave a comment in it, if nothing is to be decided;")))
 }
 
 fn problem(path: &Path, text: &str, error: &Error) -> Problem {
     let message = text::inert_excerpt(error.message(), MESSAGE_CHARS_MAX);
     let hint = did_you_mean(error.message()).map(|near| format!("did you mean `{near}`?"));
-    let problem = Problem::new(Origin::File(path.to_owned()), format!("is no policy: {message}"));
+    let problem = Problem::of_file(path, format!("is no policy: {message}"));
     let problem = problem.hint(hint.unwrap_or_default());
     match error.span() {
-        Some(span) => problem.at(json::position(text, span.start)),
+        Some(span) => problem.at(Position::of(text, span.start)),
         None => problem,
     }
 }

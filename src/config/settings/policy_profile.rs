@@ -6,10 +6,10 @@ use super::resolve::Settings;
 use super::toml_file::ReadFailures;
 use super::{toml_file, values};
 use crate::config::read::environment::Environment;
-use crate::config::read::problem::{Origin, Problem};
 use crate::config::read::trust;
 use crate::limits::Limits;
 use crate::policy::Profile;
+use crate::problem::{Origin, Problem};
 
 const VARIABLE: &str = "MCP_BRIDGE_POLICY";
 const KEY: &str = "policy.profile";

@@ -8,9 +8,9 @@ use super::definitions::{Definition, ProjectPermission, ValueForm, definitions};
 use super::toml_file::{self, FileOwner, ReadFailures, TomlFile, WrittenValue, project_folder};
 use super::values;
 use crate::config::read::environment::Environment;
-use crate::config::read::problem::{Origin, Position, Problem, Severity};
 use crate::config::read::trust::Trust;
 use crate::limits::Limits;
+use crate::problem::{Origin, Position, Problem, Severity};
 use crate::text::{self, suggest};
 
 /// What the names of most variables begin with.
@@ -54,9 +54,7 @@ impl Source {
         message: impl Into<String>,
     ) -> Problem {
         match self {
-            Self::File { path, position } => {
-                Problem::new(Origin::File(path.clone()), message).at(*position).key(key)
-            }
+            Self::File { path, position } => Problem::of_file(path, message).at(*position).key(key),
             Self::Variable(_) | Self::Default => Problem::new(Origin::Variable(variable.to_owned()), message),
         }
     }
@@ -289,7 +287,7 @@ impl<'s> Settings<'s> {
             }
             _ => format!("read the file, then run `belljar config trust` in {folder}"),
         };
-        let problem = Problem::new(Origin::File(file.path.clone()), format!("{refusal} {}", trust.because()))
+        let problem = Problem::of_file(&file.path, format!("{refusal} {}", trust.because()))
             .severity(Severity::Warning)
             .at(written.position)
             .key(row.name())

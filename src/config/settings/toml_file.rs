@@ -14,9 +14,9 @@ use crate::config::read::environment::Environment;
 use crate::config::read::file;
 use crate::config::read::json::{self, Member, Node};
 use crate::config::read::line_index::LineIndex;
-use crate::config::read::problem::{OF_FILE_MAX, Origin, Position, Problem, Severity};
 use crate::config::read::trust::{self, Trust};
 use crate::limits::Limits;
+use crate::problem::{OF_FILE_MAX, Origin, Position, Problem, Severity};
 use crate::text::{self, suggest};
 
 /// The section of the servers' entries.
@@ -318,13 +318,11 @@ impl Reading<'_> {
     }
 
     fn report(&mut self, at: usize, key: &str, message: impl Into<String>, hint: &str) {
-        let mut problem = Problem::new(Origin::File(self.file.path.clone()), message)
+        let problem = Problem::of_file(&self.file.path, message)
             .severity(Severity::Error)
             .at(self.places.position(at))
+            .key(text::bounded(key, 100))
             .hint(hint);
-        if !key.is_empty() {
-            problem = problem.key(text::bounded(key, 100));
-        }
         let ReadFailures { sandbox, policy, model, servers } = &mut self.file.read_failures;
         // Anything may have stood in what is no TOML or no section.
         let (section, name) = key.split_once('.').unwrap_or_default();

@@ -9,12 +9,12 @@ use url::Url;
 use crate::config::read::address::{http_url, is_loopback};
 use crate::config::read::json::{Node, Spanned};
 use crate::config::read::named_file::{NamedFile, ReadTime};
-use crate::config::read::problem::Severity;
 use crate::config::read::references::Files;
 use crate::config::servers::reading::{Reading, STAND_IN, Section};
 use crate::config::servers::server_keys::snake_case;
 use crate::confine::ResolvedPath;
 use crate::jose::SigningKey;
+use crate::problem::Severity;
 use crate::service_login::{
     Assertion, ClientAuthentication, IdentityProvider, LoginSettings, ServiceClient, ServiceGrant,
     ServiceLogin,

@@ -1,21 +1,23 @@
-//! One thing that is wrong in what the operator wrote, with where it is and what to do.
+//! Describes one thing that is wrong in a file or variable, with its place and the remedy.
 //!
-//! It stops nothing: whatever is good beside it is used.
+//! A problem stops nothing: whatever is good beside it is used.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::text;
 
 /// Problems of one file that are told one by one; of more there is their number.
-pub(in crate::config) const OF_FILE_MAX: usize = 100;
+pub const OF_FILE_MAX: usize = 100;
+/// Longest part of a problem's line, in characters.
+const PART_CHARS_MAX: usize = 600;
 
 /// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Nothing: it is as the operator asked.
+    /// Nothing is lost: it is as the user asked.
     Note,
-    /// What is named is used, perhaps not as it was meant.
+    /// A part is left out, or used perhaps not as it was meant.
     Warning,
     /// What is named is not used.
     Error,
@@ -39,7 +41,7 @@ pub struct Position {
     pub column: usize,
 }
 
-/// A problem of the configuration, for the operator. No text in it repeats a configured value that could be a secret.
+/// A problem of the configuration or of a client's file, for the user. No text in it repeats a configured value that could be a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// What it takes away.
@@ -54,6 +56,16 @@ pub struct Problem {
     pub message: String,
     /// What to do about it; empty where the message says it.
     pub hint: String,
+}
+
+impl Position {
+    /// The place of a byte of a text.
+    #[must_use]
+    pub fn of(text: &str, at: usize) -> Self {
+        let before = text.get(..at).unwrap_or(text);
+        let line_start = before.rfind('\n').map_or(0, |feed| feed + 1);
+        Self { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
+    }
 }
 
 /// Says them in the log.
@@ -81,8 +93,15 @@ impl Problem {
         }
     }
 
+    /// An error at a whole file.
+    #[must_use]
+    pub fn of_file(path: &Path, message: impl Into<String>) -> Self {
+        Self::new(Origin::File(path.to_owned()), message)
+    }
+
     /// That a file has so many problems more than were told, if it has.
-    pub(in crate::config) fn untold(origin: Origin, untold: usize) -> Option<Self> {
+    #[must_use]
+    pub fn untold(origin: Origin, untold: usize) -> Option<Self> {
         (untold > 0).then(|| {
             let message = format!("has {untold} more problems, which are not told one by one");
             Self::new(origin, message).hint("correct the first ones")
@@ -96,18 +115,24 @@ impl Problem {
         self
     }
 
-    pub(in crate::config) fn severity(mut self, severity: Severity) -> Self {
+    /// The same problem with another severity.
+    #[must_use]
+    pub fn severity(mut self, severity: Severity) -> Self {
         self.severity = severity;
         self
     }
 
-    pub(in crate::config) fn at(mut self, position: Position) -> Self {
+    /// The same problem at a place in its file.
+    #[must_use]
+    pub fn at(mut self, position: Position) -> Self {
         self.position = Some(position);
         self
     }
 
-    pub(in crate::config) fn key(mut self, key: impl Into<String>) -> Self {
-        self.key = Some(key.into());
+    /// The same problem at a key; at none where it is empty.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into()).filter(|key| !key.is_empty());
         self
     }
 }
@@ -132,15 +157,13 @@ impl fmt::Display for Problem {
         if let Some(Position { line: row, column }) = self.position {
             line.push_str(&format!(":{row}:{column}"));
         }
-        if let Some(key) = &self.key {
+        for part in self.key.iter().chain([&self.message]) {
             line.push_str(": ");
-            line.push_str(key);
+            line.push_str(&text::bounded(part, PART_CHARS_MAX));
         }
-        line.push_str(": ");
-        line.push_str(&self.message);
         if !self.hint.is_empty() {
             line.push_str("; ");
-            line.push_str(&self.hint);
+            line.push_str(&text::bounded(&self.hint, PART_CHARS_MAX));
         }
         f.write_str(&text::inert_line(&line))
     }
@@ -149,6 +172,12 @@ impl fmt::Display for Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_is_counted_in_lines_and_characters() {
+        assert_eq!(Position::of("ab\ncé\"d", 6), Position { line: 2, column: 3 });
+        assert_eq!(Position::of("", 0), Position { line: 1, column: 1 });
+    }
 
     #[test]
     fn a_problem_is_one_line_whatever_its_key_holds() {
