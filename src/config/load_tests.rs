@@ -8,49 +8,11 @@ use std::os::unix::net::UnixListener;
 
 use super::*;
 use crate::config::servers::transport::{HttpTransport, Launch, Transport};
-
-struct Home {
-    folder: tempfile::TempDir,
-    variables: Vec<(String, String)>,
-}
+use crate::config::test_home::Home;
 
 impl Home {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("MCPs")).unwrap();
-        Self { folder, variables: Vec::new() }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join("MCPs").join(name)
-    }
-
-    fn file(self, name: &str, contents: impl AsRef<[u8]>) -> Self {
-        fs::write(self.path(name), contents).unwrap();
-        self
-    }
-
-    fn variable(mut self, name: &str, value: &str) -> Self {
-        self.variables.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
-    fn environment(&self) -> Environment {
-        Environment {
-            variables: self.variables.iter().map(|(name, value)| (name.into(), value.into())).collect(),
-            home: Some(self.folder.path().to_owned()),
-            uid: nix::unistd::geteuid().as_raw(),
-            cwd: Some(self.folder.path().to_owned()),
-            executable: None,
-        }
-    }
-
-    fn load(&self) -> Config {
-        Config::load(&self.environment())
-    }
-
     /// Server names, then problems with the home's place replaced.
-    fn seen(&self) -> String {
+    fn names(&self) -> String {
         let config = self.load();
         let mut lines: Vec<String> =
             config.servers.iter().map(|server| format!("+ {}", server.name)).collect();
@@ -66,12 +28,12 @@ impl Home {
 }
 
 fn one(entry: &str) -> String {
-    Home::new().file("a.json", format!("{{\"mcpServers\": {{\"x\": {entry}}}}}")).seen()
+    Home::of_servers().file("a.json", format!("{{\"mcpServers\": {{\"x\": {entry}}}}}")).names()
 }
 
 fn examples(kind: &str) -> Home {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/examples").join(kind);
-    let mut home = Home::new();
+    let mut home = Home::of_servers();
     for item in folder.read_dir().unwrap() {
         let item = item.unwrap();
         home = home.file(item.file_name().to_str().unwrap(), fs::read(item.path()).unwrap());
@@ -81,7 +43,7 @@ fn examples(kind: &str) -> Home {
 
 #[test]
 fn without_anything_the_defaults_count() {
-    let config = Home::new().load();
+    let config = Home::of_servers().load();
     assert_eq!(config.engine, EngineChoice::Auto);
     assert_eq!(config.image, None);
     assert_eq!((config.timeout.as_secs(), config.timeout_max.as_secs()), (30, 120));
@@ -98,14 +60,14 @@ fn without_anything_the_defaults_count() {
 
 #[test]
 fn a_missing_home_is_said() {
-    let environment = Environment { home: None, ..Home::new().environment() };
+    let environment = Environment { home: None, ..Home::of_servers().environment() };
     let problems: Vec<String> = Config::load(&environment).problems.iter().map(ToString::to_string).collect();
     assert_eq!(problems, ["HOME: is not set and no home folder is known, so \"~\" leads nowhere"]);
 }
 
 #[test]
 fn every_variable_is_read() {
-    let config = Home::new()
+    let config = Home::of_servers()
         .variable("MCP_BRIDGE_RUNTIME", "docker")
         .variable("MCP_BRIDGE_IMAGE", "python:3.13")
         .variable("MCP_BRIDGE_TIMEOUT", "5")
@@ -147,7 +109,7 @@ fn every_variable_is_read() {
 #[test]
 fn each_bad_variable_is_one_problem_and_its_default_counts() {
     let names = crate::config::settings::definitions::definitions();
-    let mut home = Home::new();
+    let mut home = Home::of_servers();
     for variable in names.iter().filter(|row| {
         !["MCP_BRIDGE_IMAGE", "MCP_BRIDGE_STATE_DIR", "MCP_SERVERS_CONFIG"].contains(&row.variable.as_str())
     }) {
@@ -155,24 +117,24 @@ fn each_bad_variable_is_one_problem_and_its_default_counts() {
     }
     let config = home.load();
     assert_eq!((config.timeout.as_secs(), config.memory_bytes, config.pids), (30, 512 << 20, 128));
-    insta::assert_snapshot!(home.seen());
+    insta::assert_snapshot!(home.names());
 }
 
 #[test]
 fn a_usual_time_longer_than_the_longest_is_cut_and_said() {
-    let home = Home::new().variable("MCP_BRIDGE_TIMEOUT", "300");
+    let home = Home::of_servers().variable("MCP_BRIDGE_TIMEOUT", "300");
     assert_eq!(home.load().timeout.as_secs(), 120);
     assert_eq!(
-        home.seen(),
+        home.names(),
         "error MCP_BRIDGE_TIMEOUT: is 300, more than MCP_BRIDGE_MAX_TIMEOUT allows; using 120"
     );
-    let home = Home::new().variable("MCP_BRIDGE_MAX_TIMEOUT", "10");
-    assert_eq!((home.load().timeout.as_secs(), home.seen()), (10, String::new()));
+    let home = Home::of_servers().variable("MCP_BRIDGE_MAX_TIMEOUT", "10");
+    assert_eq!((home.load().timeout.as_secs(), home.names()), (10, String::new()));
 }
 
 #[test]
 fn valid_examples_load_without_a_problem() {
-    insta::assert_snapshot!(examples("valid").seen(), @r"
+    insta::assert_snapshot!(examples("valid").names(), @r"
     + bom
     + filesystem
     + github
@@ -186,12 +148,12 @@ fn valid_examples_load_without_a_problem() {
 
 #[test]
 fn invalid_examples_lose_only_what_is_wrong() {
-    insta::assert_snapshot!(examples("invalid").seen());
+    insta::assert_snapshot!(examples("invalid").names());
 }
 
 #[test]
 fn an_entry_is_read_whole_and_its_paths_are_resolved() {
-    let home = Home::new()
+    let home = Home::of_servers()
         .file(
             "a.json",
             r#"{"mcpServers": {"x": {"command": "./run", "args": ["a", "${A}"], "env": {"Z": "1", "B": "${A}"},
@@ -221,7 +183,7 @@ fn an_entry_is_read_whole_and_its_paths_are_resolved() {
 #[test]
 fn a_remote_entry_is_read_whole_under_every_name_of_its_parts() {
     let endpoint = |entry: &str| {
-        let home = Home::new().file("a.json", format!("{{\"mcpServers\": {{\"x\": {entry}}}}}"));
+        let home = Home::of_servers().file("a.json", format!("{{\"mcpServers\": {{\"x\": {entry}}}}}"));
         let config = home.variable("TOKEN", "t0ken").variable("HOST", "example.com").load();
         assert_eq!(config.problems, vec![], "{entry}");
         match config.servers[0].transport.clone() {
@@ -325,13 +287,13 @@ fn several_defects_of_one_entry_are_all_named() {
 
 #[test]
 fn deep_and_large_files_are_refused_whole() {
-    let home = Home::new()
+    let home = Home::of_servers()
         .file("deep.json", "[".repeat(200_000))
         .file("good.json", r#"{"mcpServers": {"good": {"command": "c"}}}"#);
     let large = fs::File::create(home.path("large.json")).unwrap();
     large.set_len(100 << 20).unwrap();
     assert_eq!(
-        home.seen(),
+        home.names(),
         "+ good\n\
          error ~/MCPs/deep.json:1:129: nesting deeper than 128 levels\n\
          error ~/MCPs/large.json: is larger than the 1048576 bytes allowed"
@@ -340,7 +302,7 @@ fn deep_and_large_files_are_refused_whole() {
 
 #[test]
 fn only_ordinary_files_of_trusted_owners_are_read_and_nothing_blocks() {
-    let home = Home::new()
+    let home = Home::of_servers()
         .file("good.json", r#"{"mcpServers": {"good": {"command": "c"}}}"#)
         .file("open.json", "{}");
     fs::set_permissions(home.path("open.json"), fs::Permissions::from_mode(0o666)).unwrap();
@@ -351,7 +313,7 @@ fn only_ordinary_files_of_trusted_owners_are_read_and_nothing_blocks() {
     symlink("loop.json", home.path("loop.json")).unwrap();
     symlink("/dev/zero", home.path("zero.json")).unwrap();
     symlink("good.json", home.path("same.json")).unwrap();
-    insta::assert_snapshot!(home.seen(), @r"
+    insta::assert_snapshot!(home.names(), @r"
     + good
     error ~/MCPs/dangling.json: is a symbolic link to nothing
     error ~/MCPs/folder.json: is a folder, not a file
@@ -365,23 +327,23 @@ fn only_ordinary_files_of_trusted_owners_are_read_and_nothing_blocks() {
 
 #[test]
 fn a_file_of_another_user_is_refused() {
-    let home = Home::new().file("a.json", r#"{"mcpServers": {"x": {"command": "c"}}}"#);
+    let home = Home::of_servers().file("a.json", r#"{"mcpServers": {"x": {"command": "c"}}}"#);
     if !nix::unistd::geteuid().is_root() {
         return; // Only root may give a file away.
     }
     std::os::unix::fs::chown(home.path("a.json"), Some(12345), None).unwrap();
     assert_eq!(
-        home.seen(),
+        home.names(),
         "error ~/MCPs/a.json: belongs to another user, so what it says is not trusted; run: chown 0 ~/MCPs/a.json"
     );
 }
 
 #[test]
 fn a_folder_that_everybody_may_write_to_is_refused() {
-    let home = Home::new().file("a.json", r#"{"mcpServers": {"x": {"command": "c"}}}"#);
+    let home = Home::of_servers().file("a.json", r#"{"mcpServers": {"x": {"command": "c"}}}"#);
     fs::set_permissions(home.path(""), fs::Permissions::from_mode(0o777)).unwrap();
     assert_eq!(
-        home.seen(),
+        home.names(),
         "error ~/MCPs: every user may write to this folder, so its files are not trusted; run: chmod o-w ~/MCPs"
     );
 }
@@ -390,23 +352,19 @@ fn a_folder_that_everybody_may_write_to_is_refused() {
 fn the_extra_source_is_a_file_or_a_folder_read_once() {
     let extra = tempfile::tempdir().unwrap();
     fs::write(extra.path().join("e.json"), r#"{"mcpServers": {"extra": {"command": "c"}}}"#).unwrap();
-    let home = Home::new().file("a.json", r#"{"mcpServers": {"x": {"command": "c"}}}"#);
-    let with = |path: &str| {
-        Home { folder: tempfile::tempdir().unwrap(), variables: vec![] }
-            .variable("MCP_SERVERS_CONFIG", path)
-            .seen()
-    };
+    let home = Home::of_servers().file("a.json", r#"{"mcpServers": {"x": {"command": "c"}}}"#);
+    let with = |path: &str| Home::of_servers().variable("MCP_SERVERS_CONFIG", path).names();
     assert_eq!(with(extra.path().to_str().unwrap()), "+ extra");
     assert_eq!(with(extra.path().join("e.json").to_str().unwrap()), "+ extra");
     assert_eq!(with("/no/such"), "error MCP_SERVERS_CONFIG: names /no/such, which does not exist");
-    assert_eq!(home.variable("MCP_SERVERS_CONFIG", "MCPs/a.json").seen(), "+ x");
+    assert_eq!(home.variable("MCP_SERVERS_CONFIG", "MCPs/a.json").names(), "+ x");
 }
 
 #[test]
 fn a_name_in_two_files_is_lost_whatever_their_order() {
     let files = [("a", "one"), ("b", "two")];
     for order in [[0, 1], [1, 0]] {
-        let home = order.iter().enumerate().fold(Home::new(), |home, (place, which)| {
+        let home = order.iter().enumerate().fold(Home::of_servers(), |home, (place, which)| {
             let command = files[*which].1;
             home.file(
                 &format!("{place}.json"),
@@ -414,7 +372,7 @@ fn a_name_in_two_files_is_lost_whatever_their_order() {
             )
         });
         assert_eq!(
-            home.seen(),
+            home.names(),
             "error ~/MCPs/0.json:1:17: mcpServers.x: is defined in ~/MCPs/1.json:1:17 too, and none of them is used; rename or remove one"
         );
     }
@@ -424,16 +382,20 @@ fn a_name_in_two_files_is_lost_whatever_their_order() {
 fn entries_that_start_the_bridge_are_skipped_unless_allowed() {
     let file = r#"{"mcpServers": {"me": {"command": "uvx", "args": ["mcp-server-code-execution-mode"]}}}"#;
     assert_eq!(
-        Home::new().file("a.json", file).seen(),
+        Home::of_servers().file("a.json", file).names(),
         "note ~/MCPs/a.json:1:17: mcpServers.me: would start this bridge as its own server, and is skipped; MCP_BRIDGE_ALLOW_SELF_SERVER=1 allows it"
     );
-    assert_eq!(Home::new().file("a.json", file).variable("MCP_BRIDGE_ALLOW_SELF_SERVER", "1").seen(), "+ me");
+    assert_eq!(
+        Home::of_servers().file("a.json", file).variable("MCP_BRIDGE_ALLOW_SELF_SERVER", "1").names(),
+        "+ me"
+    );
 }
 
 #[test]
 fn the_running_executable_is_recognised_under_another_name() {
-    let home =
-        Home::new().file("a.json", r#"{"mcpServers": {"me": {"command": "./other"}}}"#).file("real", "");
+    let home = Home::of_servers()
+        .file("a.json", r#"{"mcpServers": {"me": {"command": "./other"}}}"#)
+        .file("real", "");
     fs::set_permissions(home.path("real"), fs::Permissions::from_mode(0o755)).unwrap();
     symlink("real", home.path("other")).unwrap();
     let environment = Environment { executable: Some(home.path("real")), ..home.environment() };
@@ -443,11 +405,11 @@ fn the_running_executable_is_recognised_under_another_name() {
 
 #[test]
 fn a_nested_bridge_loads_no_servers_and_says_why() {
-    let home = Home::new()
+    let home = Home::of_servers()
         .file("a.json", r#"{"mcpServers": {"x": {"command": "c"}}}"#)
         .variable(crate::guard::PARENT_VARIABLE, "1");
     assert_eq!(
-        home.seen(),
+        home.names(),
         "error BELLJAR_PARENT: is set: this bridge was started by another one and loads no servers, so that none can call itself"
     );
 }
@@ -463,7 +425,7 @@ fn no_problem_repeats_a_value_that_may_be_secret() {
 
 #[test]
 fn a_file_describes_the_entries_that_do_not_describe_themselves() {
-    let config = Home::new()
+    let config = Home::of_servers()
         .file(
             "a.json",
             r#"{"description": "of the file", "mcpServers": {"x": {"command": "/x"}, "y": {"command": "/y", "description": "own"}}}"#,
@@ -476,7 +438,7 @@ fn a_file_describes_the_entries_that_do_not_describe_themselves() {
 #[test]
 fn a_setting_of_the_sandbox_that_cannot_be_read_is_told_apart_from_others() {
     let problem = |name: &str, value: &str| {
-        Home::new().variable(name, value).load().sandbox_problem.map(|problem| problem.origin.clone())
+        Home::of_servers().variable(name, value).load().sandbox_problem.map(|problem| problem.origin.clone())
     };
     for name in ["RUNTIME", "MEMORY", "PIDS", "CPUS", "CONTAINER_USER"] {
         let name = format!("MCP_BRIDGE_{name}");
@@ -489,7 +451,7 @@ fn a_setting_of_the_sandbox_that_cannot_be_read_is_told_apart_from_others() {
 fn a_file_of_many_problems_is_read_at_once_and_tells_the_first_of_them() {
     let many = |of: &dyn Fn(usize) -> String| (0..20_000).map(of).collect::<Vec<_>>().join(",");
     let told = |text: &str| {
-        let config = Home::new().file("a.json", text).load();
+        let config = Home::of_servers().file("a.json", text).load();
         assert!(config.problems.len() <= 101, "{}", config.problems.len());
         (config.servers.len(), config.problems.last().unwrap().message.clone())
     };
@@ -515,14 +477,15 @@ fn a_slip_is_told_rather_than_what_is_missing_for_it() {
     let seen = one(r#"{"comand": "c"}"#);
     assert!(seen.contains("comand: is no key that belljar knows; did you mean \"command\"?"), "{seen}");
     assert!(!seen.contains("has neither"), "{seen}");
-    let home = Home::new().file("a.json", r#"{"mcpServers": {}, "mcpServerz": {"a": {"command": "c"}}}"#);
+    let home =
+        Home::of_servers().file("a.json", r#"{"mcpServers": {}, "mcpServerz": {"a": {"command": "c"}}}"#);
     assert_eq!(
-        home.seen(),
+        home.names(),
         "warning ~/MCPs/a.json:1:20: mcpServerz: is no key that belljar knows, and its entries are not read; did you \
          mean \"mcpServers\"?"
     );
-    let home = Home::new().file("a.json", r#"{"mcpservers": {}}"#);
-    assert!(home.seen().contains("rename \"mcpservers\" to \"mcpServers\""), "{}", home.seen());
+    let home = Home::of_servers().file("a.json", r#"{"mcpservers": {}}"#);
+    assert!(home.names().contains("rename \"mcpservers\" to \"mcpServers\""), "{}", home.names());
 }
 
 #[test]
@@ -534,21 +497,21 @@ fn a_command_with_blanks_that_is_nowhere_should_be_parted() {
         "{}",
         one(r#"{"command": "npx -y server"}"#)
     );
-    let home = Home::new()
+    let home = Home::of_servers()
         .file("my server", "")
         .file("a.json", r#"{"mcpServers": {"x": {"command": "./my server"}}}"#);
     fs::set_permissions(home.path("my server"), fs::Permissions::from_mode(0o700)).unwrap();
-    assert_eq!(home.seen(), "+ x");
+    assert_eq!(home.names(), "+ x");
 }
 
 #[test]
 fn tools_that_a_client_leaves_out_are_left_out_here() {
-    let home = Home::new()
+    let home = Home::of_servers()
         .file("a.json", r#"{"mcpServers": {"a": {"command": "c", "disabledTools": ["drop"], "includeTools": ["get_*"]}}}"#)
         .file("b.json", r#"{"mcpServers": {"b": {"command": "c", "excludeTools": ["x"], "deny": ["y"]}}}"#);
     let config = home.load();
     let [server] = config.servers.as_slice() else { panic!("{:?}", config.problems) };
-    let written = Home::new()
+    let written = Home::of_servers()
         .file("a.json", r#"{"mcpServers": {"a": {"command": "c", "deny": ["drop"], "allow": ["get_*"]}}}"#)
         .load();
     assert_eq!(server.rules, written.servers[0].rules);
@@ -561,7 +524,7 @@ fn tools_that_a_client_leaves_out_are_left_out_here() {
 
 #[test]
 fn what_is_not_chosen_or_would_start_this_bridge_is_refused_with_its_reason() {
-    let home = Home::new()
+    let home = Home::of_servers()
         .file("a.json", r#"{"mcpServers": {"a": {"command": "c"}, "b": {"command": "c"}, "own": {"command": "belljar"}}}"#)
         .variable("MCP_BRIDGE_SERVERS", "a,own");
     let config = home.load();
@@ -576,7 +539,7 @@ fn what_is_not_chosen_or_would_start_this_bridge_is_refused_with_its_reason() {
 
 #[test]
 fn the_time_that_is_shown_is_the_one_that_counts() {
-    let config = Home::new().variable("MCP_BRIDGE_TIMEOUT", "500").load();
+    let config = Home::of_servers().variable("MCP_BRIDGE_TIMEOUT", "500").load();
     let shown = config.settings.iter().find(|setting| setting.name == "run.timeout").unwrap();
     assert_eq!((shown.value.clone(), shown.source.clone()), (Some(120.into()), Source::Default));
     assert_eq!(config.timeout.as_secs(), 120);

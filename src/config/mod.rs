@@ -7,6 +7,8 @@ mod schema;
 mod servers;
 mod settings;
 mod settings_diff;
+#[cfg(test)]
+mod test_home;
 
 pub use config_files::ConfigFiles;
 pub use load::{Config, EngineAddresses};

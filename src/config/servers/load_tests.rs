@@ -8,62 +8,11 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::servers::transport::Transport;
-use crate::config::{Config, ConfigFiles, SandboxFiles, ServerRules, trust_project};
+use crate::config::test_home::Home;
+use crate::config::{ConfigFiles, SandboxFiles, ServerRules, trust_project};
 use crate::problem::Position;
 
-struct Home {
-    folder: tempfile::TempDir,
-    variables: Vec<(String, String)>,
-}
-
 impl Home {
-    fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), variables: Vec::new() }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn file(self, name: &str, text: &str) -> Self {
-        fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
-        fs::write(self.path(name), text).unwrap();
-        self
-    }
-
-    fn user(self, text: &str) -> Self {
-        self.file(".config/belljar/config.toml", text)
-    }
-
-    fn project(self, text: &str) -> Self {
-        self.file("work/.belljar/config.toml", text)
-    }
-
-    fn variable(mut self, name: &str, value: &str) -> Self {
-        self.variables.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
-    fn environment(&self) -> Environment {
-        fs::create_dir_all(self.path("work")).unwrap();
-        Environment {
-            variables: self.variables.iter().map(|(name, value)| (name.into(), value.into())).collect(),
-            home: Some(self.folder.path().to_owned()),
-            uid: nix::unistd::geteuid().as_raw(),
-            cwd: Some(self.path("work")),
-            executable: None,
-        }
-    }
-
-    fn load(&self) -> Config {
-        Config::load(&self.environment())
-    }
-
-    /// Without the home's place.
-    fn said(&self, what: impl ToString) -> String {
-        what.to_string().replace(&format!("{}/", self.folder.path().display()), "")
-    }
-
     /// Servers with their commands and places, those that are refused, and every problem.
     fn seen(&self) -> String {
         let config = self.load();
@@ -82,7 +31,7 @@ impl Home {
 /// The rules of the one server x, in a JSON file and as a table of a config.toml.
 fn rules(json: &str, toml: &str) -> [ServerRules; 2] {
     let json =
-        Home::new().file("MCPs/a.json", &format!(r#"{{"mcpServers": {{"x": {{"command": "c", {json}}}}}}}"#));
+        Home::new().file("MCPs/a.json", format!(r#"{{"mcpServers": {{"x": {{"command": "c", {json}}}}}}}"#));
     let toml = Home::new().user(&format!("[servers.x]\ncommand = \"c\"\n{toml}"));
     [json, toml].map(|home| {
         let config = home.load();
@@ -410,9 +359,9 @@ fn the_first_level_that_has_a_name_counts_and_the_others_are_noted() {
     let entry = |command: &str| format!(r#"{{"mcpServers": {{"x": {{"command": "{command}"}}}}}}"#);
     let toml = |command: &str| format!("[servers.x]\ncommand = \"{command}\"\n");
     let home = Home::new()
-        .file("named.json", &entry("named"))
+        .file("named.json", entry("named"))
         .variable("MCP_SERVERS_CONFIG", "~/named.json")
-        .file("MCPs/a.json", &entry("folder"))
+        .file("MCPs/a.json", entry("folder"))
         .user(&toml("user"))
         .project(&toml("project"));
     let command = |home: &Home| home.load().servers[0].shown_reach();

@@ -3,54 +3,16 @@
 use std::fs;
 
 use super::*;
-use crate::config::{Config, trust_project};
-
-struct Home(tempfile::TempDir, Vec<(&'static str, String)>);
+use crate::config::test_home::Home;
 
 impl Home {
-    fn new(toml: &str) -> Self {
-        Self(tempfile::tempdir().unwrap(), vec![]).file(".config/belljar/config.toml", toml)
-    }
-
-    fn file(self, name: &str, text: &str) -> Self {
-        let path = self.0.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, text).unwrap();
-        self
-    }
-
-    fn project(self, text: &str) -> Self {
-        self.file("work/.belljar/config.toml", text)
-    }
-
-    fn trusted(self) -> Self {
-        trust_project(&self.environment(), &Limits::default()).unwrap();
-        self
-    }
-
-    fn variable(mut self, name: &'static str, value: &str) -> Self {
-        self.1.push((name, value.to_owned()));
-        self
-    }
-
-    fn environment(&self) -> Environment {
-        Environment {
-            variables: self.1.iter().map(|(name, value)| (name.into(), value.into())).collect(),
-            home: Some(self.0.path().to_owned()),
-            uid: nix::unistd::geteuid().as_raw(),
-            cwd: Some(self.0.path().join("work")),
-            executable: None,
-        }
-    }
-
     /// The model's settings, and the problems with the home's place left out.
-    fn load(&self) -> (ModelSettings, String) {
-        let config = Config::load(&self.environment());
-        let home = format!("{}/", self.0.path().display());
-        let problems = config.problems.iter();
-        let problems = problems.map(|problem| {
-            format!("{}: {}", problem.severity, problem.to_string().replace(&home, "")).trim_end().to_owned()
-        });
+    fn model(&self) -> (ModelSettings, String) {
+        let config = self.load();
+        let problems = config
+            .problems
+            .iter()
+            .map(|problem| self.said(format!("{}: {problem}", problem.severity)).trim_end().to_owned());
         let problems = problems.collect::<Vec<_>>().join("\n");
         assert!(!format!("{:?}{problems}", config.model).contains("s3cret"), "{problems}");
         (config.model, problems)
@@ -58,14 +20,14 @@ impl Home {
 }
 
 fn set(lines: &str) -> Home {
-    Home::new(&format!("[model]\n{lines}\n"))
+    Home::new().user(&format!("[model]\n{lines}\n"))
 }
 
 const ENDPOINT: &str = "endpoint = \"https://llm.example/v1\"\nname = \"m\"\n";
 
 #[test]
 fn without_anything_the_client_is_asked_within_bounds() {
-    let (model, problems) = Home::new("").load();
+    let (model, problems) = Home::new().model();
     assert_eq!((model.access, model.name, problems.as_str()), (ModelAccess::Sampling, None, ""));
     let bounds = ModelBounds {
         requests_per_run: 50,
@@ -80,7 +42,7 @@ fn without_anything_the_client_is_asked_within_bounds() {
 
 #[test]
 fn an_endpoint_is_asked_where_one_is_set_unless_the_user_says_otherwise() {
-    let way = |lines: &str| set(&format!("{ENDPOINT}{lines}")).load();
+    let way = |lines: &str| set(&format!("{ENDPOINT}{lines}")).model();
     let endpoint =
         ModelEndpoint { url: "https://llm.example/v1".parse().unwrap(), name: "m".into(), key: None };
     for via in ["", "via = \"auto\"", "via = \"endpoint\""] {
@@ -92,11 +54,11 @@ fn an_endpoint_is_asked_where_one_is_set_unless_the_user_says_otherwise() {
         (ModelAccess::Sampling, Some("m"), "")
     );
     assert_eq!(way("via = \"off\"").0.access, ModelAccess::Off);
-    let from_environment = Home::new("")
+    let from_environment = Home::new()
         .variable("MCP_BRIDGE_MODEL_ENDPOINT", "http://localhost:11434/v1")
         .variable("MCP_BRIDGE_MODEL_NAME", "llama")
         .variable("MCP_BRIDGE_MODEL_CONCURRENCY", "2");
-    let (model, problems) = from_environment.load();
+    let (model, problems) = from_environment.model();
     assert!(matches!(model.access, ModelAccess::Endpoint(ModelEndpoint { key: None, .. })), "{problems}");
     assert_eq!((model.bounds.at_once, problems.as_str()), (2, ""));
 }
@@ -104,14 +66,14 @@ fn an_endpoint_is_asked_where_one_is_set_unless_the_user_says_otherwise() {
 #[test]
 fn a_key_is_found_where_the_reference_leads_and_nowhere_else() {
     let key = |reference: &str| set(&format!("{ENDPOINT}key = '{reference}'"));
-    let found = |home: Home| match home.load() {
+    let found = |home: Home| match home.model() {
         (ModelSettings { access: ModelAccess::Endpoint(endpoint), .. }, _) => endpoint.key,
         (model, problems) => panic!("{:?}: {problems}", model.access),
     };
     let of_variable = key("${env:LLM_KEY}").variable("LLM_KEY", "s3cret-1");
     assert_eq!(found(of_variable), Some(ModelKey::Value("s3cret-1".into())));
     let of_file = key("${file:key.txt}").file(".config/belljar/key.txt", "s3cret-2\n");
-    let path = of_file.0.path().join(".config/belljar/key.txt");
+    let path = of_file.path(".config/belljar/key.txt");
     fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     assert_eq!(found(of_file), Some(ModelKey::Value("s3cret-2".into())));
     let command = set(&format!("{ENDPOINT}key = '${{cmd:pass show llm}}'\n[policy]\nallow_cmd = true"));
@@ -135,14 +97,14 @@ fn what_cannot_be_used_is_said_at_its_place_and_nobody_is_asked() {
         ("tokens_per_run = 0".to_owned(), "model.tokens_per_run"),
         ("temperature = 1".to_owned(), "model.temperature"),
     ] {
-        let (model, problems) = set(&lines).load();
+        let (model, problems) = set(&lines).model();
         assert!(problems.contains(said), "{lines}: {problems}");
         assert!(!matches!(model.access, ModelAccess::Endpoint(_)), "{lines}: {:?}", model.access);
         if lines != "via = \"endpoint\"" {
             assert!(problems.contains("config.toml:"), "{problems}");
         }
     }
-    let (model, _) = set("via = \"endpoint\"").load();
+    let (model, _) = set("via = \"endpoint\"").model();
     assert_eq!(
         model.access,
         ModelAccess::Unusable("model.via is endpoint, and model.endpoint is not set".into())
@@ -157,7 +119,7 @@ fn what_goes_over_the_net_in_the_clear_is_warned_of() {
         ("http://127.0.0.1:8080/v1", false),
         ("http://localhost:11434/v1", false),
     ] {
-        let (model, problems) = set(&format!("endpoint = \"{url}\"\nname = \"m\"")).load();
+        let (model, problems) = set(&format!("endpoint = \"{url}\"\nname = \"m\"")).model();
         assert!(matches!(model.access, ModelAccess::Endpoint(_)), "{problems}");
         assert_eq!(problems.contains("is http, not https"), warns, "{problems}");
     }
@@ -168,24 +130,24 @@ fn a_project_lowers_budgets_and_never_says_who_is_asked() {
     let user = format!("[model]\n{ENDPOINT}requests_per_run = 10\n");
     let project = "[model]\nendpoint = \"https://evil.example/v1\"\nkey = \"${env:OTHER_KEY}\"\nname = \"other\"\n\
                    requests_per_run = 90\ntokens_per_run = 7\n";
-    let home = || Home::new(&user).project(project).variable("OTHER_KEY", "s3cret-9");
+    let home = || Home::new().user(&user).project(project).variable("OTHER_KEY", "s3cret-9");
     // One that is trusted may raise what it may lower, as with all settings.
     for (home, requests, refused) in [(home(), 10, 4), (home().trusted(), 90, 3)] {
-        let (model, problems) = home.load();
+        let (model, problems) = home.model();
         let ModelAccess::Endpoint(endpoint) = &model.access else { panic!("{:?}", model.access) };
         assert_eq!((endpoint.origin(), endpoint.name.as_str()), ("https://llm.example".into(), "m"));
         assert_eq!((model.bounds.requests_per_run, model.bounds.tokens_per_run), (requests, 7));
         assert_eq!(endpoint.key, None);
         assert_eq!(problems.matches("work/.belljar/config.toml:").count(), refused, "{problems}");
     }
-    let (model, _) = Home::new(&user).project("[model]\nvia = \"off\"\n").load();
+    let (model, _) = Home::new().user(&user).project("[model]\nvia = \"off\"\n").model();
     assert_eq!(model.access, ModelAccess::Off);
 }
 
 #[test]
 fn what_a_section_that_cannot_be_read_would_forbid_is_not_done() {
-    let (model, problems) = Home::new(&format!("[model]\n{ENDPOINT}requests_per_run = \n")).load();
+    let (model, problems) = Home::new().user(&format!("[model]\n{ENDPOINT}requests_per_run = \n")).model();
     assert!(matches!(model.access, ModelAccess::Unusable(_)), "{:?}: {problems}", model.access);
-    let (model, problems) = set("via = 7").load();
+    let (model, problems) = set("via = 7").model();
     assert!(matches!(model.access, ModelAccess::Unusable(_)), "{:?}: {problems}", model.access);
 }

@@ -2,63 +2,15 @@
 //!
 //! They use real files in a temporary home.
 
-use std::fs;
 use std::path::PathBuf;
 
 use super::*;
-use crate::config::{Config, Sampling, trust_project};
-
-struct Home {
-    folder: tempfile::TempDir,
-    variables: Vec<(String, String)>,
-}
+use crate::config::Sampling;
+use crate::config::test_home::Home;
 
 impl Home {
-    fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), variables: Vec::new() }
-    }
-
-    fn file(self, name: &str, text: &str) -> Self {
-        let path = self.folder.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-        self
-    }
-
-    fn user(self, text: &str) -> Self {
-        self.file(".config/belljar/config.toml", text)
-    }
-
-    fn project(self, text: &str) -> Self {
-        self.file("work/.belljar/config.toml", text)
-    }
-
-    fn variable(mut self, name: &str, value: &str) -> Self {
-        self.variables.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
-    fn environment(&self) -> Environment {
-        Environment {
-            variables: self.variables.iter().map(|(name, value)| (name.into(), value.into())).collect(),
-            home: Some(self.folder.path().to_owned()),
-            uid: nix::unistd::geteuid().as_raw(),
-            cwd: Some(self.folder.path().join("work")),
-            executable: None,
-        }
-    }
-
-    fn trusted(self) -> Self {
-        trust_project(&self.environment(), &Limits::default()).unwrap();
-        self
-    }
-
-    fn load(&self) -> Config {
-        Config::load(&self.environment())
-    }
-
     /// What is not a default, then every problem, with the home's place replaced.
-    fn seen(&self) -> String {
+    fn settings(&self) -> String {
         let config = self.load();
         let place = |path: &PathBuf| path.strip_prefix(self.folder.path()).unwrap().display().to_string();
         let set = config.settings.iter().filter_map(|Setting { name, value, source }| {
@@ -72,10 +24,8 @@ impl Home {
                 Source::Variable(variable) => Some(format!("{name} = {value} ({variable})")),
             }
         });
-        let home = self.folder.path().display().to_string();
-        let problems = config.problems.iter().map(|problem| {
-            format!("{}: {}", problem.severity, problem.to_string().replace(&format!("{home}/"), ""))
-        });
+        let problems =
+            config.problems.iter().map(|problem| self.said(format!("{}: {problem}", problem.severity)));
         set.chain(problems).collect::<Vec<_>>().join("\n")
     }
 }
@@ -140,7 +90,7 @@ allow_cmd = true
 #[test]
 fn every_key_of_the_users_file_is_a_setting_with_its_place() {
     let home = Home::new().user(EVERYTHING);
-    insta::assert_snapshot!(home.seen());
+    insta::assert_snapshot!(home.settings());
     let written = EVERYTHING.lines().filter(|line| line.contains('=')).count();
     let keys = definitions().iter().filter(|row| row.key.is_some()).count();
     assert_eq!((written, home.load().sandbox_problem), (keys, None));
@@ -153,7 +103,7 @@ fn the_environment_counts_more_than_a_project_and_that_more_than_the_user() {
         .project("[run]\ntimeout = 10\nmax_timeout = 50\n")
         .variable("MCP_BRIDGE_TIMEOUT", "40");
     assert_eq!(
-        home.seen(),
+        home.settings(),
         "run.timeout = 40 (MCP_BRIDGE_TIMEOUT)\n\
          run.max_timeout = 50 (work/.belljar/config.toml:3:15)\n\
          output.mode = \"json\" (.config/belljar/config.toml:5:8)"
@@ -165,7 +115,7 @@ fn a_project_that_is_not_trusted_only_narrows() {
     let home = Home::new()
         .user("[run]\ntimeout = 20\nservers = [\"a\", \"b\"]\n[output]\nlearn_shapes = false\n")
         .project(EVERYTHING);
-    insta::assert_snapshot!(home.seen().replace(home.folder.path().to_str().unwrap(), "~"));
+    insta::assert_snapshot!(home.settings().replace(home.folder.path().to_str().unwrap(), "~"));
     let config = home.load();
     assert_eq!((config.memory_bytes, config.sandbox_problem), (512 << 20, None));
     // Choosing among the user's servers widens nothing, even where none is left.
@@ -175,9 +125,9 @@ fn a_project_that_is_not_trusted_only_narrows() {
 #[test]
 fn a_trusted_project_counts_in_full_until_its_file_changes() {
     let home = Home::new().project("[sandbox]\nmemory = \"2g\"\n").trusted();
-    assert_eq!(home.seen(), "sandbox.memory = \"2g\" (work/.belljar/config.toml:2:10)");
+    assert_eq!(home.settings(), "sandbox.memory = \"2g\" (work/.belljar/config.toml:2:10)");
     let home = home.project("[sandbox]\nmemory = \"3g\"\n");
-    let said = home.seen();
+    let said = home.settings();
     assert!(
         said.starts_with(
             "warning: work/.belljar/config.toml:2:10: sandbox.memory: is more than 512m, which counts without it, \
@@ -195,9 +145,9 @@ fn system_calls_are_added_by_the_user_only() {
     let home = Home::new().project(calls).trusted();
     assert_eq!(home.load().extra_syscalls, []);
     assert!(
-        home.seen().contains("only the user's own config.toml and the environment set it"),
+        home.settings().contains("only the user's own config.toml and the environment set it"),
         "{}",
-        home.seen()
+        home.settings()
     );
     let config = Home::new().user(&calls.replace("mincore", "mincore\", \"ptrace")).load();
     let problem = config.sandbox_problem.unwrap().to_string();
@@ -213,7 +163,7 @@ fn everything_that_is_wrong_is_said_at_once_with_the_nearest_key() {
         "timeout = 3\n[sandbx]\npids = 1\n[sandbox]\nmemroy = \"64m\"\npids = \"64\"\ncpus = 1e9\ntimeout = 1\n\
          colour = 1\nallow_weak = [1]\n[run]\ntimeout = 2025-01-01\nmax_timeout = 60\nrun = 7\nrun = 8\n[log]\nlevel = loud\n",
     );
-    insta::assert_snapshot!(home.seen());
+    insta::assert_snapshot!(home.settings());
     assert_eq!(home.load().timeout_max.as_secs(), 60);
 }
 

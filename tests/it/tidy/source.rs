@@ -29,7 +29,7 @@ pub fn files_below(folder: &str, extension: &str) -> Vec<(String, String)> {
 }
 
 pub fn is_test_file(file: &str) -> bool {
-    file.ends_with("_tests.rs")
+    file.ends_with("_tests.rs") || file.contains("/test_")
 }
 
 /// The top-level module that a file under src/ belongs to.
