@@ -5,6 +5,7 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use super::look_budget::LookBudget;
 use super::resolved_path::ResolvedPath;
 
 /// Files and folders of a home that are there for keys and logins.
@@ -164,7 +165,12 @@ impl PrivatePlaces {
     /// The first private place that a path is, lies in, or holds, as they are named and where they are.
     #[must_use]
     pub fn at(&self, path: &Path) -> Option<(PlaceKind, PathBuf)> {
-        let path = forms(path);
+        let forms = |path: &Path| forms(path, ResolvedPath::of(path));
+        self.met(&forms(path), &forms)
+    }
+
+    /// The first private place that a path of these forms is, lies in, or holds.
+    fn met(&self, path: &[PathBuf], forms: &dyn Fn(&Path) -> Vec<PathBuf>) -> Option<(PlaceKind, PathBuf)> {
         let of_home = |names: &[&str]| -> Vec<PathBuf> {
             self.home.iter().flat_map(|home| names.iter().map(|name| home.join(name))).collect()
         };
@@ -186,9 +192,10 @@ impl PrivatePlaces {
     }
 
     /// Whether a path that a program has named may be shown as one that it could be given: it has the characters of ordinary
-    /// names only, none of which sounds like keys or logins, and is neither private nor a home nor a folder that holds one.
+    /// names only, none of which sounds like keys or logins, and is neither private nor a home nor a folder that holds one. It
+    /// is not if the looks do not suffice to find out.
     #[must_use]
-    pub fn may_be_suggested(&self, path: &Path) -> bool {
+    pub fn may_be_suggested(&self, path: &Path, looks: &LookBudget) -> bool {
         let is_ordinary = |text: &str| {
             let is_ordinary = |c: char| c.is_alphanumeric() || "/._-+@~".contains(c);
             text.starts_with('/')
@@ -196,13 +203,18 @@ impl PrivatePlaces {
                 && text.chars().all(is_ordinary)
                 && !text[1..].split('/').any(|part| matches!(part, "" | "." | ".."))
         };
-        let homes = || self.home.iter().map(PathBuf::as_path).chain([Path::new(ROOTS_HOME)]);
+        if !path.to_str().is_some_and(is_ordinary) {
+            return false;
+        }
+        let forms = |path: &Path| forms(path, ResolvedPath::within(path, looks));
+        let path = forms(path);
+        let mut homes = self.home.iter().map(PathBuf::as_path).chain([Path::new(ROOTS_HOME)]);
         let holds_home =
-            |path: &PathBuf| homes().any(|home| forms(home).iter().any(|home| home.starts_with(path)));
-        path.to_str().is_some_and(is_ordinary)
-            && !forms(path).iter().any(holds_home)
-            && !forms(path).iter().any(|path| path.components().any(is_of_logins))
-            && self.at(path).is_none()
+            homes.any(|home| forms(home).iter().any(|home| path.iter().any(|path| home.starts_with(path))));
+        // The last look may have been one too few.
+        !holds_home
+            && !path.iter().any(|path| path.components().any(is_of_logins))
+            && self.met(&path, &forms).is_none() && looks.left() > 0
     }
 }
 
@@ -216,7 +228,7 @@ fn is_of_logins(name: Component<'_>) -> bool {
 }
 
 /// A path as it is named, without `.` and `..`, the symlinks on its way, and where it is, as far as it is there.
-fn forms(path: &Path) -> Vec<PathBuf> {
+fn forms(path: &Path, way: ResolvedPath) -> Vec<PathBuf> {
     let mut named = PathBuf::new();
     for part in path.components() {
         match part {
@@ -225,7 +237,6 @@ fn forms(path: &Path) -> Vec<PathBuf> {
             part => named.push(part),
         }
     }
-    let way = ResolvedPath::of(path);
     [named, way.end].into_iter().chain(way.links.into_iter().map(|(link, _)| link)).collect()
 }
 
@@ -270,7 +281,7 @@ mod tests {
     fn only_ordinary_paths_outside_of_homes_and_private_places_are_suggested() {
         let home = Path::new("/home/me");
         let places = PrivatePlaces::new(Some(home.into()), [home.join(".config/belljar")]);
-        let may = |path: &str| places.may_be_suggested(Path::new(path));
+        let may = |path: &str| places.may_be_suggested(Path::new(path), &LookBudget::new(10_000));
         for path in [
             "/home/me/a-b_c.d/e",
             "/srv/data",
@@ -280,6 +291,7 @@ mod tests {
             "/srv/authors.json",
         ] {
             assert!(may(path), "{path}");
+            assert!(!places.may_be_suggested(Path::new(path), &LookBudget::new(100)), "{path}");
         }
         for path in [
             "/",

@@ -7,6 +7,8 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use super::look_budget::LookBudget;
+
 /// Symlinks that are followed on one way.
 const LINKS_MAX: usize = 40;
 /// Parts of one way that are looked at, those of the targets of its symlinks among them.
@@ -32,6 +34,12 @@ impl ResolvedPath {
     /// Follows an absolute path as the kernel does.
     #[must_use]
     pub fn of(path: &Path) -> Self {
+        Self::within(path, &LookBudget::new(PARTS_MAX))
+    }
+
+    /// As [`Self::of`], with these looks at most. A path for which they do not suffice counts as one of too many parts.
+    #[must_use]
+    pub fn within(path: &Path, looks: &LookBudget) -> Self {
         let mut way = Self { end: PathBuf::from("/"), ..Self::default() };
         let mut rest: VecDeque<OsString> = parts(path).collect();
         let mut parts_left = PARTS_MAX;
@@ -41,7 +49,7 @@ impl ResolvedPath {
                 continue;
             }
             let next = way.end.join(&part);
-            let Some(left) = parts_left.checked_sub(1) else {
+            let Some(left) = parts_left.checked_sub(1).filter(|_| looks.take()) else {
                 way.missing.get_or_insert(io::ErrorKind::InvalidFilename);
                 way.end = next;
                 continue;

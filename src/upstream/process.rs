@@ -18,7 +18,7 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
-use super::confinement::{Confinement, ConfinementError, Lack, lacks};
+use super::confinement::{Confinement, ConfinementError, Lack, lacks, to_suggest};
 use super::error::StderrSummary;
 use super::redaction::Redaction;
 use super::{Inherited, ProcessSpec};
@@ -309,8 +309,7 @@ impl StderrTail {
     /// What files of a confined server's program name, and it was not given: one that does not start may need it.
     fn unfollowed(&self) -> Vec<Lack> {
         let Some(plan) = self.plan.as_deref() else { return vec![] };
-        let all = self.unfollowed.iter().cloned().map(Lack::Read);
-        all.filter(|lack| lack.may_be_suggested(plan, &self.private)).collect()
+        to_suggest(&self.unfollowed, plan, &self.private)
     }
 
     /// What the server was not given, by this text of it; nothing of one that is not confined.

@@ -3,11 +3,14 @@
 //! Servers say this in texts for people, and a hostile one says what it likes. A path counts only if it exists outside, cannot
 //! be used inside, and may be suggested: it has ordinary characters and leads to nothing private. Nothing is believed in it.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::follow::is_of_system;
-use crate::confine::{Access, Network, PrivatePlaces, ServerPlan};
+use super::resolve::{ResolveError, resolve_within};
+use crate::confine::{Access, LookBudget, Network, PrivatePlaces, ServerPlan};
 use crate::text;
 
 /// A file or network access that a confined server needed and does not have.
@@ -24,6 +27,10 @@ pub enum Lack {
 /// Bytes of a server's text that are searched for a missing file or host. The next bound limits how many are reported.
 const TEXT_BYTES_MAX: usize = 16 * 1024;
 const TOLD_MAX: usize = 5;
+/// Paths of a text that are looked at, and the looks at the file system for all of them: a text can name one path a thousand
+/// times, and a server can make the paths that it names long.
+const PATHS_MAX: usize = 20;
+const LOOKS_MAX: usize = 4096;
 /// Longest host that is named, in characters.
 const HOST_CHARS_MAX: usize = 100;
 /// What a refused file is called, in lower case.
@@ -76,6 +83,8 @@ const BEFORE_HOSTS: [&str; 9] = [
 /// What the text tells of.
 pub(in crate::upstream) fn lacks(said: &str, plan: &ServerPlan, private: &PrivatePlaces) -> Vec<Lack> {
     let said = text::bounded(said, TEXT_BYTES_MAX);
+    let looks = LookBudget::new(LOOKS_MAX);
+    let mut looked_at = BTreeSet::new();
     let mut found: Vec<Lack> = Vec::new();
     for line in said.lines() {
         let small = line.to_lowercase();
@@ -87,8 +96,19 @@ pub(in crate::upstream) fn lacks(said: &str, plan: &ServerPlan, private: &Privat
         };
         if holds(&OF_FILES) {
             let changes = holds(&OF_CHANGES);
-            let lacks = paths(line).filter_map(|path| of_path(&path, changes, plan));
-            lacks.filter(|lack| lack.may_be_suggested(plan, private)).for_each(&mut add);
+            for path in paths(line) {
+                if looked_at.contains(&(path, changes)) {
+                    continue;
+                }
+                if looked_at.len() >= PATHS_MAX {
+                    break;
+                }
+                looked_at.insert((path, changes));
+                of_path(Path::new(path), changes, plan, &looks)
+                    .filter(|lack| lack.may_be_suggested(plan, private, &looks))
+                    .into_iter()
+                    .for_each(&mut add);
+            }
         }
         if plan.network == Network::None && holds(&OF_NETWORK) {
             add(Lack::Host(host(&small)));
@@ -101,8 +121,19 @@ pub(in crate::upstream) fn lacks(said: &str, plan: &ServerPlan, private: &Privat
     found
 }
 
+/// Those of these files that may be suggested.
+pub(in crate::upstream) fn to_suggest(
+    unfollowed: &[PathBuf],
+    plan: &ServerPlan,
+    private: &PrivatePlaces,
+) -> Vec<Lack> {
+    let looks = LookBudget::new(LOOKS_MAX);
+    let all = unfollowed.iter().cloned().map(Lack::Read);
+    all.filter(|lack| lack.may_be_suggested(plan, private, &looks)).collect()
+}
+
 /// The absolute paths of a line: up to the quote that they stand in, else up to a blank.
-fn paths(line: &str) -> impl Iterator<Item = PathBuf> + '_ {
+fn paths(line: &str) -> impl Iterator<Item = &str> {
     line.match_indices('/').filter_map(|(at, _)| {
         let before = line[..at].chars().next_back();
         if before.is_some_and(|c| c.is_alphanumeric() || "/.:-_~@".contains(c)) {
@@ -120,22 +151,25 @@ fn paths(line: &str) -> impl Iterator<Item = PathBuf> + '_ {
             }
         };
         let path = rest[..end].trim_end_matches(['.', ':', '/']);
-        (path.len() > 1).then(|| PathBuf::from(path))
+        (path.len() > 1).then_some(path)
     })
 }
 
-fn of_path(path: &Path, changes: bool, plan: &ServerPlan) -> Option<Lack> {
+fn of_path(path: &Path, changes: bool, plan: &ServerPlan, looks: &LookBudget) -> Option<Lack> {
     // As it is outside; of a file that was to be made, the folder.
-    let (named, real) = match path.canonicalize() {
-        Ok(real) => (path.to_owned(), real),
-        Err(_) => {
+    let (named, real) = match resolve_within(path, looks) {
+        Ok(way) => (path.to_owned(), way.end),
+        // Nobody knows whether it is there.
+        Err(ResolveError::OfKernel(_) | ResolveError::Missing(io::ErrorKind::InvalidFilename)) => {
+            return None;
+        }
+        Err(ResolveError::Missing(_)) => {
             let folder = path.parent()?;
-            (folder.to_owned(), folder.canonicalize().ok()?)
+            (folder.to_owned(), resolve_within(folder, looks).ok()?.end)
         }
     };
     let is_made = named != path;
-    let is_kernel = ["/proc", "/sys", "/dev"].iter().any(|kernel| real.starts_with(kernel));
-    if is_kernel || is_of_system(&real) || real.parent().is_none() {
+    if is_of_system(&real) || real.parent().is_none() {
         return None;
     }
     let seen = plan.visible.iter().rev().find(|visible| real.starts_with(&visible.path));
@@ -168,10 +202,10 @@ impl Lack {
         }
     }
 
-    pub(in crate::upstream) fn may_be_suggested(&self, plan: &ServerPlan, private: &PrivatePlaces) -> bool {
+    fn may_be_suggested(&self, plan: &ServerPlan, private: &PrivatePlaces, looks: &LookBudget) -> bool {
         match self {
             Self::Read(path) | Self::Write(path) => {
-                private.may_be_suggested(path) && !Path::new(&plan.home).starts_with(path)
+                private.may_be_suggested(path, looks) && !Path::new(&plan.home).starts_with(path)
             }
             Self::Host(_) => true,
         }
@@ -267,6 +301,58 @@ mod tests {
             in_words(&of("ENOENT: '@/hidden'")).unwrap().replace(dir.to_str().unwrap(), "@"),
             "this server is confined; it says, and nobody has checked, that it needs to read \"@/hidden\" (sandbox.read)"
         );
+    }
+
+    /// Symlinks that each lead far about, the first one's path; the last one leads nowhere.
+    fn long_way(folder: &Path) -> PathBuf {
+        std::fs::create_dir(folder.join("d")).unwrap();
+        for number in 0..39 {
+            let next = format!("{}k{}", "d/../".repeat(800), number + 1);
+            std::os::unix::fs::symlink(next, folder.join(format!("k{number}"))).unwrap();
+        }
+        folder.join("k0")
+    }
+
+    #[test]
+    fn a_text_costs_less_than_following_a_few_of_its_paths() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        let path = long_way(&dir);
+        let plan = plan(&[(&dir, Access::Change)], Network::Host);
+        let start = std::time::Instant::now();
+        for _ in 0..20 {
+            assert!(path.canonicalize().is_err());
+        }
+        let of_twenty = start.elapsed();
+        let path = path.to_str().unwrap();
+        let same = format!("ENOENT: {path}\n").repeat(500);
+        // Each is another path.
+        let other: String = (0..500).map(|number| format!("ENOENT: {path}/{number}\n")).collect();
+        for said in [same, other] {
+            let start = std::time::Instant::now();
+            assert_eq!(lacks(&said, &plan, &PrivatePlaces::default()), []);
+            assert!(start.elapsed() < of_twenty, "{:?}, and 20 paths {of_twenty:?}", start.elapsed());
+        }
+    }
+
+    #[test]
+    fn a_path_is_named_behind_many_equal_ones_and_not_behind_many_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        for name in ["seen", "hidden"] {
+            std::fs::create_dir(dir.join(name)).unwrap();
+        }
+        let plan = plan(&[(&dir.join("seen"), Access::Execute)], Network::Host);
+        let hidden = dir.join("hidden");
+        let of = |before: String| {
+            let said = format!("{before}ENOENT: {}", hidden.display());
+            lacks(&said, &plan, &PrivatePlaces::default())
+        };
+        let seen = |dots: &str| format!("ENOENT: {}{dots}/seen\n", dir.display());
+        assert_eq!(of(seen("").repeat(PATHS_MAX + 1)), [Lack::Read(hidden.clone())]);
+        let others = |count: usize| (0..count).map(|number| seen(&"/.".repeat(number))).collect::<String>();
+        assert_eq!(of(others(PATHS_MAX - 1)), [Lack::Read(hidden.clone())]);
+        assert_eq!(of(others(PATHS_MAX)), []);
     }
 
     #[test]

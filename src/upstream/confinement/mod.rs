@@ -12,6 +12,6 @@ mod resolve;
 mod runner_arguments;
 mod surroundings;
 
-pub(super) use lacks::lacks;
 pub use lacks::{Lack, in_words};
+pub(super) use lacks::{lacks, to_suggest};
 pub(super) use plan::{Confinement, ConfinementError};

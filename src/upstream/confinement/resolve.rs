@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
 
-use crate::confine::ResolvedPath;
+use crate::confine::{LookBudget, ResolvedPath};
 
 /// The kernel's folders: what is in them is not the same for another process.
 const OF_KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
@@ -25,10 +25,22 @@ pub(super) enum ResolveError {
 
 /// Where an absolute path leads, if it leads to a file or folder that is the same for every process.
 pub(super) fn resolve(path: &Path) -> Result<ResolvedPath, ResolveError> {
+    same_for_all(path, ResolvedPath::of)
+}
+
+/// As [`resolve`], with these looks at most. A path for which they do not suffice counts as missing, as one that is too long.
+pub(super) fn resolve_within(path: &Path, looks: &LookBudget) -> Result<ResolvedPath, ResolveError> {
+    same_for_all(path, |path| ResolvedPath::within(path, looks))
+}
+
+fn same_for_all(
+    path: &Path,
+    follow: impl FnOnce(&Path) -> ResolvedPath,
+) -> Result<ResolvedPath, ResolveError> {
     if !path.is_absolute() {
         return Err(ResolveError::Missing(io::ErrorKind::InvalidInput));
     }
-    let way = ResolvedPath::of(path);
+    let way = follow(path);
     let is_of_kernel = |place: &&PathBuf| OF_KERNEL.iter().any(|folder| place.starts_with(folder));
     if let Some(place) = way.passed.iter().find(is_of_kernel) {
         return Err(ResolveError::OfKernel(place.clone()));
