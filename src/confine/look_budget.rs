@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 
-/// File-system operations that may still be done: a part of a path, or a name of a folder, is one.
+/// File-system operations that may still be done. A part of a path or of a symlink's target, and a name of a folder, is one.
 #[derive(Debug)]
 pub struct LookBudget(Cell<usize>);
 
@@ -15,10 +15,10 @@ impl LookBudget {
         Self(Cell::new(looks))
     }
 
-    /// Takes one, unless none is left.
+    /// Takes so many, or what is left if that does not suffice.
     #[must_use]
-    pub fn take(&self) -> bool {
-        let left = self.0.get().checked_sub(1);
+    pub fn take(&self, looks: usize) -> bool {
+        let left = self.0.get().checked_sub(looks);
         self.0.set(left.unwrap_or_default());
         left.is_some()
     }
@@ -36,8 +36,10 @@ mod tests {
 
     #[test]
     fn no_more_looks_are_taken_than_there_are() {
-        let looks = LookBudget::new(2);
-        assert_eq!([looks.take(), looks.take(), looks.take(), looks.take()], [true, true, false, false]);
+        let looks = LookBudget::new(4);
+        assert!(looks.take(1) && looks.take(2));
+        assert_eq!(looks.left(), 1);
+        assert!(!looks.take(2) && !looks.take(1));
         assert_eq!(looks.left(), 0);
     }
 }

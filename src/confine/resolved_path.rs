@@ -11,7 +11,7 @@ use super::look_budget::LookBudget;
 
 /// Symlinks that are followed on one way.
 const LINKS_MAX: usize = 40;
-/// Parts of one way that are looked at, those of the targets of its symlinks among them.
+/// Parts of one way that are looked at, those of the targets of its symlinks among them, and parts that wait to be.
 const PARTS_MAX: usize = 512;
 
 /// A path with the symlinks that lead to its end.
@@ -34,7 +34,7 @@ impl ResolvedPath {
     /// Follows an absolute path as the kernel does.
     #[must_use]
     pub fn of(path: &Path) -> Self {
-        Self::within(path, &LookBudget::new(PARTS_MAX))
+        Self::within(path, &LookBudget::new(2 * PARTS_MAX))
     }
 
     /// As [`Self::of`], with these looks at most. A path for which they do not suffice counts as one of too many parts.
@@ -48,16 +48,23 @@ impl ResolvedPath {
                 way.end.pop();
                 continue;
             }
-            let next = way.end.join(&part);
-            let Some(left) = parts_left.checked_sub(1).filter(|_| looks.take()) else {
+            let Some(left) = parts_left.checked_sub(1).filter(|_| looks.take(1)) else {
                 way.missing.get_or_insert(io::ErrorKind::InvalidFilename);
-                way.end = next;
+                way.end.push(part);
                 continue;
             };
             parts_left = left;
+            let next = way.end.join(&part);
             way.passed.push(next.clone());
             match next.read_link() {
                 Ok(target) if way.links.len() < LINKS_MAX => {
+                    let more = parts(&target).count();
+                    if rest.len() + more > PARTS_MAX || !looks.take(more) {
+                        way.missing.get_or_insert(io::ErrorKind::InvalidFilename);
+                        way.end.clone_from(&next);
+                        way.links.push((next, target));
+                        continue;
+                    }
                     if rest.is_empty() {
                         way.names.push(next.clone());
                     }
@@ -135,5 +142,16 @@ mod tests {
         assert_eq!((&way.end, way.missing), (&dir.join("a"), Some(io::ErrorKind::InvalidFilename)));
         assert_eq!(way.passed.last(), Some(&way.end));
         assert!(way.passed.len() <= PARTS_MAX + 1);
+        // The target of a symlink can have as many.
+        symlink("a/../".repeat(PARTS_MAX / 2) + "a", dir.join("long")).unwrap();
+        symlink("a/../".repeat(PARTS_MAX / 4) + "a", dir.join("short")).unwrap();
+        let way = ResolvedPath::of(&dir.join("long"));
+        assert_eq!((&way.end, way.missing), (&dir.join("long"), Some(io::ErrorKind::InvalidFilename)));
+        assert_eq!(way.links.len(), 1);
+        let way = ResolvedPath::of(&dir.join("short"));
+        assert_eq!((&way.end, way.missing), (&dir.join("a"), None));
+        let looks = LookBudget::new(PARTS_MAX / 2);
+        let way = ResolvedPath::within(&dir.join("short"), &looks);
+        assert_eq!((way.missing, looks.left()), (Some(io::ErrorKind::InvalidFilename), 0));
     }
 }

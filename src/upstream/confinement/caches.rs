@@ -148,7 +148,7 @@ pub(super) fn of(runner: Runner, args: &[String], at: &Surroundings<'_>) -> Vec<
         _ => &[],
     };
     // Whoever wrote the files there has not been chosen by the user: what leads out of the folder is not followed.
-    let own = own.iter().filter_map(|name| inside(at.folder, name));
+    let own = own.iter().filter_map(|name| inside(at.folder, name, &at.looks));
     let all = stored(runner, at).into_iter().chain(own).chain(projects(runner, args, at));
     let files = files(runner, args, at).into_iter().map(|path| (path, Access::Execute));
     all.map(|path| (path, Access::Layer)).chain(files).collect()
@@ -159,7 +159,7 @@ fn files(runner: Runner, args: &[String], at: &Surroundings<'_>) -> Vec<PathBuf>
     let options = runner.arguments(args).options.into_iter();
     let named = options.filter(|(name, _)| runner.file_options().contains(name));
     let values = named.filter_map(|(_, value)| value);
-    values.filter_map(|value| at.argument(value)).filter(|path| path.is_file()).collect()
+    values.filter_map(|value| at.argument(value)).filter(|path| at.leads_to_file(path)).collect()
 }
 
 /// Folders that arguments name as the program's own.
@@ -174,11 +174,11 @@ fn projects(runner: Runner, args: &[String], at: &Surroundings<'_>) -> Vec<PathB
     let values =
         arguments.options.iter().filter(|(name, _)| names.contains(name)).filter_map(|(_, value)| *value);
     let mut found: Vec<PathBuf> =
-        values.filter_map(|value| at.argument(value)).filter(|path| path.is_dir()).collect();
+        values.filter_map(|value| at.argument(value)).filter(|path| at.leads_to_folder(path)).collect();
     let runs_project = found.is_empty() && arguments.runs_project();
     if runs_project {
         let marks = ["pyproject.toml", "package.json"];
-        let is_project = |folder: &&Path| marks.iter().any(|mark| folder.join(mark).is_file());
+        let is_project = |folder: &&Path| marks.iter().any(|mark| at.leads_to_file(&folder.join(mark)));
         let root = at.folder.ancestors().take_while(|folder| !at.is_too_wide(folder)).find(is_project);
         found.extend(root.map(Path::to_path_buf));
     }
@@ -191,12 +191,12 @@ fn of_variables(at: &Surroundings<'_>, names: &[&str], otherwise: impl AsRef<Pat
     let absolute = |value: &str| Some(PathBuf::from(value)).filter(|path| path.is_absolute());
     let of_user = names.iter().find_map(|name| at.inherited(name)).and_then(absolute);
     let of_entry = names.iter().find_map(|name| at.variable(name)).and_then(absolute);
-    of_entry.filter(|path| is_store(path)).or(of_user).unwrap_or_else(|| at.home.join(otherwise))
+    of_entry.filter(|path| is_store(path, at)).or(of_user).unwrap_or_else(|| at.home.join(otherwise))
 }
 
 /// Whether a folder has what uv, npm or Deno put into theirs.
-fn is_store(folder: &Path) -> bool {
-    let has = |name: &str| folder.join(name).exists();
+fn is_store(folder: &Path, at: &Surroundings<'_>) -> bool {
+    let has = |name: &str| at.exists(&folder.join(name));
     has("CACHEDIR.TAG") || has(".lock") && has(".gitignore") || has("_npx") || has("_cacache") || has("gen")
 }
 

@@ -5,12 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::caches::{self, INSTALLERS, Runner};
 use super::changeable::ChangeablePaths;
-use super::resolve::{beginning, inside, is_file, is_folder, resolve};
+use super::resolve::{beginning, inside, is_file, is_folder, names_in, resolve, resolve_within};
 use super::runner_arguments::RunnerArguments;
 use super::surroundings::Surroundings;
 use crate::confine::{Access, PROGRAM_FOLDERS, ResolvedPath};
@@ -37,8 +36,10 @@ pub(super) struct VisibleFiles {
     changeable: ChangeablePaths,
     /// How much of files that say where packages are may still be read.
     listing_bytes_left: u64,
-    /// How many paths that files name may still be resolved.
-    paths_left: usize,
+    /// Prefixes of programs that are called like Python, and whether a Python is installed there.
+    prefixes: BTreeMap<PathBuf, bool>,
+    /// How many symlinks and real paths may still become visible because files name them.
+    led_left: usize,
     /// The runner that starts the server's program, if another program does.
     pub(super) runner: Option<Runner>,
 }
@@ -50,10 +51,12 @@ const FIRST_LINE_BYTES: u64 = 512;
 /// The most that is read of a file that says where packages are, and of all such files.
 const LISTING_BYTES: u64 = 64 * 1024;
 const LISTING_BYTES_ALL: u64 = 512 * 1024;
-/// Folders of libraries in a virtual environment.
+/// Folders of libraries in a virtual environment, or in a Python's installation.
 const LIBRARIES_MAX: usize = 4;
-/// Paths of files that are resolved for one command. Real packages need some dozens.
-const PATHS_MAX: usize = 2000;
+/// Symlinks and real paths that become visible because files name them. Real packages need some dozens.
+const LED_MAX: usize = 256;
+/// The longest path of a file that is resolved: the kernel takes no longer one.
+const PATH_BYTES_MAX: usize = 4096;
 /// Files of a folder that are looked at.
 const CHILDREN_MAX: usize = 4096;
 /// How far up the folder of a program's installation is looked for.
@@ -95,11 +98,12 @@ impl VisibleFiles {
             environments: BTreeSet::new(),
             changeable,
             listing_bytes_left: LISTING_BYTES_ALL,
-            paths_left: PATHS_MAX,
+            prefixes: BTreeMap::new(),
+            led_left: LED_MAX,
             runner: None,
         };
-        let stores = caches::stores(at).into_iter().filter_map(|store| Some(found.way(&store)?.end));
-        found.stores = stores.filter(|store| is_folder(store) && !at.is_too_wide(store)).collect();
+        let stores = caches::stores(at).into_iter().filter_map(|store| Some(found.way(&store, at)?.end));
+        found.stores = stores.filter(|store| is_folder(store, &at.looks) && !at.is_too_wide(store)).collect();
         found
     }
 
@@ -152,7 +156,7 @@ impl VisibleFiles {
         let script = |word: &String| {
             // `fastmcp run server.py:app` names an object in the script.
             let file = at.argument(word.split(':').next().unwrap_or_default())?;
-            (is_script(&file) && file.is_file()).then_some(file)
+            (is_script(&file) && at.leads_to_file(&file)).then_some(file)
         };
         let own = script(command).filter(|_| args.runs_scripts());
         let is_of_other = || is_interpreter(command) || SCRIPT_RUNNERS.contains(&command.as_str());
@@ -190,18 +194,20 @@ impl VisibleFiles {
             // Python looks for it in the working folder before anywhere else.
             let first = module.split('.').next().filter(|first| !first.is_empty() && !first.contains('/'));
             let names = first.map(|first| [first.to_owned(), format!("{first}.py")]);
-            let files = names.iter().flatten().filter_map(|name| inside(at.folder, name));
+            let files = names.iter().flatten().filter_map(|name| inside(at.folder, name, &at.looks));
             files.for_each(|path| self.tree(&path, Access::Execute, at));
         }
         let mut files = args.iter().filter(|arg| !arg.starts_with('-')).filter_map(|arg| at.argument(arg));
-        if let Some(script) = files.find(|path| path.is_file()) {
+        if let Some(script) = files.find(|path| at.leads_to_file(path)) {
             self.program(&script, at);
         }
         if name.starts_with("python") {
             // Packages that the user has installed without a virtual environment.
             let libraries = at.home.join(".local/lib");
-            for name in names_in(&libraries).iter().filter(|name| name.starts_with("python")) {
-                if let Some(found) = inside(&libraries, name) {
+            for name in
+                names_in(&libraries, CHILDREN_MAX, &at.looks).iter().filter(|name| name.starts_with("python"))
+            {
+                if let Some(found) = inside(&libraries, name, &at.looks) {
                     self.tree(&found, Access::Execute, at);
                 }
             }
@@ -213,7 +219,7 @@ impl VisibleFiles {
         if self.named.len() >= PROGRAMS_MAX || !self.named.insert(path.to_owned()) {
             return;
         }
-        let Some(way) = self.way(path).filter(|way| is_file(&way.end)) else { return };
+        let Some(way) = self.way(path, at).filter(|way| is_file(&way.end, &at.looks)) else { return };
         self.see(&way, Access::Execute);
         for name in &way.names {
             self.installation(name, at);
@@ -226,7 +232,7 @@ impl VisibleFiles {
 
     /// A program that a file names.
     fn program_of_file(&mut self, path: &Path, at: &Surroundings<'_>) {
-        let Some(way) = self.leads_to(path, at).filter(|way| is_file(&way.end)) else { return };
+        let Some(way) = self.leads_to(path, at).filter(|way| is_file(&way.end, &at.looks)) else { return };
         if self.led.len() >= PROGRAMS_MAX || !self.led.insert(way.end.clone()) {
             return;
         }
@@ -237,7 +243,7 @@ impl VisibleFiles {
             }
         }
         let store = self.stores.iter().find(|store| way.end.starts_with(store)).cloned();
-        for folder in store.into_iter().chain(python_prefix(&way.end, at)) {
+        for folder in store.into_iter().chain(self.python_prefix(&way.end, at)) {
             self.tree(&folder, Access::Execute, at);
         }
         self.interpreter(&way.end, at);
@@ -248,7 +254,7 @@ impl VisibleFiles {
         if self.changeable.holds(script) {
             return;
         }
-        let Some((interpreter, of_it)) = interpreter_of(script) else { return };
+        let Some((interpreter, of_it)) = interpreter_of(script, at) else { return };
         let named = of_it.iter().find(|word| !word.starts_with('-') && !word.contains('='));
         match named.filter(|_| name_of(&interpreter) == "env") {
             Some(named) if is_interpreter(named) || Runner::of(named).is_some() => {
@@ -279,7 +285,8 @@ impl VisibleFiles {
             return;
         }
         let (Some(bin), Some(prefix)) = (file.parent(), file.parent().and_then(Path::parent)) else { return };
-        let has_libraries = ["lib", "lib64", "libexec"].iter().any(|name| is_folder(&prefix.join(name)));
+        let has_libraries =
+            ["lib", "lib64", "libexec"].iter().any(|name| is_folder(&prefix.join(name), &at.looks));
         if name_of(bin) == "bin" && has_libraries {
             self.tree(prefix, Access::Execute, at);
         }
@@ -288,7 +295,7 @@ impl VisibleFiles {
             [("uvx", "uv"), ("bunx", "bun"), ("npx", "node"), ("npm", "node"), ("pnpx", "pnpm")]
         {
             if name_of(file) == own
-                && let Some(other) = inside(bin, other)
+                && let Some(other) = inside(bin, other, &at.looks)
             {
                 self.program(&other, at);
             }
@@ -302,28 +309,34 @@ impl VisibleFiles {
         }
         self.tree(folder, Access::Execute, at);
         // The package that it is the environment of may be installed in it for editing.
-        let package = folder.parent().filter(|parent| has_one_of(&MARKS_OF_PYTHON, parent));
+        let package = folder.parent().filter(|parent| has_one_of(&MARKS_OF_PYTHON, parent, at));
         self.grounds.extend(package.filter(|package| !at.is_too_wide(package)).map(Path::to_path_buf));
-        let about = self.text_of(&folder.join("pyvenv.cfg"));
+        let about = self.text_of(&folder.join("pyvenv.cfg"), at);
         let home =
             about.lines().filter_map(|line| line.split_once('=')).find(|(key, _)| key.trim() == "home");
         if let Some((_, home)) = home {
             let home = Path::new(home.trim());
-            for name in names_in(home).iter().filter(|name| name.starts_with("python")) {
+            for name in
+                names_in(home, CHILDREN_MAX, &at.looks).iter().filter(|name| name.starts_with("python"))
+            {
                 self.program_of_file(&home.join(name), at);
             }
         }
         let libraries = folder.join("lib");
-        let of_python = names_in(&libraries).into_iter().filter(|name| name.starts_with("python"));
+        let of_python = names_in(&libraries, CHILDREN_MAX, &at.looks)
+            .into_iter()
+            .filter(|name| name.starts_with("python"));
         for library in of_python.take(LIBRARIES_MAX) {
             let packages = libraries.join(library).join("site-packages");
-            for name in names_in(&packages) {
+            for name in names_in(&packages, CHILDREN_MAX, &at.looks) {
                 let is_finder = name.starts_with("__editable__") && name.ends_with(".py");
                 if name.ends_with(".pth") || is_finder {
-                    let text = self.text_of(&packages.join(name));
+                    let text = self.text_of(&packages.join(name), at);
                     let elsewhere = text.split(['\n', '\'', '"']).map(str::trim);
                     for path in elsewhere.filter(|path| path.starts_with('/')).map(Path::new) {
-                        if let Some(way) = self.leads_to(path, at).filter(|way| is_folder(&way.end)) {
+                        if let Some(way) =
+                            self.leads_to(path, at).filter(|way| is_folder(&way.end, &at.looks))
+                        {
                             self.see(&way, Access::Execute);
                         }
                     }
@@ -336,17 +349,17 @@ impl VisibleFiles {
     fn package(&mut self, script: &Path, at: &Surroundings<'_>) {
         let folders =
             || script.ancestors().skip(1).take(LEVELS_MAX).take_while(|folder| !at.is_too_wide(folder));
-        let root = folders().find(|folder| has_one_of(&MARKS, folder));
+        let root = folders().find(|folder| has_one_of(&MARKS, folder, at));
         if let Some(root) = root.or_else(|| folders().next()) {
             self.tree(root, Access::Execute, at);
         }
         for folder in folders() {
-            match inside(folder, "node_modules") {
+            match inside(folder, "node_modules", &at.looks) {
                 Some(modules) => self.tree(&modules, Access::Execute, at),
                 None => self.tell(&folder.join("node_modules"), at),
             }
-            match inside(folder, ".venv") {
-                Some(environment) if is_file(&environment.join("pyvenv.cfg")) => {
+            match inside(folder, ".venv", &at.looks) {
+                Some(environment) if is_file(&environment.join("pyvenv.cfg"), &at.looks) => {
                     self.environment(&environment, at);
                 }
                 Some(_) => {}
@@ -357,8 +370,8 @@ impl VisibleFiles {
 
     /// A file, or a folder with all that is in it and to which its files may lead. What no server is to have is left out.
     pub(super) fn tree(&mut self, path: &Path, access: Access, at: &Surroundings<'_>) {
-        let Some(way) = self.way(path) else { return };
-        if is_file(&way.end) || is_folder(&way.end) && !at.is_too_wide(&way.end) {
+        let Some(way) = self.way(path, at) else { return };
+        if is_file(&way.end, &at.looks) || is_folder(&way.end, &at.looks) && !at.is_too_wide(&way.end) {
             self.give(&way, access);
         }
     }
@@ -370,23 +383,51 @@ impl VisibleFiles {
     }
 
     /// Where a path leads; `None` where it leads nowhere, or a server can have changed where.
-    fn way(&self, path: &Path) -> Option<ResolvedPath> {
-        let way = resolve(path).ok()?;
+    fn way(&self, path: &Path, at: &Surroundings<'_>) -> Option<ResolvedPath> {
+        let way = resolve_within(path, &at.looks).ok()?;
         (is_of_system(&way.end) || !self.changeable.leads_out(&way)).then_some(way)
     }
 
-    /// Where a path leads that a file names: only to what is installed with the program, or what is installed by installers.
+    /// Where a path leads that a file names: only to what is installed with the program, or what is installed by installers,
+    /// and as long as there are not too many of such paths.
     fn leads_to(&mut self, path: &Path, at: &Surroundings<'_>) -> Option<ResolvedPath> {
-        self.paths_left = self.paths_left.checked_sub(1)?;
-        let way = self.way(path)?;
-        let is_known = is_of_system(&way.end)
-            || self.is_ground(&way.end)
-            || !self.changeable.holds(&way.end) && python_prefix(&way.end, at).is_some();
-        if !is_known {
-            self.tell(path, at);
+        if path.as_os_str().len() > PATH_BYTES_MAX {
             return None;
         }
+        let way = self.way(path, at)?;
+        let is_known = is_of_system(&way.end)
+            || self.is_ground(&way.end)
+            || !self.changeable.holds(&way.end) && self.python_prefix(&way.end, at).is_some();
+        let is_new = |link: &Path| !is_of_system(link) && !self.links.contains_key(link);
+        let new_links = way.links.iter().filter(|(link, _)| is_new(link)).count();
+        let new = new_links + usize::from(!is_of_system(&way.end) && !self.visible.contains_key(&way.end));
+        let left = self.led_left.checked_sub(new).filter(|_| is_known);
+        if left.is_none() {
+            self.tell(path, at);
+        }
+        self.led_left = left?;
         Some(way)
+    }
+
+    /// The folder of a Python's installation, by the library that each one has.
+    fn python_prefix(&mut self, program: &Path, at: &Surroundings<'_>) -> Option<PathBuf> {
+        let bin = program.parent().filter(|bin| name_of(bin) == "bin")?;
+        let prefix = bin.parent().filter(|prefix| !at.is_too_wide(prefix))?;
+        if !name_of(program).starts_with("python") || !is_file(program, &at.looks) {
+            return None;
+        }
+        let has_library = match self.prefixes.get(prefix) {
+            Some(has_library) => *has_library,
+            None => {
+                let library = prefix.join("lib");
+                let names = names_in(&library, CHILDREN_MAX, &at.looks).into_iter();
+                let mut of_python = names.filter(|name| name.starts_with("python")).take(LIBRARIES_MAX);
+                let has_library = of_python.any(|name| is_file(&library.join(name).join("os.py"), &at.looks));
+                self.prefixes.insert(prefix.to_owned(), has_library);
+                has_library
+            }
+        };
+        has_library.then(|| prefix.to_owned())
     }
 
     fn is_ground(&self, real: &Path) -> bool {
@@ -395,15 +436,18 @@ impl VisibleFiles {
 
     /// Remembers where a path leads that is not followed, so that the user can be told.
     fn tell(&mut self, path: &Path, at: &Surroundings<'_>) {
-        let Some(way) = self.way(path) else { return };
-        let can_be_given = is_file(&way.end) || is_folder(&way.end) && !at.is_too_wide(&way.end);
-        if can_be_given && self.unfollowed.len() < UNFOLLOWED_MAX {
+        if self.unfollowed.len() >= UNFOLLOWED_MAX {
+            return;
+        }
+        let Some(way) = self.way(path, at) else { return };
+        if is_file(&way.end, &at.looks) || is_folder(&way.end, &at.looks) && !at.is_too_wide(&way.end) {
             self.unfollowed.insert(way.end);
         }
     }
 
     fn see(&mut self, way: &ResolvedPath, access: Access) {
-        self.links.extend(way.links.iter().cloned());
+        // Every confined process sees the others already.
+        self.links.extend(way.links.iter().filter(|(link, _)| !is_of_system(link)).cloned());
         if !is_of_system(&way.end) {
             let seen = self.visible.entry(way.end.clone()).or_insert(access);
             *seen = access.max(*seen);
@@ -411,37 +455,40 @@ impl VisibleFiles {
     }
 
     /// What a file of a package says, unless a server can change it.
-    fn text_of(&mut self, file: &Path) -> String {
-        let Some(left) = self.paths_left.checked_sub(1) else { return String::new() };
-        self.paths_left = left;
+    fn text_of(&mut self, file: &Path, at: &Surroundings<'_>) -> String {
         let is_readable = |way: &ResolvedPath| self.is_ground(&way.end) && !self.changeable.holds(&way.end);
-        let Some(way) = self.way(file).filter(is_readable) else { return String::new() };
-        let text = beginning(&way.end, LISTING_BYTES.min(self.listing_bytes_left));
+        let Some(way) = self.way(file, at).filter(is_readable) else { return String::new() };
+        let text = beginning(&way.end, LISTING_BYTES.min(self.listing_bytes_left), &at.looks);
         self.listing_bytes_left = self.listing_bytes_left.saturating_sub(text.len() as u64);
         String::from_utf8_lossy(&text).into_owned()
     }
 
     /// What is visible, parents first, each once: what a parent allows too is left out.
     pub(super) fn into_parts(self) -> FollowResult {
-        let mut visible: Vec<(PathBuf, Access)> = Vec::new();
-        // Parents come before their children in the order of paths.
+        // Of each path only those above it are looked up, since a package can lead to many. Parents come before their children
+        // in the order of paths.
+        let mut visible = BTreeMap::<PathBuf, Access>::new();
         for (path, access) in self.visible {
-            let above =
-                visible.iter().rev().find(|(parent, _)| path.starts_with(parent)).map(|(_, access)| *access);
-            if above.is_none_or(|above| above < access) {
-                visible.push((path, access));
+            let above = path.ancestors().skip(1).find_map(|folder| visible.get(folder));
+            if above.is_none_or(|above| *above < access) {
+                visible.insert(path, access);
             }
         }
-        // The places are made one after the other: none is made through a symlink that took a folder's place meanwhile.
+        // The places are made one after the other: none is made through a symlink that took a folder's place meanwhile. What
+        // lies in a visible folder is there already.
         let mut links = BTreeMap::<PathBuf, PathBuf>::new();
         for (path, target) in self.links {
-            let is_led = path.ancestors().skip(1).any(|folder| links.contains_key(folder));
-            if !is_led && !visible.iter().any(|(visible, _)| visible.starts_with(&path)) {
+            let mut above = path.ancestors().skip(1);
+            let is_there = above.any(|folder| links.contains_key(folder) || visible.contains_key(folder));
+            let holds_visible =
+                visible.range(path.clone()..).next().is_some_and(|(below, _)| below.starts_with(&path));
+            if !is_there && !holds_visible {
                 links.insert(path, target);
             }
         }
-        let is_seen = |path: &PathBuf| visible.iter().any(|(visible, _)| path.starts_with(visible));
+        let is_seen = |path: &PathBuf| path.ancestors().any(|folder| visible.contains_key(folder));
         let unfollowed = self.unfollowed.into_iter().filter(|path| !is_seen(path)).collect();
+        let visible = visible.into_iter().collect();
         FollowResult { links, visible, unfollowed }
     }
 }
@@ -483,36 +530,20 @@ fn outermost_modules(file: &Path) -> Option<PathBuf> {
 /// The nearest virtual environment that a file is in.
 fn environment_of(file: &Path, at: &Surroundings<'_>) -> Option<PathBuf> {
     let folders = file.ancestors().skip(1).take(LEVELS_MAX).take_while(|folder| !at.is_too_wide(folder));
-    folders.into_iter().find(|folder| is_file(&folder.join("pyvenv.cfg"))).map(Path::to_path_buf)
+    folders.into_iter().find(|folder| is_file(&folder.join("pyvenv.cfg"), &at.looks)).map(Path::to_path_buf)
 }
 
-/// The folder of a Python's installation, by the library that each one has.
-fn python_prefix(program: &Path, at: &Surroundings<'_>) -> Option<PathBuf> {
-    let bin = program.parent().filter(|bin| name_of(bin) == "bin" && is_file(program))?;
-    let prefix = bin.parent().filter(|prefix| !at.is_too_wide(prefix))?;
-    let library = prefix.join("lib");
-    let has_library =
-        |name: &String| name.starts_with("python") && is_file(&library.join(name).join("os.py"));
-    let is_python = name_of(program).starts_with("python") && names_in(&library).iter().any(has_library);
-    is_python.then(|| prefix.to_owned())
-}
-
-fn has_one_of(marks: &[&str], folder: &Path) -> bool {
-    marks.iter().any(|mark| is_file(&folder.join(mark)))
+fn has_one_of(marks: &[&str], folder: &Path, at: &Surroundings<'_>) -> bool {
+    marks.iter().any(|mark| is_file(&folder.join(mark), &at.looks))
 }
 
 /// The program of a script's first line, and its arguments.
-fn interpreter_of(file: &Path) -> Option<(PathBuf, Vec<String>)> {
-    let first = beginning(file, FIRST_LINE_BYTES);
+fn interpreter_of(file: &Path, at: &Surroundings<'_>) -> Option<(PathBuf, Vec<String>)> {
+    let first = beginning(file, FIRST_LINE_BYTES, &at.looks);
     let line = first.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let line = String::from_utf8_lossy(line);
     let mut words = line.split_whitespace().map(str::to_owned);
     Some((words.next()?.into(), words.collect()))
-}
-
-fn names_in(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).into_iter().flatten().take(CHILDREN_MAX);
-    entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use super::super::surroundings::LOOKS_MAX;
 use super::*;
+use crate::confine::LookBudget;
 
 /// A home with files, made below it.
 struct Home {
@@ -78,6 +80,7 @@ impl Home {
             user_homes: &homes,
             homes: &homes,
             folder: &home.join("work"),
+            looks: LookBudget::new(LOOKS_MAX),
         };
         let mut words = command.split(' ').map(|word| self.expanded(word));
         let program = at.locate(Path::new(&words.next().unwrap())).unwrap();
@@ -367,27 +370,82 @@ fn an_entrys_variables_name_nothing_but_stores() {
     assert!(visible.contains("Layer uv"), "{visible}");
 }
 
+impl Home {
+    /// The looks that finding the files of [`SERVER`] costs, with what is found.
+    fn cost(&self) -> (usize, FollowResult) {
+        let variables = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
+        let (root, homes, folder) = (self.at(""), [self.at("")], self.at("src/repo"));
+        let at = Surroundings {
+            variables: &variables,
+            inherited: &variables,
+            home: &root,
+            user_homes: &homes,
+            homes: &homes,
+            folder: &folder,
+            looks: LookBudget::new(LOOKS_MAX),
+        };
+        let mut found = VisibleFiles::new(ChangeablePaths::new(&[]), &at);
+        found.command(
+            Path::new("/bin/sh"),
+            &[self.at("src/repo/server.py").to_str().unwrap().to_owned()],
+            &at,
+        );
+        (LOOKS_MAX - at.looks.left(), found.into_parts())
+    }
+}
+
+const PACKAGES: &str = "src/repo/.venv/lib/python3/site-packages";
+
+/// A script with a virtual environment, whose packages name these paths.
+fn naming(paths: impl IntoIterator<Item = String>) -> Home {
+    let paths: Vec<String> = paths.into_iter().collect();
+    let lists = paths.chunks(500).map(|paths| paths.join("\n")).enumerate();
+    let home = repository().file("src/repo/pyproject.toml", "").file("src/repo/.venv/pyvenv.cfg", "");
+    lists.fold(home, |home, (number, paths)| home.file(&format!("{PACKAGES}/{number}.pth"), &paths))
+}
+
 #[test]
-fn files_of_a_package_cost_a_bounded_number_of_looks() {
-    let mut home = repository().file("src/repo/.venv/pyvenv.cfg", "");
-    let packages = "src/repo/.venv/lib/python3/site-packages";
-    for number in 0..3000 {
-        home = home.file(&format!("{packages}/{number}.pth"), "");
-    }
-    for number in 0..50 {
-        home = home.link(&format!("src/repo/.venv/lib/python3.{number}"), "python3");
-    }
-    let variables = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
-    let (root, homes, folder) = (home.at(""), [home.at("")], home.at("src/repo"));
-    let at = Surroundings {
-        variables: &variables,
-        inherited: &variables,
-        home: &root,
-        user_homes: &homes,
-        homes: &homes,
-        folder: &folder,
+fn many_files_of_a_package_cost_a_bounded_number_of_looks() {
+    let home = (0..3000).fold(naming([]), |home, number| home.file(&format!("{PACKAGES}/{number}.pth"), ""));
+    let home = (0..50)
+        .fold(home, |home, number| home.link(&format!("src/repo/.venv/lib/python3.{number}"), "python3"));
+    let (looks, found) = home.cost();
+    assert_eq!(looks, LOOKS_MAX);
+    assert_eq!(found.visible, [(home.at("src/repo"), Access::Execute)]);
+}
+
+#[test]
+fn a_python_that_many_files_name_is_looked_at_once() {
+    let with_libraries = |home: Home| {
+        (0..500)
+            .fold(home, |home, number| home.folder(&format!("opt/p/lib/python{number}")))
+            .file("opt/p/bin/python", "")
     };
-    let mut found = VisibleFiles::new(ChangeablePaths::new(&[]), &at);
-    found.command(Path::new("/bin/sh"), &[home.at("src/repo/server.py").to_str().unwrap().to_owned()], &at);
-    assert_eq!(found.paths_left, 0);
+    let of =
+        |paths: usize| with_libraries(naming((0..paths).map(|_| "~/opt/p/bin/python".to_owned()))).cost().0;
+    let (none, one, many) = (of(0), of(1), of(100));
+    // The library once, and then the parts of each path.
+    assert!((500..600).contains(&(one - none)), "{none} {one}");
+    assert!(many - one < 100 * 60, "{one} {many}");
+}
+
+#[test]
+fn the_paths_and_symlinks_that_files_make_visible_are_bounded() {
+    // Each folder is reached through symlinks of its own.
+    for (paths, links) in [(300, 0), (300, 5), (5, 39), (20, 39)] {
+        let stores = ".local/share/uv/tools";
+        let name = |number, link| format!("links/l{number}_{link}");
+        let mut home = naming((0..paths).map(|number| format!("~/{}", name(number, links))));
+        for number in 0..paths {
+            home = home.folder(&format!("{stores}/d{number}"));
+            home = home.link(&name(number, 0), &format!("~/{stores}/d{number}"));
+            home = (0..links)
+                .fold(home, |home, link| home.link(&name(number, link + 1), &format!("l{number}_{link}")));
+        }
+        let (looks, found) = home.cost();
+        let all = paths * (links + 1);
+        let shown = LED_MAX / (links + 2) * (links + 1);
+        assert_eq!(found.links.len(), all.min(shown), "{paths} {links}");
+        assert!(looks <= LOOKS_MAX);
+    }
 }

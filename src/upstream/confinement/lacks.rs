@@ -303,11 +303,11 @@ mod tests {
         );
     }
 
-    /// Symlinks that each lead far about, the first one's path; the last one leads nowhere.
-    fn long_way(folder: &Path) -> PathBuf {
+    /// The first of many symlinks, each of which leads to the next by so many folders; the last one leads nowhere.
+    fn long_way(folder: &Path, parts: usize) -> PathBuf {
         std::fs::create_dir(folder.join("d")).unwrap();
         for number in 0..39 {
-            let next = format!("{}k{}", "d/../".repeat(800), number + 1);
+            let next = format!("{}k{}", "d/../".repeat(parts), number + 1);
             std::os::unix::fs::symlink(next, folder.join(format!("k{number}"))).unwrap();
         }
         folder.join("k0")
@@ -317,21 +317,27 @@ mod tests {
     fn a_text_costs_less_than_following_a_few_of_its_paths() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().canonicalize().unwrap();
-        let path = long_way(&dir);
+        for name in ["short", "long"] {
+            std::fs::create_dir(dir.join(name)).unwrap();
+        }
+        let path = long_way(&dir.join("long"), 800);
+        let short = long_way(&dir.join("short"), 100);
         let plan = plan(&[(&dir, Access::Change)], Network::Host);
         let start = std::time::Instant::now();
         for _ in 0..20 {
             assert!(path.canonicalize().is_err());
         }
         let of_twenty = start.elapsed();
-        let path = path.to_str().unwrap();
-        let same = format!("ENOENT: {path}\n").repeat(500);
-        // Each is another path.
-        let other: String = (0..500).map(|number| format!("ENOENT: {path}/{number}\n")).collect();
-        for said in [same, other] {
-            let start = std::time::Instant::now();
-            assert_eq!(lacks(&said, &plan, &PrivatePlaces::default()), []);
-            assert!(start.elapsed() < of_twenty, "{:?}, and 20 paths {of_twenty:?}", start.elapsed());
+        for path in [path, short] {
+            let path = path.to_str().unwrap();
+            let same = format!("ENOENT: {path}\n").repeat(500);
+            // Each is another path.
+            let other: String = (0..500).map(|number| format!("ENOENT: {path}/{number}\n")).collect();
+            for said in [same, other] {
+                let start = std::time::Instant::now();
+                assert_eq!(lacks(&said, &plan, &PrivatePlaces::default()), []);
+                assert!(start.elapsed() < of_twenty, "{:?}, and 20 paths {of_twenty:?}", start.elapsed());
+            }
         }
     }
 

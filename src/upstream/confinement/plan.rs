@@ -9,8 +9,8 @@ use super::changeable::ChangeablePaths;
 use super::follow::{FollowResult, VisibleFiles};
 use super::grant::granted;
 use super::resolve::resolve;
-use super::surroundings::Surroundings;
-use crate::confine::{Access, ServerPlan, ServerSandbox, StepFailure, VisiblePath, remedy};
+use super::surroundings::{LOOKS_MAX, Surroundings};
+use crate::confine::{Access, LookBudget, ServerPlan, ServerSandbox, StepFailure, VisiblePath, remedy};
 use crate::text as texts;
 use crate::upstream::{Inherited, ProcessSpec};
 
@@ -81,6 +81,7 @@ impl Confinement {
             user_homes: &user_homes,
             homes: &homes,
             folder: &folder,
+            looks: LookBudget::new(LOOKS_MAX),
         };
         // A program that is not there is an error of its start.
         let program = at.locate(&spec.program).unwrap_or_else(|| spec.program.clone());

@@ -52,28 +52,34 @@ fn same_for_all(
 }
 
 /// The real path of a file or folder of this folder. A symlink counts if it stays in the folder.
-pub(super) fn inside(folder: &Path, name: &str) -> Option<PathBuf> {
-    let folder = resolve(folder).ok()?.end;
-    let real = resolve(&folder.join(name)).ok()?.end;
+pub(super) fn inside(folder: &Path, name: &str, looks: &LookBudget) -> Option<PathBuf> {
+    let folder = resolve_within(folder, looks).ok()?.end;
+    let real = resolve_within(&folder.join(name), looks).ok()?.end;
     (real.starts_with(&folder) && real != folder).then_some(real)
 }
 
+/// The names of a folder's children, as far as they are text: so many at most.
+pub(super) fn names_in(folder: &Path, names_max: usize, looks: &LookBudget) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().take(names_max).take_while(|_| looks.take(1));
+    entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
+}
+
 /// Whether a regular file is at this real path.
-pub(super) fn is_file(real: &Path) -> bool {
-    fs::symlink_metadata(real).is_ok_and(|metadata| metadata.is_file())
+pub(super) fn is_file(real: &Path, looks: &LookBudget) -> bool {
+    looks.take(1) && fs::symlink_metadata(real).is_ok_and(|metadata| metadata.is_file())
 }
 
 /// Whether a folder is at this real path.
-pub(super) fn is_folder(real: &Path) -> bool {
-    fs::symlink_metadata(real).is_ok_and(|metadata| metadata.is_dir())
+pub(super) fn is_folder(real: &Path, looks: &LookBudget) -> bool {
+    looks.take(1) && fs::symlink_metadata(real).is_ok_and(|metadata| metadata.is_dir())
 }
 
 /// The beginning of the regular file at this real path; nothing of another file, or one that cannot be read.
-pub(super) fn beginning(real: &Path, bytes_max: u64) -> Vec<u8> {
+pub(super) fn beginning(real: &Path, bytes_max: u64, looks: &LookBudget) -> Vec<u8> {
     let mut text = Vec::new();
     // A pipe or device is not opened, and where it takes the file's place in between, it is not waited for.
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
-    if is_file(real)
+    if is_file(real, looks)
         && let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(real)
         && file.metadata().is_ok_and(|metadata| metadata.is_file())
     {

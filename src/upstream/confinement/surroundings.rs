@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::resolve::resolve;
+use super::resolve::{is_file, is_folder, resolve_within};
+use crate::confine::LookBudget;
 use crate::programs::locate_program;
 
 /// The folder and the environment that a command is started in.
@@ -21,8 +22,13 @@ pub(super) struct Surroundings<'a> {
     pub(super) homes: &'a [PathBuf],
     /// The folder it is started in.
     pub(super) folder: &'a Path,
+    /// What finding its files may cost still.
+    pub(super) looks: LookBudget,
 }
 
+/// Looks at the file system for one plan. A look takes some microseconds, and a plan is made on the bridge's thread. Real
+/// packages need some hundreds, and as many as a virtual environment has packages.
+pub(super) const LOOKS_MAX: usize = 20_000;
 /// Folders of many programs in a HOME.
 const SHARED: [&str; 4] = [".local", ".local/share", ".config", ".cache"];
 
@@ -41,14 +47,29 @@ impl Surroundings<'_> {
     /// by a symlink.
     pub(super) fn argument(&self, word: &str) -> Option<PathBuf> {
         let path = self.folder.join(word);
-        let way = resolve(&path).ok()?;
+        let way = resolve_within(&path, &self.looks).ok()?;
         if Path::new(word).is_absolute() {
             return Some(path);
         }
-        let folder = resolve(self.folder).ok()?.end;
+        let folder = resolve_within(self.folder, &self.looks).ok()?.end;
         let leads_out =
             !way.end.starts_with(&folder) && way.links.iter().any(|(link, _)| link.starts_with(&folder));
         (!leads_out).then_some(path)
+    }
+
+    /// Whether there is something.
+    pub(super) fn exists(&self, path: &Path) -> bool {
+        resolve_within(path, &self.looks).is_ok()
+    }
+
+    /// Whether a path leads to a regular file.
+    pub(super) fn leads_to_file(&self, path: &Path) -> bool {
+        resolve_within(path, &self.looks).is_ok_and(|way| is_file(&way.end, &self.looks))
+    }
+
+    /// Whether a path leads to a folder.
+    pub(super) fn leads_to_folder(&self, path: &Path) -> bool {
+        resolve_within(path, &self.looks).is_ok_and(|way| is_folder(&way.end, &self.looks))
     }
 
     /// The file that a command name starts.
