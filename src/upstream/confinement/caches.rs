@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::resolve::inside;
-use super::runner_arguments::RunnerArguments;
+use super::runner_arguments::{RunnerArguments, SUBCOMMANDS};
 use super::surroundings::Surroundings;
 use crate::confine::{Access, Network};
 
@@ -53,9 +53,15 @@ impl Runner {
         })
     }
 
-    /// Its arguments, its own apart from those of what it runs.
-    pub(super) fn arguments(self, args: &[String]) -> RunnerArguments<'_> {
-        RunnerArguments::of(args, self.file_options())
+    /// Its arguments, its own apart from those of what it runs. `name` is that of its program.
+    pub(super) fn arguments<'a>(self, name: &str, args: &'a [String]) -> RunnerArguments<'a> {
+        let known = if ["npx", "uvx", "bunx", "pnpx"].contains(&name) { &[][..] } else { &SUBCOMMANDS };
+        RunnerArguments::of(args, known, self.file_options())
+    }
+
+    /// Whether it runs what the project of its folder says, if its first subcommand is `run` or `start`.
+    fn is_of_projects(self) -> bool {
+        matches!(self, Self::Uv | Self::Npm | Self::Pnpm | Self::Yarn | Self::Bun | Self::Deno)
     }
 
     fn file_options(self) -> &'static [&'static str] {
@@ -141,10 +147,20 @@ fn stored(runner: Runner, at: &Surroundings<'_>) -> Vec<PathBuf> {
     }
 }
 
-/// The package folders of a runner, those of the folder it is started in, and the project folders and files in its arguments.
-pub(super) fn of(runner: Runner, args: &[String], at: &Surroundings<'_>) -> Vec<(PathBuf, Access)> {
+/// The package folders of a runner, those of the folder it is started in if the program is from there, and the project folders
+/// and files in its arguments.
+pub(super) fn of(
+    runner: Runner,
+    args: &RunnerArguments<'_>,
+    at: &Surroundings<'_>,
+) -> Vec<(PathBuf, Access)> {
+    let is_own = || {
+        let command = args.command.first().filter(|name| !name.contains('/') && !name.starts_with('.'));
+        command
+            .is_some_and(|name| inside(at.folder, &format!("node_modules/.bin/{name}"), &at.looks).is_some())
+    };
     let own: &[&str] = match runner {
-        Runner::Npm | Runner::Pnpm => &["node_modules", "package.json"],
+        Runner::Npm | Runner::Pnpm if is_own() => &["node_modules", "package.json"],
         _ => &[],
     };
     // Whoever wrote the files there has not been chosen by the user: what leads out of the folder is not followed.
@@ -155,27 +171,24 @@ pub(super) fn of(runner: Runner, args: &[String], at: &Surroundings<'_>) -> Vec<
 }
 
 /// Files that the runner's own options name.
-fn files(runner: Runner, args: &[String], at: &Surroundings<'_>) -> Vec<PathBuf> {
-    let options = runner.arguments(args).options.into_iter();
-    let named = options.filter(|(name, _)| runner.file_options().contains(name));
-    let values = named.filter_map(|(_, value)| value);
+fn files(runner: Runner, args: &RunnerArguments<'_>, at: &Surroundings<'_>) -> Vec<PathBuf> {
+    let named = args.options.iter().filter(|(name, _)| runner.file_options().contains(name));
+    let values = named.filter_map(|(_, value)| *value);
     values.filter_map(|value| at.argument(value)).filter(|path| at.leads_to_file(path)).collect()
 }
 
 /// Folders that arguments name as the program's own.
-fn projects(runner: Runner, args: &[String], at: &Surroundings<'_>) -> Vec<PathBuf> {
+fn projects(runner: Runner, args: &RunnerArguments<'_>, at: &Surroundings<'_>) -> Vec<PathBuf> {
     let names: &[&str] = match runner {
         Runner::Uv => &["--directory", "--project", "--from", "--with-editable", "--with"],
         Runner::Npm => &["--prefix", "-C"],
         Runner::Pnpm => &["--dir", "-C"],
         _ => &[],
     };
-    let arguments = runner.arguments(args);
-    let values =
-        arguments.options.iter().filter(|(name, _)| names.contains(name)).filter_map(|(_, value)| *value);
+    let values = args.options.iter().filter(|(name, _)| names.contains(name)).filter_map(|(_, value)| *value);
     let mut found: Vec<PathBuf> =
         values.filter_map(|value| at.argument(value)).filter(|path| at.leads_to_folder(path)).collect();
-    let runs_project = found.is_empty() && arguments.runs_project();
+    let runs_project = found.is_empty() && runner.is_of_projects() && args.runs_project();
     if runs_project {
         let marks = ["pyproject.toml", "package.json"];
         let is_project = |folder: &&Path| marks.iter().any(|mark| at.leads_to_file(&folder.join(mark)));

@@ -125,10 +125,11 @@ impl VisibleFiles {
         let name = name_of(program);
         if let Some(runner) = Runner::of(&name) {
             self.runner.get_or_insert(runner);
-            for (path, access) in caches::of(runner, args, at) {
+            let args = runner.arguments(&name, args);
+            for (path, access) in caches::of(runner, &args, at) {
                 self.tree(&path, access, at);
             }
-            self.script_of_runner(&runner.arguments(args), at);
+            self.script_of_runner(&args, at);
         }
         match name.as_str() {
             "env" => {

@@ -172,7 +172,7 @@ fn a_packages_symlinks_do_not_lead_out_of_its_folder() {
     }
     let home = Home::new().file("other/x", "").link("work/node_modules", "../other").file("bin/npx", NODE);
     assert_eq!(home.visible("bin", "npx server"), "Execute bin/npx");
-    let home = Home::new().file("work/node_modules/x", "").file("bin/npx", NODE);
+    let home = Home::new().file("work/node_modules/.bin/server", "").file("bin/npx", NODE);
     assert_eq!(home.visible("bin", "npx server"), "Execute bin/npx, Layer work/node_modules");
 }
 
@@ -354,6 +354,44 @@ fn words_of_the_servers_own_command_are_no_options_of_its_runner() {
         let (visible, _) = home.found("bin", command, &[]);
         assert!(!visible.contains("Layer work,") && !visible.ends_with("Layer work"), "{command}: {visible}");
         assert!(!visible.contains("data"), "{command}: {visible}");
+    }
+}
+
+#[test]
+fn a_project_is_visible_to_what_runs_it_only() {
+    let home = ["uv", "uvx", "npm", "npx", "pnpm", "pnpx", "pipx", "yarn", "bun", "bunx", "deno"]
+        .into_iter()
+        .fold(Home::new(), |home, name| home.file(&format!("bin/{name}"), ""))
+        .file("work/package.json", "{}")
+        .file("work/node_modules/.bin/own", "")
+        .file("work/.env", "secret");
+    let of_work = |command: &str| {
+        let (visible, _) = home.found("bin", command, &[]);
+        let of_work = visible.split(", ").filter(|path| path.contains("work")).map(str::to_owned);
+        of_work.collect::<Vec<_>>().join(", ")
+    };
+    for command in ["uv run x", "npm start", "npm --silent run x", "pnpm run x", "yarn start", "bun run x"] {
+        assert_eq!(of_work(command), "Layer work", "{command}");
+    }
+    for command in ["npx own", "npx -y own run", "npm exec own", "pnpm exec own"] {
+        assert_eq!(of_work(command), "Layer work/node_modules, Layer work/package.json", "{command}");
+    }
+    for command in [
+        "uv tool run x",
+        "uv tool run run",
+        "uvx run x",
+        "pipx run x",
+        "pipx run own",
+        "npx x",
+        "npx run x",
+        "npx ../.bin/own",
+        "npx .",
+        "pnpx start",
+        "bunx run x",
+        "npm exec x",
+        "pnpm dlx x",
+    ] {
+        assert_eq!(of_work(command), "", "{command}");
     }
 }
 

@@ -14,7 +14,8 @@ pub(super) struct RunnerArguments<'a> {
     pub(super) command: &'a [String],
 }
 
-const SUBCOMMANDS: [&str; 6] = ["run", "tool", "exec", "dlx", "x", "start"];
+/// Subcommands of all runners that have some.
+pub(super) const SUBCOMMANDS: [&str; 6] = ["run", "tool", "exec", "dlx", "x", "start"];
 /// Options of all runners that have a value.
 const WITH_VALUE: [&str; 25] = [
     "-p",
@@ -45,8 +46,8 @@ const WITH_VALUE: [&str; 25] = [
 ];
 
 impl<'a> RunnerArguments<'a> {
-    /// `files` are further options that have a value.
-    pub(super) fn of(args: &'a [String], files: &[&str]) -> Self {
+    /// `known` are its subcommands, and `files` further options that have a value.
+    pub(super) fn of(args: &'a [String], known: &[&str], files: &[&str]) -> Self {
         let mut found = Self { options: Vec::new(), subcommands: Vec::new(), command: args };
         while let Some((first, rest)) = found.command.split_first() {
             found.command = rest;
@@ -57,7 +58,7 @@ impl<'a> RunnerArguments<'a> {
                 found.command = rest.get(1..).unwrap_or_default();
             } else if first.starts_with('-') {
                 found.options.push((first, None));
-            } else if SUBCOMMANDS.contains(&first.as_str()) {
+            } else if known.contains(&first.as_str()) {
                 found.subcommands.push(first);
             } else {
                 found.command = &args[args.len() - rest.len() - 1..];
@@ -67,14 +68,14 @@ impl<'a> RunnerArguments<'a> {
         found
     }
 
-    /// Whether it runs what the project of its folder says.
+    /// Whether it runs what a project says, if it is a runner of projects. `uv tool run` runs a package.
     pub(super) fn runs_project(&self) -> bool {
-        self.subcommands.iter().any(|word| ["run", "start"].contains(word))
+        self.subcommands.first().is_some_and(|word| ["run", "start"].contains(word))
     }
 
     /// Whether the command may be a script instead of a package or a program.
     pub(super) fn runs_scripts(&self) -> bool {
-        self.subcommands.contains(&"run")
+        self.subcommands.first() == Some(&"run")
     }
 }
 
@@ -86,16 +87,22 @@ mod tests {
     fn options_of_the_command_are_not_those_of_the_runner() {
         let args = |words: &str| words.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let words = args("--offline --from=a==1 -c a.lock a --from b -c c");
-        let found = RunnerArguments::of(&words, &["-c", "--from"]);
+        let found = RunnerArguments::of(&words, &SUBCOMMANDS, &["-c", "--from"]);
         let options = [("--offline", None), ("--from", Some("a==1")), ("-c", Some("a.lock"))];
         assert_eq!(found.options, options);
         assert_eq!(found.command, args("a --from b -c c"));
         assert!(!found.runs_scripts());
         let words = args("run --with mcp mcp run a.py");
-        let found = RunnerArguments::of(&words, &[]);
+        let found = RunnerArguments::of(&words, &SUBCOMMANDS, &[]);
         assert_eq!((found.command, found.runs_scripts()), (&args("mcp run a.py")[..], true));
+        let runs_project =
+            |words: &str, known: &[&str]| RunnerArguments::of(&args(words), known, &[]).runs_project();
+        assert!(runs_project("run a", &SUBCOMMANDS) && runs_project("--silent start", &SUBCOMMANDS));
+        assert!(!runs_project("tool run a", &SUBCOMMANDS) && !runs_project("exec start", &SUBCOMMANDS));
+        // A package can have the name of a subcommand.
+        assert!(!runs_project("run a", &[]));
         let words = args("-y --package a -- b");
-        assert_eq!(RunnerArguments::of(&words, &[]).command, args("b"));
-        assert!(RunnerArguments::of(&args("-c"), &["-c"]).command.is_empty());
+        assert_eq!(RunnerArguments::of(&words, &SUBCOMMANDS, &[]).command, args("b"));
+        assert!(RunnerArguments::of(&args("-c"), &SUBCOMMANDS, &["-c"]).command.is_empty());
     }
 }
