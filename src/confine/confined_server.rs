@@ -64,11 +64,11 @@ const SHARED_MEMORY_MIB: u64 = 64;
 pub fn part_server(plan: &ServerPlan) -> Result<(), StepFailure> {
     close_others().step("close what it was started with")?;
     let (uid, gid) = (geteuid(), getegid());
-    unshare(CloneFlags::CLONE_NEWUSER).step("make a user namespace")?;
+    unshare(CloneFlags::CLONE_NEWUSER).namespace_step("make a user namespace")?;
     // Without it nobody may map a group. The user stays the same, since the files of the server are the user's.
-    fs::write("/proc/self/setgroups", "deny").step("give up changes of its groups")?;
-    fs::write("/proc/self/gid_map", format!("{gid} {gid} 1\n")).step("map its group")?;
-    fs::write("/proc/self/uid_map", format!("{uid} {uid} 1\n")).step("map its user")?;
+    fs::write("/proc/self/setgroups", "deny").namespace_step("give up changes of its groups")?;
+    fs::write("/proc/self/gid_map", format!("{gid} {gid} 1\n")).namespace_step("map its group")?;
+    fs::write("/proc/self/uid_map", format!("{uid} {uid} 1\n")).namespace_step("map its user")?;
     let network = match plan.network {
         Network::None => CloneFlags::CLONE_NEWNET,
         Network::Host => CloneFlags::empty(),
@@ -77,8 +77,8 @@ pub fn part_server(plan: &ServerPlan) -> Result<(), StepFailure> {
         | CloneFlags::CLONE_NEWIPC
         | CloneFlags::CLONE_NEWUTS
         | CloneFlags::CLONE_NEWCGROUP;
-    unshare(others | network).step("make namespaces")?;
-    keep_capabilities().step("keep its capabilities")
+    unshare(others | network).namespace_step("make namespaces")?;
+    keep_capabilities().namespace_step("keep its capabilities")
 }
 
 /// Becomes the first process in a server's namespaces and starts the server with these variables only; returns its exit code
@@ -97,7 +97,7 @@ pub fn serve_confined(
     if parent_on_machine() != Some(keeper) {
         return Ok(0);
     }
-    unshare(CloneFlags::CLONE_NEWNS).step("make a mount namespace")?;
+    unshare(CloneFlags::CLONE_NEWNS).namespace_step("make a mount namespace")?;
     build(plan)?;
     sethostname("sandbox").step("set its host name")?;
     limit(&[(Resource::RLIMIT_CORE, 0)]).step("set its limits")?;

@@ -36,6 +36,6 @@ pub use server_plan::{Network, ServerPlan, ServerSandbox, VisiblePath};
 pub use signals::{SignalQueue, open_process, release_all_streams, release_streams};
 #[cfg(target_os = "linux")]
 pub use step::close_others;
-pub use step::{PROGRAM_FOLDERS, Step, StepFailure};
+pub use step::{PROGRAM_FOLDERS, Step, StepFailure, StepKind};
 #[cfg(target_os = "linux")]
 pub use system_calls::filter;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::step::StepFailure;
+use super::step::{StepFailure, StepKind};
 
 /// Switches of the kernel that forbid it, the value that does, and the remedy.
 const SWITCHES: [(&str, &str, &str); 3] = [
@@ -28,11 +28,11 @@ const IN_CONTAINER: &str = "inside a container, its engine forbids it: start tha
                             `--security-opt seccomp=unconfined --security-opt systempaths=unconfined` (Docker) or \
                             `--security-opt seccomp=unconfined --security-opt unmask=ALL` (Podman)";
 
-/// What lets processes make namespaces on this machine, if the step failed because something forbids it.
+/// What lets processes make namespaces on this machine, if the step failed because something forbids it. The other steps fail
+/// of files, of which a package can have some that fail in the same way.
 #[must_use]
 pub fn remedy(failed: &StepFailure) -> Option<String> {
-    let is_refusal = failed.errno.is_some_and(|errno| REFUSALS.contains(&errno));
-    is_refusal
+    is_refusal(failed)
         .then(|| found(|path| fs::read_to_string(path).ok(), is_container()))
         .flatten()
         .map(str::to_owned)
@@ -40,6 +40,10 @@ pub fn remedy(failed: &StepFailure) -> Option<String> {
 
 /// EPERM, EACCES, ENOSPC (too many namespaces), EINVAL (no such namespaces), EUSERS.
 const REFUSALS: [i32; 5] = [1, 13, 28, 22, 87];
+
+fn is_refusal(failed: &StepFailure) -> bool {
+    failed.kind == StepKind::Namespaces && failed.errno.is_some_and(|errno| REFUSALS.contains(&errno))
+}
 
 fn found(read: impl Fn(&str) -> Option<String>, is_container: bool) -> Option<&'static str> {
     let forbids =
@@ -54,6 +58,7 @@ fn is_container() -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::step::Step;
     use super::*;
 
     #[test]
@@ -67,5 +72,14 @@ mod tests {
             assert_eq!(with(path, "7"), None);
         }
         assert!(found(|_| None, true).unwrap().contains("--security-opt"));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_opened_forbids_no_namespaces() {
+        let refused = || nix::Result::<()>::Err(nix::errno::Errno::EACCES);
+        assert!(is_refusal(&refused().namespace_step("make a user namespace").unwrap_err()));
+        assert!(!is_refusal(&refused().step("open \"/srv/x\"").unwrap_err()));
+        let other = nix::Result::<()>::Err(nix::errno::Errno::EIO);
+        assert!(!is_refusal(&other.namespace_step("make a user namespace").unwrap_err()));
     }
 }

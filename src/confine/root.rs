@@ -17,7 +17,7 @@ use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::{chdir, pivot_root};
 
 use super::access::Access;
-use super::step::{PROGRAM_FOLDERS, Step, StepFailure};
+use super::step::{PROGRAM_FOLDERS, Step, StepFailure, quoted};
 
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 const DEVICE_LINKS: [(&str, &str); 4] = [
@@ -81,7 +81,7 @@ impl Machine {
 /// # Errors
 /// It cannot be opened, or a part of its path is a symlink: somebody else may have put that there after the path was found.
 pub fn place(path: &str) -> Result<File, StepFailure> {
-    opened(Path::new(path)).step(format!("open {path}, without following symlinks"))
+    opened(Path::new(path)).step(format!("open {}, without following symlinks", quoted(path)))
 }
 
 /// Without following symlinks; part by part, since kernels before 5.6 have no `openat2`.
@@ -126,9 +126,10 @@ impl Root {
     pub fn new() -> Result<Self, StepFailure> {
         let all = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
         mount(None::<&str>, "/", None::<&str>, all, None::<&str>)
-            .step("part its mounts from the machine's")?;
+            .namespace_step("part its mounts from the machine's")?;
         let base = base(BASES).ok_or(Errno::ENOENT).step("find a folder for its root")?;
-        mount(Some("tmpfs"), &base, Some("tmpfs"), SHUT, Some(ROOT_OPTIONS)).step("mount its root")?;
+        mount(Some("tmpfs"), &base, Some("tmpfs"), SHUT, Some(ROOT_OPTIONS))
+            .namespace_step("mount its root")?;
         let root = Self { base };
         for path in ["/etc", "/dev", "/proc", "/sys", "/mnt"] {
             fs::create_dir(root.at(path)).step(format!("make {path}"))?;
@@ -173,10 +174,10 @@ impl Root {
     /// See [`Self::new`].
     pub fn private(&self, path: &str, mib: u64, mode: &str) -> Result<(), StepFailure> {
         let files = (mib * FILES_OF_MIB).clamp(FILES_MIN, FILES_MAX);
-        fs::create_dir_all(self.at(path)).step(format!("make {path}"))?;
+        fs::create_dir_all(self.at(path)).step(format!("make {}", quoted(path)))?;
         let options = format!("size={mib}m,nr_inodes={files},mode={mode}");
         mount(Some("tmpfs"), &self.at(path), Some("tmpfs"), INERT, Some(options.as_str()))
-            .step(format!("mount {path}"))
+            .step(format!("mount {}", quoted(path)))
     }
 
     /// Writes a file of the root itself.
@@ -185,7 +186,7 @@ impl Root {
     /// See [`Self::new`].
     pub fn file(&self, path: &str, content: &[u8]) -> Result<(), StepFailure> {
         self.parent_of(path)?;
-        fs::write(self.at(path), content).step(format!("write {path}"))
+        fs::write(self.at(path), content).step(format!("write {}", quoted(path)))
     }
 
     /// Makes a symlink, unless something is there already.
@@ -196,13 +197,13 @@ impl Root {
         self.parent_of(path)?;
         match symlink(target, self.at(path)) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-            made => made.step(format!("make {path}")),
+            made => made.step(format!("make {}", quoted(path))),
         }
     }
 
     fn parent_of(&self, path: &str) -> Result<(), StepFailure> {
         let at = self.at(path);
-        at.parent().map_or(Ok(()), fs::create_dir_all).step(format!("make the folder of {path}"))
+        at.parent().map_or(Ok(()), fs::create_dir_all).step(format!("make the folder of {}", quoted(path)))
     }
 
     /// Where a path is while the root is built.
@@ -232,8 +233,8 @@ impl Root {
     /// # Errors
     /// See [`Self::new`].
     pub fn show(&self, place: &File, path: &str, access: Access) -> Result<(), StepFailure> {
-        let is_folder = place.metadata().step(format!("look at {path}"))?.is_dir();
-        let at = made(&self.base, Path::new(path), is_folder).step(format!("make {path}"))?;
+        let is_folder = place.metadata().step(format!("look at {}", quoted(path)))?.is_dir();
+        let at = made(&self.base, Path::new(path), is_folder).step(format!("make {}", quoted(path)))?;
         if access == Access::Layer && is_folder && self.layer(place, (path, &at)).is_ok() {
             return Ok(());
         }
@@ -245,7 +246,7 @@ impl Root {
             Access::Change => INERT,
         };
         for mounted in self.mounts_below(path)? {
-            restrict(&mounted, flags).step(format!("restrict {path}"))?;
+            restrict(&mounted, flags).step(format!("restrict {}", quoted(path)))?;
         }
         Ok(())
     }
@@ -263,7 +264,7 @@ impl Root {
                 let options =
                     format!("lowerdir=/proc/self/fd/{lower},upperdir={upper},workdir={work},userxattr");
                 mount(Some("overlay"), named(at).as_str(), Some("overlay"), INERT, Some(options.as_str()))
-                    .step(format!("mount a layer on {path}"))
+                    .step(format!("mount a layer on {}", quoted(path)))
             });
         // The layer goes on to exist below what is mounted of it.
         umount2(&self.at(LAYER), MntFlags::MNT_DETACH).step("hide the layer")?;
@@ -274,23 +275,23 @@ impl Root {
     /// Mounts a device. It can be written to, as the kernel asks only of ordinary files whether a mount is read-only; its
     /// mode cannot be changed.
     fn device(&self, device: &File, path: &str) -> Result<(), StepFailure> {
-        let at = made(&self.base, Path::new(path), false).step(format!("make {path}"))?;
+        let at = made(&self.base, Path::new(path), false).step(format!("make {}", quoted(path)))?;
         self.bind(device, (path, &at))?;
         let flags = MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
-        restrict(&self.at(path), flags).step(format!("restrict {path}"))
+        restrict(&self.at(path), flags).step(format!("restrict {}", quoted(path)))
     }
 
     fn bind(&self, source: &File, (path, at): (&str, &OwnedFd)) -> Result<(), StepFailure> {
         let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
         mount(Some(named(source).as_str()), named(at).as_str(), None::<&str>, flags, None::<&str>)
-            .step(format!("mount {path}"))
+            .step(format!("mount {}", quoted(path)))
     }
 
     /// Mounts an empty file system in memory.
     fn memory(&self, path: &str, options: &str, flags: MsFlags) -> Result<(), StepFailure> {
-        fs::create_dir_all(self.at(path)).step(format!("make {path}"))?;
+        fs::create_dir_all(self.at(path)).step(format!("make {}", quoted(path)))?;
         mount(Some("tmpfs"), &self.at(path), Some("tmpfs"), SHUT | flags, Some(options))
-            .step(format!("mount {path}"))
+            .step(format!("mount {}", quoted(path)))
     }
 
     /// Mounts a /proc of the process's own PID namespace, without these files of the machine.
@@ -319,7 +320,7 @@ impl Root {
     }
 
     fn own_processes(&self) -> Result<(), StepFailure> {
-        mount(Some("proc"), &self.at("/proc"), Some("proc"), SHUT, None::<&str>).step("mount /proc")
+        mount(Some("proc"), &self.at("/proc"), Some("proc"), SHUT, None::<&str>).namespace_step("mount /proc")
     }
 
     fn mask<'a>(&self, paths: impl Iterator<Item = &'a str>) -> Result<(), StepFailure> {
@@ -339,7 +340,7 @@ impl Root {
     fn mounts_below(&self, path: &str) -> Result<Vec<PathBuf>, StepFailure> {
         let mounts = fs::read("/proc/self/mountinfo").step("list its mounts")?;
         mounts_at(&String::from_utf8_lossy(&mounts), &self.at(path))
-            .step(format!("find {path} among its mounts"))
+            .step(format!("find {} among its mounts", quoted(path)))
     }
 
     /// Makes it the root of this process's namespace and hides the machine's.
@@ -348,7 +349,7 @@ impl Root {
     /// See [`Self::new`].
     pub fn enter(self) -> Result<(), StepFailure> {
         chdir(&self.base).step("enter its root")?;
-        pivot_root(".", ".").step("change its root")?;
+        pivot_root(".", ".").namespace_step("change its root")?;
         umount2(".", MntFlags::MNT_DETACH).step("unmount the machine's root")?;
         chdir("/").step("enter its root")?;
         restrict(Path::new("/"), SHUT | MsFlags::MS_RDONLY).step("close its root")
@@ -445,6 +446,9 @@ mod tests {
             assert_eq!(opened(path), Err(Errno::ELOOP), "{path}");
         }
         assert_eq!(opened("real/nothing"), Err(Errno::ENOENT));
+        let failed = place(&format!("{}/x: no. What to do: y", dir.display())).unwrap_err();
+        let named = format!("open \"{}/x: no. What to do: y\", without following symlinks", dir.display());
+        assert_eq!(failed.could_not, named);
         for (path, is_folder) in [("/new/folder", true), ("/real/file", false), ("/real/sub", true)] {
             made(&dir, Path::new(path), is_folder).unwrap();
             assert_eq!(dir.join(&path[1..]).is_dir(), is_folder);

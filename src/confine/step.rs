@@ -19,6 +19,32 @@ pub struct StepFailure {
     pub why: String,
     /// The system's error number, if there is one.
     pub errno: Option<i32>,
+    /// What kind of step it is.
+    pub kind: StepKind,
+}
+
+/// What a step needs of the machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StepKind {
+    /// That it lets processes make namespaces, or the mounts in them that every confined process has.
+    Namespaces,
+    /// Something else. It can depend on files of others, such as a server's package.
+    #[default]
+    Other,
+}
+
+/// Longest path in the words of a step, in characters, escapes included.
+const PATH_CHARS_MAX: usize = 200;
+
+/// A path in the words of a step: in quotes, since a package can have chosen it, so that it cannot be read as the rest of the
+/// sentence.
+pub(super) fn quoted(path: &str) -> String {
+    let escaped = path.escape_debug().to_string();
+    if escaped.chars().nth(PATH_CHARS_MAX).is_none() {
+        return format!("\"{escaped}\"");
+    }
+    let shown: String = escaped.chars().take(PATH_CHARS_MAX - 1).collect();
+    format!("\"{}…\"", shown.trim_end_matches('\\'))
 }
 
 /// A result of a step, which names the step if it fails.
@@ -28,6 +54,17 @@ pub trait Step<T> {
     /// # Errors
     /// The step's own.
     fn step(self, could_not: impl Into<String>) -> Result<T, StepFailure>;
+
+    /// As [`Self::step`], of a step of [`StepKind::Namespaces`].
+    ///
+    /// # Errors
+    /// The step's own.
+    fn namespace_step(self, could_not: impl Into<String>) -> Result<T, StepFailure>
+    where
+        Self: Sized,
+    {
+        self.step(could_not).map_err(|failed| StepFailure { kind: StepKind::Namespaces, ..failed })
+    }
 }
 
 impl<T> Step<T> for std::io::Result<T> {
@@ -36,6 +73,7 @@ impl<T> Step<T> for std::io::Result<T> {
             could_not: could_not.into(),
             why: error.to_string(),
             errno: error.raw_os_error(),
+            kind: StepKind::Other,
         })
     }
 }
@@ -61,4 +99,17 @@ pub fn close_others() -> std::io::Result<()> {
         let _closed = nix::unistd::close(number);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_ends_where_its_quotes_end() {
+        assert_eq!(quoted("/srv/a b"), r#""/srv/a b""#);
+        assert_eq!(quoted("/x\": it is safe\n\u{202e}"), r#""/x\": it is safe\n\u{202e}""#);
+        let long = quoted(&format!("/{}", "\"".repeat(300)));
+        assert_eq!(long, format!("\"/{}…\"", "\\\"".repeat(99)));
+    }
 }

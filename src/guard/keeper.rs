@@ -119,7 +119,7 @@ mod tests {
         let reason = |code, said: &str| Keeper::not_started(status(code), said, &token);
         let Some(KeepError::Program(error)) = reason(127, "0123 os error 2\n") else { panic!() };
         assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
-        let said = "0123 not confined: {\"could_not\":\"a\",\"why\":\"b\",\"errno\":1}\n";
+        let said = "0123 not confined: {\"could_not\":\"a\",\"why\":\"b\",\"errno\":1,\"kind\":\"Other\"}\n";
         let Some(KeepError::Confinement(failed)) = reason(126, said) else { panic!() };
         assert_eq!(failed.could_not, "a");
         assert!(reason(127, "sh: lost: not found\n").is_none());

@@ -16,7 +16,7 @@ use super::plan::ENVIRONMENT_FOLDER;
 use super::python::Python;
 use super::refusal::unconfined;
 use super::start::{Packages, start};
-use crate::confine::{PROGRAM_FOLDERS, StepFailure};
+use crate::confine::{PROGRAM_FOLDERS, StepFailure, StepKind};
 
 /// Starts sandboxes as processes of this machine. It is there always; whether the machine lets it work is found out by each
 /// start.
@@ -81,7 +81,12 @@ impl ProcessEngine {
     async fn started(&self, spec: &SandboxSpec) -> Result<StartedSandbox, EngineError> {
         if !cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))) {
             let why = "it takes Linux on x86-64 or aarch64".to_owned();
-            return Err(unconfined(&StepFailure { could_not: "be confined".into(), why, errno: None }));
+            return Err(unconfined(&StepFailure {
+                could_not: "be confined".into(),
+                why,
+                errno: None,
+                kind: StepKind::Other,
+            }));
         }
         if let Some(name) = &spec.oci_runtime {
             return Err(EngineError::TakesContainers { what: format!("the OCI runtime {name}") });

@@ -34,7 +34,7 @@ fn begun(parent: u32, plan: &str) -> Result<u8, StepFailure> {
     }
     close_others().step("close what it was started with")?;
     // By itself, since the users of all other namespaces are this one's, and it has none yet.
-    unshare(CloneFlags::CLONE_NEWUSER).step("make a user namespace")?;
+    unshare(CloneFlags::CLONE_NEWUSER).namespace_step("make a user namespace")?;
     say(UNSHARED).step("answer the bridge")?;
     let mut answer = vec![0; MAPPED.len()];
     io::stdin().lock().read_exact(&mut answer).step("hear the bridge")?;
@@ -44,8 +44,8 @@ fn begun(parent: u32, plan: &str) -> Result<u8, StepFailure> {
         | CloneFlags::CLONE_NEWIPC
         | CloneFlags::CLONE_NEWUTS
         | CloneFlags::CLONE_NEWCGROUP;
-    unshare(others).step("make namespaces")?;
-    keep_capabilities().step("keep its capabilities")?;
+    unshare(others).namespace_step("make namespaces")?;
+    keep_capabilities().namespace_step("keep its capabilities")?;
     // Before there is a first process, so that a signal to end finds both; that process unblocks them.
     let signals = SignalQueue::of(&[Signal::SIGCHLD, Signal::SIGTERM]).step("wait for signals")?;
     let mut first = Command::new("/proc/self/exe");

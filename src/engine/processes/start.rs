@@ -24,7 +24,7 @@ use super::init_exit::InitProcess;
 use super::plan::{ENVIRONMENT_FOLDER, MAPPED, Plan, READY, UNSHARED};
 use super::python::Python;
 use super::refusal::unconfined;
-use crate::confine::StepFailure;
+use crate::confine::{Step, StepFailure, StepKind};
 
 /// What a sandbox's Python and packages are.
 #[derive(Debug)]
@@ -69,6 +69,7 @@ pub(super) async fn start(spec: &SandboxSpec, packages: Packages) -> Result<Star
                 could_not: could_not.into(),
                 why: error.to_string(),
                 errno: error.raw_os_error(),
+                kind: StepKind::Other,
             })
         }
     };
@@ -90,7 +91,8 @@ pub(super) async fn start(spec: &SandboxSpec, packages: Packages) -> Result<Star
         return Err(failed("be started")(std::io::ErrorKind::BrokenPipe.into()));
     };
     expect(&mut stdout, UNSHARED).await?;
-    identity.map(pid).await.map_err(failed("be given a user of its own"))?;
+    let mapped = identity.map(pid).await.namespace_step("be given a user of its own");
+    mapped.map_err(|failed| unconfined(&failed))?;
     input.write_all(MAPPED.as_bytes()).await.map_err(failed("be answered"))?;
     expect(&mut stdout, READY).await?;
     let chunks = stream::select(chunks(stdout, Chunk::Stdout), chunks(stderr, Chunk::Stderr));
@@ -214,6 +216,7 @@ async fn expect(stdout: &mut ChildStdout, line: &str) -> Result<(), EngineError>
         could_not: "become a sandbox".into(),
         why: "it ended without a word".into(),
         errno: None,
+        kind: StepKind::Other,
     })))
 }
 

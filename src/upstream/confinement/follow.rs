@@ -447,6 +447,12 @@ impl VisibleFiles {
     }
 
     fn see(&mut self, way: &ResolvedPath, access: Access) {
+        // The plan is text. Another path of the entry has been refused.
+        let is_text = |path: &PathBuf| path.to_str().is_some();
+        let mut links = way.links.iter().flat_map(|(link, target)| [link, target]);
+        if !is_text(&way.end) || !links.all(is_text) {
+            return;
+        }
         // Every confined process sees the others already.
         self.links.extend(way.links.iter().filter(|(link, _)| !is_of_system(link)).cloned());
         if !is_of_system(&way.end) {

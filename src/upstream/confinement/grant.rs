@@ -25,19 +25,20 @@ pub(super) fn granted(
     at: &Surroundings<'_>,
 ) -> Result<ResolvedPath, String> {
     let key = if access == Access::Change { "write" } else { "read" };
-    let named = format!("its sandbox.{key} names {}", path.display());
+    let shown = |path: &Path| text::name_in_sentence(&path.to_string_lossy(), SHOWN_CHARS_MAX);
+    let named = format!("its sandbox.{key} names {}", shown(path));
     let narrower = "name the folders in it that the server needs";
     let way = resolve(path).map_err(|error| match error {
         ResolveError::Missing(what) => format!("{named}: {what}; create it, or change the entry"),
         ResolveError::OfKernel(place) => {
-            let place = place.display();
+            let place = shown(&place);
             format!("{named}, which leads to {place}: nothing of /proc, /sys and /dev can be passed on")
         }
     })?;
     if let Some(link) = changeable.link_in(&way) {
         return Err(format!(
             "{named}, which goes through the symlink {}; confined servers can change that one, so name the real path",
-            text::inert_excerpt(&link.to_string_lossy(), SHOWN_CHARS_MAX)
+            shown(link)
         ));
     }
     let real = &way.end;
@@ -45,11 +46,11 @@ pub(super) fn granted(
     // The server can have a HOME that is not the user's, and keep its files there.
     let homes = at.user_homes.iter().chain(at.homes.iter().filter(|home| *home != real));
     if let Some(home) = homes.into_iter().find(holds) {
-        let home = home.display();
+        let home = shown(home);
         return Err(format!("{named}, which is or holds the HOME {home}; {narrower}"));
     }
     if is_of_system(real) && access == Access::Change {
-        let real = real.display();
+        let real = shown(real);
         return Err(format!(
             "{named}, and no server can change {real}; programs of the machine are read-only"
         ));

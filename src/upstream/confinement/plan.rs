@@ -10,7 +10,9 @@ use super::follow::{FollowResult, VisibleFiles};
 use super::grant::granted;
 use super::resolve::resolve;
 use super::surroundings::{LOOKS_MAX, Surroundings};
-use crate::confine::{Access, LookBudget, ServerPlan, ServerSandbox, StepFailure, VisiblePath, remedy};
+use crate::confine::{
+    Access, LookBudget, ResolvedPath, ServerPlan, ServerSandbox, StepFailure, VisiblePath, remedy,
+};
 use crate::text as texts;
 use crate::upstream::{Inherited, ProcessSpec};
 
@@ -91,6 +93,7 @@ impl Confinement {
         for (paths, access) in [(&sandbox.read, Access::Execute), (&sandbox.write, Access::Change)] {
             for path in paths {
                 let way = granted(path, access, found.changeable(), &at)?;
+                is_text(&way)?;
                 found.give(&way, access);
             }
         }
@@ -98,7 +101,7 @@ impl Confinement {
         if let Some(link) = cwd.as_ref().and_then(|way| found.changeable().link_in(way)) {
             return Err(format!(
                 "its folder goes through the symlink {}; confined servers can change that one, so name the real path in cwd",
-                texts::inert_excerpt(&link.to_string_lossy(), STEP_CHARS_MAX)
+                texts::name_in_sentence(&link.to_string_lossy(), STEP_CHARS_MAX)
             )
             .into());
         }
@@ -106,13 +109,14 @@ impl Confinement {
             return Err(format!(
                 "its command goes through the symlink {}; confined servers can change that one, so name the real path, or \
                  add it to sandbox.read",
-                texts::inert_excerpt(&link.to_string_lossy(), STEP_CHARS_MAX)
+                texts::name_in_sentence(&link.to_string_lossy(), STEP_CHARS_MAX)
             )
             .into());
         }
+        resolve(&program).ok().as_ref().map_or(Ok(()), is_text)?;
         found.command(&program, &spec.args, &at);
         if found.runner == Some(Runner::Containers) {
-            let program = program.display();
+            let program = texts::name_in_sentence(&program.to_string_lossy(), STEP_CHARS_MAX);
             return Err(ConfinementError {
                 reason: format!(
                     "{program} asks an engine outside to start containers, which has all your rights"
@@ -145,7 +149,7 @@ impl Confinement {
     pub(in crate::upstream) fn failed(failed: &StepFailure) -> ConfinementError {
         let remedy =
             remedy(failed).map_or_else(|| WITHOUT.to_owned(), |found| format!("{found}; or {WITHOUT}"));
-        // Its package names files.
+        // Paths in it are quoted.
         let could_not = texts::inert_excerpt(&failed.could_not, STEP_CHARS_MAX);
         let reason = format!("a process could not {could_not}: {}", failed.why);
         ConfinementError { reason, remedy: Some(remedy) }
@@ -166,6 +170,15 @@ fn inherited(spec: &ProcessSpec) -> BTreeMap<String, String> {
     inherited.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
+/// Whether the plan can name the way; an error for a path of the entry. What files lead to is left out instead.
+fn is_text(way: &ResolvedPath) -> Result<(), String> {
+    let links = way.links.iter().flat_map(|(link, target)| [link, target]);
+    links.chain([&way.end]).try_for_each(|path| text(path).map(drop))
+}
+
 fn text(path: &Path) -> Result<String, String> {
-    path.to_str().map(str::to_owned).ok_or_else(|| format!("{} is no UTF-8", path.display()))
+    path.to_str().map(str::to_owned).ok_or_else(|| {
+        let shown = texts::name_in_sentence(&path.to_string_lossy(), STEP_CHARS_MAX);
+        format!("{shown} is no UTF-8; rename it, or change the entry")
+    })
 }
