@@ -214,7 +214,8 @@ impl PrivatePlaces {
         // The last look may have been one too few.
         !holds_home
             && !path.iter().any(|path| path.components().any(is_of_logins))
-            && self.met(&path, &forms).is_none() && looks.left() > 0
+            && self.met(&path, &forms).is_none()
+            && looks.left() > 0
     }
 }
 
