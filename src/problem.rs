@@ -19,42 +19,42 @@ pub enum Severity {
     Note,
     /// A part is left out, or used perhaps not as it was meant.
     Warning,
-    /// What is named is not used.
+    /// The item is not used.
     Error,
 }
 
 /// The file or variable that has a problem.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
-    /// In a file or folder.
+    /// A file or folder.
     File(PathBuf),
-    /// In an environment variable.
+    /// An environment variable.
     Variable(String),
 }
 
-/// A place in a file, both counted from 1; the column in characters.
+/// A position in a file. Line and column count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     /// The line.
     pub line: usize,
-    /// The character in it.
+    /// The column, in characters.
     pub column: usize,
 }
 
 /// A problem of the configuration or of a client's file, for the user. No text in it repeats a configured value that could be a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// What it takes away.
+    /// The effect of the problem.
     pub severity: Severity,
-    /// In what.
+    /// The file or variable that has the problem.
     pub origin: Origin,
-    /// At which place, where the file could be read.
+    /// The position in the file, where the file could be read.
     pub position: Option<Position>,
-    /// At which key, for example `mcpServers.github.args[1]`.
+    /// The key, for example `mcpServers.github.args[1]`.
     pub key: Option<String>,
-    /// What is wrong, a lowercase fragment.
+    /// The description of the problem, a lowercase fragment.
     pub message: String,
-    /// What to do about it; empty where the message says it.
+    /// Advice on the remedy; empty if the message has it.
     pub hint: String,
 }
 
@@ -80,7 +80,7 @@ pub fn report<'a>(problems: impl IntoIterator<Item = &'a Problem>) {
 }
 
 impl Problem {
-    /// An error at a whole file or variable.
+    /// An error that concerns a whole file or variable.
     #[must_use]
     pub fn new(origin: Origin, message: impl Into<String>) -> Self {
         Self {
@@ -108,7 +108,7 @@ impl Problem {
         })
     }
 
-    /// The same problem with what to do about it.
+    /// The problem with this hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();

@@ -1,4 +1,4 @@
-//! `belljar config`: every setting as it counts and where it comes from, the schema for editors, and trust in projects.
+//! `belljar config`: every setting with its value and source, the schema for editors, and trust in projects.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use crate::confine::Network;
 use crate::problem::{Position, Severity};
 use crate::text;
 
-/// Prints the settings, the servers and every problem; the exit code is 1 when one of these is an error.
+/// Prints the settings, the servers and every problem; the exit code is 1 if any of these is an error.
 pub(super) fn show(config: &Config, as_json: bool) -> ExitCode {
     if as_json {
         out!("{:#}", as_value(config))
@@ -26,7 +26,7 @@ pub(super) fn show(config: &Config, as_json: bool) -> ExitCode {
     ExitCode::from(u8::from(is_wrong))
 }
 
-/// Does what needs no configuration.
+/// Executes the subcommands that need no configuration.
 pub(super) fn command(command: &ConfigCommand, environment: &Environment) -> ExitCode {
     let limits = crate::limits::Limits::default();
     let done: Result<(), TrustError> = match command {

@@ -1,4 +1,4 @@
-//! `belljar doctor`: what works, what does not, and what to do about it.
+//! `belljar doctor`: reports what works and what does not, with advice.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -26,23 +26,23 @@ use crate::session::{SandboxReport, Session};
 use crate::text;
 use crate::upstream::{ProcessSpec, ServerSpec, ServerTransport, Upstream, in_words};
 
-/// Remarks of each server that are shown.
+/// The number of log entries that are shown for each server.
 const ENTRIES_SHOWN: usize = 3;
 
 /// Longest reason why a server does not answer, in characters.
 const WHY_CHARS_MAX: usize = 500;
 
-/// How long servers are waited for before they are named.
+/// How long servers are waited for before the wait is announced.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Starts of a server with more and more of what it lacks.
+/// The largest number of trial starts of a server, each with more of the files that it lacks.
 const TRIALS_MAX: usize = 5;
 
-/// Servers that are looked at at once. Fewer are started.
+/// The largest number of servers that are checked in parallel. Fewer are started.
 const LOOKED_AT_AT_ONCE_MAX: usize = 16;
 
-/// Prints the report; the exit code is 1 when code could not be run. Where servers are asked (`asks`), they are started;
-/// `client` is what there is to say of the client whose environment this is.
+/// Prints the report; the exit code is 1 if code could not be run. With `asks`, the servers are started. `client` has
+/// lines about the client that this environment comes from.
 pub(super) async fn doctor(config: Config, files: ConfigFiles, asks: bool, client: &[String]) -> ExitCode {
     out!("belljar {}", env!("CARGO_PKG_VERSION"));
     for (at, said) in client.iter().enumerate() {
@@ -123,7 +123,7 @@ fn sandbox(about: &EngineInfo, report: &SandboxReport, config: &Config) {
     }
 }
 
-/// The engine, where there is one though no sandbox could be started.
+/// Reports the engine if it works although no sandbox could be started.
 async fn engine_alone(config: &Config) {
     let locations = wiring::locations(config, Some(Mark::new()));
     let Ok(engine) = find(&locations, &wiring::images(config), &config.lock_dir).await else { return };
@@ -137,10 +137,10 @@ async fn engine_alone(config: &Config) {
     line("socket", engine.address());
 }
 
-/// What makes the containers, which is what code would have to get out of.
+/// Reports the OCI runtime, which separates the code from the machine.
 fn runtime(about: &EngineInfo, config: &Config) {
     let engines = about.runtime.as_ref();
-    // The engine tells the version of its default only.
+    // The engine reports only the version of its default runtime.
     if let Some(name) = &config.oci_runtime
         && engines.is_none_or(|runtime| runtime.name != *name)
     {
@@ -153,7 +153,7 @@ fn runtime(about: &EngineInfo, config: &Config) {
     }
 }
 
-/// What code would have to break beside the sandbox.
+/// Describes the kernel, which code would also have to break to escape.
 fn kernel(report: &SandboxReport) -> String {
     let seen = text::inert_line(&report.posture.kernel);
     match report.kernel {
@@ -167,7 +167,7 @@ fn no_sandbox(fault: &ToolFault) {
     line("", &format!("what to do: {}", fault.hint));
 }
 
-/// How many servers have the user's rights, and how they lose them.
+/// Reports how many servers have the user's rights, and how to change that.
 fn rights(config: &Config) {
     let (free, all) = config.servers_with_rights();
     let count = format!("{free} of {all} servers that a command starts run with all your rights");
@@ -182,7 +182,7 @@ async fn servers(config: &Config, environment: &Environment, asking: Option<(&[S
     if config.servers.is_empty() {
         line("servers", "none configured (~/MCPs/*.json, [servers.NAME] of config.toml, MCP_SERVERS_CONFIG)");
     }
-    // A start takes a processor for itself: more of them only make each other late.
+    // Each start takes a whole processor, so more starts in parallel would only delay each other.
     let at_once = match asking {
         Some(_) => std::thread::available_parallelism().map_or(1, NonZero::get),
         None => LOOKED_AT_AT_ONCE_MAX,
@@ -255,15 +255,15 @@ async fn state(config: &Config, server: &ServerConfig) -> String {
     format!("{}: {found} ({})", server.name, server.source.display())
 }
 
-/// What a confined server has beside its own program.
+/// The access that the entry gives a confined server beyond its own program.
 fn confined(server: &ServerConfig, config: &Config) -> Option<String> {
     let Transport::Launch(launch) = &server.transport else { return None };
     let sandbox = launch.sandbox.resolved(config.sandbox_servers)?;
     Some(text::inert_excerpt(&format!("confined: sandbox = {sandbox}"), WHY_CHARS_MAX))
 }
 
-/// What becomes of a server that is not confined when it is started confined, and what to write so that it works. On its own
-/// word it is given ordinary files to read, and nothing to change and no network.
+/// The result of confined starts of a server that is not confined, and what to write into its entry. In each start it
+/// gets the ordinary files that it named as missing, for reading only, and no network.
 async fn trial(config: &Config, server: &ServerConfig, specs: &[ServerSpec]) -> Option<String> {
     let spec = specs.iter().find(|spec| spec.name == server.name)?;
     let (ServerTransport::Process(process), None) = (&spec.transport, &spec.deferred) else { return None };
@@ -332,7 +332,7 @@ fn inherited(server: &ServerConfig, environment: &Environment) -> Option<String>
     Some(text::inert_excerpt(&format!("inherits by env_inherit: {shown}"), WHY_CHARS_MAX))
 }
 
-/// What becomes of the server when it is started or reached, and what the user can do; nothing where it is not to be.
+/// The result of starting or reaching the server, and advice; empty if servers are not started.
 async fn answer(server: &ServerConfig, asking: Option<&Upstream>) -> Vec<String> {
     let Some(upstream) = asking else { return vec![] };
     match upstream.tools(&server.name, &CancellationToken::new()).await {
@@ -348,13 +348,13 @@ async fn answer(server: &ServerConfig, asking: Option<&Upstream>) -> Vec<String>
     }
 }
 
-/// What the server has said last, to any bridge.
+/// Prints the last log entries of the server, from any bridge.
 fn last_log_entries(config: &Config, server: &ServerName) {
     let Some(dir) = config.own_state_dir.as_ref().map(|dir| dir.join(wiring::SERVER_LOG)) else { return };
     match last_entries(&dir, server, ENTRIES_SHOWN) {
         Ok(entries) => {
             for entry in entries {
-                // The file is the user's, but what stands in it came from the server.
+                // The file is the user's, but its content comes from the server.
                 let said = format!("{}, {}: {}", entry.level, entry.age(), entry.text);
                 line("", &format!("said: {}", text::inert_line(&said)));
             }
@@ -366,14 +366,14 @@ fn last_log_entries(config: &Config, server: &ServerName) {
 fn problems(config: &Config) {
     for problem in &config.problems {
         let shown = problem.to_string();
-        // The line of a server that is not used has said it.
+        // It was reported already, in the line of a server that is not used.
         if !config.refused.iter().any(|refused| refused.reason.ends_with(&shown)) {
             line("config", &format!("{}: {shown}", problem.severity));
         }
     }
 }
 
-/// What the kernel's Landlock adds to the sandbox, or why it adds nothing.
+/// The protection that the kernel's Landlock adds to the sandbox, or the reason why it adds none.
 fn landlock(posture: &Posture) -> String {
     let without = "code can lower its oom_score_adj to the supervisor's, make FIFOs, and write to those of mounted folders";
     match posture.landlock {

@@ -1,4 +1,4 @@
-//! Where the program goes after its arguments are parsed.
+//! The entry point after the arguments were parsed.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -13,10 +13,10 @@ use crate::cli::{self, Arguments, Command};
 use crate::config::{ConfigFiles, Environment};
 use crate::text;
 
-/// Does what the command line asks for.
+/// Executes the command line.
 #[must_use]
 pub fn main(arguments: Arguments) -> ExitCode {
-    // These are the bridge's own, and small: they read no configuration and say nothing.
+    // These commands are internal. They read no configuration and print nothing.
     match arguments.command {
         #[cfg(target_os = "linux")]
         Some(Command::Keep(keep)) => match (keep.inside, &keep.confine) {
@@ -66,7 +66,8 @@ fn bridge(command: Option<Command>) -> ExitCode {
         return config::show(&config, arguments.json);
     }
     logging::start(config.log_level);
-    // One thread: what the bridge does is short, and handing it to another thread would cost each call more than that.
+    // The bridge uses one thread: its work is short, and passing it to another thread would cost each call more time
+    // than that.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
@@ -97,7 +98,7 @@ fn bridge(command: Option<Command>) -> ExitCode {
                 None => ExitCode::from(70),
             },
             Some(Command::Search(search)) => search_model::search(&config, search).await,
-            // Done before.
+            // These commands were executed above.
             Some(
                 Command::Config(_)
                 | Command::Import(_)
@@ -109,7 +110,7 @@ fn bridge(command: Option<Command>) -> ExitCode {
             ) => ExitCode::from(70),
         }
     });
-    // A reader of stdin may be stuck in its thread for ever.
+    // A read of stdin may block its thread for ever.
     runtime.shutdown_background();
     code
 }

@@ -1,5 +1,5 @@
-//! `belljar files`: the files that are kept for the user, of workspaces and handed over by sessions: shown, taken out, put
-//! in, removed.
+//! `belljar files`: lists, shows, exports, adds and removes the user's files of workspaces, and files that sessions
+//! handed over.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -20,7 +20,7 @@ use crate::workspace::{FilePath, Outbox, Piece, SessionOutbox, View, Workspace, 
 /// Longest name that is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 300;
 
-/// Does what is asked for, or says why not.
+/// Executes the subcommand, or prints why it failed.
 pub(super) fn files(config: &Config, arguments: cli::Files) -> ExitCode {
     told(done(config, arguments))
 }
@@ -54,7 +54,7 @@ fn done(config: &Config, arguments: cli::Files) -> Result<(), Failure> {
     }
 }
 
-/// What is asked for of the files that a session has handed over.
+/// Executes a subcommand on the files that a session has handed over.
 fn of_session(config: &Config, asked: &str, command: FilesCommand) -> Result<(), Failure> {
     let outbox = Outbox::new(outbox(config), &config.limits);
     let SessionOutbox { session, view, .. } = found(outbox.all().map_err(failed)?, asked)?;
@@ -78,7 +78,7 @@ fn of_session(config: &Config, asked: &str, command: FilesCommand) -> Result<(),
     }
 }
 
-/// The session that begins like this, or the last one.
+/// The session whose name begins with `asked`, or the last one.
 fn found(mut all: Vec<SessionOutbox>, asked: &str) -> Result<SessionOutbox, Failure> {
     if asked == Sessions::LAST
         && let Some(last) = all.pop()
@@ -116,7 +116,7 @@ fn view(root: &Path, name: &WorkspaceName) -> Result<View, Failure> {
     })
 }
 
-/// The workspaces, and behind them the sessions that have handed something over, the last one last.
+/// Lists the workspaces, and after them the sessions that have handed over files, the last one last.
 fn list_all(config: &Config, root: &Path) -> Result<(), Failure> {
     let names = names(root).map_err(failed)?;
     let sessions = Outbox::new(outbox(config), &config.limits).all().map_err(failed)?;
@@ -172,13 +172,13 @@ fn get(view: &View, path: &str, to: Option<PathBuf>) -> Result<(), Failure> {
         None => PathBuf::from(own_name),
     };
     let named = |error: io::Error| Failure::Failed(new_file::why_not(&to, &error));
-    // Nothing of the user's is overwritten by what code in a sandbox has written.
+    // No file of the user is overwritten with content that code in a sandbox has written.
     new_file::create(&to, |file| copy(pieces, file)).map_err(named)?;
     out!("{}", text::inert_excerpt(&to.display().to_string(), SHOWN_CHARS_MAX));
     Ok(())
 }
 
-/// The path of something that is kept.
+/// Finds a stored file by its path.
 fn kept(view: &View, path: &str) -> Result<FilePath, Failure> {
     let path = FilePath::new(path).map_err(|error| Failure::Usage(error.to_string()))?;
     let all = view.all().map_err(failed)?;
@@ -190,7 +190,7 @@ fn kept(view: &View, path: &str) -> Result<FilePath, Failure> {
     Err(Failure::Usage(format!("there is no file {path} in it{}", near.unwrap_or_default())))
 }
 
-/// Prints a file of text on the terminal, which escapes what would steer it.
+/// Prints a text file on the terminal, with control characters escaped.
 fn show(pieces: impl Iterator<Item = io::Result<Piece>>, path: &FilePath) -> Result<(), Failure> {
     let mut bytes = Vec::new();
     copy(pieces, &mut bytes).map_err(failed)?;
@@ -229,10 +229,10 @@ fn put(
     Ok(())
 }
 
-/// A file of the user's, open.
+/// Opens a regular file of the user.
 pub(super) fn plain_file(path: &Path) -> Result<File, String> {
     let named = |error: io::Error| format!("{}: {error}", path.display());
-    // Without a look first a pipe would be waited for.
+    // Opening a pipe would block, so the kind of the file is checked first.
     if !path.metadata().map_err(named)?.is_file() {
         return Err(format!("{} is no plain file", path.display()));
     }

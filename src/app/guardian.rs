@@ -1,7 +1,7 @@
-//! The guardian: a process that outlives the bridge, and removes what the bridge leaves when it is killed.
+//! The guardian: a process that outlives the bridge, and cleans up if the bridge is killed.
 //!
-//! Until then it does nothing but read: each line says all that there is, in place of the line before. It ends nothing
-//! while its stdin is open.
+//! Until then it only reads: each line lists all resources of the bridge, and replaces the line before. It removes
+//! nothing while its stdin is open.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::ExitCode;
@@ -9,9 +9,9 @@ use std::process::ExitCode;
 use crate::engine::CleanupList;
 use crate::guard::{LINE_BYTES_MAX, Mark, end_marked};
 
-/// Waits for the bridge's end, then removes what it has left.
+/// Waits for the end of the bridge, then removes the resources that it has left.
 pub(super) fn guard(mark: Mark) -> ExitCode {
-    // Out of the reach of what ends the bridge's group or terminal.
+    // A session of its own protects the guardian from signals to the bridge's group or terminal.
     let alone = nix::unistd::setsid();
     let cleanup_list = last_told();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -30,7 +30,7 @@ async fn remove(cleanup_list: Option<CleanupList>) -> Result<(), crate::engine::
     }
 }
 
-/// What the last line said; a line that cannot be read changes nothing.
+/// The content of the last valid line; an invalid line changes nothing.
 fn last_told() -> Option<CleanupList> {
     let mut input = BufReader::with_capacity(4096, std::io::stdin());
     let mut told = None;

@@ -1,4 +1,4 @@
-//! `belljar log`: what was called and run, for the user to read.
+//! `belljar log`: prints the audit log of calls and runs.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -50,7 +50,7 @@ pub(super) fn log(config: &Config, arguments: cli::Log) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Why there is nothing to show.
+/// The reason why there are no entries to show.
 fn nothing(config: &Config, is_filtered: bool, dir: &Path) -> String {
     let off =
         if config.audit == Audit::Off { "; nothing is added, since MCP_BRIDGE_AUDIT is off" } else { "" };
@@ -87,11 +87,11 @@ fn shown(entry: &Entry) -> String {
             arguments(&call.arguments),
         ),
     };
-    // The file is the user's, but what stands in it came from code.
+    // The file is the user's, but its content comes from code.
     text::inert_line(&format!("{time} {session} {rest}"))
 }
 
-/// Nothing where they were never given.
+/// The arguments in one column; empty if they were not logged.
 fn arguments(arguments: &Value) -> String {
     match arguments {
         Value::Null => String::new(),

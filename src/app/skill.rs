@@ -1,4 +1,4 @@
-//! `belljar skill`: the functions that code has kept, for the user: listed, shown, accepted, undone, and run.
+//! `belljar skill`: lists, shows, accepts, reverts and runs the skills that code has saved.
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -14,12 +14,12 @@ use crate::skills::{PendingSkill, Skill, SkillArguments, SkillError, SkillFile, 
 use crate::text;
 
 const USAGE: u8 = 2;
-/// Lines around a difference that are shown with it.
+/// The number of unchanged lines around a difference that are shown.
 const AROUND: usize = 3;
 /// Longest arguments from stdin, in bytes.
 const ARGUMENTS_BYTES_MAX: u64 = 8 << 20;
 
-/// Does what is asked for, or says why not.
+/// Executes the subcommand, or prints why it failed.
 pub(super) async fn skill(config: Config, config_files: ConfigFiles, arguments: cli::Skill) -> ExitCode {
     let skills = Skills::new(wiring::skills(&config), &config.limits);
     let done = match arguments.command {
@@ -52,7 +52,7 @@ pub(super) async fn skill(config: Config, config_files: ConfigFiles, arguments: 
     }
 }
 
-/// The exit code is 1 when something waits to be accepted or cannot be used.
+/// Lists the skills. The exit code is 1 if a skill has to be accepted or cannot be used.
 fn list(skills: &Skills, as_json: bool) -> Result<ExitCode, SkillError> {
     let all = skills.all()?;
     let is_sound = all.iter().all(|(_, found)| matches!(**found, SkillFile::Ready(_)));
@@ -137,7 +137,7 @@ fn trust(skills: &Skills, name: &str) -> Result<ExitCode, SkillError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What cannot be accepted keeps no other from being so.
+/// Accepts all skills. A skill that cannot be accepted does not stop the others.
 fn trust_all(skills: &Skills) -> Result<ExitCode, SkillError> {
     let mut code = ExitCode::SUCCESS;
     for (name, found) in skills.all()? {
@@ -151,7 +151,7 @@ fn trust_all(skills: &Skills) -> Result<ExitCode, SkillError> {
     Ok(code)
 }
 
-/// Shows what stands there, then accepts just that.
+/// Shows a skill, and accepts exactly what was shown.
 fn accept(skills: &Skills, name: &SkillName) -> Result<(), SkillError> {
     let waiting = skills.waiting(name)?;
     let PendingSkill { why, text, before } = &waiting;
@@ -165,7 +165,7 @@ fn accept(skills: &Skills, name: &SkillName) -> Result<(), SkillError> {
     Ok(())
 }
 
-/// The code that calls the skill; a sentence for the user where that cannot succeed.
+/// The code that calls the skill. The error is a sentence for the user.
 fn code(skills: &Skills, arguments: RunSkill) -> Result<cli::Run, String> {
     let RunSkill { name, args, servers, timeout, dry_run } = arguments;
     let name = SkillName::new(&name).map_err(|error| error.to_string())?;
@@ -173,7 +173,7 @@ fn code(skills: &Skills, arguments: RunSkill) -> Result<cli::Run, String> {
     let args = if args == "-" { from_stdin()? } else { args };
     let given = SkillArguments::read(&args).map_err(|wrong| format!("--args: {wrong}"))?;
     skill.definition.takes(&given).map_err(|wrong| format!("--args: {wrong}"))?;
-    // JSON has all strings of Python's, but for two that no JSON has unescaped.
+    // A JSON string is a valid Python string, except for two characters that JSON always escapes.
     let quoted = serde_json::Value::from(args).to_string();
     let code = format!("from belljar_sandbox.skills.call import call\nawait call(\"{name}\", {quoted})");
     Ok(cli::Run {

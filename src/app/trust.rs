@@ -1,4 +1,4 @@
-//! `belljar trust`: shows what a server's tools have been changed to, and lets that count.
+//! `belljar trust`: shows the changes of a server's tools, and accepts them.
 
 use std::process::ExitCode;
 

@@ -22,33 +22,33 @@ use crate::session::{CpuLimit, SandboxSettings, Session, SettingsSource};
 use crate::upstream::Upstream;
 use crate::workspace::WorkspaceLocation;
 
-/// What serves when that one is not there: any image with Python does, though without pandas.
+/// The fallback image if belljar's own does not exist. Any image with Python works, but this one has no pandas.
 pub(super) const PLAIN_IMAGE: &str = "docker.io/library/python:3.14-slim";
 
-/// This program, also when its file has been replaced since it was started.
+/// The path of this program, which works even if its file was replaced since its start.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// Where workspaces are kept, below the folder for what is the user's own.
+/// The name of the folder of workspaces in the state folder.
 const WORKSPACES: &str = "workspaces";
 
-/// The folder of files that sessions hand over, beside it.
+/// The name of the folder of handed-over files in the state folder.
 const OUTBOX: &str = "outbox";
 
-/// Where is kept what servers say of themselves, below what is kept of the user's own.
+/// The name of the folder of servers' messages in the user's own state folder.
 pub(super) const SERVER_LOG: &str = "servers";
 
-/// The modules below `server`, connected.
+/// The connected modules below `server`.
 pub(super) struct Modules {
     pub(super) session: Arc<Session>,
     pub(super) reruns: Arc<Reruns>,
     pub(super) broker: Arc<Broker>,
     upstream: Arc<Upstream>,
-    /// Held to the end: without it the guardian would take over while the servers are being ended in order.
+    /// Held until the end. Otherwise the guardian would clean up while the servers are being ended in order.
     _guardian: Guardian,
 }
 
 impl Modules {
-    /// Builds them; starts no engine and no server. Must be called inside a tokio runtime.
+    /// Builds the modules. It starts no engine and no server. Must be called inside a tokio runtime.
     pub(super) fn build(config: &Config, files: ConfigFiles) -> Self {
         let limits = Arc::new(config.limits.clone());
         let mark = Mark::new();
@@ -86,7 +86,7 @@ impl Modules {
             Arc::new(Broker::new(active_config, upstreams, folders, audit_setup, (bounds, stated_limits)));
         let guardian = Guardian::new(OWN_PROGRAM.into(), mark.clone());
         let of_session = guardian.clone();
-        // Of this command: a configuration that is read again does not have it.
+        // This is an option of the command, which a configuration that is read again does not have.
         let trace_denied = config.trace_denied;
         let settings_source = Arc::new(move || SandboxSettings {
             trace_denied,
@@ -102,7 +102,7 @@ impl Modules {
         Self { session, reruns, broker, upstream, _guardian: guardian }
     }
 
-    /// Ends the session and the servers, side by side, within the bound for it.
+    /// Ends the session and the servers in parallel, within their time limit.
     pub(super) async fn close(&self, config: &Config) {
         let closing =
             async { tokio::join!(self.session.close(), self.upstream.close(), self.broker.close()) };
@@ -112,7 +112,7 @@ impl Modules {
     }
 }
 
-/// The configured servers, of which none has been started. Must be called inside a tokio runtime.
+/// The configured servers, not yet started. Must be called inside a tokio runtime.
 pub(super) fn servers(config: &Config, files: ConfigFiles, mark: &Mark) -> (ActiveConfig, Arc<Upstream>) {
     let active_config = ActiveConfig::new(files, mark.clone(), OWN_PROGRAM.into(), logins(config));
     let upstream = Arc::new(Upstream::new(active_config.specs(), &Arc::new(config.limits.clone())));
@@ -120,12 +120,13 @@ pub(super) fn servers(config: &Config, files: ConfigFiles, mark: &Mark) -> (Acti
     (active_config, upstream)
 }
 
-/// Where logins at remote servers are kept.
+/// The folder of logins at remote servers.
 pub(super) fn logins(config: &Config) -> Option<PathBuf> {
     config.own_state_dir.as_ref().map(|dir| dir.join("oauth"))
 }
 
-/// The session to begin with and how far, or why that cannot be; nothing where none is asked for, or the last one of none.
+/// The session to resume, and the last run to replay, or the reason why it cannot be resumed; `None`: no session is to
+/// be resumed, or the last one is and there is none.
 fn resumed(config: &Config, limits: &Limits) -> Option<Result<(RecordedSession, u64), ToolFault>> {
     let ResumeFrom { session: asked, until } = config.resume.as_ref()?;
     if let Some(mount) = config.mounts.iter().find(|mount| mount.writable) {
@@ -154,12 +155,12 @@ fn resumed(config: &Config, limits: &Limits) -> Option<Result<(RecordedSession, 
     }
 }
 
-/// Where skills are kept: the name that their folder had from the first.
+/// The folder of skills. It still has its first name.
 pub(super) fn skills(config: &Config) -> PathBuf {
     config.state_dir.join("tools")
 }
 
-/// Where workspaces are kept.
+/// The folder of workspaces.
 pub(super) fn workspaces(config: &Config) -> PathBuf {
     config.state_dir.join(WORKSPACES)
 }
@@ -169,14 +170,14 @@ pub(super) fn outbox(config: &Config) -> PathBuf {
     config.state_dir.join(OUTBOX)
 }
 
-/// How the sandbox of a command is to be that needs no session. Must be called inside a tokio runtime.
+/// The settings for the sandbox of a command without a session. Must be called inside a tokio runtime.
 pub(super) fn settings_once(config: &Config) -> SettingsSource {
     let mark = Mark::new();
     let settings = sandbox_settings(config, &mark, Guardian::new(OWN_PROGRAM.into(), mark.clone()));
     Arc::new(move || settings.clone())
 }
 
-/// How sandboxes are to be.
+/// The settings for sandboxes.
 fn sandbox_settings(config: &Config, mark: &Mark, guardian: Guardian) -> SandboxSettings {
     SandboxSettings {
         locations: locations(config, Some(mark.clone())),
@@ -226,7 +227,7 @@ fn stated_limits(config: &Config) -> StatedLimits {
     }
 }
 
-/// The images that serve, by preference.
+/// The images for sandboxes, in the order of preference.
 pub(super) fn images(config: &Config) -> Vec<String> {
     match &config.image {
         Some(image) => vec![image.clone()],
@@ -235,12 +236,12 @@ pub(super) fn images(config: &Config) -> Vec<String> {
 }
 
 fn folder(mount: &MountedFolder) -> Folder {
-    // Checked: it is text.
+    // The path was checked to be UTF-8.
     let host = mount.host.to_string_lossy().into_owned();
     Folder { host, guest: mount.guest.clone(), writable: mount.writable }
 }
 
-/// Where engines may be; what is started to reach one carries the mark.
+/// The places of engines. Processes that are started to reach an engine carry the mark.
 pub(super) fn locations(config: &Config, mark: Option<Mark>) -> EngineLocations {
     let addresses = &config.engine_addresses;
     EngineLocations {

@@ -1,4 +1,4 @@
-//! What goes back to the code for a call.
+//! The answer to a call, as the code gets it.
 //!
 //! It is not parsed here.
 
@@ -7,11 +7,11 @@ use serde_json::value::RawValue;
 /// The answer to a call that code gets.
 #[derive(Debug)]
 pub enum Answer {
-    /// An MCP result as the server sent it, or what a helper returns.
+    /// An MCP result as the server sent it, or the value that a helper returns.
     Value(Box<RawValue>),
     /// An MCP result by which the tool reports an error.
     ToolError(Box<RawValue>),
-    /// Nothing: the call was listed instead of being made.
+    /// No result: the call was listed instead of being made.
     Planned {
         /// The server's name.
         server: String,
@@ -21,7 +21,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// What it is in a word, and its size in bytes.
+    /// The kind of answer in a word, and its size in bytes.
     pub(super) fn told(&self) -> (String, usize) {
         match self {
             Self::Value(value) => ("answered".into(), value.get().len()),

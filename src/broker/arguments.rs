@@ -11,14 +11,14 @@ use crate::protocol::depth_exceeds;
 use crate::run::{FaultCode, ToolFault};
 use crate::text::{self, suggest::likeness};
 
-/// Longest word of code's that is shown, in characters.
+/// Longest part of a word from code that is shown, in characters.
 const SAID_CHARS_MAX: usize = 40;
-/// Longest sentence on what is wrong with an argument, in characters.
+/// Longest description of a problem with an argument, in characters.
 const DEFECT_CHARS_MAX: usize = 200;
 
-/// Largest arguments of calls, in values, that are trees at the same time: so many calls with as many as may be.
+/// How many calls with the largest allowed number of values may have their arguments parsed in memory at the same time.
 const AT_ONCE: usize = 4;
-/// Calls with fewer values take no room.
+/// Calls with fewer values do not count against that memory.
 const VALUES_EACH: usize = 1_000;
 /// Arguments with more bytes of JSON are large: reading and checking them takes milliseconds, and much longer on a busy machine.
 const LARGE_BYTES: usize = 64 * 1024;
@@ -32,19 +32,19 @@ impl ArgumentMemory {
         Self(Semaphore::new(AT_ONCE * limits.json_values_max / VALUES_EACH))
     }
 
-    /// Waits until there is enough; it is free again when what is returned is dropped.
+    /// Waits until there is enough memory, which is free again when the returned permit is dropped.
     pub(super) async fn taken_by(&self, raw: &RawValue, limits: &Limits) -> Option<SemaphorePermit<'_>> {
         let values = text::json_weight(raw.get().as_bytes()).min(limits.json_values_max);
         match u32::try_from(values / VALUES_EACH) {
             Ok(0) | Err(_) => None,
-            // Nobody closes it.
+            // The semaphore is never closed.
             Ok(count) => self.0.acquire_many(count).await.ok(),
         }
     }
 }
 
-/// Does work that takes long where the arguments are large: what else waits for the bridge's one thread, such as the
-/// sandbox's heartbeat, goes first.
+/// Does work on arguments. If they are large, other tasks of the bridge's one thread go first, such as the sandbox's
+/// heartbeat.
 pub(super) async fn after_others<T>(raw: &RawValue, work: impl FnOnce() -> T) -> T {
     if raw.get().len() > LARGE_BYTES {
         tokio::task::yield_now().await;
@@ -52,7 +52,7 @@ pub(super) async fn after_others<T>(raw: &RawValue, work: impl FnOnce() -> T) ->
     work()
 }
 
-/// The arguments of a tool's call.
+/// Reads the arguments of a tool's call.
 pub(super) fn object(raw: &RawValue, limits: &Limits) -> Result<Map<String, Value>, ToolFault> {
     let json = raw.get();
     if json.len() > limits.arguments_bytes_max {
@@ -70,7 +70,7 @@ pub(super) fn object(raw: &RawValue, limits: &Limits) -> Result<Map<String, Valu
         return Err(invalid(format!("the arguments have nesting > {}", limits.json_depth_max)));
     }
     let mut parser = serde_json::Deserializer::from_str(json);
-    // The depth is bounded already.
+    // The depth was checked before.
     parser.disable_recursion_limit();
     match Value::deserialize(&mut parser) {
         Ok(Value::Object(arguments)) => Ok(arguments),
@@ -79,7 +79,7 @@ pub(super) fn object(raw: &RawValue, limits: &Limits) -> Result<Map<String, Valu
     }
 }
 
-/// The arguments of a helper, by name.
+/// Reads the arguments of a helper, by name.
 pub(super) fn of_helper<T: DeserializeOwned>(
     helper: &str,
     raw: &RawValue,
@@ -88,7 +88,7 @@ pub(super) fn of_helper<T: DeserializeOwned>(
     read(helper, object(raw, limits)?)
 }
 
-/// The same, of arguments that are bounded already.
+/// Reads arguments of a helper whose size and depth were checked before.
 pub(super) fn read<T: DeserializeOwned>(helper: &str, arguments: Map<String, Value>) -> Result<T, ToolFault> {
     serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|error| {
         let path = error.path().to_string();
@@ -97,7 +97,7 @@ pub(super) fn read<T: DeserializeOwned>(helper: &str, arguments: Map<String, Val
     })
 }
 
-/// What serde says of an argument, in Python's words.
+/// Translates serde's message about an argument into Python's words.
 fn plainly(path: &str, said: &str) -> String {
     let shown = text::inert_excerpt(said, DEFECT_CHARS_MAX);
     if let Some(name) = said.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
@@ -109,7 +109,7 @@ fn plainly(path: &str, said: &str) -> String {
     };
     let found = match found.strip_prefix("string ") {
         Some(text) => text,
-        // As in: floating point `1.5`.
+        // An example of such a message: floating point `1.5`.
         None => found.split_once('`').map_or(found, |(_, value)| value.trim_end_matches('`')),
     };
     let found = match found {
@@ -133,7 +133,8 @@ fn plainly(path: &str, said: &str) -> String {
     text::inert_excerpt(&format!("{path} is {found}, and must be {wanted}"), DEFECT_CHARS_MAX)
 }
 
-/// What a word stands for that a helper's parameter takes, whatever its case. The refusal names them all, the likest first.
+/// The value that a word in an argument stands for, in any case of letters. The error lists all words, the most similar
+/// first.
 pub(super) fn word<T: Copy>(
     helper: &str,
     parameter: &str,

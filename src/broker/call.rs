@@ -1,6 +1,6 @@
-//! A call as it comes to the broker.
+//! A call as the broker receives it.
 //!
-//! Nouns only: nothing is decided here.
+//! This module has data types only and decides nothing.
 
 use std::sync::Arc;
 
@@ -15,19 +15,19 @@ use crate::run::DryRunReason;
 
 /// A call as the sandbox claims it, and the run that it is made in.
 pub struct Call<'a> {
-    /// Its record, which has the run.
+    /// The record of the call, which also refers to its run.
     pub record: &'a CallRecord,
-    /// The server's name or alias; nothing for a helper.
+    /// The server's name or alias; `None` for a helper.
     pub server: Option<String>,
     /// The tool's name or alias, or the helper's name.
     pub tool: String,
-    /// A JSON object, not yet read.
+    /// The arguments: a JSON object, not yet parsed.
     pub arguments: Box<RawValue>,
-    /// Whether it is made.
+    /// Whether the call is sent.
     pub send_rule: SendRule,
-    /// What of it is, or becomes, a handle.
+    /// The parts of the call that are handles, or become handles.
     pub handles: CallHandles,
-    /// When the run's time is over.
+    /// The deadline of the run.
     pub deadline: Instant,
 }
 
@@ -51,9 +51,9 @@ impl Call<'_> {
 /// The parts of a call that are handles, or become handles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CallHandles {
-    /// Its arguments hold some.
+    /// The arguments contain handles.
     pub arguments: bool,
-    /// Its result stays on the host.
+    /// The result stays on the host, and code gets a handle for it.
     pub result: bool,
 }
 
@@ -69,7 +69,7 @@ pub enum SendRule {
 }
 
 impl SendRule {
-    /// As the run has it, or the call's frame.
+    /// The rule for the mode of the run, and the two flags of the call's frame.
     #[must_use]
     pub fn of(mode: ExecutionMode, dry_run: bool, placeholders: bool) -> Self {
         match (dry_run || mode == ExecutionMode::DryRun, placeholders) {

@@ -4,10 +4,10 @@ use serde_json::Value;
 
 /// Longest text of a server's failure that the model reads, in characters.
 pub(super) const FAILURE_CHARS_MAX: usize = 2_000;
-/// For a server that is configured and cannot be used.
+/// The hint for a server that is configured and cannot be used.
 pub(super) const UNAVAILABLE_HINT: &str = "the user must fix it; `belljar config` shows where it stands";
 
-/// Every text in a value, but no key, as `redacted` writes it.
+/// Applies `redacted` to every text in a value, but to no key.
 pub(super) fn redact(value: &mut Value, redacted: &dyn Fn(String) -> String) {
     match value {
         Value::String(text) => *text = redacted(std::mem::take(text)),

@@ -1,7 +1,7 @@
-//! The way from a run to the human behind its client: questions go to the client, which shows them.
+//! The connection from a run to the human behind its client: questions go to the client, which shows them.
 //!
-//! Code and the model cannot answer: what they send never comes here. A server's question and one of ours differ in kind:
-//! the answer to the one can never be taken for the answer to the other.
+//! Code and the model cannot answer: nothing that they send reaches this module. A server's question and one of
+//! belljar's have different types, so that an answer to one can never count for the other.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use crate::upstream::{Clock, QuestionError, QuestionKind};
 /// A question for the human, or their client.
 #[derive(Debug)]
 pub enum Question {
-    /// Whether a call may pass.
+    /// The question whether a call is allowed.
     Approval {
-        /// What is asked, harmless to show.
+        /// The text of the question, harmless to show.
         text: String,
-        /// Takes the answer; dropped, there is none.
+        /// Receives the answer. If it is dropped, there is no answer.
         reply: oneshot::Sender<Approval>,
     },
-    /// What a server asks, or code of the client's model.
+    /// A question of a server, or a request of code to the client's model.
     OfServer {
-        /// For what.
+        /// The kind of the request.
         kind: QuestionKind,
         /// The parameters of the request, harmless to show.
         params: Value,
-        /// Takes the client's result; dropped, there is none.
+        /// Receives the client's result. If it is dropped, there is no result.
         reply: oneshot::Sender<Result<Value, QuestionError>>,
     },
 }
@@ -40,20 +40,20 @@ pub enum Question {
 /// The decision of the human on a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Approval {
-    /// The call may pass.
+    /// This call is allowed.
     Once,
-    /// It may, and so may further calls of this tool.
+    /// This call and further calls of the tool are allowed.
     Further {
-        /// How many.
+        /// The number of further calls.
         calls: NonZeroU32,
-        /// With such arguments, by path.
+        /// The arguments that these must have: patterns by path.
         arguments: Vec<(String, Pattern)>,
     },
-    /// It may not.
+    /// The call is not allowed.
     Denied,
     /// The human could not be asked.
     Unable {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
@@ -62,12 +62,12 @@ pub enum Approval {
 #[derive(Debug, Clone)]
 pub struct Human {
     questions: mpsc::Sender<Question>,
-    /// What their client can do for servers.
+    /// The requests of servers that the client supports.
     pub(super) abilities: ClientAbilities,
-    /// What servers have asked in this run.
+    /// The number of servers' requests in this run.
     asked_by_servers: Arc<AtomicUsize>,
     waits: watch::Sender<HumanWaits>,
-    /// Why nobody can be asked, once nobody takes questions.
+    /// The reason to give when questions are no longer received.
     nobody: &'static str,
 }
 
@@ -83,20 +83,20 @@ pub struct HumanWaits {
 }
 
 impl HumanWaits {
-    /// Whether anybody waits now.
+    /// Whether any question waits for an answer now.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.since.is_some()
     }
 
-    /// How long in all until now.
+    /// The duration of all waits until now.
     fn in_all(&self) -> Duration {
         self.before + self.since.map(|since| since.elapsed()).unwrap_or_default()
     }
 }
 
 impl Human {
-    /// Questions go to the channel's other end, which shows one at a time.
+    /// A human who receives questions through this channel. The client shows one at a time.
     #[must_use]
     pub fn new(questions: mpsc::Sender<Question>, abilities: ClientAbilities) -> Self {
         Self {
@@ -108,7 +108,7 @@ impl Human {
         }
     }
 
-    /// The same human, for a job that goes on when the run has ended, and they are asked nothing for it any more.
+    /// This human for a job. After the end of the run that started the job, the human gets no questions of the job.
     #[must_use]
     pub fn of_job(&self) -> Self {
         Self {
@@ -117,16 +117,17 @@ impl Human {
         }
     }
 
-    /// How long this human has been waited for.
+    /// The waits for this human, as they change.
     #[must_use]
     pub fn waits(&self) -> watch::Receiver<HumanWaits> {
         self.waits.subscribe()
     }
 
-    /// How long a question may wait: at most `answer_max`, and all of the run at most `waiting_max`.
+    /// How long a question may wait: at most `answer_max`, and no longer than `waiting_max` for all questions of the
+    /// run.
     ///
     /// # Errors
-    /// Why none may.
+    /// The reason why no question may wait: the run has used up `waiting_max`.
     pub(super) fn time_to_answer(
         &self,
         answer_max: Duration,
@@ -142,12 +143,12 @@ impl Human {
         Ok(answer_max.min(left))
     }
 
-    /// A deadline as it is now; from here on it stands still while this human is waited for.
+    /// A deadline that is extended by every wait for this human from now on.
     pub(super) fn until(&self, deadline: Instant) -> HumanDeadline<'_> {
         HumanDeadline { human: self, deadline, passed: self.waits.borrow().in_all() }
     }
 
-    /// One more waits, until what this returns is dropped.
+    /// Counts a wait for the human, until the returned value is dropped.
     pub(super) fn wait(&self) -> HumanWait<'_> {
         self.waits.send_modify(|waits| {
             waits.questions += 1;
@@ -156,7 +157,7 @@ impl Human {
         HumanWait(self)
     }
 
-    /// The answer; `Unable` when there is none. Cancel-safe: a question that nobody waits for any more is not shown.
+    /// Asks the human; `Unable` if there is no answer. Cancel-safe: a question whose future was dropped is not shown.
     pub(super) async fn ask(&self, text: String) -> Approval {
         let unable = || Approval::Unable { reason: "the client has not answered".into() };
         let (reply, answer) = oneshot::channel();
@@ -166,17 +167,17 @@ impl Human {
         }
     }
 
-    /// Whether the run is over, for whose client this is, so that nobody takes questions any more.
+    /// Whether the run of this client is over, so that questions are no longer received.
     pub(super) fn is_gone(&self) -> bool {
         self.questions.is_closed()
     }
 
-    /// One more question of a server in this run; which it is.
+    /// Counts another request of a server in this run, and returns its number.
     pub(super) fn count_of_servers(&self) -> usize {
         self.asked_by_servers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The client's result. Cancel-safe, as above.
+    /// Passes a request to the client and returns its result. Cancel-safe, as [`Self::ask`].
     pub(super) async fn pass_on(&self, kind: QuestionKind, params: Value) -> Result<Value, QuestionError> {
         let none = |message: &str| QuestionError { code: None, message: message.to_owned() };
         let (reply, answer) = oneshot::channel();
@@ -190,12 +191,12 @@ impl Human {
 pub(super) struct HumanDeadline<'h> {
     human: &'h Human,
     deadline: Instant,
-    /// The time that the human had been waited for when the deadline was set.
+    /// The duration of all waits at the time when the deadline was set.
     passed: Duration,
 }
 
 impl HumanDeadline<'_> {
-    /// When it is, unless the human is waited for further.
+    /// The deadline, if no further wait extends it.
     pub(super) fn deadline(&self) -> Instant {
         self.deadline + (self.human.waits.borrow().in_all() - self.passed)
     }
@@ -209,7 +210,7 @@ impl Clock for HumanDeadline<'_> {
             let due = self.deadline + (now.in_all() - self.passed);
             tokio::select! {
                 () = sleep_until(due), if !now.is_waiting() => return,
-                // The sender is the human's own, who is borrowed.
+                // The sender lives as long as the borrowed human.
                 _ = waits.changed() => {}
             }
         }

@@ -1,6 +1,7 @@
-//! May this call happen, and who answers it: a server by way of `upstream`, or the bridge itself from the catalog.
+//! Decides whether a call is allowed, and answers it: a server does through `upstream`, or the bridge itself from the
+//! catalog.
 //!
-//! It keeps no processes and knows no sandbox; what a call claims of itself is believed in nothing.
+//! It keeps no processes and knows no sandbox. Nothing in a call frame is trusted.
 
 mod answer;
 mod arguments;

@@ -1,4 +1,4 @@
-//! What a session knows of language models: the settings, the budgets, and the endpoint.
+//! The state of language models in a session: the settings, the budgets, and the endpoint.
 //!
 //! It asks no model.
 
@@ -21,7 +21,7 @@ pub(super) struct Models(Mutex<ModelState>);
 pub(super) struct ModelState {
     pub(super) settings: ModelSettings,
     ledger: Ledger,
-    /// The permits for requests at once.
+    /// The permits for simultaneous requests.
     pub(super) turns: Arc<Semaphore>,
     /// The endpoint, after its first use.
     pub(super) endpoint: Option<Arc<Endpoint>>,
@@ -42,7 +42,7 @@ impl Models {
         Self(Mutex::new(ModelState { settings, ledger: Ledger::default(), turns, endpoint: None }))
     }
 
-    /// The settings as they stand when a run begins.
+    /// Sets the settings that the configuration has when a run begins.
     pub(super) fn set(&self, settings: ModelSettings) {
         let mut now = self.now();
         if settings.bounds.at_once != now.settings.bounds.at_once {
@@ -54,7 +54,7 @@ impl Models {
         now.settings = settings;
     }
 
-    /// Counts one more, or says which budget does not cover it.
+    /// Counts a request. The error names the budget that it would exceed.
     pub(super) fn count<'m>(
         &'m self,
         run: &'m RunContext,

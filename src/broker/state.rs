@@ -1,4 +1,4 @@
-//! The broker and its parts: which servers there are, what is known of them, and what outlives a run.
+//! The broker and its parts: the servers, the knowledge about them, and the state that outlives a run.
 //!
 //! It answers no call; `answer` does.
 
@@ -41,22 +41,22 @@ use crate::skills::Skills;
 use crate::text;
 use crate::upstream::{Connection, Upstream, UpstreamError};
 
-/// The folders of what outlives the bridge. Each one is created when something is first stored in it.
+/// The folders of the data that outlives the bridge. Each folder is created when something is first stored in it.
 #[derive(Debug, Clone)]
 pub struct Folders {
-    /// Functions that code has kept.
+    /// The skills.
     pub skills: PathBuf,
-    /// What results of tools have looked like; nothing: that is neither learned nor shown.
+    /// The shapes of tools' results; `None`: shapes are neither learned nor shown.
     pub shape_store: Option<PathBuf>,
-    /// What servers have listed; nothing: it is not kept.
+    /// The cached lists of tools; `None`: lists are not cached.
     pub catalog: Option<PathBuf>,
-    /// What tools were when they were first used; nothing: that is not remembered.
+    /// The pins of tools; `None`: tools are not pinned.
     pub pins: Option<PathBuf>,
-    /// The sentence encoder's model, which may be put there at any time; nothing: search by meaning is off.
+    /// The sentence encoder's model, which may be installed at any time; `None`: search by meaning is off.
     pub model: Option<PathBuf>,
-    /// Vectors of tools; nothing: they are not kept.
+    /// The cached vectors of tools; `None`: vectors are not cached.
     pub vectors: Option<PathBuf>,
-    /// What servers have said of themselves; nothing: it is not kept.
+    /// The log of the servers' own messages; `None`: messages are not stored.
     pub server_log: Option<PathBuf>,
 }
 
@@ -87,7 +87,7 @@ pub struct Broker {
     pub(super) calls_noted: AtomicU64,
     pub(super) jobs: Arc<Jobs>,
     pub(super) models: Models,
-    /// Over which the servers' lists of tools came that the catalog holds.
+    /// The connections that the lists of tools in the catalog came from.
     pub(super) connections: Mutex<BTreeMap<ServerName, Weak<Connection>>>,
     stated_limits: LimitsForManual,
 }
@@ -154,13 +154,13 @@ impl Broker {
         }
     }
 
-    /// Ends what goes on in the background.
+    /// Ends all background tasks.
     pub async fn close(&self) {
         tokio::join!(self.indexing.close(), self.semantics.close(), self.listening.close());
         self.log.close().await;
     }
 
-    /// Writes down what has happened.
+    /// Writes an event to the audit log.
     pub async fn record(&self, event: Event) {
         self.log.record(event).await;
     }
@@ -171,7 +171,7 @@ impl Broker {
         self.active_config.names()
     }
 
-    /// Why a server that stands in the configuration cannot be used, for the model; `None`: it can, or stands nowhere.
+    /// The fault for a configured server that cannot be used; `None`: it can be used, or is not configured.
     #[must_use]
     pub fn refusal(&self, server: &str) -> Option<ToolFault> {
         let said = self.active_config.refusal(server, &self.limits)?;
@@ -179,20 +179,21 @@ impl Broker {
         Some(ToolFault::new(FaultCode::ServerUnavailable, said).hint(UNAVAILABLE_HINT))
     }
 
-    /// A run begins: from now on the servers are those that are configured, and those that start may ask for what its client
-    /// can do. Its context, and what has changed since the last one. Must be called inside a tokio runtime.
+    /// Begins a run with the servers that are configured now; servers that start from now on may send the requests that
+    /// its client supports. Returns the run's context, and a sentence about changes since the last run. Must be called
+    /// inside a tokio runtime.
     #[must_use]
     pub fn begin(&self, spec: RunSpec) -> (Arc<RunContext>, Option<String>) {
         let run = Arc::new(RunContext::new(spec));
         self.admission.begin(&run);
         self.upstream.offer(run.human.abilities);
-        // What has said that its tools are others is asked now, beside the run.
+        // A server that has reported a change of its tools is asked now, beside the run.
         let stale = |(server, connection): (&ServerName, &Weak<Connection>)| {
             connection.upgrade().is_some_and(|connection| connection.has_news()).then(|| server.clone())
         };
         let stale: Vec<ServerName> = self.connections.lock().iter().filter_map(stale).collect();
         self.indexing.refresh(&stale);
-        // Whatever kept them from telling of their tools may be over.
+        // After a change of a login, the server may be able to list its tools.
         self.tool_index.forget_failures(&self.upstream.changed_logins());
         let change = self.active_config.change();
         self.models.set(self.active_config.model());
@@ -205,7 +206,7 @@ impl Broker {
         (run, Some(said))
     }
 
-    /// A run or a job has ended: what has happened in it, with all that the reader of its report should know.
+    /// Ends a run or a job, and returns its record with everything that the reader of its report should know.
     #[must_use]
     pub fn finish(&self, run: &RunContext) -> RunRecord {
         let mut record = run.end();
@@ -254,7 +255,7 @@ impl Broker {
         self.catalog().scoped(scope).servers().iter().map(|server| server.name.clone()).collect()
     }
 
-    /// The manual for all servers, and for a client that shows replies of so many characters.
+    /// The manual for all servers, for a client that shows at most this many characters of a reply.
     #[must_use]
     pub fn manual_of_all(&self, reply_chars_max: Option<usize>) -> String {
         self.manual(&self.catalog(), reply_chars_max)
@@ -267,17 +268,17 @@ impl Broker {
         catalog::capability_summary(catalog, &StatedLimits { reply_chars, ..limits })
     }
 
-    /// What is known now; a snapshot.
+    /// A snapshot of the catalog.
     pub(super) fn catalog(&self) -> Catalog {
         self.tool_index.catalog()
     }
 
-    /// Whether the catalog holds what the server offers now: it lives, and has not said since that its tools have changed.
+    /// Whether the catalog has the server's current tools: the server is alive, and has not reported a change since.
     pub(super) fn knows_tools_of(&self, server: &ServerName) -> bool {
         self.running(server).is_some_and(|connection| connection.is_current())
     }
 
-    /// The server's connection, if it runs.
+    /// The server's connection; `None`: it is not running.
     pub(super) fn running(&self, server: &ServerName) -> Option<Arc<Connection>> {
         let connection = self.connections.lock().get(server).and_then(Weak::upgrade);
         connection.filter(|connection| !connection.is_dead())
@@ -301,14 +302,14 @@ impl Broker {
             .hint(format!("{near} Available in this run: {available}").trim_start().to_owned()))
     }
 
-    /// A live connection to a server, its tools in the catalog.
+    /// Returns a live connection to a server, after its tools are in the catalog.
     pub(super) async fn connected(
         &self,
         server: &ServerName,
         (run, deadline): (&RunContext, Instant),
         cancel: &CancellationToken,
     ) -> Result<Arc<Connection>, UpstreamError> {
-        // Stays where this is dropped, or given up.
+        // The name stays there if this future is dropped or the call is given up.
         run.with_record(|record| record.awaited.insert(server.clone()));
         let connected = self.upstream.connect(server, deadline, cancel).await;
         let given_up = matches!(
@@ -336,7 +337,7 @@ impl Broker {
                 Ok(connection)
             }
             Err(error) => {
-                // A call that was given up says nothing of the server, which may be starting still.
+                // A call that was given up says nothing about the server, which may still be starting.
                 if let Some(key) = self.tool_index.key(server).filter(|_| !given_up) {
                     let reason = self.upstream.redacted(server, error.to_string());
                     self.tool_index.learn_failure(server, &key, &reason);

@@ -1,24 +1,24 @@
 //! Python names for servers and tools: valid, deterministic, and no two names ever share one.
 //!
-//! An alias carries no authority: calls are made by the raw name that it stands for.
+//! An alias grants nothing: calls use the raw name that it stands for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::literal::{is_identifier, is_keyword};
 
-/// Attributes that the proxies and modules of servers have already.
+/// Attributes that the proxies and modules of servers already have.
 const PROXY_NAMES: [&str; 7] = ["list_tools", "mro", "TOOLS", "TOOL_MAP", "_calls", "_server", "_tool_map"];
-/// What notebooks ask every object for, so that the proxies do not take it for a tool.
+/// The beginnings of names that notebooks look up on every object. A proxy must not take them for tools.
 const PROBED: [&str; 2] = ["_ipython", "_repr_"];
-/// `mcp_servers` is the table of all servers.
+/// The name of the table of all servers is `mcp_servers`, so no server gets this alias.
 const TABLE_NAME: &str = "servers";
 
 /// The kind of a name that gets an alias.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AliasKind {
-    /// Servers: in lower case, since `mcp_<alias>` is how agents know them.
+    /// Servers. Their aliases are in lower case, since agents know them as `mcp_<alias>`.
     Servers,
-    /// Tools: an identifier stays as it is.
+    /// Tools. A name that is an identifier stays as it is.
     Tools,
 }
 
@@ -38,8 +38,9 @@ pub fn tool_aliases<'n>(
     aliases(AliasKind::Tools, names, bytes_max)
 }
 
-/// A name that is a fit alias keeps itself; one that shares its folded form with no other takes that; the rest get a
-/// suffix of their hash. No alias equals the raw name of another. The result depends on the set of names only.
+/// A name that is a valid alias keeps itself. A name whose folded form is shared with no other gets that form. The
+/// others get a suffix from their hash. No alias equals the raw name of another. The result depends on the set of names
+/// only.
 fn aliases<'n>(
     kind: AliasKind,
     names: impl IntoIterator<Item = &'n str>,
@@ -65,7 +66,7 @@ fn aliases<'n>(
     aliases
 }
 
-/// The first of `form_HASH`, `form_HASH'` ... that is free; a hash that somebody forged only costs another round.
+/// The first of `form_HASH`, `form_HASH'` ... that is free. A forged hash only costs another round.
 fn suffixed(form: &str, name: &str, bytes_max: usize, taken: &BTreeSet<String>) -> String {
     let mut salt = 0_u64;
     loop {
@@ -79,7 +80,7 @@ fn suffixed(form: &str, name: &str, bytes_max: usize, taken: &BTreeSet<String>) 
     }
 }
 
-/// The name as an ASCII identifier that Python and the proxies leave free; always at most `bytes_max` long.
+/// The name as an ASCII identifier that Python and the proxies do not use themselves, of at most `bytes_max` bytes.
 fn folded(kind: AliasKind, name: &str, bytes_max: usize) -> String {
     let mut form = String::with_capacity(name.len().min(bytes_max));
     let mut in_run = false;

@@ -1,6 +1,7 @@
-//! The catalog: every configured server with its tools, or why it has none, as a value that is cheap to copy.
+//! The catalog: every configured server with its tools, or the reason why it has none, as a value that is cheap to
+//! copy.
 //!
-//! It asks no server and keeps no clock: new knowledge makes a new catalog, which shares what did not change.
+//! It asks no server and has no clock: new knowledge makes a new catalog, which shares unchanged parts.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,19 +17,19 @@ use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::run::ServerScope;
 
-/// The module that kept functions are imported from.
+/// The module from which code imports skills.
 const SKILLS: &str = "skills";
 
 /// All servers, sorted by name.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     servers: Arc<[Arc<ServerTools>]>,
-    /// Made by the first search; copies share it.
+    /// The search index, made by the first search and shared by copies.
     index: Arc<OnceLock<Index>>,
 }
 
 impl Catalog {
-    /// Servers of which nothing is known but their configuration: name, description and working folder.
+    /// A catalog of servers with only their configuration: name, description and working folder.
     pub fn new(
         servers: impl IntoIterator<Item = (ServerName, Option<String>, Option<PathBuf>)>,
         limits: &Limits,
@@ -57,8 +58,8 @@ impl Catalog {
         Self::of(servers)
     }
 
-    /// The catalog with new knowledge of one server: its tools, or why they are not known. A server that the catalog lacks
-    /// changes nothing; a failure replaces tools that were known.
+    /// The catalog with new knowledge about one server: its tools, or the reason why they are unknown. An unknown
+    /// server changes nothing. A failure replaces known tools.
     #[must_use]
     pub fn with_tools(&self, server: &ServerName, tools: Result<Vec<Tool>, String>, limits: &Limits) -> Self {
         let tools = match tools {
@@ -68,7 +69,7 @@ impl Catalog {
         self.with(BTreeMap::from([(server.clone(), tools)]))
     }
 
-    /// As [`Self::with_tools`], of several servers at once.
+    /// The catalog with new knowledge about several servers, as [`Self::with_tools`] does for one.
     #[must_use]
     pub fn with(&self, mut news: BTreeMap<ServerName, Tools>) -> Self {
         let servers = self.servers.iter().map(|known| {
@@ -87,7 +88,7 @@ impl Catalog {
         Self::of(servers.collect())
     }
 
-    /// The catalog with kept functions, each with its signature, for a search: they stand behind all servers.
+    /// The catalog with skills after all servers, each with its signature, for a search.
     #[must_use]
     pub fn with_skills(&self, skills: Vec<(Tool, String)>, limits: &Limits) -> Self {
         let Ok(name) = ServerName::new(SKILLS) else { return self.clone() };
@@ -114,13 +115,13 @@ impl Catalog {
         Self::of(self.servers.iter().cloned().chain([skills]).collect())
     }
 
-    /// Whether nothing has been learned since.
+    /// Whether both are the same catalog, so that nothing was learned in between.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.servers, &other.servers)
     }
 
-    /// Only the servers of a run, under the aliases that they have here.
+    /// The catalog with only the servers of a run. They keep their aliases.
     #[must_use]
     pub fn scoped(&self, scope: &ServerScope) -> Self {
         match scope {
@@ -146,18 +147,18 @@ impl Catalog {
         }
     }
 
-    /// Names and aliases like one that is not there, the nearest first.
+    /// Names and aliases that are similar to an unknown one, the most similar first.
     #[must_use]
     pub fn near_servers(&self, name: &str) -> NearMisses {
         NearMisses(near(name, self.servers.iter().map(|server| server.name.as_str())))
     }
 
-    /// Makes ready for searches, which the first of them does otherwise: half a second for ten thousand tools.
+    /// Makes the search index, which the first search does otherwise: it takes half a second for ten thousand tools.
     pub fn prepare_search(&self) {
         self.index();
     }
 
-    /// Memory that is held for searches, in bytes; nothing before the first.
+    /// The memory of the search index, in bytes; 0 before the first search.
     #[must_use]
     pub fn search_bytes(&self) -> usize {
         let of_servers = self.servers.iter().filter_map(|server| server.words.get()).map(Postings::bytes);

@@ -1,6 +1,7 @@
-//! What the sandbox's helpers return about servers and tools, as JSON in the seed's shapes.
+//! The documents that the sandbox's helpers return about servers and tools, as JSON in the forms of the original
+//! program.
 //!
-//! It does not search, and shows nothing that a server wrote unescaped.
+//! It does not search, and escapes all text of servers.
 
 use serde_json::{Map, Value, json};
 
@@ -17,20 +18,20 @@ pub enum Detail {
     Signature,
     /// The path and the description.
     Summary,
-    /// Also the schema of the arguments.
+    /// The path, the description and the schema of the arguments.
     Full,
-    /// All of it as Python, instead of the description.
+    /// A stub in Python with everything, instead of the description.
     Stub,
 }
 
 const LINE_CHARS_MAX: usize = 160;
-/// What stands beside an empty list of tools that says nothing.
+/// The note beside an empty list of tools that are unknown.
 const NOT_KNOWN_YET: &str = "its tools are not known yet: it is being asked for them, look again";
-/// Bytes of stubs in one answer, after which no further one begins.
+/// The size of the stubs in one answer, in bytes, after which no further stub begins.
 const STUBS_BYTES_MAX: usize = 4 << 20;
 
 impl Detail {
-    /// All of them, as code writes them.
+    /// All values, with the words that code uses for them.
     pub const WORDS: [(&str, Self); 4] = [
         ("signature", Self::Signature),
         ("summary", Self::Summary),
@@ -85,8 +86,8 @@ pub fn list_tools(server: &ServerTools) -> Value {
     server.listed().iter().map(row).collect()
 }
 
-/// `describe_server(name)`: name, alias, tools, cwd; and the description, the error, and that the tools are not known yet,
-/// where that is so.
+/// `describe_server(name)`: name, alias, tools, cwd; and where they apply, the description, the error, and a note that
+/// the tools are unknown yet.
 #[must_use]
 pub fn describe_server(server: &ServerTools) -> Value {
     let tools: Value = server.listed().iter().map(metadata).collect();
@@ -109,10 +110,11 @@ pub fn loaded_server_metadata(catalog: &Catalog) -> Value {
     catalog.servers().iter().map(|server| describe_server(server)).collect()
 }
 
-/// `query_tool_docs(server, tool=None, detail)`: the documents of one tool or of all. Of very many tools the last have no stub.
+/// `query_tool_docs(server, tool=None, detail)`: the documents of one tool or of all. If there are very many tools, the
+/// last ones have no stub.
 ///
 /// # Errors
-/// [`UnknownTool`] when the server has no such tool.
+/// [`UnknownTool`] if the server has no such tool.
 pub fn query_tool_docs(
     server: &ServerTools,
     tool: Option<&str>,
@@ -134,8 +136,8 @@ pub fn query_tool_docs(
     })
 }
 
-/// One tool's document: server, serverAlias, tool, toolAlias, readOnly if its server says so, description unless empty, inputSchema when full; stub instead of
-/// the description where that is asked for.
+/// One tool's document: server, serverAlias, tool, toolAlias, readOnly if its server says so, the description unless it
+/// is empty, and inputSchema for full detail. For a stub, the stub replaces the description.
 #[must_use]
 pub fn tool_doc(server: &ServerTools, tool: &Tool, detail: Detail, shapes: &Shapes) -> Value {
     let mut doc = json!({
@@ -168,7 +170,7 @@ fn metadata(tool: &Tool) -> Value {
     })
 }
 
-/// A schema with its texts escaped. Keys stay: calls are made by them.
+/// A schema with escaped texts. Keys stay unchanged, since calls use them.
 fn inert_object(members: &Map<String, Value>) -> Value {
     members.iter().map(|(key, value)| (key.clone(), inert(value))).collect()
 }

@@ -1,4 +1,4 @@
-//! What an encoder reads of a tool and of a query.
+//! The texts of a tool and of a query for the sentence encoder.
 //!
 //! It encodes nothing.
 
@@ -9,17 +9,18 @@ use super::server_tools::ServerTools;
 use super::tool::Tool;
 use crate::text::suggest;
 
-/// Characters of a description that are read: its first sentences say what the tool is for, and time grows with them.
+/// The number of characters of a description that are encoded: its first sentences tell the purpose of the tool, and
+/// the time grows with the length.
 const DESCRIPTION_CHARS_MAX: usize = 300;
-/// How like a known word an unknown one must be to be read as that.
+/// How similar an unknown word must be to a known one to be replaced by it, from 0 to 1.
 const LIKENESS_MIN: f32 = 0.85;
-/// Unknown words of a query that are compared with all known ones.
+/// The largest number of unknown words of a query that are compared with all known ones.
 const UNKNOWN_MAX: usize = 8;
-/// Tools that are asked how a word is written.
+/// The largest number of tools that are searched for the spelling of a word.
 const WRITERS_MAX: usize = 8;
 
-/// What an encoder is to read of a tool: the names as words, and the beginning of the description. Names of parameters made
-/// the vectors of long tools alike, and their first hits worse.
+/// The text of a tool for the encoder: its names as words, and the beginning of the description. The names of
+/// parameters are left out: with them, the vectors of long tools became similar, and their first hits became worse.
 #[must_use]
 pub fn tool_text(server: &ServerTools, tool: &Tool) -> String {
     let name = |name: &str| words(name).join(" ");
@@ -29,8 +30,8 @@ pub fn tool_text(server: &ServerTools, tool: &Tool) -> String {
     text
 }
 
-/// A query as an encoder is to read it: with words that no tool has replaced by the known one that was clearly meant. An
-/// encoder sees through no slip of the pen; it takes "calandar" for two other words.
+/// The text of a query for the encoder: words that no tool has are replaced by the known word that was clearly meant.
+/// An encoder does not recognise misspellings: it takes "calandar" for two other words.
 #[must_use]
 pub fn respelt(catalog: &Catalog, query: &str) -> String {
     let query: String = query.chars().take(QUERY_CHARS_MAX).collect();
@@ -48,14 +49,14 @@ pub fn respelt(catalog: &Catalog, query: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// What an unknown word, in lower case, was clearly meant to be.
+/// The known word that an unknown one, in lower case, was clearly meant to be.
 fn meant(catalog: &Catalog, word: &str) -> Option<String> {
     let index = catalog.index();
     let (number, likeness) = index.fuzzy_words.of(&stem(word), &index.words).into_iter().next()?;
     if likeness < LIKENESS_MIN { None } else { whole_word(catalog, number, word) }
 }
 
-/// The word with this stem, as that of the first tools that have it writes it that is most like the asked one.
+/// The word with this stem, in the spelling of the first tools that have it that is most similar to `asked`.
 fn whole_word(catalog: &Catalog, number: usize, asked: &str) -> Option<String> {
     let index = catalog.index();
     let wanted = &*index.words.words()[number];

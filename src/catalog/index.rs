@@ -1,6 +1,7 @@
-//! The index of all tools: which words stand in which of them and how much each counts there, and who has which name.
+//! The index of all tools: which words are in which tools and how much each counts there, and which tools have which
+//! name.
 //!
-//! It ranks nothing. Each server's words are counted once; when one of them changes, all are put together anew.
+//! It ranks nothing. Each server's words are counted once. If one server changes, the counts of all are merged again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,13 +16,13 @@ use super::tool::Tool;
 
 /// A part of a tool's text.
 struct Field {
-    /// What one occurrence of a word counts in a part of the usual length.
+    /// The weight of one occurrence of a word, in a part of usual length.
     weight: f32,
-    /// Words that the part usually has: the mean over some thousand published tools.
+    /// The usual length of the part in words: the mean over some thousand published tools.
     usual_words: f32,
 }
 
-// The server's name is what people say first when they know it; texts of parameters repeat each other.
+// A server's name has the largest weight, since users who know it name it first. Texts of parameters repeat each other.
 const SERVER: Field = Field { weight: 4.0, usual_words: 1.6 };
 const NAME: Field = Field { weight: 3.0, usual_words: 3.0 };
 const TITLE: Field = Field { weight: 2.0, usual_words: 3.0 };
@@ -29,21 +30,21 @@ const DESCRIPTION: Field = Field { weight: 1.0, usual_words: 25.0 };
 const PARAMETERS: Field = Field { weight: 1.0, usual_words: 6.0 };
 const PARAMETER_TEXTS: Field = Field { weight: 0.3, usual_words: 35.0 };
 
-/// How much less a word counts in a longer part, from 0 (no less) to 1 (in proportion).
+/// How much less a word counts in a longer part, from 0 (not less) to 1 (in proportion to the length).
 const LENGTH_SHARE: f32 = 0.5;
 
-/// Words of a description that count: what comes later is rarely about the tool.
+/// The number of words of a description that count; later ones are rarely about the tool.
 const DESCRIPTION_WORDS_MAX: usize = 120;
 const PARAMETERS_MAX: usize = 60;
 const PARAMETER_WORDS_MAX: usize = 30;
 
-/// How soon further occurrences of a word count no more.
+/// How soon further occurrences of a word no longer count.
 const SATURATION: f32 = 0.6;
 
 /// All tools of a catalog, numbered from 0 in the order of server and name.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// By stem.
+    /// The tools of each word, by its stem.
     pub(super) words: Postings,
     pub(super) fuzzy_words: FuzzyWords,
     /// The number of the first tool of each server.
@@ -56,7 +57,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Puts the servers' words together, and counts those of servers that have not been counted before.
+    /// Merges the servers' words. Servers that were not counted before are counted first.
     pub(super) fn new(servers: &[Arc<ServerTools>]) -> Self {
         let (mut firsts, mut tools) = (Vec::with_capacity(servers.len()), 0);
         let mut by_name: HashMap<Box<str>, Vec<u32>> = HashMap::new();
@@ -82,14 +83,14 @@ impl Index {
         Self { fuzzy_words: FuzzyWords::new(&words), words, firsts, servers, tools, by_name }
     }
 
-    /// How many tools there are.
+    /// The number of tools.
     pub(super) fn tools(&self) -> usize {
         self.tools
     }
 
-    /// A tool's server and its place among the tools of that.
+    /// A tool's server, and its position among that server's tools, both by number.
     pub(super) fn place(&self, tool: u32) -> (usize, usize) {
-        // Of servers without tools, which begin where the next one does, the last is meant.
+        // A server without tools begins at the same number as the next one, so the last of them has the tool.
         let server = self.firsts.partition_point(|first| *first <= tool) - 1;
         (server, (tool - self.firsts[server]) as usize)
     }
@@ -99,13 +100,13 @@ impl Index {
         self.by_name.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether the tool is of the server with this name or alias, which must be in lower case.
+    /// Whether the tool belongs to the server with this name or alias, which must be in lower case.
     pub(super) fn is_of(&self, tool: u32, server: &str) -> bool {
         let (name, alias) = &self.servers[self.place(tool).0];
         **name == *server || **alias == *server
     }
 
-    /// Memory that it holds, in bytes.
+    /// Its memory, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let entry = size_of::<(Box<str>, Vec<u32>)>();
         let names: usize = self.by_name.iter().map(|(name, tools)| name.len() + 4 * tools.capacity()).sum();
@@ -114,7 +115,7 @@ impl Index {
     }
 }
 
-/// The words of one server's tools, which are numbered from 0.
+/// Counts the words of one server's tools, which are numbered from 0.
 fn words_of(server: &ServerTools) -> Postings {
     let mut by_stem: HashMap<String, Vec<Posting>> = HashMap::new();
     for (place, tool) in server.listed().iter().enumerate() {
@@ -146,7 +147,7 @@ fn counts(server: &ServerTools, tool: &Tool) -> HashMap<String, f32> {
     counts
 }
 
-/// Adds what the words of one part count.
+/// Adds the counts of the words of one part.
 fn add(counts: &mut HashMap<String, f32>, field: &Field, words: Vec<String>) {
     let length = words.len() as f32 / field.usual_words;
     let count = field.weight / (1.0 - LENGTH_SHARE + LENGTH_SHARE * length);
@@ -177,7 +178,7 @@ mod tests {
         let places: Vec<_> = (0..4).map(|tool| index.place(tool)).collect();
         let names: Vec<&str> =
             places.iter().map(|(server, _)| catalog.servers()[*server].name.as_str()).collect();
-        // Servers are sorted by name.
+        // The servers are sorted by name.
         assert_eq!(names, ["B-c", "B-c", "e", "e"]);
         assert_eq!(places.iter().map(|(_, place)| *place).collect::<Vec<_>>(), [0, 1, 0, 1]);
         assert_eq!(

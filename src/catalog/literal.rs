@@ -1,6 +1,6 @@
-//! Text as Python writes it: which names are identifiers, and how a value is spelled as a literal.
+//! Text in Python's syntax: which names are identifiers, and how a value is written as a literal.
 //!
-//! It evaluates nothing; a literal made here is inert wherever it is pasted.
+//! It evaluates nothing. A literal from here is harmless wherever it is pasted.
 
 use serde_json::Value;
 
@@ -12,12 +12,13 @@ const KEYWORDS: [&str; 35] = [
     "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
 ];
 
-/// Whether Python reserves the word.
+/// Whether the word is a keyword of Python.
 pub(super) fn is_keyword(word: &str) -> bool {
     KEYWORDS.contains(&word)
 }
 
-/// Whether the text is an ASCII identifier that can be assigned. Others are avoided, since Python folds them into each other.
+/// Whether the text is an ASCII identifier that can be assigned. Other identifiers are avoided, since Python normalises
+/// some of them to the same one.
 pub(super) fn is_identifier(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with(|c: char| c.is_ascii_digit())
@@ -26,7 +27,7 @@ pub(super) fn is_identifier(text: &str) -> bool {
         && text != "__debug__"
 }
 
-/// The text in single quotes, exact unless it is longer than `chars_max`.
+/// The text in single quotes. It is exact unless it is longer than `chars_max`.
 pub(super) fn quoted(text: &str, chars_max: usize) -> String {
     let mut escaped = String::with_capacity(text.len() + 2);
     for character in text::bounded(text, chars_max).chars() {
@@ -42,7 +43,7 @@ pub(super) fn quoted(text: &str, chars_max: usize) -> String {
     format!("'{}'", text::inert(&escaped))
 }
 
-/// A JSON value as Python writes it, or `None` when that is longer than `chars_max`.
+/// A JSON value as a Python literal; `None` if that is longer than `chars_max`.
 pub(super) fn literal(value: &Value, chars_max: usize) -> Option<String> {
     let written = match value {
         Value::Null => "None".to_owned(),

@@ -1,4 +1,4 @@
-//! What is known of all tools, as pure functions over it; it asks no server.
+//! The knowledge about all tools, with pure functions on it. It asks no server.
 
 mod alias;
 mod arguments;

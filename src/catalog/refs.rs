@@ -1,20 +1,20 @@
-//! Where a local `$ref` of a JSON Schema leads.
+//! Resolves the local `$ref` of a JSON Schema.
 //!
-//! It never fetches: a reference to another document, to an anchor or by an id leads nowhere.
+//! It never fetches: a reference to another document, to an anchor or by an id resolves to nothing.
 
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
-/// Longest reference that is followed: many schemas may share one.
+/// The longest reference that is resolved, in bytes: many schemas may share one.
 const REFERENCE_BYTES_MAX: usize = 1024;
 
-/// What stands at a reference such as `#/$defs/Issue` in the document; nothing when it leads nowhere.
+/// The value in the document at a reference such as `#/$defs/Issue`; `None` if there is no such value.
 pub(super) fn target<'s>(reference: &str, root: &'s Map<String, Value>) -> Option<&'s Value> {
     if reference.len() > REFERENCE_BYTES_MAX {
         return None;
     }
     let pointer = reference.strip_prefix("#/")?;
-    // Not all generators encode what the syntax of a URI wants encoded.
+    // Not all generators encode every character that a URI must encode.
     let decoded = percent_decode_str(pointer).decode_utf8().ok();
     decoded.and_then(|decoded| pointed(&decoded, root)).or_else(|| pointed(pointer, root))
 }

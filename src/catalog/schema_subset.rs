@@ -1,6 +1,7 @@
-//! A server's schema as the validator may have it: local, bounded, and without what only some validators know.
+//! The part of a server's schema that the validator gets: local, bounded, and without keywords that only some
+//! validators know.
 //!
-//! It never fetches: a reference to another document is left out, and what it would refuse may go out.
+//! It never fetches: a reference to another document is left out, and a call that it would refuse may be sent.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,13 +12,13 @@ use serde_json::{Map, Value};
 
 use super::refs::pointed;
 
-/// Values of a schema; the largest of 6,910 real ones has 2,210.
+/// The largest number of values in a schema; the largest of 6,910 real ones has 2,210.
 const VALUES_MAX: usize = 20_000;
-/// Different places that references of a schema name, and the depth of all of these together: it is compiled by recursion.
-/// Real ones name up to ten.
+/// The largest number of different targets of a schema's references, and the largest total depth of these targets:
+/// compilation is recursive. Real schemas have up to ten targets.
 const TARGETS_MAX: usize = 64;
 const DEPTHS_MAX: usize = 400;
-/// A compiled pattern, in bytes.
+/// The largest compiled pattern, in bytes.
 const PATTERN_BYTES_MAX: usize = 256 << 10;
 
 /// Keywords whose value is data.
@@ -32,8 +33,8 @@ const TABLES: [&str; 7] = [
     "patternProperties",
     "properties",
 ];
-/// What says nothing of a value, or would have the validator look for a schema elsewhere, or is not enforced: servers do not
-/// agree on formats, and what is evaluated already is found out by more work than `arguments::cost` foresees.
+/// Keywords that tell nothing about a value, that would make the validator fetch a schema, or that are not enforced:
+/// servers do not agree on formats, and unevaluated members take more work than `arguments::cost` estimates.
 const LEFT_OUT: [&str; 22] = [
     "$anchor",
     "$comment",
@@ -60,7 +61,7 @@ const LEFT_OUT: [&str; 22] = [
 ];
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 
-/// A tool's validator, made when it is first asked for. It is no part of what a tool is: all are equal.
+/// A tool's validator, which is made at its first use. It does not distinguish tools: all validators are equal.
 #[derive(Debug, Clone, Default)]
 pub(in crate::catalog) struct Checker(Arc<OnceLock<Option<Validator>>>);
 
@@ -71,7 +72,7 @@ impl PartialEq for Checker {
 }
 
 impl Checker {
-    /// The validator for the schema, always the same one; nothing when the schema cannot be used.
+    /// The validator for the schema, which must always be the same one; `None` if the schema cannot be used.
     pub(super) fn validator(&self, schema: &Map<String, Value>) -> Option<&Validator> {
         self.0.get_or_init(|| compiled(schema)).as_ref()
     }
@@ -88,20 +89,20 @@ fn compiled(schema: &Map<String, Value>) -> Option<Validator> {
     if !is_bounded(schema) {
         return None;
     }
-    // Patterns that are no regular expressions in the narrow sense are refused, since they could take forever; the rest of
-    // the schema still counts.
+    // Only patterns that can be matched in linear time are accepted, since others could take forever. The rest of the
+    // schema still counts.
     [Patterns::Kept, Patterns::LeftOut].into_iter().find_map(|patterns| {
         let tame = Value::Object(SubsetBuilder { root: schema, patterns }.of_object(schema));
         let options = jsonschema::options()
             .with_draft(draft(schema))
             .should_validate_formats(false)
             .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES_MAX));
-        // A defect of the validator costs a check and no call.
+        // A defect of the validator costs the check, not the call.
         catch_unwind(AssertUnwindSafe(|| options.build(&tame).ok())).ok().flatten()
     })
 }
 
-/// The version of JSON Schema that it says it is written in; without a word, the one that MCP names.
+/// The version of JSON Schema that the schema names; without one, the version that MCP names.
 fn draft(schema: &Map<String, Value>) -> Draft {
     let said = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();
     let drafts = [
@@ -113,7 +114,7 @@ fn draft(schema: &Map<String, Value>) -> Draft {
     drafts.into_iter().find(|(name, _)| said.contains(name)).map_or(Draft::Draft202012, |(_, draft)| draft)
 }
 
-/// Whether it can be compiled in bounded time and depth.
+/// Whether the schema can be compiled in bounded time and depth.
 fn is_bounded(schema: &Map<String, Value>) -> bool {
     let mut seen = SchemaSize::default();
     let Some(depth) = seen.depth_of_members(schema, 0) else { return false };
@@ -126,7 +127,7 @@ fn is_bounded(schema: &Map<String, Value>) -> bool {
     depth + depths <= DEPTHS_MAX
 }
 
-/// The parts of a schema that bound the time of its compilation.
+/// The sizes in a schema that bound the time of its compilation.
 #[derive(Default)]
 struct SchemaSize<'s> {
     values: usize,
@@ -134,7 +135,7 @@ struct SchemaSize<'s> {
 }
 
 impl<'s> SchemaSize<'s> {
-    /// How deep the value nests; `None` beyond the bounds.
+    /// The depth of the value; `None` beyond the bounds.
     fn depth(&mut self, value: &'s Value, above: usize) -> Option<usize> {
         self.values += 1;
         if self.values > VALUES_MAX || above > DEPTHS_MAX {
@@ -159,14 +160,14 @@ impl<'s> SchemaSize<'s> {
     }
 }
 
-/// Copies a schema without the parts that the validator must not see. Every place keeps its pointer.
+/// Copies a schema without the parts that the validator must not get. Every remaining part keeps its pointer.
 struct SubsetBuilder<'s> {
     root: &'s Map<String, Value>,
     patterns: Patterns,
 }
 
 impl SubsetBuilder<'_> {
-    /// What is no schema allows everything.
+    /// Copies a schema. A value that is no schema becomes one that allows everything.
     fn of(&self, schema: &Value) -> Value {
         match schema {
             Value::Object(schema) => Value::Object(self.of_object(schema)),
@@ -208,7 +209,7 @@ impl SubsetBuilder<'_> {
         }
     }
 
-    /// Whether it names a schema of this document that has been copied as one.
+    /// Whether the reference names a schema of this document that was copied as a schema.
     fn is_local(&self, reference: &Value) -> bool {
         let pointer = reference.as_str().and_then(|reference| reference.strip_prefix("#/"));
         let is_copied = |pointer: &str| {

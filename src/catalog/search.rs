@@ -1,6 +1,6 @@
 //! Ranked search over all tools: any word may match, common words count little, an exact name comes first.
 //!
-//! It decides nothing about access: the caller hands in the catalog that the code may know of.
+//! It decides nothing about access: the caller passes the catalog that the code may see.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,42 +16,42 @@ use super::python::Shapes;
 use super::server_tools::{Origin, ServerTools};
 use super::tool::Tool;
 
-/// How much more a tool counts the more of the query's words it has: the power of their share.
+/// The exponent for the share of the query's words that a tool has: the more words, the more the tool counts.
 const COVERAGE: f32 = 0.4;
-/// What a word counts that only means much the same as the one asked for.
+/// The weight of a synonym of a query's word.
 const SYNONYM_WEIGHT: f32 = 0.5;
-/// What an exact path or name is worth: more than any sum of words.
+/// The score of an exact path, and that of an exact name: more than any sum of words.
 const PATH_SCORE: f32 = 10_000.0;
 const NAME_SCORE: f32 = 5_000.0;
-/// How much a word counts that may have been meant by a misspelt one, times their likeness.
+/// The weight of a known word that a misspelt one may stand for, multiplied by their similarity.
 const TYPO_WEIGHT: f32 = 0.7;
-/// Unknown words of one query that are compared with every known one.
+/// The largest number of unknown words of one query that are compared with every known one.
 const TYPO_WORDS_MAX: usize = 8;
-/// Characters of a query that count.
+/// The number of characters of a query that count.
 pub(super) const QUERY_CHARS_MAX: usize = 1_000;
 const QUERY_WORDS_MAX: usize = 32;
-/// Most hits of one search.
+/// The largest number of hits of one search.
 const HITS_MAX: usize = 100;
 
-/// How much a full match of the words counts beside a vector's nearness of 1. With more, a tool that has one word of a
-/// paraphrase comes before the tool that is meant.
+/// The weight of a full match of the words relative to a vector's similarity of 1. With a larger one, a tool that has
+/// one word of a paraphrase comes before the tool that is meant.
 const WORDS_SHARE: f32 = 0.4;
-/// How near a vector must come for a tool to be found that has none of the words.
+/// The similarity of vectors from which a tool without any of the words is found.
 const NEARNESS_MIN: f32 = 0.2;
 
-/// How much the first places of fused rankings count before later ones: the fewer, the more.
+/// How much the first places of fused rankings count relative to later ones: the smaller, the more.
 const FUSED_PLACES: f32 = 5.0;
 
 /// A query, with the vector of its meaning if there is one.
 #[derive(Debug, Clone, Copy)]
 pub struct Query<'q> {
-    /// As it was asked.
+    /// The text of the query.
     pub text: &'q str,
-    /// What an encoder made of it: a vector of length 1. Nothing, or any tool without a vector: the words alone count.
+    /// The encoded query, a vector of length 1. If it is `None`, or if any tool has no vector, only the words count.
     pub vector: Option<&'q [f32]>,
 }
 
-/// The queries of one search, each of which says the same or something else that is looked for.
+/// The queries of one search, which may be paraphrases or ask for different things.
 #[derive(Debug)]
 pub struct Queries<'q>(Vec<Query<'q>>);
 
@@ -70,19 +70,19 @@ impl SearchHit {
         &self.server.listed()[self.place]
     }
 
-    /// Its server.
+    /// The tool's server.
     #[must_use]
     pub fn server(&self) -> &ServerTools {
         &self.server
     }
 
-    /// How many of its server's tools were found, on all pages.
+    /// The number of its server's tools that were found, on all pages.
     #[must_use]
     pub fn of_server(&self) -> usize {
         self.of_server
     }
 
-    /// As `search_tool_docs` returns it: the tool's document with its signature, and what its results have looked like.
+    /// The hit in the form of `search_tool_docs`: the tool's document with its signature, and the shape of its results.
     #[must_use]
     pub fn to_json(&self, detail: Detail, shapes: &Shapes) -> Value {
         let mut doc = tool_doc(&self.server, self.tool(), detail, shapes);
@@ -97,9 +97,9 @@ impl SearchHit {
     }
 }
 
-/// The hits from `offset` on, best first, at most `limit` (1 to 100), and the number of all hits. An empty query
-/// browses: every tool in the order of server and name. Of several queries the rankings are fused. Equal catalogs and
-/// queries give equal answers.
+/// The hits from `offset` on, best first, at most `limit` (1 to 100), and the number of all hits. An empty query lists
+/// every tool in the order of server and name. The rankings of several queries are fused. Equal catalogs and queries
+/// give equal results.
 #[must_use]
 pub fn search<'q>(
     catalog: &Catalog,
@@ -137,8 +137,8 @@ impl<'q> FromIterator<Query<'q>> for Queries<'q> {
     }
 }
 
-/// What several queries together are worth to each tool: the sum of what its places in their rankings are worth. Scores of
-/// different queries cannot be compared. Nothing when there is no query.
+/// The fused score of each tool: the sum of the scores of its places in all rankings, since scores of different queries
+/// cannot be compared. `None` if there is no query.
 fn fused_rankings(mut rankings: impl Iterator<Item = Vec<f32>>) -> Option<Vec<f32>> {
     let mut fused = rankings.next()?;
     let mut rest = rankings.peekable();
@@ -153,7 +153,7 @@ fn fused_rankings(mut rankings: impl Iterator<Item = Vec<f32>>) -> Option<Vec<f3
     Some(fused)
 }
 
-/// What a tool's place in a ranking is worth: the first the most; 0 to a tool that was not found.
+/// The score of each tool's place in a ranking: the first place has the largest one; 0 for a tool that was not found.
 fn worth_of_places(scores: &[f32]) -> Vec<f32> {
     let mut found: Vec<usize> = (0..scores.len()).filter(|tool| scores[*tool] > 0.0).collect();
     found.sort_by(|one, other| scores[*other].total_cmp(&scores[*one]));
@@ -164,14 +164,14 @@ fn worth_of_places(scores: &[f32]) -> Vec<f32> {
     worth
 }
 
-/// The hits of one page with those of one server together: the servers in the order of their best hits.
+/// Groups the hits of one page by server, the servers in the order of their best hits.
 #[must_use]
 pub fn grouped(mut hits: Vec<SearchHit>) -> Vec<SearchHit> {
     let mut firsts = BTreeMap::new();
     for (place, hit) in hits.iter().enumerate() {
         firsts.entry(hit.server.name.clone()).or_insert(place);
     }
-    // Stable: the hits of one server stay in their order.
+    // The sort is stable: the hits of one server stay in their order.
     hits.sort_by_key(|hit| firsts.get(&hit.server.name).copied());
     hits
 }
@@ -185,7 +185,7 @@ fn browse(catalog: &Catalog, limit: usize, offset: usize) -> (Vec<SearchHit>, us
     (every.skip(offset).take(limit).collect(), total)
 }
 
-/// The tools with the highest scores, and how many have one above 0.
+/// The tools with the highest scores, and the number of tools with a score above 0.
 fn ranked(catalog: &Catalog, scores: Vec<f32>, limit: usize, offset: usize) -> (Vec<SearchHit>, usize) {
     let index = catalog.index();
     let mut found: Vec<(f32, u32)> = scores.into_iter().zip(0..).filter(|(score, _)| *score > 0.0).collect();
@@ -209,14 +209,14 @@ fn ranked(catalog: &Catalog, scores: Vec<f32>, limit: usize, offset: usize) -> (
     (found.into_iter().skip(offset).map(hit).collect(), total)
 }
 
-/// How near each tool comes to a query's vector of length 1, from -1 to 1, by number; nothing while a tool has no vector of as
-/// many numbers.
+/// The similarity of each tool to a query's vector of length 1, from -1 to 1, by number; `None` while any tool has no
+/// vector of the same dimensions.
 fn nearness(catalog: &Catalog, vector: &[f32]) -> Option<Vec<f32>> {
     let mut all = Vec::with_capacity(catalog.index().tools());
     let with_tools = |server: &&Arc<ServerTools>| !server.listed().is_empty();
     for server in catalog.servers().iter().filter(with_tools) {
         if server.origin == Origin::Skills {
-            // No encoder reads them: they are found by their words alone, and keep no tool from being found by its vector.
+            // Skills have no vectors: only their words count, and they must not keep tools from being found by vectors.
             all.extend(std::iter::repeat_n(0.0, server.listed().len()));
             continue;
         }
@@ -225,7 +225,7 @@ fn nearness(catalog: &Catalog, vector: &[f32]) -> Option<Vec<f32>> {
     Some(all)
 }
 
-/// What the query is worth to each tool, by number; 0 to those that have nothing of it.
+/// The score of each tool for the query, by number; 0 for a tool that does not match.
 fn scores(index: &Index, query: &str, nearness: Option<Vec<f32>>) -> Vec<f32> {
     let mut scores = of_words(index, query);
     if let Some(nearness) = nearness {
@@ -235,7 +235,7 @@ fn scores(index: &Index, query: &str, nearness: Option<Vec<f32>>) -> Vec<f32> {
     scores
 }
 
-/// Adds the nearness of vectors to the scores of words.
+/// Adds the similarities of vectors to the scores of words.
 fn fuse(scores: &mut [f32], nearness: &[f32]) {
     for (score, nearness) in scores.iter_mut().zip(nearness) {
         let is_found = *score > 0.0 || *nearness >= NEARNESS_MIN;
@@ -243,14 +243,14 @@ fn fuse(scores: &mut [f32], nearness: &[f32]) {
     }
 }
 
-/// What the query's words are worth to each tool, as a share of the rarity of all of them. So a tool that has one common
-/// word of a query scores low, also when no other tool has more.
+/// The score of each tool for the query's words, relative to the rarity of all of them. So a tool that has only one
+/// common word of a query scores low, even if no other tool has more.
 fn of_words(index: &Index, query: &str) -> Vec<f32> {
     let asked = asked(index, query);
     let tools = index.tools();
     let mut sums = vec![0.0_f32; tools];
     let mut covered = vec![0_usize; tools];
-    // Of one word of the query: its best alternative in each tool, and the tools that have one.
+    // For one word of the query: the score of its best alternative in each tool, and the tools that have one.
     let mut best = vec![0.0_f32; tools];
     let mut holders: Vec<u32> = Vec::new();
     for asked in &asked {
@@ -279,7 +279,7 @@ fn of_words(index: &Index, query: &str) -> Vec<f32> {
     sums
 }
 
-/// How much a word counts that so many tools have: the fewer, the more.
+/// The weight of a word that this many tools have: the fewer, the larger.
 fn rarity(index: &Index, holders: usize) -> f32 {
     let (tools, holders) = (index.tools() as f32, holders as f32);
     (1.0 + (tools - holders + 0.5) / (holders + 0.5)).ln()
@@ -288,8 +288,8 @@ fn rarity(index: &Index, holders: usize) -> f32 {
 /// One word of a query.
 struct QueryWord {
     rarity: f32,
-    /// The words to look for, by number, with their weights: the word itself, or those that it resembles where no tool has
-    /// it, and those that mean much the same.
+    /// The words to search, by number, with their weights: the word itself, or similar words if no tool has it, and
+    /// their synonyms.
     alternatives: BTreeMap<usize, f32>,
 }
 
@@ -331,7 +331,7 @@ fn asked(index: &Index, query: &str) -> Vec<QueryWord> {
     asked.collect()
 }
 
-/// Puts tools first that are asked for by path (`github.list_issues`, `mcp_github/list_issues`) or by name alone.
+/// Puts tools first that the query names by path (`github.list_issues`, `mcp_github/list_issues`) or by name alone.
 fn add_exact(index: &Index, query: &str, scores: &mut [f32]) {
     let query = query.to_lowercase();
     let path = query.strip_prefix("mcp_").unwrap_or(&query);
@@ -413,7 +413,7 @@ mod tests {
             (names(&hits), total)
         };
         let (alone, _) = of(&["read file"]);
-        // The first of each query comes before the second of either.
+        // The first hit of each query comes before the second one of either.
         assert_eq!(
             of(&["text on disk", "write a file"]).0[..2],
             ["filesystem.read_file", "filesystem.write_file"]
@@ -421,7 +421,7 @@ mod tests {
         assert_eq!((of(&["read file", " "]).0, of(&["read file", "read file"]).0), (alone.clone(), alone));
         let (each, _) = of(&["issues", "folder"]);
         assert_eq!(each, ["filesystem.list_directory", "github.list_issues"]);
-        // An exact path counts for its own query only.
+        // An exact path counts only for the query that has it.
         assert_eq!(
             of(&["github.list_issues", "folder"]).0[..2],
             ["filesystem.list_directory", "github.list_issues"]
@@ -504,7 +504,7 @@ mod tests {
         assert_eq!(grouped.iter().map(SearchHit::of_server).collect::<Vec<_>>(), [2, 2, 1]);
     }
 
-    /// What is counted and what is put together stays as it was when a server's tools change.
+    /// A change of one server's tools leaves the counts of the other servers unchanged.
     #[test]
     fn a_change_of_one_server_is_found_and_leaves_the_others_as_they_were() {
         let limits = crate::limits::Limits::default();
@@ -546,7 +546,7 @@ mod tests {
             (["skills.list", "zoo.feed", "skills.weekly"].map(str::to_owned).to_vec(), 3)
         );
         assert_eq!(hits[0].to_json(Detail::Signature, &Shapes::default()).get("skill"), None);
-        // They keep no tool from being found by what it means.
+        // Skills do not keep tools from being found by vectors.
         for server in both.servers().iter().filter(|server| server.origin == Origin::Server) {
             server.set_vectors(super::super::Vectors::new(2, vec![1.0, 0.0]).unwrap());
         }

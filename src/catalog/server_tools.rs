@@ -1,4 +1,4 @@
-//! One server with its tools, or why it has none.
+//! One server with its tools, or the reason why it has none.
 //!
 //! It asks no server.
 
@@ -18,49 +18,49 @@ use crate::policy::Names;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 
-/// How much of the name of an unknown tool is shown: it may be as long as a frame.
+/// The longest part of an unknown tool's name that is shown, in characters: the name may be as long as a frame.
 const ASKED_CHARS_MAX: usize = 100;
 
-/// One server. Its fields are fixed; only a new catalog changes what is known of it.
+/// One server. Its fields are fixed; new knowledge about it makes a new catalog.
 #[derive(Debug)]
 pub struct ServerTools {
     /// The raw name.
     pub name: ServerName,
     /// The Python name, unique within the catalog.
     pub alias: String,
-    /// What the operator says it is for; without control characters, bounded.
+    /// The operator's description of its purpose, bounded and without control characters.
     pub description: Option<String>,
-    /// Its working folder, where one is configured.
+    /// Its working folder, if one is configured.
     pub cwd: Option<PathBuf>,
-    /// Its tools.
+    /// The server's tools.
     pub tools: Tools,
-    /// Whether they are a server's at all.
+    /// Whether the tools are those of a server.
     pub origin: Origin,
-    /// Counted by the first search; catalogs that share the server share them.
+    /// The words of its tools, counted by the first search. Catalogs that share the server share them.
     pub(super) words: OnceLock<Postings>,
-    /// Handed in by whoever has an encoder; shared likewise.
+    /// The vectors of its tools, which a caller with an encoder provides. They are shared in the same way.
     pub(super) vectors: OnceLock<Vectors>,
 }
 
-/// Whose tools they are.
+/// The origin of tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// A configured server's.
+    /// A configured server.
     Server,
-    /// Nobody's: they are functions that code has kept, which a search finds too.
+    /// Skills: functions that code has saved, which a search finds too.
     Skills,
 }
 
 /// The tools of a server, or the reason for which they are not known.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Tools {
-    /// Nothing yet: it has not been asked.
+    /// The tools are unknown, because the server was not asked yet.
     Unasked,
-    /// These, sorted by name, each name once.
+    /// The server has these tools, sorted by name, without duplicates.
     Listed(Vec<Tool>),
-    /// It could not tell.
+    /// The server could not list its tools.
     Failed {
-        /// Why, for the model.
+        /// The reason, for the model.
         reason: String,
     },
 }
@@ -71,24 +71,24 @@ pub enum Tools {
 pub struct UnknownTool {
     /// The server.
     pub server: ServerName,
-    /// What was asked for, as it can be shown.
+    /// The requested name, in a form that can be shown.
     pub tool: String,
-    /// What may have been meant.
+    /// The tools that may have been meant.
     pub near: NearMisses,
 }
 
-/// Aliases like the one asked for, the nearest first; at most three.
+/// Aliases that are similar to the requested one, the most similar first; at most three.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NearMisses(pub Vec<String>);
 
 impl Tools {
-    /// Tools with their aliases and signatures; of several with one name the first counts.
+    /// Adds aliases and signatures to tools. If several have one name, the first counts.
     #[must_use]
     pub fn listed(tools: Vec<Tool>, limits: &Limits) -> Self {
         Self::Listed(named(tools, limits))
     }
 
-    /// The tools themselves.
+    /// The list of tools; empty if it is unknown.
     #[must_use]
     pub fn into_listed(self) -> Vec<Tool> {
         match self {
@@ -97,7 +97,7 @@ impl Tools {
         }
     }
 
-    /// Why there are none, made harmless to show.
+    /// A failure with this reason, which is made harmless to show.
     #[must_use]
     pub fn failed(reason: &str, limits: &Limits) -> Self {
         Self::Failed { reason: shown(reason, limits) }
@@ -105,13 +105,13 @@ impl Tools {
 }
 
 impl ServerTools {
-    /// What it is called.
+    /// The name and alias of the server.
     #[must_use]
     pub fn names(&self) -> Names<'_> {
         Names { name: self.name.as_str(), alias: &self.alias }
     }
 
-    /// The tools that are known.
+    /// The known tools.
     #[must_use]
     pub fn listed(&self) -> &[Tool] {
         match &self.tools {
@@ -120,7 +120,7 @@ impl ServerTools {
         }
     }
 
-    /// A tool by its raw name; else by its alias; else by either in another case, when only one fits.
+    /// A tool by its raw name, else by its alias, else by either in another case if only one matches.
     ///
     /// # Errors
     /// [`UnknownTool`] with the names that may have been meant.
@@ -133,23 +133,22 @@ impl ServerTools {
         })
     }
 
-    /// Takes in the vectors of its tools, for all catalogs that share the server. The first ones count; those that are
-    /// not one for each tool are left out.
+    /// Sets the vectors of its tools, for all catalogs that share the server. Only the first ones count. They are
+    /// ignored if there is not one for each tool.
     pub fn set_vectors(&self, vectors: Vectors) {
         if vectors.count() == self.listed().len() {
             self.vectors.get_or_init(|| vectors);
         }
     }
 
-    /// Whether each of its tools has a vector; so has a server without tools.
+    /// Whether each of its tools has a vector. It is true for a server without tools.
     #[must_use]
     pub fn has_vectors(&self) -> bool {
         self.listed().is_empty() || self.vectors.get().is_some()
     }
 }
 
-/// The one of the tools that is meant: by its raw name; else by its alias; else by either in another case, when only one
-/// fits.
+/// The tool with this raw name, else with this alias, else with either in another case if only one matches.
 #[must_use]
 pub fn resolved<'t>(tools: &'t [Tool], tool_or_alias: &str) -> Option<&'t Tool> {
     let exact = tools
@@ -167,7 +166,7 @@ pub fn resolved<'t>(tools: &'t [Tool], tool_or_alias: &str) -> Option<&'t Tool> 
 }
 
 impl fmt::Display for NearMisses {
-    /// `did you mean 'a' or 'b'?`, or nothing.
+    /// Writes `did you mean 'a' or 'b'?`, or nothing.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
             return Ok(());
@@ -183,7 +182,7 @@ impl From<UnknownTool> for ToolFault {
     }
 }
 
-/// Tools with their aliases and signatures, sorted by name; of several with one name the first counts.
+/// Adds aliases and signatures to tools, and sorts them by name. If several have one name, the first counts.
 pub(super) fn named(mut tools: Vec<Tool>, limits: &Limits) -> Vec<Tool> {
     tools.sort_by(|one, other| one.name.cmp(&other.name));
     tools.dedup_by(|one, other| one.name == other.name);

@@ -17,21 +17,21 @@ use crate::text;
 pub struct Tool {
     /// The raw name, by which the server is called.
     pub name: ToolName,
-    /// The Python name, unique within the server; the raw name's own until the tool joins a catalog.
+    /// The Python name, unique within the server. Before the tool joins a catalog, it is made from the raw name alone.
     pub alias: String,
     /// A name for people.
     pub title: Option<String>,
-    /// What it does; without control characters, bounded.
+    /// The description of the tool, bounded and without control characters.
     pub description: String,
-    /// Its arguments.
+    /// The schema of its arguments.
     pub input_schema: Map<String, Value>,
-    /// Its structured result.
+    /// The schema of its structured result.
     pub output_schema: Option<Map<String, Value>>,
-    /// The server's hints, such as `readOnlyHint`; only hints.
+    /// The server's hints, such as `readOnlyHint`. They are not reliable.
     pub annotations: Map<String, Value>,
-    /// One line of Python, made when the tool joins a catalog.
+    /// The signature, one line of Python, which is made when the tool joins a catalog.
     pub signature: String,
-    /// Of its arguments' schema: what was learned of another tool under its name is not of this one.
+    /// The hash of its arguments' schema: knowledge about another tool with the same name does not apply to this one.
     pub schema_hash: u64,
     pub(super) checker: Checker,
 }
@@ -39,19 +39,19 @@ pub struct Tool {
 /// The reason for which an item of `tools/list` is not a tool.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToolRefusal {
-    /// It is no object, or its name is no string.
+    /// The item is no object, or its name is no string.
     #[error("an item of tools/list has no name")]
     Nameless,
-    /// Its name cannot be used.
+    /// The name cannot be used.
     #[error(transparent)]
     Name(#[from] NameError),
 }
 
 impl Tool {
-    /// Takes what is usable of an item of `tools/list`.
+    /// Reads the usable parts of an item of `tools/list`.
     ///
     /// # Errors
-    /// [`ToolRefusal`] when it has no usable name; nothing else about it can be wrong enough.
+    /// [`ToolRefusal`] if it has no usable name; no other defect makes a tool unusable.
     pub fn from_json(item: &Value, limits: &Limits) -> Result<Self, ToolRefusal> {
         let name = ToolName::new(item.get("name").and_then(Value::as_str).ok_or(ToolRefusal::Nameless)?)?;
         let object = |keys: &[&str]| keys.iter().find_map(|key| item.get(key)?.as_object().cloned());
@@ -75,28 +75,28 @@ impl Tool {
         })
     }
 
-    /// What it is called.
+    /// The name and alias of the tool.
     #[must_use]
     pub fn names(&self) -> Names<'_> {
         Names { name: self.name.as_str(), alias: &self.alias }
     }
 
-    /// The schema of the member `result` where that is the only one of a result: so Python servers publish values that are
-    /// no objects (FastMCP 2 and the official SDK).
+    /// The schema of the member `result`, if that is the only member of a result: Python servers wrap values that are
+    /// no objects in this way (FastMCP 2 and the official SDK).
     #[must_use]
     pub fn wrapped_result(&self) -> Option<&Map<String, Value>> {
         let properties = self.output_schema.as_ref()?.get("properties")?.as_object()?;
         properties.get("result").filter(|_| properties.len() == 1)?.as_object()
     }
 
-    /// Whether its server says that it changes nothing.
+    /// Whether its server says that the tool changes nothing.
     #[must_use]
     pub fn only_reads(&self) -> bool {
         self.annotations.get("readOnlyHint") == Some(&Value::Bool(true))
     }
 }
 
-/// A description as it is kept: bounded before the escapes and after them.
+/// A description in its stored form: bounded before it is escaped, and after that.
 pub(super) fn shown(description: &str, limits: &Limits) -> String {
     let bounded = text::bounded(description.trim(), limits.description_chars_max);
     text::bounded(&text::inert(&bounded), limits.description_chars_max).into_owned()

@@ -1,6 +1,6 @@
-//! What Claude Code has switched off elsewhere than where a server stands: for a folder in its own file, and in settings.
+//! Servers that Claude Code has switched off outside of their entries: for a folder in its own file, and in settings.
 //!
-//! It opens these files and no others, and says nothing of what is wrong in the rest of them.
+//! It opens these files and no others, and reports no other problems in them.
 
 use std::path::Path;
 
@@ -11,12 +11,12 @@ use super::places::Surroundings;
 use crate::limits::Limits;
 use crate::problem::{Position, Problem};
 
-/// Lists of servers of `.mcp.json` that the user does not want.
+/// The key of the list of servers in `.mcp.json` that the user does not want.
 const OF_PROJECT_FILE: &str = "disabledMcpjsonServers";
-/// The same of servers that stand anywhere.
+/// The key of the list of servers in any file that the user does not want.
 const OF_ANY: &str = "disabledMcpServers";
 
-/// The names of servers that are switched off in a folder, in Claude Code's own file.
+/// The names of servers that Claude Code's own file switches off in a folder.
 pub(super) fn switched_off_in<'v>(root: &'v Value, folder: Option<&Path>) -> Vec<&'v str> {
     let projects = root.get("projects").map(Value::members).unwrap_or_default();
     let here = projects.iter().filter(|project| folder == Some(Path::new(&project.key)));

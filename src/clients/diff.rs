@@ -1,13 +1,13 @@
-//! Shows what a file will be beside what it is, as lines that no terminal takes for orders.
+//! Shows the change of a file as a diff without control characters, which could steer a terminal.
 
 use similar::TextDiff;
 
 use crate::text;
 
-/// Longest diff that is shown, in characters; a longer one ends in a mark.
+/// The longest diff that is shown, in characters. The end of a longer one is replaced by a mark.
 const CHARS_MAX: usize = 64 * 1024;
 
-/// The changed lines with so many others around them, harmless to show and bounded; empty when nothing changes.
+/// The changed lines with `around` unchanged ones on each side, bounded and harmless to show; empty if nothing changes.
 #[must_use]
 pub fn diff(before: &str, after: &str, around: usize) -> String {
     compared(before, after, around).text
@@ -17,11 +17,11 @@ pub fn diff(before: &str, after: &str, around: usize) -> String {
 #[derive(Debug)]
 pub(super) struct DiffText {
     pub(super) text: String,
-    /// Whether that is all of it.
+    /// Whether the text is the whole diff.
     pub(super) is_whole: bool,
 }
 
-/// The same, saying whether that is all of it.
+/// The diff as [`diff`] returns it, with the information whether it is whole.
 pub(super) fn compared(before: &str, after: &str, around: usize) -> DiffText {
     let diff = TextDiff::from_lines(before, after);
     let shown = diff.unified_diff().context_radius(around).missing_newline_hint(false).to_string();

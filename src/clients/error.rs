@@ -1,4 +1,4 @@
-//! Why belljar cannot be put into a client's file, or taken out of it.
+//! The reasons why belljar cannot be added to a client's file, or removed from it.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,10 +14,10 @@ pub enum InstallError {
         /// The client.
         title: &'static str,
     },
-    /// The client's file in the project is no file of it.
+    /// The client's file is not in the project's folder.
     #[error("{path} leads out of the project by a symbolic link; nothing is written there")]
     Outside {
-        /// The file, as the client calls it.
+        /// The path of the file, as the client names it.
         path: PathBuf,
     },
     /// The file cannot be read, so it is not written.
@@ -26,7 +26,7 @@ pub enum InstallError {
         /// What is wrong with it, and where.
         problem: Box<Problem>,
     },
-    /// The executable's path is no text.
+    /// The executable's path is not UTF-8.
     #[error("the path of this executable is not UTF-8, and no client's file can hold it")]
     Program,
     /// Another entry has the name.
@@ -40,7 +40,7 @@ pub enum InstallError {
     /// Belljar is not in the file.
     #[error("belljar is not in {path}; `belljar install --client {client}` puts it there")]
     NotThere {
-        /// The client, as the command line calls it.
+        /// The name of the client on the command line.
         client: &'static str,
         /// The file.
         path: PathBuf,
@@ -53,23 +53,23 @@ pub enum InstallError {
         /// The file.
         path: PathBuf,
     },
-    /// The file is written in a way that no safe edit is known for.
+    /// The file is written in a way that cannot be edited safely.
     #[error("{path} is written in a way that cannot be edited safely; put this into it by hand:\n{block}")]
     Uneditable {
         /// The file.
         path: PathBuf,
-        /// What belongs in it.
+        /// The text to add to it.
         block: String,
     },
-    /// The same, where an entry is to go.
+    /// The place for the entry cannot be edited safely.
     #[error("{path} is written in a way that cannot be edited safely; take {key} out of it by hand")]
     Stuck {
         /// The file.
         path: PathBuf,
-        /// Where the entry stands.
+        /// The key at that place.
         key: String,
     },
-    /// Somebody has written the file since it was read.
+    /// The file was changed after it was read.
     #[error("{path} has been changed meanwhile; run the command again")]
     Changed {
         /// The file.
@@ -80,7 +80,7 @@ pub enum InstallError {
     Unwritten {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The backup cannot be written or read.
@@ -88,7 +88,7 @@ pub enum InstallError {
     Backup {
         /// A file of the backup.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! Reads a client's file whole, refusing what is no ordinary file of a trusted owner.
+//! Reads a client's file whole, and refuses a file that is not a regular one of a trusted owner.
 //!
 //! It never blocks on a pipe or device, and knows no format.
 
@@ -25,12 +25,12 @@ pub(super) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<Option<Stri
             };
         }
         Err(error) => return Err(unreadable(error)),
-        // A pipe is not opened, since that waits for the other end.
+        // A pipe is not opened, since the open would wait for its other end.
         Ok(metadata) => trusted(&metadata, uid, limits).map_err(&broken)?,
     }
     let flags = (OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(unreadable)?;
-    // What the path named may have been replaced since: only what was opened counts.
+    // The path may lead to another file by now: the checks count for the file that was opened.
     let opened = file.metadata().map_err(unreadable)?;
     trusted(&opened, uid, limits).map_err(&broken)?;
     let bytes = bounded(file, limits).map_err(unreadable)?.ok_or_else(|| broken(too_large(limits)))?;
@@ -45,7 +45,7 @@ pub(super) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<Option<Stri
     }
 }
 
-/// The file that a path leads to.
+/// The path with symlinks resolved.
 pub(super) fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

@@ -1,6 +1,6 @@
-//! The MCP clients whose files belljar reads and writes, one row each: a client is added here.
+//! The MCP clients whose files belljar reads and writes, one row each. A new client is added here.
 //!
-//! Where each fact comes from:
+//! The sources of these facts:
 //! - Claude Desktop: modelcontextprotocol.io, "Connect to local MCP servers": the file's place, `mcpServers`, and that
 //!   nothing in it is replaced.
 //! - Claude Code: code.claude.com/docs/en/mcp: the three scopes and their files, `${VAR}` and `${VAR:-default}`,
@@ -30,45 +30,45 @@ use super::translate::dialect::{self, Dialect};
 /// An MCP client.
 #[derive(Debug)]
 pub struct Client {
-    /// What the command line and the file in `~/MCPs` call it.
+    /// The name on the command line, and of the file in `~/MCPs`.
     pub name: &'static str,
-    /// What people call it.
+    /// The name for people.
     pub title: &'static str,
-    /// Its files: those of the user first, each kind in the order in which they are looked for.
+    /// Its files: those of the user first, and for each scope in the order in which they are searched.
     pub(super) places: &'static [FileLocation],
-    /// What its entries say.
+    /// The meaning of its entries.
     pub(super) dialect: &'static Dialect,
-    /// What belljar's own entry looks like there.
+    /// Makes belljar's own entry for this client.
     pub(super) own_entry: fn(&Parts<'_>) -> serde_json::Value,
     pub(super) layout: Layout,
-    /// What of its environment servers get.
+    /// The variables of its environment that servers get.
     pub(super) passed_variables: PassedVariables,
-    /// What has it make belljar's calls without asking, where it would refuse them otherwise.
+    /// The setting with which it makes belljar's calls without asking; `None`: it does not need one.
     pub(super) approval: Option<ApprovalSetting>,
 }
 
 /// The variables of its own environment that a client passes to the servers that it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PassedVariables {
-    /// The variables are not known.
+    /// It is unknown which variables are passed on.
     Unknown,
-    /// These, and those whose names are listed under a key of the entry.
+    /// These variables, and those whose names are listed under a key of the entry.
     Listed {
-        /// That key.
+        /// The name of that key.
         key: &'static str,
-        /// What every server gets.
+        /// The variables that every server gets.
         always: &'static [&'static str],
     },
-    /// All that do not look like secrets by their names, and those that `env` of the entry takes over as `$NAME`.
+    /// All variables whose names do not suggest a secret, and those that the entry's `env` passes on as `$NAME`.
     Harmless {
-        /// What is in names that look like it.
+        /// Parts of names that suggest a secret.
         secret: &'static [&'static str],
-        /// Further names.
+        /// Further names that count as secrets.
         names: &'static [&'static str],
     },
 }
 
-/// A key of an entry without which the client refuses the calls of its server.
+/// A setting in an entry without which the client refuses the calls of its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ApprovalSetting {
     pub(super) key: &'static str,
@@ -81,9 +81,9 @@ pub(super) struct ApprovalSetting {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layout {
     Plain,
-    /// Those of single projects too, under `projects` and the project's folder.
+    /// Single projects have servers too, under `projects` and the project's folder.
     ClaudeCode,
-    /// One level deeper, under `servers`, where the file is of version 2.
+    /// In a file of version 2, the servers are one level deeper, under `servers`.
     OpenCode,
 }
 
@@ -91,14 +91,14 @@ pub(super) enum Layout {
 #[derive(Debug)]
 pub(super) struct FileLocation {
     pub(super) base: Base,
-    /// Below the base.
+    /// The path, relative to the base.
     pub(super) path: &'static str,
     pub(super) format: Format,
-    /// The keys under which the servers stand; a second way where there is one.
+    /// The paths of keys to the servers; a client may have two.
     pub(super) servers: &'static [&'static [&'static str]],
-    /// Under which keys a list of names stands that are switched off.
+    /// The path of keys to a list of servers that are switched off.
     pub(super) switched_off: &'static [&'static str],
-    /// Under which keys a list of names stands that alone are on.
+    /// The path of keys to a list of the only servers that are on.
     pub(super) switched_on: &'static [&'static str],
     pub(super) is_written: WriteSupport,
 }
@@ -119,22 +119,22 @@ pub(super) enum Base {
     Home,
     /// XDG_CONFIG_HOME, else `~/.config`, on every system.
     Config,
-    /// Where the system has applications keep settings: as `Config`, but `~/Library/Application Support` on macOS.
+    /// The system's folder for settings of applications: as `Config`, but `~/Library/Application Support` on macOS.
     Application,
-    /// The folder that this variable names, else this one below the home.
+    /// The folder that this variable names, or else this folder below the home.
     Named(&'static str, &'static str),
     /// The folder of a project.
     Project,
 }
 
 impl Client {
-    /// Whether it can be told to make belljar's calls without asking.
+    /// Whether the client has a setting to make belljar's calls without asking.
     #[must_use]
     pub fn can_approve(&self) -> bool {
         self.approval.is_some()
     }
 
-    /// Whether the servers of this table stand under `servers` in it: no server of that name does.
+    /// Whether the servers of this table are under its key `servers`, which is then no server of that name.
     pub(super) fn has_deeper_servers(&self, table: &Value) -> bool {
         let is_server = |inner: &Value| inner.get("type").is_some_and(|kind| kind.text().is_some());
         self.layout == Layout::OpenCode && table.get("servers").is_some_and(|inner| !is_server(inner))
@@ -385,18 +385,18 @@ static TABLE: [Client; 10] = [
     },
 ];
 
-/// All of them.
+/// All clients.
 #[must_use]
 pub fn clients() -> &'static [Client] {
     &TABLE
 }
 
-/// Their names.
+/// The names of all clients.
 pub fn client_names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|client| client.name)
 }
 
-/// The one of this name.
+/// The client with this name.
 #[must_use]
 pub fn client(name: &str) -> Option<&'static Client> {
     TABLE.iter().find(|client| client.name == name)

@@ -1,7 +1,7 @@
-//! Decides what the files below `~/MCPs` will hold: every server once, under a name of its own, and nothing lost that the
-//! user has written there.
+//! Plans the content of the files below `~/MCPs`: every server once, under a unique name, with everything that the user
+//! has added there.
 //!
-//! It writes nothing: `Change` does, when it is told to.
+//! It writes nothing: the caller writes each [`Change`].
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,7 +19,7 @@ use crate::names::ServerName;
 use crate::own_file;
 use crate::problem::{Position, Problem, Severity};
 
-/// Keys that are belljar's own: what a user has added to an imported entry stays there.
+/// Keys that only belljar has. If a user has added them to an imported entry, they stay.
 const OWN_KEYS: [&str; 13] = [
     "env_inherit",
     "envInherit",
@@ -39,9 +39,9 @@ const OWN_KEYS: [&str; 13] = [
 /// A file that is to be written.
 #[derive(Debug)]
 pub struct Change {
-    /// Where.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Its former text, where there was one.
+    /// Its earlier text; `None`: the file is new.
     before: Option<String>,
     after: String,
     shown: DiffText,
@@ -54,16 +54,16 @@ impl Change {
         &self.shown.text
     }
 
-    /// Whether the diff shows all of it.
+    /// Whether the diff is complete.
     #[must_use]
     pub fn is_shown_whole(&self) -> bool {
         self.shown.is_whole
     }
 
-    /// Writes the file: it, and a folder that has to be made for it, is its user's alone.
+    /// Writes the file. Only the user can read it, and folders that are created for it.
     ///
     /// # Errors
-    /// The system refuses, or the file has been changed since it was read.
+    /// The system refuses, or the file was changed after it was read.
     pub fn write(&self, uid: u32, limits: &Limits) -> io::Result<()> {
         let now = file::read(&self.path, uid, limits).map_err(|problem| io::Error::other(problem.message))?;
         if now != self.before {
@@ -75,26 +75,26 @@ impl Change {
 
 type Entry = Map<String, Json>;
 
-/// A file of one client below the folder, as it is.
+/// The present file of one client below the folder.
 struct Target {
     path: PathBuf,
     text: Option<String>,
     file: Entry,
     servers: Entry,
-    /// Servers of it that the client does not have.
+    /// Servers in it that the client does not have, which stay.
     kept: Entry,
 }
 
 /// The confinement that new entries get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfinementChoice {
-    /// New entries do not set it.
+    /// New entries do not set the confinement.
     Nothing,
     /// Servers that a command starts are confined.
     Commands,
 }
 
-/// What has to be written to have these servers in the folder.
+/// Plans the files that have to be written, so that the folder has these servers.
 pub fn merge(
     found: Vec<ClientServers>,
     (folder, confinement): (&Path, ConfinementChoice),
@@ -177,7 +177,8 @@ fn target(found: &ClientServers, folder: &Path, uid: u32, limits: &Limits) -> Re
     Ok(Target { path, text, file, servers, kept })
 }
 
-/// The names in all other files of the folder. What is wrong with one, the reader of the configuration says.
+/// The names in all other files of the folder. Problems with these files are ignored: the reader of the configuration
+/// reports them.
 fn names_elsewhere(folder: &Path, own: &[&Path], uid: u32, limits: &Limits) -> TakenNames {
     let mut paths: Vec<PathBuf> =
         folder.read_dir().into_iter().flatten().filter_map(|item| Some(item.ok()?.path())).collect();
@@ -199,7 +200,7 @@ fn names_elsewhere(folder: &Path, own: &[&Path], uid: u32, limits: &Limits) -> T
     taken
 }
 
-/// The server under a name that nobody else has, or nothing where it stands somewhere already.
+/// The server under a unique name; `None`: another file already has it.
 fn named(
     server: &ClientServer,
     client: &str,
@@ -244,7 +245,7 @@ fn problem(severity: Severity, server: &ClientServer, message: String) -> Proble
     Problem::of_file(&server.path, message).severity(severity).key(server.name.clone())
 }
 
-/// The same server: what belljar's user may have added does not count.
+/// Whether both are the same server. Keys that belljar's user may have added do not count.
 fn is_same(one: &Entry, other: &Entry) -> bool {
     let bare = |entry: &Entry| {
         let mut entry = entry.clone();
@@ -255,12 +256,12 @@ fn is_same(one: &Entry, other: &Entry) -> bool {
     bare(one) == bare(other)
 }
 
-/// The entry with those keys of belljar's own that stand in the former one and that the client has nothing for.
+/// The entry with the former entry's keys that only belljar has and that the client's entry does not set.
 fn with_own_keys(entry: &Entry, former: Option<&Json>) -> Entry {
     let mut entry = entry.clone();
     let former = former.and_then(Json::as_object).into_iter().flatten();
     for (key, value) in former {
-        // One that the user has switched off here does not come back by itself.
+        // A server that the user has switched off here stays switched off.
         let is_switched_off = key == "disabled" && *value == Json::Bool(true);
         if (OWN_KEYS.contains(&key.as_str()) || is_switched_off) && !entry.contains_key(key) {
             entry.insert(key.clone(), value.clone());
@@ -269,7 +270,7 @@ fn with_own_keys(entry: &Entry, former: Option<&Json>) -> Entry {
     entry
 }
 
-/// The entry, with what is said of the confinement of its server, unless it says so itself.
+/// The entry with the chosen confinement, unless it sets one itself.
 fn confined(mut entry: Entry, confinement: ConfinementChoice) -> Entry {
     if confinement == ConfinementChoice::Commands
         && entry.contains_key("command")
@@ -280,7 +281,7 @@ fn confined(mut entry: Entry, confinement: ConfinementChoice) -> Entry {
     entry
 }
 
-/// The file with these servers, if that is anything new.
+/// The change to a file with these servers; `None`: the file has them already.
 fn change(target: Target, servers: Entry) -> Option<Change> {
     let is_as_before = target.servers == servers && (target.text.is_some() || servers.is_empty());
     if is_as_before {

@@ -1,6 +1,6 @@
-//! What MCP clients' files look like, read and written: their servers come out, belljar itself goes in.
+//! Reads and writes the files of MCP clients: imports their servers, and adds belljar itself.
 //!
-//! It runs no client and starts no server; what an entry of belljar's means, `config` knows.
+//! It starts no client and no server. The meaning of belljar's entries is in `config`.
 
 mod claude_switches;
 mod client_servers;

@@ -1,21 +1,21 @@
-//! What OpenCode's file says of servers' tools beside their entries: `tools` switches them, `permission` and single agents
-//! say more.
+//! The rules in OpenCode's file about tools of servers, outside of the servers' entries: `tools` switches tools, and
+//! `permission` and single agents have further rules.
 //!
-//! It knows the tools by OpenCode's names only: the server's name, an underscore, and the tool's own name.
+//! It uses OpenCode's names of tools: the server's name, an underscore, and the tool's own name.
 
 use serde_json::Value as Json;
 
 use super::client_servers::ClientServer;
 use super::formats::spanned::{Member, Node, Value};
 
-/// A note about a server, at a byte and under a key of the file.
+/// A note about a server, with its byte and key in the file.
 pub(super) struct SwitchNote {
     pub(super) at: usize,
     pub(super) key: String,
     pub(super) message: String,
 }
 
-/// Takes over what the file says of the tools of this server, as far as an entry can say it.
+/// Copies the file's rules about the tools of this server, as far as an entry can express them.
 pub(super) fn take_over(root: &Value, server: &mut ClientServer) -> Vec<SwitchNote> {
     let prefix = prefix(&server.name);
     let mut said = Vec::new();
@@ -32,7 +32,7 @@ pub(super) fn take_over(root: &Value, server: &mut ClientServer) -> Vec<SwitchNo
         first.get_or_insert(member.at);
     }
     let is_all_denied = denied.iter().any(|own| own == "*");
-    // All are denied but these.
+    // All tools are denied except these.
     if is_all_denied && !allowed.is_empty() && !server.entry.contains_key("allow") {
         let allowed: Vec<String> = allowed.into_iter().map(|(own, ..)| own).collect();
         said.extend(first.map(|at| taken(server, at, "allow", &allowed)));
@@ -55,15 +55,15 @@ pub(super) fn take_over(root: &Value, server: &mut ClientServer) -> Vec<SwitchNo
     said
 }
 
-/// What stands before the names of a server's tools.
+/// The prefix of the names of a server's tools.
 fn prefix(server: &str) -> String {
     let name: String =
         server.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
     format!("{name}_")
 }
 
-/// The pattern of the server's own names of tools. Nothing inside: it may mean tools of the server, in a way that no
-/// pattern of own names says.
+/// The pattern for the server's own names of tools. The inner `None`: the pattern may match tools of the server, but no
+/// pattern of own names expresses that.
 fn own_tools(pattern: &str, prefix: &str) -> Option<Option<String>> {
     if let Some(own) = pattern.strip_prefix(prefix) {
         return (!own.is_empty()).then(|| Some(own.to_owned()));
@@ -72,7 +72,7 @@ fn own_tools(pattern: &str, prefix: &str) -> Option<Option<String>> {
     prefix.starts_with(literal).then(|| (wild == "*").then(|| "*".to_owned()))
 }
 
-/// What `permission` and single agents say of tools, with its keys.
+/// The rules about tools in `permission` and in single agents, with their keys.
 fn rules_elsewhere(root: &Value) -> Vec<(String, &Member)> {
     let mut rules = members_below("permission", root.get("permission"));
     for agent in root.get("agent").map(Value::members).unwrap_or_default() {

@@ -1,4 +1,4 @@
-//! What belljar's own entry looks like in the files of clients: a form for each row of the table.
+//! Belljar's own entry in the files of clients, with one form for each row of the table.
 //!
 //! It writes nothing: `install` does.
 
@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 pub struct StartCommand<'s> {
     /// The absolute path of the executable.
     pub program: &'s Path,
-    /// The longest time that a reply may take.
+    /// The longest time of a reply.
     pub longest_reply: Duration,
-    /// The longest time until it answers at all.
+    /// The longest time until belljar answers for the first time.
     pub start: Duration,
-    /// The variables that it needs of the client's environment.
+    /// The variables of the client's environment that belljar needs.
     pub variables: &'s BTreeSet<String>,
     /// Whether the client asks before calls.
     pub calls: Calls,
@@ -26,13 +26,13 @@ pub struct StartCommand<'s> {
 /// The treatment of belljar's calls by the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Calls {
-    /// As it is set.
+    /// The present setting stays.
     AsSet,
-    /// It makes them without asking.
+    /// The client makes the calls without asking.
     Approved,
 }
 
-/// The entry with what the user has added to the one that is there. Of a table or a list in both, all parts count.
+/// The entry with the user's additions to the present one. A table or list that both have gets the parts of both.
 pub(super) fn with_additions(mut entry: Value, there: &Value) -> Value {
     let (Some(made), Some(there)) = (entry.as_object_mut(), there.as_object()) else { return entry };
     for (key, old) in there {
@@ -45,7 +45,7 @@ pub(super) fn with_additions(mut entry: Value, there: &Value) -> Value {
                     new.entry(key).or_insert_with(|| old.clone());
                 }
             }
-            // The words that start belljar are its own.
+            // The words of the command line are not merged.
             (Some(Value::Array(new)), Value::Array(old)) if key != "args" && key != "command" => {
                 let more: Vec<Value> = old.iter().filter(|one| !new.contains(one)).cloned().collect();
                 new.extend(more);
@@ -73,12 +73,12 @@ pub(super) fn with_type(parts: &Parts<'_>) -> Value {
     json!({"type": "stdio", "command": parts.program, "args": []})
 }
 
-/// The one tool stays loaded where this client would have the model search for tools first.
+/// The entry for Claude Code. The one tool stays loaded even if the client would have the model search for tools first.
 pub(super) fn claude_code(parts: &Parts<'_>) -> Value {
     json!({"type": "stdio", "command": parts.program, "args": [], "alwaysLoad": true})
 }
 
-/// In milliseconds.
+/// The entry for Gemini CLI, whose times are in milliseconds.
 pub(super) fn gemini(parts: &Parts<'_>) -> Value {
     json!({"command": parts.program, "args": [], "timeout": parts.reply_s * 1000})
 }
@@ -92,12 +92,12 @@ pub(super) fn codex(parts: &Parts<'_>) -> Value {
     })
 }
 
-/// Of version 1, whose time is that of calls too, in milliseconds.
+/// The entry for OpenCode 1. Its time in milliseconds also applies to calls.
 pub(super) fn opencode(parts: &Parts<'_>) -> Value {
     json!({"type": "local", "command": [parts.program], "enabled": true, "timeout": parts.reply_s * 1000})
 }
 
-/// Of OpenCode 2, whose servers stand under `mcp.servers`, and which has no `enabled`.
+/// The entry for OpenCode 2, which has servers under `mcp.servers` and no `enabled`.
 pub(super) fn opencode_2(parts: &Parts<'_>) -> Value {
     json!({"type": "local", "command": [parts.program]})
 }

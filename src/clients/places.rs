@@ -1,11 +1,11 @@
-//! Where a client's files are, for this user in this folder. It opens none.
+//! The places of a client's files for this user and folder. It opens none.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::known_clients::{Base, Client, FileLocation, WriteSupport};
 
-/// The environment that decides where the files of clients are.
+/// The environment that decides the places of clients' files.
 #[derive(Debug, Clone)]
 pub struct Surroundings {
     /// The user's home folder.
@@ -16,11 +16,11 @@ pub struct Surroundings {
     pub uid: u32,
     /// The folder of the project: the working folder.
     pub project: Option<PathBuf>,
-    /// The folders that variables name for single clients, as far as they are set.
+    /// The folders that variables name for single clients, if they are set.
     pub named: Vec<(&'static str, OsString)>,
 }
 
-/// The variables that move files of clients.
+/// The variables that change the places of clients' files.
 #[must_use]
 pub fn place_variables() -> Vec<&'static str> {
     let places = super::known_clients::clients().iter().flat_map(|client| client.places);
@@ -31,26 +31,26 @@ pub fn place_variables() -> Vec<&'static str> {
     named.collect()
 }
 
-/// Whose servers a file holds.
+/// The scope of the servers in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// The user's, in every folder.
+    /// Servers of the user, in every folder.
     User,
-    /// Those of one project.
+    /// Servers of one project.
     Project,
 }
 
-/// A file of a client, which may not be there.
+/// A file of a client, which need not exist.
 #[derive(Debug, Clone)]
 pub(super) struct ClientFile {
     pub(super) path: PathBuf,
     pub(super) location: &'static FileLocation,
-    /// The project whose file it is.
+    /// The folder of the project that the file belongs to.
     pub(super) project: Option<PathBuf>,
 }
 
 impl Client {
-    /// Its files of one scope.
+    /// The files of one scope.
     pub(super) fn files(&'static self, surroundings: &Surroundings, scope: Scope) -> Vec<ClientFile> {
         let of_scope =
             |location: &&FileLocation| (location.base == Base::Project) == (scope == Scope::Project);
@@ -62,7 +62,7 @@ impl Client {
         self.places.iter().filter(of_scope).filter_map(file).collect()
     }
 
-    /// The file that belljar is put into: the first that is there, else the first.
+    /// The file that belljar is added to: the first one that exists, else the first one.
     pub(super) fn written_file(
         &'static self,
         surroundings: &Surroundings,
@@ -74,18 +74,19 @@ impl Client {
         (!files.is_empty()).then(|| files.swap_remove(there.unwrap_or(0)))
     }
 
-    /// The file of the user's that belljar is put into.
+    /// The user's file that belljar is added to.
     #[must_use]
     pub fn user_file(&'static self, surroundings: &Surroundings) -> Option<PathBuf> {
         self.written_file(surroundings, Scope::User).map(|file| file.path)
     }
 
-    /// Whether one of its files is called like this.
+    /// Whether one of the client's files has this name.
     pub(super) fn has_file_called(&'static self, path: &Path) -> bool {
         self.places.iter().any(|location| path.ends_with(location.path))
     }
 
-    /// A file that the user names and says to be the client's: one of its own, by its name, or like the first.
+    /// A file that the user says is the client's. It is treated like the client's file of the same name, else like the
+    /// first one.
     pub(super) fn file_given(&'static self, path: &Path, surroundings: &Surroundings) -> ClientFile {
         let mut of_user = self.files(surroundings, Scope::User);
         of_user.retain(|file| file.path == path);
@@ -100,7 +101,7 @@ impl Client {
         ClientFile { path: path.to_owned(), location, project: project.map(Path::to_owned) }
     }
 
-    /// Whether anything of it is on this machine: one of its files, or the folder of one below the home.
+    /// Whether the client seems to be on this machine: one of its files exists, or a folder of one below the home.
     #[must_use]
     pub fn is_there(&'static self, surroundings: &Surroundings) -> bool {
         self.files(surroundings, Scope::User).iter().any(|file| {

@@ -1,6 +1,6 @@
-//! Reads the servers out of clients' files: each one translated, or named with the reason why it is not.
+//! Reads the servers from clients' files. Each one is translated, or named with the reason why it is not.
 //!
-//! It writes nothing, starts nothing, and says nothing itself.
+//! It writes nothing, starts nothing, and prints nothing itself.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,18 +25,18 @@ use crate::problem::{Position, Problem, Severity};
 /// The files that are read.
 #[derive(Debug, Clone, Copy)]
 pub enum Files<'f> {
-    /// Those of the user.
+    /// The files of the user.
     OfUser,
-    /// Those too of the project in the working folder.
+    /// The files of the user, and those of the project in the working folder.
     WithProject,
-    /// This one.
+    /// This file.
     One(&'f Path),
 }
 
-/// Servers of one table that are read.
+/// The largest number of servers of one table that are read.
 const SERVERS_MAX: usize = 5_000;
 
-/// Reads what a client has.
+/// Reads the servers of a client.
 pub fn read_client(
     client: &'static Client,
     files: Files<'_>,
@@ -49,7 +49,7 @@ pub fn read_client(
         Files::WithProject => {
             let mut files = client.files(surroundings, Scope::User);
             let of_project = client.files(surroundings, Scope::Project);
-            // In the home folder they may be the same.
+            // In the home folder, the user's and the project's file may be the same.
             let is_new = |file: &ClientFile| files.iter().all(|other| other.path != file.path);
             let of_project: Vec<ClientFile> = of_project.into_iter().filter(is_new).collect();
             files.extend(of_project);
@@ -82,7 +82,7 @@ pub fn read_client(
     (found, problems)
 }
 
-/// What the bytes of one file of a client say; nothing is opened.
+/// Reads the bytes of one file of a client; it opens no file.
 pub fn servers_of_client_file(
     client: &'static Client,
     path: &Path,
@@ -98,7 +98,7 @@ pub fn servers_of_client_file(
     (servers, problems)
 }
 
-/// What other files of a client switch off of those of this one.
+/// The servers of this file that other files of the client switch off.
 fn switched_off_elsewhere(
     client: &'static Client,
     file: &ClientFile,
@@ -114,13 +114,13 @@ fn switched_off_elsewhere(
     }
 }
 
-/// Whose file it is by its name.
+/// The client that has a file of this name.
 #[must_use]
 pub fn client_of_file(path: &Path) -> Option<&'static Client> {
     super::known_clients::clients().iter().find(|client| client.has_file_called(path))
 }
 
-/// Those files of the working folder's project that are there and were not asked for.
+/// The existing files of the working folder's project that were not requested.
 pub fn unread_project_files(client: &'static Client, surroundings: &Surroundings) -> Vec<PathBuf> {
     let of_user = client.files(surroundings, Scope::User);
     let files = client.files(surroundings, Scope::Project).into_iter().map(|file| file.path);
@@ -134,19 +134,19 @@ struct Reading<'r> {
     text: &'r str,
     surroundings: &'r Surroundings,
     is_own: OwnCommandCheck<'r>,
-    /// Names of servers that other files switch off.
+    /// The names of servers that other files switch off.
     elsewhere: &'r [String],
 }
 
-/// A table of servers in it.
+/// A table of servers in the file.
 struct Table<'t> {
-    /// The keys that lead there.
+    /// The keys on the path to it.
     path: String,
     table: &'t Value,
     inputs: &'t BTreeMap<String, String>,
-    /// Names of servers that are switched off elsewhere in the file.
+    /// The names of servers that the file switches off elsewhere.
     switched_off: &'t [&'t str],
-    /// Names of those that alone are on; empty where all are.
+    /// The names of the only servers that are on; empty: all are.
     switched_on: &'t [&'t str],
 }
 
@@ -207,7 +207,7 @@ impl Reading<'_> {
         }
     }
 
-    /// The servers below `mcp`, where OpenCode 2 has them under `servers`.
+    /// The servers below `mcp`. OpenCode 2 has them under `servers`.
     fn nested<'v>(&self, path: &[&str], table: &'v Value) -> (String, &'v Value) {
         let inner = table.get("servers").filter(|_| self.client.has_deeper_servers(table));
         match inner {
@@ -366,7 +366,7 @@ impl Reading<'_> {
     }
 }
 
-/// Which references of an entry go to which remote server.
+/// A note on the references of an entry that are sent to a remote server.
 fn sent_to_host(entry: &Map<String, Json>) -> Option<String> {
     let url = entry.get("url")?.as_str()?;
     let headers = entry.get("headers").and_then(Json::as_object);
@@ -396,7 +396,7 @@ fn any_text(value: &Json, holds: &dyn Fn(&str) -> bool) -> bool {
     }
 }
 
-/// What VS Code asks for, by id.
+/// The inputs that VS Code asks for, by id.
 fn inputs(root: &Value, file: &ClientFile) -> BTreeMap<String, String> {
     let beside =
         file.location.servers.iter().filter_map(|path| root.at_path(&path[..path.len() - 1])?.get("inputs"));

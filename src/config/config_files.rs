@@ -1,7 +1,7 @@
-//! Follows the configuration files: what they hold is read again when one has been changed, added or removed, also one
-//! that a `${file:…}` refers to.
+//! Follows the configuration files: reads them again when one of them, or a file that a `${file:…}` refers to, has been
+//! changed, added or removed.
 //!
-//! It watches nothing by itself: whoever needs to know asks, which costs a look at each file and reads none.
+//! It watches nothing by itself: the caller asks for a check, which takes the fingerprint of each file and reads none.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -25,12 +25,12 @@ pub struct ConfigFiles {
     environment: Arc<Environment>,
     limits: Limits,
     listing: Listing,
-    /// Of the files that are listed.
+    /// The fingerprints of the listed files.
     seen: Vec<Fingerprint>,
     referred: ReloadState,
     config: Arc<Config>,
     told: watch::Sender<Arc<Config>>,
-    /// What is otherwise here than the files say.
+    /// Changes to apply to each configuration that was read from the files.
     adjust: fn(&mut Config),
 }
 
@@ -39,7 +39,7 @@ impl ConfigFiles {
     #[must_use]
     pub fn load(environment: Environment) -> (Config, Self) {
         let limits = Limits::default();
-        // Before they are read: what is changed meanwhile is seen as changed.
+        // The fingerprints are taken before the files are read, so that a change in between is noticed.
         let listing = Listing::of(&environment, &limits);
         let seen = listing.looks();
         let (config, referred) = Config::load_following(&environment, None);
@@ -49,7 +49,7 @@ impl ConfigFiles {
         (config, Self { environment, limits, listing, seen, referred, config: shared, told, adjust: |_| {} })
     }
 
-    /// The same with this changed, now and whenever the files are read again.
+    /// Applies this change to the configuration, now and whenever the files are read again.
     #[must_use]
     pub fn adjusted(mut self, adjust: fn(&mut Config)) -> (Config, Self) {
         let mut config = Config::clone(&self.config);
@@ -59,32 +59,32 @@ impl ConfigFiles {
         (config, self)
     }
 
-    /// The configuration as it was read last. Its policy is the one that was read first, which has its own way to be
-    /// followed.
+    /// The configuration as it was read last. Its policy is the one that was read first:
+    /// [`PolicyFile`](super::PolicyFile) follows the changes of a policy.
     #[must_use]
     pub fn config(&self) -> &Arc<Config> {
         &self.config
     }
 
-    /// The same, for whoever does not look at the files.
+    /// A receiver of each new configuration, for tasks that do not check the files themselves.
     #[must_use]
     pub fn told(&self) -> watch::Receiver<Arc<Config>> {
         self.told.subscribe()
     }
 
-    /// The servers that there are, sorted by name.
+    /// The usable servers, sorted by name.
     #[must_use]
     pub fn servers(&self) -> &[ServerConfig] {
         &self.config.servers
     }
 
-    /// Those that are configured and cannot be used, sorted by name.
+    /// The servers that are configured and cannot be used, sorted by name.
     #[must_use]
     pub fn refused(&self) -> &[RefusedServer] {
         &self.config.refused
     }
 
-    /// Why files cannot be used now. What they said when they could be used last counts.
+    /// The problems with files that cannot be read now. The content that was read from them last stays in effect.
     #[must_use]
     pub fn unread(&self) -> &[Problem] {
         &self.referred.unread
@@ -102,7 +102,7 @@ impl ConfigFiles {
         &self.environment
     }
 
-    /// Looks at the files; when one is not what it was, all are read again, and the problems returned that there were not
+    /// Checks the files. If one has changed, reads all of them again and returns the problems that were not there
     /// before.
     pub fn look(&mut self) -> Vec<Problem> {
         let mut is_listed_anew = false;
@@ -133,9 +133,9 @@ impl ConfigFiles {
 /// The configuration files, with the fingerprints of the folders that they were listed from.
 #[derive(Debug)]
 struct Listing {
-    /// Folders whose files these are, and files that are named.
+    /// The folders that were listed, and the files that are named directly.
     places: Vec<WatchedFile>,
-    /// Whether a change of what the folders hold cannot have gone unseen.
+    /// Whether every later change of the folders is sure to change their fingerprints.
     is_settled: bool,
     files: Vec<PathBuf>,
 }
@@ -146,14 +146,14 @@ impl Listing {
             let look = file::fingerprint(&path);
             (path, look)
         };
-        // Before they are listed, as files before they are read.
+        // The fingerprints are taken before the folders are listed, so that a change in between is noticed.
         let places: Vec<WatchedFile> = load::places(environment).into_iter().map(with_look).collect();
         let is_settled = places.iter().all(|(_, look)| look.is_settled());
         let mut files: Vec<PathBuf> =
             toml_file::paths(environment).into_iter().chain(trust::store(environment)).collect();
         for (place, _) in &places {
             if place.is_dir() {
-                // One that may not be listed any more has lost all its files.
+                // A folder that can no longer be listed counts as empty.
                 files.extend(file::listed(place, limits).unwrap_or_default());
             } else {
                 files.push(place.clone());
@@ -162,7 +162,7 @@ impl Listing {
         Self { places, is_settled, files }
     }
 
-    /// Whether it would be the same now: found without reading a folder, as long as none has changed.
+    /// Whether listing again would give the same files. It reads no folder.
     fn is_still_so(&self) -> bool {
         self.is_settled && self.places.iter().all(is_same)
     }

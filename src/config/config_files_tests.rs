@@ -56,7 +56,7 @@ fn settings_are_followed_with_what_depends_on_them_and_a_file_that_goes_leaves_t
     assert_eq!(files.look(), []);
     assert!(told.has_changed().unwrap());
     assert_eq!((timeout(&files), names(&files).as_str(), files.refused().len()), (25, "b", 1));
-    // What others refer to is kept: files of servers alone leave the settings as they are.
+    // The settings are not read again: a file of servers alone leaves them unchanged.
     fs::write(user.path("MCPs/more.json"), r#"{"mcpServers": {"d": {"command": "c"}}}"#).unwrap();
     assert_eq!(files.look(), []);
     assert_eq!((timeout(&files), files.refused().len()), (25, 2));

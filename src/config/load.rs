@@ -40,9 +40,9 @@ use crate::text::{self, suggest};
 /// The configuration of this process.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Which engine is asked for.
+    /// The requested engine.
     pub engine: EngineChoice,
-    /// Where engines may be found.
+    /// The addresses at which engines are searched.
     pub engine_addresses: EngineAddresses,
     /// The OCI runtime of sandboxes; `None`: the engine's default.
     pub oci_runtime: Option<String>,
@@ -52,7 +52,7 @@ pub struct Config {
     pub timeout: Duration,
     /// Longest time that a run may ask for.
     pub timeout_max: Duration,
-    /// How long a request waits for its run before its answer is a task, where the client takes tasks.
+    /// How long a request waits for its run before the reply is a task, if the client supports tasks.
     pub task_after: Duration,
     /// Memory of the sandbox, in bytes.
     pub memory_bytes: u64,
@@ -62,84 +62,86 @@ pub struct Config {
     pub cpu_millis: Option<u32>,
     /// Whether `cpu_millis` comes from a project that is not trusted, so that it must not exceed the default.
     pub cpu_is_capped: bool,
-    /// Who the sandboxed code runs as.
+    /// The user that the sandboxed code runs as.
     pub container_user: ContainerUser,
-    /// In what a sandbox may be weaker than asked for.
+    /// The properties in which a sandbox may be weaker than required.
     pub allow_weak: Vec<PostureField>,
     /// System calls that code can make besides those that the sandbox's filter allows.
     pub extra_syscalls: Vec<ExtraSystemCall>,
-    /// Whether refused system calls are counted: of one command, no setting.
+    /// Whether refused system calls are counted. It is an option of one command, not a setting.
     pub trace_denied: bool,
     /// Folders of the user that code may read or write.
     pub mounts: Vec<MountedFolder>,
     /// Idle time after which a sandbox is stopped; `None`: never.
     pub idle_stop: Option<Duration>,
-    /// Where the lock that marks this bridge as alive is kept: a folder of this user.
+    /// The folder for the lock that marks this bridge as alive; it belongs to this user.
     pub lock_dir: PathBuf,
-    /// Where saved tools are kept. It can be the folder of server entries too: what is written there
-    /// must not end in `.json` at its top.
+    /// The folder for saved skills, workspaces and the outbox. It may also be the folder of server entries, so no file
+    /// at its top may end in `.json`.
     pub state_dir: PathBuf,
-    /// The workspace that is kept across sessions; `None`: each session has its own, which ends with it.
+    /// The workspace that is shared by sessions; `None`: each session has its own, which is deleted when it ends.
     pub workspace: Option<WorkspaceName>,
-    /// Where is kept what can be made again; `None`: nowhere, since the user has no home.
+    /// The folder for files that can be generated again; `None`: there is no such folder, since the user has no home.
     pub cache_dir: Option<PathBuf>,
-    /// Where the sentence encoder's model is put; `None`: nowhere, since the user has no home.
+    /// The folder for the sentence encoder's model; `None`: there is no such folder, since the user has no home.
     pub model_dir: Option<PathBuf>,
-    /// What servers are not given unasked.
+    /// The files and folders that a server gets only if its entry names them.
     pub private: PrivatePlaces,
-    /// Where virtual environments for sandboxes without a container engine are; `None`: nowhere, since the user has no home.
+    /// The folder of virtual environments for sandboxes without a container engine; `None`: the user has no home.
     pub environments_dir: Option<PathBuf>,
     /// Whether tools are searched by meaning.
     pub semantic: Semantic,
     /// How replies are written.
     pub output_mode: OutputMode,
-    /// What is logged.
+    /// The level of the log.
     pub log_level: LevelFilter,
-    /// Whether entries that start this bridge are kept.
+    /// Whether entries that would start this bridge are used.
     pub self_servers: SelfServers,
-    /// Whether servers are confined whose entries do not say so.
+    /// Whether a server is confined if its entry does not say so.
     pub sandbox_servers: SandboxServers,
     /// Whether the sandbox is started ahead of the first run.
     pub prewarm: Prewarm,
-    /// What becomes of the variables when a run has to be killed.
+    /// The treatment of the variables when a run has to be killed.
     pub rollback: Rollback,
     /// Checkpoints that code may keep at once.
     pub checkpoints: u8,
     /// Whether replies carry structured content beside the text.
     pub structured: StructuredContent,
-    /// Whether signatures say what results of tools have looked like.
+    /// Whether signatures show the shapes of earlier results.
     pub learn_shapes: LearnShapes,
-    /// The servers that are wanted; `None`: all.
+    /// The names of the servers to use; `None`: all.
     pub chosen_servers: Option<Vec<String>>,
-    /// Every setting as it counts, and where its value comes from.
+    /// Every setting with the value that is in effect and the source of the value.
     pub settings: Vec<Setting>,
-    /// The problem with a setting of the sandbox, if one cannot be read: then no sandbox may be started.
+    /// The problem with a setting of the sandbox that cannot be read. While there is one, no sandbox is started.
     pub sandbox_problem: Option<Problem>,
     /// The servers, sorted by name, each name once.
     pub servers: Vec<ServerConfig>,
-    /// What confined servers, also those that are not chosen, and code can change: no confined server is led out of it.
+    /// The folders that confined servers, chosen or not, and sandboxed code can change. No link in them is followed for
+    /// a confined server.
     pub changeable: Vec<PathBuf>,
-    /// Those that stand in the configuration and cannot be used, sorted by name.
+    /// The servers that are configured and cannot be used, sorted by name.
     pub refused: Vec<RefusedServer>,
     /// Whether `${cmd:…}` of entries runs commands.
     pub allow_commands: AllowCommands,
-    /// Which calls pass.
+    /// The rules that decide which calls are allowed.
     pub policy: PolicyFile,
     /// The folders that are offered to servers as roots.
     pub roots: Vec<PathBuf>,
     /// Whether servers may ask for the client's model.
     pub sampling: Sampling,
-    /// Which model code may ask.
+    /// The language model that code may ask, and the bounds on its requests.
     pub model: ModelSettings,
-    /// What is written down of calls and runs.
+    /// The amount that the audit log records of calls and runs.
     pub audit: Audit,
-    /// How much of sessions is kept.
+    /// The amount of a session that the journal records.
     pub journal: Journal,
-    /// Where that is; `None`: nowhere, since the user has no home.
+    /// The folder of the journals; `None`: there is no such folder, since the user has no home.
     pub sessions_dir: Option<PathBuf>,
-    /// The session whose runs a new one begins with.
+    /// The session whose runs are replayed at the start of a new one.
     pub resume: Option<ResumeFrom>,
-    /// Where what is written down of calls is kept, and what tools were when they were first used; `None`: nowhere, since the user has no home.
+    /// The folder of the audit log and of the pins of tools; `None`: there is no such folder, since the user has no
+    /// home.
     pub own_state_dir: Option<PathBuf>,
     /// The bounds.
     pub limits: Limits,
@@ -188,17 +190,18 @@ pub(super) struct ReloadState {
     pub(super) entries: EntriesByFile,
     /// The problems with files that cannot be used now.
     pub(super) unread: Vec<Problem>,
-    /// The problem with what may have confined servers: those without a `sandbox` of their own are not used.
+    /// The problem with the setting that confines servers. While there is one, servers without a `sandbox` of their own
+    /// are not used.
     pub(super) servers_problem: Option<Problem>,
 }
 
-/// The settings as they were read.
+/// The settings, and the parts of the files that are needed to load servers and policy.
 struct ReadSettings {
     config: Config,
-    /// Where the choice of servers comes from.
+    /// The source of the choice of servers.
     names: Source,
     profile_setting: ProfileSetting,
-    /// The problem with what may have confined servers.
+    /// The problem with the setting that confines servers.
     servers_problem: Option<Problem>,
 }
 
@@ -209,7 +212,8 @@ impl Config {
         Self::load_following(environment, None).0
     }
 
-    /// How many of the servers that a command starts have the user's rights, and how many there are.
+    /// The number of servers started by a command that have the user's rights, and the number of all that are started
+    /// by a command.
     #[must_use]
     pub fn servers_with_rights(&self) -> (usize, usize) {
         let launches = self.servers.iter().filter_map(|server| match &server.transport {
@@ -220,7 +224,7 @@ impl Config {
         (launches.clone().filter(has_rights).count(), launches.count())
     }
 
-    /// Whether a value comes from this file.
+    /// Whether the value of any setting comes from this file.
     fn has_settings_of(&self, file: Option<PathBuf>) -> bool {
         let is_of_it = |setting: &Setting| match &setting.source {
             Source::File { path, .. } => Some(path) == file.as_ref(),
@@ -229,8 +233,8 @@ impl Config {
         self.settings.iter().any(is_of_it)
     }
 
-    /// The same, and what references of entries have led to; where it is read again, what cannot be used stays as it was
-    /// before.
+    /// Loads the configuration, and the state that the next reload compares with. On a reload, files that cannot be
+    /// used keep the content that they had in `before`.
     pub(super) fn load_following(
         environment: &Environment,
         before: Option<PreviousConfig<'_>>,
@@ -247,7 +251,8 @@ impl Config {
         let kept = before.as_ref().filter(|before| unusable.is_some() || is_emptied(before));
         let ReadSettings { config, names, profile_setting, servers_problem } = match kept {
             Some(before) => {
-                // As at a start: a sandbox's setting that cannot be read must not be replaced by something looser.
+                // As at a start, a setting of the sandbox that cannot be read is a problem: no looser value may replace
+                // it.
                 let sandbox_problem = read.config.sandbox_problem.clone();
                 ReadSettings { config: Self { sandbox_problem, ..before.config.clone() }, ..read }
             }
@@ -296,7 +301,7 @@ impl Config {
 }
 
 impl ReadSettings {
-    /// A configuration with all settings, and yet without servers and policy; and what else the files hold.
+    /// Reads all settings. Servers and policy are left empty in the configuration; their tables are returned beside it.
     fn read(
         environment: &Environment,
         limits: &Limits,
@@ -319,7 +324,8 @@ impl ReadSettings {
             settings.required("MCP_BRIDGE_RUNTIME_IDLE_TIMEOUT", |text| read::seconds(text, 0, 30 * DAY_S));
         let state_dir = settings.required("MCP_BRIDGE_STATE_DIR", read::text);
         let state_dir = environment.resolve(&state_dir, environment.cwd.as_deref());
-        // Whoever names a folder wants in it what is kept of sessions and servers, too. Logins, trust and the log are the user's.
+        // A named state folder also holds the journals and the cached data of servers. Logins, trust and the audit log
+        // stay in the user's own folder.
         let named = Some(&state_dir).filter(|_| settings.source("MCP_BRIDGE_STATE_DIR") != Source::Default);
         let cache_dir = named.map(|dir| dir.join("cache")).or_else(|| environment.cache_dir());
         let sessions_dir = named.cloned().or_else(|| environment.state_dir()).map(|dir| dir.join("sessions"));
@@ -391,7 +397,7 @@ impl ReadSettings {
         settings.optional("MCP_SERVERS_CONFIG", read::text);
         let names = settings.source("MCP_BRIDGE_SERVERS");
         let (settings, read_failures, tables) = settings.finish();
-        // What cannot be read must not be replaced by something looser.
+        // A profile that cannot be read must not be replaced by a looser one.
         let profile_setting = ProfileSetting::new(profile, &read_failures);
         let mounts = mounts(environment, &own_folders(environment, &config), &tables, problems);
         let model = match &read_failures.model {
@@ -408,7 +414,7 @@ impl ReadSettings {
     }
 }
 
-/// Where belljar keeps what it goes by: configuration, servers' entries, trust, logins, skills, environments.
+/// The folders and files that belljar acts on: configuration, servers' entries, trust, logins, skills, environments.
 fn files_of_rights(environment: &Environment, config: &Config) -> impl Iterator<Item = PathBuf> {
     let kept = [
         environment.config_file().and_then(|file| file.parent().map(Path::to_owned)),
@@ -419,34 +425,37 @@ fn files_of_rights(environment: &Environment, config: &Config) -> impl Iterator<
     kept.into_iter().flatten().chain([config.state_dir.clone()]).chain(load::places(environment))
 }
 
-/// Where belljar keeps what code must not have: all that, the folders of files that are named, and locks.
+/// The folders that code must not have: those of [`files_of_rights`], the parent folders of named files, and that of
+/// locks.
 fn own_folders(environment: &Environment, config: &Config) -> Vec<PathBuf> {
     let servers = load::places(environment).into_iter().map(|place| match place.parent() {
-        // The folder of a file that is named.
+        // A single file is named: its folder counts.
         Some(folder) if place.is_file() => folder.to_owned(),
         _ => place,
     });
     files_of_rights(environment, config).chain(servers).chain([config.lock_dir.clone()]).collect()
 }
 
-/// Why the settings as the user's file has them now are not to be used. What is wrong in a project's costs the project's.
+/// The error for which the settings of the user's file are not used. An error in a project's file costs only that
+/// file's settings.
 fn unusable(environment: &Environment, problems: &[Problem]) -> Option<Problem> {
     let own = environment.config_file()?;
     let is_of_it = |problem: &&Problem| problem.origin == Origin::File(own.clone());
     problems.iter().filter(is_of_it).find(|problem| problem.severity == Severity::Error).cloned()
 }
 
-/// Whether nothing of the file could be read: what it said before counts.
+/// Whether the problem concerns a whole file, so that the file's earlier content stays in effect.
 fn is_of_whole_file(problem: &Problem) -> bool {
     matches!(problem.origin, Origin::File(_)) && problem.key.is_none()
 }
 
-/// As the policy, it is not replaced by something looser where it cannot be read.
+/// Reads the permission for sampling; a value that cannot be read counts as `Off`, as no looser value may replace it.
 fn sampling(settings: &mut Settings<'_>) -> Sampling {
     unless_misread(settings, "MCP_BRIDGE_SAMPLING", Sampling::Off, read::sampling)
 }
 
-/// Nor is more kept than was asked for.
+/// Reads the amount to record in journals; a value that cannot be read counts as `Off`, so that nothing is recorded
+/// against the user's wish.
 fn journal(settings: &mut Settings<'_>) -> Journal {
     unless_misread(settings, "MCP_BRIDGE_JOURNAL", Journal::Off, read::journal)
 }
@@ -462,7 +471,7 @@ fn unless_misread<T>(
     if is_misread.get() { strictest } else { value }
 }
 
-/// The folders that are there; the others are said.
+/// The folders that exist; each of the others is reported.
 fn roots(settings: &mut Settings<'_>, environment: &Environment) -> Vec<PathBuf> {
     let variable = "MCP_BRIDGE_ROOTS";
     let written = settings.optional(variable, |text| Ok(read::list(text))).unwrap_or_default();
@@ -491,7 +500,7 @@ fn changeable(servers: &[ServerConfig], config: &Config) -> Vec<PathBuf> {
     confined.flat_map(|sandbox| sandbox.write).chain(mounted).collect()
 }
 
-/// The servers that the operator wants of those that there are; the others are refused.
+/// Keeps the servers that the operator chose; the others are refused.
 pub(super) fn chosen(mut loaded: LoadedServers, names: Option<&[String]>) -> LoadedServers {
     let is_chosen =
         |name: &ServerName| names.is_none_or(|names| names.iter().any(|chosen| chosen == name.as_str()));
@@ -508,7 +517,8 @@ pub(super) fn chosen(mut loaded: LoadedServers, names: Option<&[String]>) -> Loa
     LoadedServers { servers: wanted, ..loaded }
 }
 
-/// The wanted names that no server has. They are said and choose nothing: a slip must not let others in.
+/// The chosen names that no server has. They are reported and choose nothing: a misspelt name must not let other
+/// servers in.
 fn unknown(names: Option<&[String]>, source: &Source, loaded: &LoadedServers) -> Vec<Problem> {
     let refused = || loaded.refused.iter().map(|server| &server.name);
     let known = || loaded.servers.iter().map(|server| &server.name).chain(refused()).map(ServerName::as_str);
@@ -543,7 +553,7 @@ impl EngineAddresses {
     }
 }
 
-/// The usual and the longest time of a run; the usual one is never the longer.
+/// The default and the longest time of a run; the default is never the longer one.
 fn timeouts(settings: &mut Settings<'_>) -> (Duration, Duration) {
     let timeout = settings.required("MCP_BRIDGE_TIMEOUT", |text| read::seconds(text, 1, DAY_S));
     let timeout_max = settings.required("MCP_BRIDGE_MAX_TIMEOUT", |text| read::seconds(text, 1, DAY_S));

@@ -11,16 +11,16 @@ use Contents::{Is, Text};
 
 const GOOD: &str = r#"{"mcpServers": {"good": {"command": "c"}}}"#;
 
-/// What stands where a file is looked for.
+/// The contents of the place where a file is expected.
 #[derive(Clone, Copy)]
 enum Contents {
-    /// A file; `^` marks the place that is to be said, and is not written.
+    /// A file; `^` marks the position that must be reported, and is not written.
     Text(&'static str),
-    /// Made by a function; no place can be said.
+    /// A function makes the contents; no position can be reported.
     Is(fn(&Path)),
 }
 
-/// A kind of defect: its name, what stands there, what is said behind file and place, and the servers beside it.
+/// A kind of defect: its name, its contents, the message behind file and position, and the servers that still load.
 type Kind = (&'static str, Contents, &'static str, &'static [&'static str]);
 
 const KINDS: [Kind; 50] = [
@@ -313,7 +313,7 @@ const KINDS: [Kind; 50] = [
     ),
 ];
 
-/// Where the bad file and the good one stand, and what MCP_SERVERS_CONFIG names.
+/// The paths of the bad file and the good one, and the value of MCP_SERVERS_CONFIG.
 const ORDERS: [(&str, &str, Option<&str>); 10] = [
     ("MCPs/a.json", "MCPs/b.json", None),
     ("MCPs/b.json", "MCPs/a.json", None),

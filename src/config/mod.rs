@@ -1,4 +1,4 @@
-//! What the operator wrote, as one checked value; it starts nothing.
+//! The operator's configuration as one checked value. This module starts nothing.
 
 mod config_files;
 mod load;

@@ -1,4 +1,4 @@
-//! The JSON schema of a config.toml, for editors: made from the same table as the settings themselves.
+//! The JSON schema of a config.toml, for editors, generated from the same table as the settings themselves.
 //!
 //! The reader does not use it: its own problems say more.
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::settings::definitions::{Definition, EffectTime, ValueForm, definitions};
 use crate::limits::Limits;
 
-/// The schema.
+/// The JSON schema of a config.toml.
 #[must_use]
 pub fn schema() -> Value {
     let mut sections = Map::new();
@@ -32,7 +32,7 @@ pub fn schema() -> Value {
     })
 }
 
-/// One of `[[mount]]`.
+/// The schema of one `[[mount]]`.
 fn mount() -> Value {
     json!({
         "type": "array",
@@ -54,7 +54,8 @@ fn mount() -> Value {
     })
 }
 
-/// An entry below `[servers]`: its keys are those of `server_keys::KEYS`, and what they say is for people.
+/// The schema of an entry below `[servers]`: its keys are those of `server_keys::KEYS`, and the descriptions are for
+/// people.
 fn server() -> Value {
     let text = |about: &str| json!({"type": "string", "description": about});
     let named = |about: &str| json!({"type": "object", "additionalProperties": {"type": "string"}, "description": about});
@@ -140,7 +141,7 @@ fn of(row: &Definition) -> Value {
     }
     if let Some(default) = &row.default {
         let typed = row.typed(default);
-        // Words are written small there.
+        // The definitions write the words of choices in lower case.
         schema["default"] = match &typed {
             Value::String(word) if !row.words.is_empty() => json!(word.to_lowercase()),
             _ => typed,

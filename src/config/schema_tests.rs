@@ -74,7 +74,7 @@ fn an_entry_of_a_server_has_the_keys_that_the_reader_knows() {
 #[test]
 fn every_default_is_valid() {
     for section in schema()["properties"].as_object().unwrap().values() {
-        // What is a list has no settings.
+        // A section that is a list has no settings.
         for (key, of) in section["properties"].as_object().into_iter().flatten() {
             let default = of.get("default");
             let is_valid = default.is_none_or(|value| jsonschema::validator_for(of).unwrap().is_valid(value));

@@ -1,4 +1,4 @@
-//! Says which settings are others than before, and from when on they count.
+//! Describes which settings have changed, and from when on they are in effect.
 //!
 //! It compares two configurations and reads no file.
 
@@ -8,7 +8,7 @@ use super::load::Config;
 use super::settings::definitions::{Definition, EffectTime, definitions};
 use super::settings::resolve::Setting;
 
-/// The settings that are others, for the reader of a reply; `None`: there are none. Values are not shown.
+/// Describes the changed settings for the reader of a reply; `None`: no setting has changed. Values are not shown.
 #[must_use]
 pub fn edited_settings(before: &Config, after: &Config) -> Option<String> {
     let rows = definitions();
@@ -35,7 +35,7 @@ pub fn edited_settings(before: &Config, after: &Config) -> Option<String> {
     (!parts.is_empty()).then(|| format!("the user has changed settings ({})", parts.join("; ")))
 }
 
-/// What is mounted, wherever it stands.
+/// The mounted folders, without their positions in the file.
 fn mounted(config: &Config) -> Vec<(&Path, &str, bool)> {
     config.mounts.iter().map(|mount| (mount.host.as_path(), mount.guest.as_str(), mount.writable)).collect()
 }

@@ -1,6 +1,6 @@
 //! A confined server's two processes: its keeper makes the namespaces, and the first process in them starts the server.
 //!
-//! The first process stays: it reaps what the server leaves behind and passes signals on. With it everything in the
+//! The first process stays: it reaps orphaned processes and passes signals on. When it ends, everything in the
 //! namespaces ends.
 
 use std::ffi::OsString;
@@ -28,10 +28,10 @@ use super::signals::{SignalQueue, release_all_streams};
 use super::step::{Step, StepFailure, close_others};
 use super::system_calls::{filter, forbid_unix_sockets};
 
-/// What of /proc a server sees beside processes: programs need these files to size themselves.
+/// Files of /proc that a server sees beside processes: programs read them to choose sizes.
 const OF_PROC: [&str; 9] =
     ["cpuinfo", "filesystems", "loadavg", "meminfo", "mounts", "self", "stat", "uptime", "version"];
-/// Files for servers that use the network; those that are not there are left out.
+/// Files for servers with network access; missing ones are left out.
 const OF_NETWORK: [&str; 7] = [
     "/etc/hosts",
     "/etc/resolv.conf",
@@ -41,7 +41,7 @@ const OF_NETWORK: [&str; 7] = [
     "/etc/services",
     "/etc/protocols",
 ];
-/// Public files of the machine that programs look for.
+/// Public files of the machine that programs need.
 const PUBLIC: [&str; 8] = [
     "/etc/localtime",
     "/etc/timezone",
@@ -52,12 +52,12 @@ const PUBLIC: [&str; 8] = [
     "/etc/pki/tls/certs",
     "/etc/pki/ca-trust/extracted",
 ];
-/// Sizes of the private places, in MiB.
+/// The sizes of the private places, in MiB.
 const TMP_MIB: u64 = 512;
 const HOME_MIB: u64 = 512;
 const SHARED_MEMORY_MIB: u64 = 64;
 
-/// Gives this process, the keeper, a user namespace of its own, and its next child the other namespaces.
+/// Gives this process, the keeper, a new user namespace, and its next child the other new namespaces.
 ///
 /// # Errors
 /// The step that failed.
@@ -81,12 +81,11 @@ pub fn part_server(plan: &ServerPlan) -> Result<(), StepFailure> {
     keep_capabilities().namespace_step("keep its capabilities")
 }
 
-/// Becomes the first process in a server's namespaces and starts the server with these variables only; returns its exit code
-/// when it has ended.
-/// `keeper` is this process's parent.
+/// Becomes the first process in a server's namespaces, starts the server with these variables only, and returns its
+/// exit code when it has ended. `keeper` is the number of this process's parent.
 ///
 /// # Errors
-/// The step that failed, or why the server's program could not be started.
+/// The failed step, or the reason why the server's program could not be started.
 pub fn serve_confined(
     keeper: u32,
     plan: &ServerPlan,
@@ -114,7 +113,7 @@ pub fn serve_confined(
         forbid_unix_sockets().step("filter its system calls")?;
     }
     set_dumpable(false).step("hide its memory")?;
-    // Where it does not see that folder, it begins in its HOME.
+    // If the server does not see its folder, it starts in its HOME.
     let folders = [Path::new(&plan.folder), Path::new(&plan.home)];
     let entered = folders.into_iter().find(|folder| chdir(*folder).is_ok());
     entered.ok_or(Errno::ENOENT).step("enter its folder")?;
@@ -125,7 +124,7 @@ pub fn serve_confined(
     watch(server).step("wait for the server").map_err(ServeError::from)
 }
 
-/// Why a server was not started in its namespaces.
+/// The reason why a server was not started in its namespaces.
 #[derive(Debug)]
 pub enum ServeError {
     /// A step of its confinement failed.
@@ -146,7 +145,7 @@ impl From<StepFailure> for ServeError {
     }
 }
 
-/// The number of this process's parent as the machine counts, whose /proc is mounted still.
+/// The number of this process's parent on the machine, whose /proc is still mounted.
 fn parent_on_machine() -> Option<u32> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
@@ -156,7 +155,7 @@ fn parent_on_machine() -> Option<u32> {
 fn build(plan: &ServerPlan) -> Result<(), StepFailure> {
     let machine = Machine::open()?;
     let of_network: &[&str] = if plan.network == Network::Host { &OF_NETWORK } else { &[] };
-    // Their contents are read here, because these paths may be symlinks to files that the server does not see.
+    // Their contents are read now, since the paths may be symlinks to files that the server does not see.
     let texts: Vec<(&str, Vec<u8>)> =
         of_network.iter().filter_map(|path| Some((*path, fs::read(path).ok()?))).collect();
     let sources: Vec<_> =
@@ -166,7 +165,7 @@ fn build(plan: &ServerPlan) -> Result<(), StepFailure> {
     for (path, text) in texts {
         root.file(path, &text)?;
     }
-    // Programs look for their own user.
+    // Programs look up their own user.
     let own = format!("user:x:{}:{}::{}:/bin/sh\n", geteuid(), getegid(), plan.home);
     root.file("/etc/passwd", format!("{own}{ACCOUNTS}").as_bytes())?;
     for path in PUBLIC {
@@ -195,10 +194,10 @@ fn build(plan: &ServerPlan) -> Result<(), StepFailure> {
     root.enter()
 }
 
-/// Until the server has ended, with the signals to end passed on to it.
+/// Waits until the server has ended, and passes signals to end on to it.
 fn watch(server: Child) -> io::Result<u8> {
-    // Not before, since the server would have them blocked as well. As the first process of its namespace this one is not
-    // ended by a signal that comes earlier.
+    // Signals are blocked only now, since the server would inherit that. Earlier signals do not end this process,
+    // because it is the first one of its namespace.
     let signals = SignalQueue::of(&[Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP])?;
     release_all_streams()?;
     let server = Pid::from_raw(i32::try_from(server.id()).map_err(io::Error::other)?);
@@ -216,10 +215,10 @@ fn watch(server: Child) -> io::Result<u8> {
     }
 }
 
-/// Reaps whatever has ended; the server's exit code when it has.
+/// Reaps all ended processes. Returns the server's exit code if it has ended.
 ///
 /// # Errors
-/// The system's.
+/// The system's error.
 pub fn reap(server: Pid) -> io::Result<Option<u8>> {
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {

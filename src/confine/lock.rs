@@ -1,4 +1,4 @@
-//! Takes from this process and its descendants, for good, what confined ones must not have: capabilities, files, signals.
+//! Removes capabilities and access to files and other processes from this process and its descendants, for good.
 
 use std::io;
 use std::path::Path;
@@ -13,13 +13,13 @@ use rustix::thread::{
     configure_capability_in_ambient_set, remove_capability_from_bounding_set, set_capabilities,
 };
 
-/// What is asked of the kernel; an older one does what it can.
+/// The requested version of Landlock. An older kernel enforces the part that it supports.
 const LANDLOCK: ABI = ABI::V6;
 
-/// Has the capabilities of the new user namespace outlast the start of another program.
+/// Keeps the capabilities of the new user namespace when another program is executed.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel refuses.
 pub fn keep_capabilities() -> io::Result<()> {
     let sets = capabilities(None)?;
     set_capabilities(None, CapabilitySets { inheritable: sets.permitted, ..sets })?;
@@ -29,17 +29,17 @@ pub fn keep_capabilities() -> io::Result<()> {
     Ok(())
 }
 
-/// Gives up all capabilities for good.
+/// Drops all capabilities for good.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel refuses.
 pub fn drop_capabilities() -> io::Result<()> {
     clear_ambient_capability_set()?;
     for capability in each(CapabilitySet::from_bits_retain(u64::MAX)) {
         match capability_is_in_bounding_set(capability) {
             Ok(true) => remove_capability_from_bounding_set(capability)?,
             Ok(false) => {}
-            // The kernel knows no capability of this number, nor of a higher one.
+            // The kernel has no capability with this number or a higher one.
             Err(rustix::io::Errno::INVAL) => break,
             Err(error) => return Err(error.into()),
         }
@@ -54,10 +54,10 @@ fn each(set: CapabilitySet) -> impl Iterator<Item = CapabilitySet> {
     bits.map(CapabilitySet::from_bits_retain)
 }
 
-/// Sets these limits, as far as this process may have so much.
+/// Sets these limits, each at most at this process's own limit.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel refuses.
 pub fn limit(limits: &[(Resource, u64)]) -> nix::Result<()> {
     for (resource, value) in limits {
         let value = (*value).min(getrlimit(*resource)?.1);
@@ -66,19 +66,19 @@ pub fn limit(limits: &[(Resource, u64)]) -> nix::Result<()> {
     Ok(())
 }
 
-/// What Landlock leaves to a process beside reading files.
+/// The rights that Landlock leaves to a process beside reading files.
 #[derive(Debug)]
 pub struct FileRights<'a> {
     /// Folders in which files can be executed.
     pub executable: &'a [&'a str],
-    /// Files and folders that can be changed, beside those that are there in /proc and /dev.
+    /// Files and folders that can be changed, in addition to existing files in /proc and /dev.
     pub writable: Vec<String>,
     /// Whether it can use TCP.
     pub tcp: bool,
 }
 
-/// Restricts which files can be changed and executed, and to processes and sockets of its own descendants which can be
-/// signalled and connected to. A kernel without Landlock restricts nothing: the namespaces remain.
+/// Restricts which files can be changed and executed. Signals and connections to abstract sockets are limited to this
+/// process and its descendants. A kernel without Landlock restricts nothing: the namespaces remain.
 ///
 /// # Errors
 /// The kernel's.
@@ -100,9 +100,9 @@ fn restrict(allowed: &FileRights<'_>) -> Result<(), landlock::RulesetError> {
     let writable = allowed.writable.iter().map(|path| (path.as_str(), all & !never));
     let others = [("/", read), ("/proc", change), ("/dev", change | AccessFs::IoctlDev)];
     for (path, rights) in programs.chain(writable).chain(others) {
-        // What is not there needs no rule.
+        // A path that does not exist needs no rule.
         let Ok(place) = PathFd::new(path) else { continue };
-        // Some rights are those of folders only.
+        // Some rights exist for folders only.
         let rights = if Path::new(path).is_dir() { rights } else { rights & AccessFs::from_file(LANDLOCK) };
         ruleset = ruleset.add_rule(PathBeneath::new(place, rights))?;
     }
@@ -110,7 +110,7 @@ fn restrict(allowed: &FileRights<'_>) -> Result<(), landlock::RulesetError> {
     Ok(())
 }
 
-/// Whether the kernel can keep processes from abstract sockets of others in the same network.
+/// Whether the kernel can block connections to abstract sockets of other processes in the same network namespace.
 #[must_use]
 pub fn scopes_abstract_sockets() -> bool {
     let required = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);

@@ -1,6 +1,6 @@
-//! What processes are locked in with: a root of their own, and the loss of capabilities, files and system calls.
+//! The confinement of processes: a root of their own, and the loss of capabilities, files and system calls.
 //!
-//! It decides nothing: the process engine has sandboxes made of it, and keepers the confinement of servers.
+//! It decides nothing. The process engine uses it for sandboxes, and keepers use it for servers.
 
 mod access;
 #[cfg(target_os = "linux")]

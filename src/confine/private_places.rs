@@ -1,6 +1,7 @@
-//! Places of a user that no program is given unasked: keys and logins, start files of shells, and belljar's own files.
+//! Places of a user that a program gets only if the user names them: keys and logins, start files of shells, and
+//! belljar's own files.
 //!
-//! It opens and refuses nothing: its users do.
+//! It opens and refuses nothing: its callers do.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -102,7 +103,7 @@ pub const LOGIN_PLACES: [&str; 85] = [
     ".zsh_history",
     ".local/share/fish/fish_history",
 ];
-/// Files and folders of a home whose content runs with all rights of the user, at the next login or shell.
+/// Files and folders in a home whose content is executed with all rights of the user, at the next login or shell.
 const START_PLACES: [&str; 16] = [
     ".bashrc",
     ".bash_aliases",
@@ -130,39 +131,40 @@ const ENDINGS_OF_LOGINS: [&str; 7] =
 /// Longest path that may be suggested, in characters.
 const SUGGESTED_CHARS_MAX: usize = 200;
 
-/// The places of one user.
+/// The private places of one user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PrivatePlaces {
     home: Option<PathBuf>,
-    /// Files and folders that belljar reads and keeps.
+    /// Files and folders of belljar.
     own: Arc<[PathBuf]>,
 }
 
-/// What a place is private for.
+/// The reason why a place is private.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlaceKind {
     /// It is belljar's: its configuration, its state, its environments.
     Own,
-    /// It is there for keys and logins.
+    /// It contains keys or logins.
     Logins,
-    /// It is run when the user logs in or opens a shell.
+    /// Its content is executed when the user logs in or opens a shell.
     Start,
 }
 
 impl PrivatePlaces {
-    /// Those of the user with this home; `own` are belljar's.
+    /// The private places of the user with this home; `own` are belljar's files and folders.
     #[must_use]
     pub fn new(home: Option<PathBuf>, own: impl IntoIterator<Item = PathBuf>) -> Self {
         Self { home, own: own.into_iter().collect() }
     }
 
-    /// The same, with further files that are belljar's.
+    /// These private places, with further files of belljar.
     #[must_use]
     pub fn with(&self, own: impl IntoIterator<Item = PathBuf>) -> Self {
         Self::new(self.home.clone(), self.own.iter().cloned().chain(own))
     }
 
-    /// The first private place that a path is, lies in, or holds, as they are named and where they are.
+    /// The first private place that is the path, contains it, or lies in it. Both the paths as written and their
+    /// targets count.
     #[must_use]
     pub fn at(&self, path: &Path) -> Option<(PlaceKind, PathBuf)> {
         let forms = |path: &Path| forms(path, ResolvedPath::of(path));

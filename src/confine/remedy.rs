@@ -1,10 +1,10 @@
-//! What to do where this machine does not let a process make namespaces.
+//! The remedies for a machine that does not allow a process to create namespaces.
 
 use std::fs;
 
 use super::step::{StepFailure, StepKind};
 
-/// Switches of the kernel that forbid it, the value that does, and the remedy.
+/// Kernel settings that forbid it, each with the forbidding value and the remedy.
 const SWITCHES: [(&str, &str, &str); 3] = [
     (
         "/proc/sys/kernel/unprivileged_userns_clone",
@@ -38,7 +38,7 @@ pub fn remedy(failed: &StepFailure) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// EPERM, EACCES, ENOSPC (too many namespaces), EINVAL (no such namespaces), EUSERS.
+/// The error numbers EPERM, EACCES, ENOSPC (too many namespaces), EINVAL (no such namespaces) and EUSERS.
 const REFUSALS: [i32; 5] = [1, 13, 28, 22, 87];
 
 fn is_refusal(failed: &StepFailure) -> bool {

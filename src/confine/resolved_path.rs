@@ -1,4 +1,4 @@
-//! A path with everything on the way to its end: whoever can change a symlink there chooses where the path leads.
+//! A path with all symlinks and folders on its way: a process that can change one of the symlinks chooses the target.
 //!
 //! It judges nothing and opens nothing.
 
@@ -14,7 +14,7 @@ const LINKS_MAX: usize = 40;
 /// Parts of one way that are looked at, those of the targets of its symlinks among them, and parts that wait to be.
 const PARTS_MAX: usize = 512;
 
-/// A path with the symlinks that lead to its end.
+/// A resolved path, with the symlinks that lead to its target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResolvedPath {
     /// The symlinks on the way, each at its own place without links, with its target.

@@ -1,7 +1,7 @@
-//! A root of its own for a confined process: an empty file system in memory, into which the folders are mounted that it may
-//! see of the machine.
+//! A root for a confined process: an empty file system in memory, into which the visible folders of the machine are
+//! mounted.
 //!
-//! All mounts are in a mount namespace of the process's own, so that they go with it.
+//! All mounts are in a mount namespace of the process's own, so they end with it.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -26,25 +26,25 @@ const DEVICE_LINKS: [(&str, &str); 4] = [
     ("/dev/stdout", "/proc/self/fd/1"),
     ("/dev/stderr", "/proc/self/fd/2"),
 ];
-/// Where libraries are found; it is copied, since a file cannot be mounted so that it is not found in the list of mounts.
+/// The cache of libraries' paths. It is copied, since the mount of a single file would appear in the list of mounts.
 const LIBRARIES: &str = "/etc/ld.so.cache";
-/// As images have them; the runtime adds the code's own user where it is another.
+/// The accounts, as in images. The runtime adds the code's own user if that is another one.
 pub(super) const ACCOUNTS: &str =
     "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
 const GROUPS: &str = "root:x:0:\nnogroup:x:65534:\n";
-/// Folders of every machine, on one of which the new root is built.
+/// Folders that every machine has. The new root is built on one of them.
 const BASES: [&str; 4] = ["/tmp", "/mnt", "/run", "/var"];
-/// Room for the few files of the root itself.
+/// The mount options of the root, with space for its few own files.
 const ROOT_OPTIONS: &str = "size=4m,mode=755";
-/// Files and folders of a writable place in memory for each MiB of its size, and their bounds: an empty file takes about 1 KiB
-/// of the kernel's memory, which nobody watches.
+/// The number of files and folders in a writable place in memory for each MiB of its size, and the bounds on it: an
+/// empty file takes about 1 KiB of kernel memory, which is not limited otherwise.
 const FILES_OF_MIB: u64 = 256;
 const FILES_MIN: u64 = 4096;
 const FILES_MAX: u64 = 65_536;
-/// An empty folder in place of the kernel's.
+/// The mount options of an empty folder that covers a folder of the kernel.
 const EMPTY_OPTIONS: &str = "size=4k,mode=555";
 
-/// What every root has of the machine, opened before the root is built, which may cover it.
+/// The files of the machine in every root. They are opened before the root is built, which may cover them.
 pub struct Machine {
     programs: Vec<(&'static str, Program)>,
     devices: Vec<(&'static str, File)>,
@@ -57,7 +57,7 @@ enum Program {
 }
 
 impl Machine {
-    /// Opens its folders of programs and its devices.
+    /// Opens the machine's folders of programs and its devices.
     ///
     /// # Errors
     /// Names what could not be opened.
@@ -76,7 +76,7 @@ impl Machine {
     }
 }
 
-/// A place of the machine at its real path, without reading it.
+/// Opens a place of the machine by its real path, without reading it.
 ///
 /// # Errors
 /// It cannot be opened, or a part of its path is a symlink: somebody else may have put that there after the path was found.
@@ -84,7 +84,7 @@ pub fn place(path: &str) -> Result<File, StepFailure> {
     opened(Path::new(path)).step(format!("open {}, without following symlinks", quoted(path)))
 }
 
-/// Without following symlinks; part by part, since kernels before 5.6 have no `openat2`.
+/// Opens a path without following symlinks, part by part, since kernels before 5.6 have no `openat2`.
 fn opened(path: &Path) -> nix::Result<File> {
     let root = open("/", OF_PLACES, Mode::empty())?;
     Ok(File::from(parts(path)?.into_iter().try_fold(root, |place, part| part_of(&place, part))?))
@@ -98,7 +98,7 @@ fn part_of(place: &OwnedFd, part: &OsStr) -> nix::Result<OwnedFd> {
     if kind == SFlag::S_IFLNK { Err(Errno::ELOOP) } else { Ok(place) }
 }
 
-/// Those of an absolute path that goes nowhere up.
+/// The parts of an absolute path without `..`.
 fn parts(path: &Path) -> nix::Result<Vec<&OsStr>> {
     let part = |part| match part {
         Component::RootDir | Component::CurDir => None,
@@ -115,11 +115,11 @@ pub struct Root {
 
 const INERT: MsFlags = MsFlags::MS_NOSUID.union(MsFlags::MS_NODEV);
 const SHUT: MsFlags = INERT.union(MsFlags::MS_NOEXEC);
-/// Room for what a process changes in a layer.
+/// The size of the memory for a process's changes in a layer, in MiB.
 const LAYER_MIB: u64 = 512;
 
 impl Root {
-    /// Parts the mounts of this process from the machine's, and mounts an empty root.
+    /// Separates the mounts of this process from the machine's, and mounts an empty root.
     ///
     /// # Errors
     /// Names the step that failed; so do those of the other functions.
@@ -137,7 +137,7 @@ impl Root {
         Ok(root)
     }
 
-    /// Adds the machine's programs and devices, and the few files that programs look for.
+    /// Adds the machine's programs and devices, and the few files that programs need.
     ///
     /// # Errors
     /// See [`Self::new`].
@@ -159,7 +159,7 @@ impl Root {
         Ok(())
     }
 
-    /// Mounts a writable place in memory, of that many MiB.
+    /// Mounts a writable place in memory, of `mib` MiB.
     ///
     /// # Errors
     /// See [`Self::new`].
@@ -168,7 +168,7 @@ impl Root {
         self.memory(path, &format!("size={mib}m,nr_inodes={files},mode=1777"), MsFlags::empty())
     }
 
-    /// Mounts a writable place in memory, of that many MiB, in which files can be executed.
+    /// Mounts a writable place in memory, of `mib` MiB, in which files can be executed.
     ///
     /// # Errors
     /// See [`Self::new`].
@@ -189,7 +189,7 @@ impl Root {
         fs::write(self.at(path), content).step(format!("write {}", quoted(path)))
     }
 
-    /// Makes a symlink, unless something is there already.
+    /// Creates a symlink, unless something exists there already.
     ///
     /// # Errors
     /// See [`Self::new`].
@@ -206,7 +206,7 @@ impl Root {
         at.parent().map_or(Ok(()), fs::create_dir_all).step(format!("make the folder of {}", quoted(path)))
     }
 
-    /// Where a path is while the root is built.
+    /// The place of a path while the root is built.
     fn at(&self, path: &str) -> PathBuf {
         self.base.join(path.trim_start_matches('/'))
     }
@@ -228,7 +228,7 @@ impl Root {
         }
     }
 
-    /// Mounts a file or folder of the machine, with what is mounted in it.
+    /// Mounts a file or folder of the machine, with the mounts inside it.
     ///
     /// # Errors
     /// See [`Self::new`].
@@ -266,7 +266,7 @@ impl Root {
                 mount(Some("overlay"), named(at).as_str(), Some("overlay"), INERT, Some(options.as_str()))
                     .step(format!("mount a layer on {}", quoted(path)))
             });
-        // The layer goes on to exist below what is mounted of it.
+        // The layer continues to exist through its mounted folder.
         umount2(&self.at(LAYER), MntFlags::MNT_DETACH).step("hide the layer")?;
         fs::remove_dir(self.at(LAYER)).step("remove the folder of the layer")?;
         made
@@ -303,7 +303,7 @@ impl Root {
         self.mask(masked.iter().filter(|path| path.starts_with("/proc/")).map(String::as_str))
     }
 
-    /// Mounts a /proc of the process's own PID namespace, of the machine's files with these only.
+    /// Mounts a /proc of the process's own PID namespace, with only these of the machine's files.
     ///
     /// # Errors
     /// See [`Self::new`].
@@ -343,7 +343,7 @@ impl Root {
             .step(format!("find {} among its mounts", quoted(path)))
     }
 
-    /// Makes it the root of this process's namespace and hides the machine's.
+    /// Makes this the root of the process's namespace, and hides the machine's root.
     ///
     /// # Errors
     /// See [`Self::new`].
@@ -356,8 +356,8 @@ impl Root {
     }
 }
 
-/// The place of a file or folder below another, made if it is not there. Symlinks are not followed: what is mounted above may
-/// be changed meanwhile.
+/// Opens a file or folder below another, and creates it if it does not exist. Symlinks are not followed, since mounted
+/// folders above may be changed meanwhile.
 fn made(base: &Path, path: &Path, is_folder: bool) -> nix::Result<OwnedFd> {
     let parts = parts(path)?;
     let mut place = OwnedFd::from(opened(base)?);
@@ -378,25 +378,24 @@ fn made(base: &Path, path: &Path, is_folder: bool) -> nix::Result<OwnedFd> {
     Ok(place)
 }
 
-/// The path of what is open.
+/// The path by which an open file can be named.
 fn named(open: &impl AsRawFd) -> String {
     format!("/proc/self/fd/{}", open.as_raw_fd())
 }
 
-/// The first of these paths that is a folder, without the links that may lead to it: the kernel lists mounts by their real
-/// paths.
+/// The real path of the first of these that is a folder, since the kernel lists mounts by real paths.
 fn base<T: AsRef<Path>>(paths: impl IntoIterator<Item = T>) -> Option<PathBuf> {
     paths.into_iter().filter_map(|path| fs::canonicalize(path).ok()).find(|path| path.is_dir())
 }
 
-/// The mounts of that list at a place and below.
+/// The mount points in this list at a path and below it.
 fn mounts_at(list: &str, place: &Path) -> Result<Vec<PathBuf>, Errno> {
     let places = list.lines().filter_map(|line| Some(PathBuf::from(unescaped(line.split(' ').nth(4)?))));
     let found: Vec<_> = places.filter(|mounted| mounted.starts_with(place)).collect();
     if found.iter().any(|mounted| mounted == place) { Ok(found) } else { Err(Errno::ENOENT) }
 }
 
-/// Restricts a mount further; what restricts it already has to stay.
+/// Adds restrictions to a mount. Present restrictions must be repeated.
 fn restrict(mounted: &Path, flags: MsFlags) -> nix::Result<()> {
     let has = statvfs(mounted)?.flags();
     let kept = [
@@ -413,7 +412,7 @@ fn restrict(mounted: &Path, flags: MsFlags) -> nix::Result<()> {
     mount(None::<&str>, mounted, None::<&str>, flags, None::<&str>)
 }
 
-/// A path of the list of mounts, in which the kernel writes some characters as octal numbers.
+/// A path from the list of mounts, in which the kernel writes some characters as octal numbers.
 fn unescaped(path: &str) -> String {
     ["\\040 ", "\\011\t", "\\012\n", "\\134\\"]
         .iter()

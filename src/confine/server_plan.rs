@@ -1,4 +1,4 @@
-//! What the user allows a confined server, and the files that its first process makes visible to it.
+//! The rights that the user gives a confined server, and the files that its first process makes visible to it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use super::access::Access;
 
-/// What an entry allows its server beyond its own program.
+/// The rights that an entry gives its server beyond its own program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerSandbox {
-    /// Files and folders that it can read.
+    /// Files and folders that the server can read.
     pub read: Vec<PathBuf>,
-    /// Those that it can change, too.
+    /// Files and folders that the server can read and change.
     pub write: Vec<PathBuf>,
-    /// What it can reach.
+    /// The network that the server can reach.
     pub network: Network,
 }
 
 impl fmt::Display for ServerSandbox {
-    /// As it is written in TOML.
+    /// Writes the rights in TOML.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |paths: &[PathBuf]| {
             let quoted: Vec<String> =
@@ -39,36 +39,36 @@ impl fmt::Display for ServerSandbox {
     }
 }
 
-/// What a confined server can reach.
+/// The network that a confined server can reach.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Network {
-    /// Nothing.
+    /// No network.
     #[default]
     None,
-    /// Whatever the machine reaches, and the machine itself.
+    /// The machine's network, including the machine itself.
     Host,
 }
 
 /// The plan of one server's namespaces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerPlan {
-    /// What it can reach.
+    /// The network that the server can reach.
     pub network: Network,
-    /// The folder in which it begins, if it sees it.
+    /// The folder in which the server starts, if the server sees it.
     pub folder: String,
-    /// The place of its own, empty HOME.
+    /// The path of the server's own HOME, which is empty.
     pub home: String,
-    /// Symlinks on the way to what is visible, each with its target.
+    /// Symlinks on the way to visible files, each with its target.
     pub links: Vec<(String, String)>,
     /// What it sees of the user's files: real paths, parents before their children.
     pub visible: Vec<VisiblePath>,
 }
 
-/// A file or folder that a confined server sees at its own place.
+/// A file or folder that a confined server sees at its own path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VisiblePath {
     /// Where it is.
     pub path: String,
-    /// What can be done with it.
+    /// The server's access.
     pub access: Access,
 }

@@ -1,5 +1,5 @@
-//! What the processes share that stay above a sandbox or a confined server: they wait for signals, and hold none of the
-//! streams that pass through them.
+//! Common code of the processes above a sandbox or a confined server: they wait for signals, and close the streams that
+//! pass through them.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -12,15 +12,15 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout};
 use rustix::process::{PidfdFlags, pidfd_open};
 
-/// Signals that wait to be read. Programs that are started while they are blocked have them blocked as well.
+/// A queue of blocked signals. Programs that are started meanwhile inherit the block.
 #[derive(Debug)]
 pub struct SignalQueue(SignalFd);
 
 impl SignalQueue {
-    /// Blocks these signals in this thread and queues them from now on.
+    /// Blocks these signals in this thread, and queues them from now on.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel refuses.
     pub fn of(signals: &[Signal]) -> io::Result<Self> {
         let mut set = SigSet::empty();
         set.extend(signals.iter().copied());
@@ -28,11 +28,11 @@ impl SignalQueue {
         Ok(Self(SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?))
     }
 
-    /// Waits until there is a signal, or something happens at one of these descriptors. Returns the signals that have come,
-    /// and whether something happened at a descriptor. There can be neither, since a wait can be interrupted.
+    /// Waits until a signal comes or one of these descriptors has an event. Returns the signals, and whether a
+    /// descriptor has an event. Both may be empty, since a wait can be interrupted.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn wait<'f>(
         &'f self,
         others: impl IntoIterator<Item = PollFd<'f>>,
@@ -66,11 +66,11 @@ pub fn open_process(number: u32) -> Option<OwnedFd> {
     pidfd_open(pid, PidfdFlags::empty()).ok()
 }
 
-/// Replaces this process's stdin and stdout by `/dev/null`. A process that holds an end of a stream keeps the others at it
-/// from seeing each other's end.
+/// Replaces this process's stdin and stdout by `/dev/null`. While a process holds a copy of a stream, the processes at
+/// both ends cannot notice each other's end.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel refuses.
 pub fn release_streams() -> io::Result<()> {
     let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
     dup2_stdin(&null)?;
@@ -78,10 +78,10 @@ pub fn release_streams() -> io::Result<()> {
     Ok(())
 }
 
-/// Replaces this process's stderr as well.
+/// Replaces this process's stdin, stdout and stderr by `/dev/null`.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel refuses.
 pub fn release_all_streams() -> io::Result<()> {
     release_streams()?;
     dup2_stderr(&OpenOptions::new().write(true).open("/dev/null")?)?;

@@ -1,21 +1,21 @@
-//! How a process that confines itself says which step has failed.
+//! The steps of a process that confines itself, and the report of the one that failed.
 
 #[cfg(target_os = "linux")]
 use std::os::fd::RawFd;
 
 use serde::{Deserialize, Serialize};
 
-/// Folders of the machine with programs and what they need, which confined processes see read-only. All but the first one
+/// Folders of the machine with programs and their data, which confined processes see read-only. All except the first
 /// are mostly links into it.
 pub const PROGRAM_FOLDERS: [&str; 8] =
     ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives"];
 
-/// A step that has failed, so that nothing was started.
+/// A failed step, after which nothing was started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepFailure {
     /// What the process could not do.
     pub could_not: String,
-    /// Why.
+    /// The reason.
     pub why: String,
     /// The system's error number, if there is one.
     pub errno: Option<i32>,
@@ -47,9 +47,9 @@ pub(super) fn quoted(path: &str) -> String {
     format!("\"{}…\"", shown.trim_end_matches('\\'))
 }
 
-/// A result of a step, which names the step if it fails.
+/// The result of a step, to which a name can be added for the case that it failed.
 pub trait Step<T> {
-    /// The result with the step's name, to be said behind "a process could not".
+    /// Adds the step's name, worded to follow "a process could not".
     ///
     /// # Errors
     /// The step's own.
@@ -84,10 +84,10 @@ impl<T> Step<T> for nix::Result<T> {
     }
 }
 
-/// Closes all descriptors but the standard streams: what the bridge was started with is not passed on.
+/// Closes all descriptors except the standard streams, so that files of the bridge are not passed on.
 ///
 /// # Errors
-/// There is no list of them.
+/// The system has no list of them.
 #[cfg(target_os = "linux")]
 pub fn close_others() -> std::io::Result<()> {
     let numbers: Vec<RawFd> = std::fs::read_dir("/proc/self/fd")?
@@ -95,7 +95,7 @@ pub fn close_others() -> std::io::Result<()> {
         .filter(|number| *number > 2)
         .collect();
     for number in numbers {
-        // The one that listed the folder is closed already.
+        // The descriptor that listed the folder is closed already.
         let _closed = nix::unistd::close(number);
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! The system call filter of confined processes. An interpreter adds its own, narrower one.
 //!
-//! It allows what container engines allow to processes without capabilities, and refuses everything else.
+//! It allows the calls that container engines allow to processes without capabilities, and refuses all others.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ const ARCHITECTURE: TargetArch = TargetArch::x86_64;
 #[cfg(not(target_arch = "x86_64"))]
 const ARCHITECTURE: TargetArch = TargetArch::aarch64;
 
-/// Namespaces, which cannot be made.
+/// Flags for new namespaces, which are refused.
 const NAMESPACES: u64 = 0x7E02_0000;
-/// Ways to run programs of other systems: Linux, 32-bit addresses, and what asks for the present one.
+/// The allowed personalities: Linux, with or without 32-bit addresses and UNAME26, and the query of the present one.
 const PERSONALITIES: [u64; 5] = [0, 8, 0x2_0000, 0x2_0008, 0xFFFF_FFFF];
-/// Sockets to the machine below a virtual one.
+/// The family of sockets between a virtual machine and its host.
 const AF_VSOCK: u64 = 40;
 const AF_UNIX: u64 = 1;
 /// Where the kind of a socket is in its type, and the kinds of pairs whose ends stay with each other: an end of any other
@@ -30,9 +30,9 @@ const PAIRED_KINDS: [u64; 2] = [libc::SOCK_STREAM as u64, libc::SOCK_SEQPACKET a
 const LEASES: [u64; 2] = [libc::F_SETLEASE as u64, libc::F_NOTIFY as u64];
 /// Bits of a file's mode that give its user or group to whoever executes it. On the machine they would count.
 const SET_ID: u64 = (libc::S_ISUID | libc::S_ISGID) as u64;
-/// Bits of the flags with which a file is opened that have the call use its mode.
+/// Flags of an open with which the call uses its mode.
 const CREATES: u64 = (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) as u64;
-/// Calls that set a mode, each with the argument that is the mode.
+/// Calls that set a mode, each with the index of the mode among its arguments.
 const MODES: [(libc::c_long, u8); 3] =
     [(libc::SYS_fchmod, 1), (libc::SYS_fchmodat, 2), (libc::SYS_mknodat, 2)];
 #[cfg(target_arch = "x86_64")]
@@ -40,7 +40,7 @@ const MODES_HERE: [(libc::c_long, u8); 3] =
     [(libc::SYS_chmod, 1), (libc::SYS_creat, 1), (libc::SYS_mknod, 1)];
 #[cfg(not(target_arch = "x86_64"))]
 const MODES_HERE: [(libc::c_long, u8); 0] = [];
-/// Calls that open a file, each with the argument that is the flags. The mode comes next.
+/// Calls that open a file, each with the index of the flags among its arguments. The mode comes next.
 #[cfg(target_arch = "x86_64")]
 const OPENING: [(libc::c_long, u8); 2] = [(libc::SYS_open, 1), (libc::SYS_openat, 2)];
 #[cfg(not(target_arch = "x86_64"))]
@@ -50,7 +50,7 @@ macro_rules! numbers {
     ($($name:ident)*) => { [$(libc::$name),*] };
 }
 
-/// Allowed with all arguments.
+/// Calls that are allowed with any arguments.
 #[rustfmt::skip]
 const ALLOWED: &[libc::c_long] = &numbers![
     SYS_accept SYS_accept4 SYS_adjtimex SYS_bind SYS_brk SYS_capget SYS_capset SYS_chdir SYS_clock_adjtime
@@ -99,7 +99,7 @@ const ALLOWED_HERE: &[libc::c_long] = &[];
 /// Installs the filter in this process, for good.
 ///
 /// # Errors
-/// The kernel refuses it.
+/// The kernel refuses.
 pub fn filter() -> std::io::Result<()> {
     let install = || {
         apply_filter(&allowing()?)?;
@@ -111,7 +111,7 @@ pub fn filter() -> std::io::Result<()> {
 /// Forbids this process sockets of this machine's own kind, but not pairs of them that reach no other socket.
 ///
 /// # Errors
-/// The kernel refuses it.
+/// The kernel refuses.
 pub fn forbid_unix_sockets() -> std::io::Result<()> {
     without_unix_sockets().and_then(|program| apply_filter(&program)).map_err(std::io::Error::other)
 }
@@ -138,7 +138,7 @@ fn allowing() -> Result<BpfProgram, Error> {
     let (int, long) = (SeccompCmpArgLen::Dword, SeccompCmpArgLen::Qword);
     let personalities = PERSONALITIES.map(|value| argument(long.clone(), SeccompCmpOp::Eq, value));
     rules.insert(libc::SYS_personality, personalities.into_iter().collect::<Result<_, _>>()?);
-    // The kernel reads an int here, whatever the upper half is.
+    // The kernel reads an int here, so the upper half of the argument is ignored.
     rules.insert(libc::SYS_socket, vec![argument(int.clone(), SeccompCmpOp::Ne, AF_VSOCK)?]);
     rules.insert(libc::SYS_clone, vec![argument(long, SeccompCmpOp::MaskedEq(NAMESPACES), 0)?]);
     let is_other = LEASES.map(|command| SeccompCondition::new(1, int.clone(), SeccompCmpOp::Ne, command));
@@ -159,7 +159,7 @@ fn allowing() -> Result<BpfProgram, Error> {
     Ok(SeccompFilter::new(rules, refuse, SeccompAction::Allow, ARCHITECTURE)?.try_into()?)
 }
 
-/// Calls whose flags are in memory, which a filter cannot read. Libraries use the older ones where these do not exist.
+/// Calls whose flags are in memory, which a filter cannot read. If they do not exist, libraries use older ones.
 const STRUCTURES: [libc::c_long; 2] = [libc::SYS_clone3, libc::SYS_openat2];
 
 fn without_structures() -> Result<BpfProgram, Error> {
@@ -174,7 +174,7 @@ mod tests {
 
     const ALLOW: u32 = 0x7FFF_0000;
 
-    /// What the filter returns for a call with these arguments: the classic BPF instructions that it consists of.
+    /// The filter's verdict on a call with these arguments, from its classic BPF instructions.
     fn verdict(program: &BpfProgram, number: i64, arguments: &[u64]) -> u32 {
         let words = |value: u64| [value & 0xFFFF_FFFF, value >> 32].map(|word| u32::try_from(word).unwrap());
         let architecture = if cfg!(target_arch = "x86_64") { 0xC000_003E } else { 0xC000_00B7 };
@@ -261,7 +261,7 @@ mod tests {
             assert!(!allows(libc::SYS_mknodat, &[3, 0, mode]));
             assert!(!allows(libc::SYS_openat, &[3, 0, create, mode]));
             assert!(!allows(libc::SYS_openat, &[3, 0, temporary, mode]));
-            // Without a new file the mode is what happens to be there.
+            // If no file is created, the argument for the mode has an arbitrary value.
             assert!(allows(libc::SYS_openat, &[3, 0, libc::O_DIRECTORY as u64, mode]));
         }
         for mode in [0o755, 0o1777, 0o100_644] {

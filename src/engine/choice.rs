@@ -1,9 +1,9 @@
-//! Which engine the operator wants.
+//! The operator's choice of an engine.
 
 /// The engine that the operator has chosen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// Any, rootless before rootful.
+    /// Any engine, a rootless one before a rootful one.
     #[default]
     Auto,
     /// Podman.
@@ -12,6 +12,6 @@ pub enum Choice {
     Docker,
     /// Processes of this machine, without a container engine.
     Process,
-    /// The one at this address: `unix://`, `tcp://`, `http://` or `ssh://`.
+    /// The engine at this address: `unix://`, `tcp://`, `http://` or `ssh://`.
     At(String),
 }

@@ -1,111 +1,111 @@
-//! What can go wrong with an engine, in words that say what to do.
+//! The errors of engines, in words that tell what to do.
 
 use std::time::Duration;
 
 use super::choice::Choice;
 
-/// A failure of the engine or of what it was asked for.
+/// A failure of an engine, or of a request to it.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// No engine answered at any of the places.
+    /// No engine answered at any place.
     #[error("no container engine is running ({})", if tried.is_empty() { "no socket found".into() } else { tried.join("; ") })]
     NoEngine {
-        /// Each place and why it did not serve.
+        /// Each place, with the reason why it was not used.
         tried: Vec<String>,
-        /// Which ones the operator would take.
+        /// The engines that the operator accepts.
         choice: Choice,
-        /// Whether variables name one, so that no other was looked for.
+        /// Whether variables name an engine, so that no other one was searched.
         is_named: bool,
     },
-    /// This machine does not let a process be confined as sandboxes are.
+    /// This machine does not allow a process to be confined as a sandbox.
     #[error("this machine does not allow sandboxes without a container engine: {what}")]
     Unconfined {
-        /// What failed.
+        /// The step that failed.
         what: String,
-        /// What to do about it.
+        /// The remedy for the user.
         remedy: String,
     },
-    /// What is asked for is there with containers only.
+    /// A setting needs a container engine.
     #[error("{what} is asked for, which takes Podman or Docker")]
     TakesContainers {
-        /// Which setting.
+        /// The setting.
         what: String,
     },
-    /// The machine has no Python that sandboxes without a container engine can have.
+    /// The machine has no Python for sandboxes without a container engine.
     #[error("{what}")]
     NoPython {
-        /// What was looked for, and what was found.
+        /// The wanted Python, and those that were found.
         what: String,
-        /// What to do about it.
+        /// The remedy for the user.
         remedy: String,
     },
     /// The packages for sandboxes without a container engine cannot be used.
     #[error("{what}")]
     Environment {
-        /// Which, and why.
+        /// The packages, and the reason.
         what: String,
-        /// What to do about it.
+        /// The remedy for the user.
         remedy: String,
     },
-    /// Neither a container engine nor this machine itself can make sandboxes.
+    /// Neither a container engine nor this machine itself can run sandboxes.
     #[error("{containers}, and {processes}")]
     Neither {
-        /// Why no container engine serves.
+        /// The reason why no container engine can be used.
         containers: Box<EngineError>,
-        /// Why this machine does not serve.
+        /// The reason why this machine cannot be used.
         processes: Box<EngineError>,
     },
-    /// None of the images is there.
+    /// None of the images exists.
     #[error("the sandbox image is missing: {}", names.join(", "))]
     ImageMissing {
-        /// The names looked for.
+        /// The names of these images.
         names: Vec<String>,
     },
-    /// The engine uses another OCI runtime than the one that is asked for.
+    /// The engine uses another OCI runtime than the requested one.
     #[error("Podman's service starts containers with the OCI runtime {}, not with {wanted}", has.as_deref().unwrap_or("of its configuration"))]
     RuntimeIgnored {
-        /// The runtime that is asked for.
+        /// The requested runtime.
         wanted: String,
-        /// The engine's own.
+        /// The runtime that the engine uses.
         has: Option<String>,
     },
-    /// The engine would not do what it was asked for.
+    /// The engine refused a request.
     #[error("the engine could not {action}: {message}")]
     Refused {
-        /// What was asked.
+        /// The request.
         action: &'static str,
         /// The engine's words.
         message: String,
     },
-    /// A request failed, and whether the engine did what it was asked for is not known.
+    /// A request failed, and it is unknown whether the engine carried it out.
     #[error("the engine could not {action}: {message}")]
     Request {
-        /// What was asked.
+        /// The request.
         action: &'static str,
-        /// Why there was no answer that says so.
+        /// The reason why there was no usable answer.
         message: String,
     },
     /// A request was not answered in time.
     #[error("the engine did not {action} within {} s", after.as_secs())]
     Timeout {
-        /// What was asked.
+        /// The request.
         action: &'static str,
-        /// The bound.
+        /// The allowed time.
         after: Duration,
     },
-    /// The lock that marks this bridge's containers as in use could not be made.
+    /// The lock that marks this bridge's containers as in use could not be created.
     #[error("cannot make the owner lock in {dir}: {source}")]
     OwnerLock {
         /// The folder.
         dir: String,
-        /// Why.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
 }
 
 impl EngineError {
-    /// What the user can do about it.
+    /// The remedy for the user.
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
@@ -183,7 +183,7 @@ pub(super) fn is_not_found(error: &bollard::errors::Error) -> bool {
     matches!(error, bollard::errors::Error::DockerResponseServerError { status_code: 404, .. })
 }
 
-/// An error with what caused it: HTTP clients say little themselves.
+/// An error with its causes: HTTP clients report little themselves.
 pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

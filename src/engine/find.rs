@@ -10,12 +10,12 @@ use super::images::ImageStore;
 use super::interface::Engine;
 use super::processes::{Environments, InsteadOf, ProcessEngine};
 
-/// The first engine that answers. If any engine will do, processes of this machine stand in where none answers, or where it
-/// has none of the images, and no image was asked for by name. `sockets` is the folder for sockets of the bridge's own, made
-/// when it is needed.
+/// The first engine that answers. If the operator accepts any engine and names no image, processes of this machine are
+/// used when no engine answers, or when it has none of the images. `sockets` is the folder for sockets of the bridge's
+/// own, which is created when it is needed.
 ///
 /// # Errors
-/// [`EngineError::NoEngine`] lists every place and why it did not serve.
+/// [`EngineError::NoEngine`] lists every place with the reason why it was not used.
 pub async fn find(
     locations: &EngineLocations,
     images: &[String],
@@ -27,7 +27,7 @@ pub async fn find(
     let stands_in =
         |instead_of| Ok(Arc::new(ProcessEngine::standing_in(environments(locations), instead_of)) as _);
     match containers::find(locations, sockets).await {
-        // What is named is never replaced.
+        // An engine or image that is named is never replaced.
         Ok(engine) if locations.takes_any() && images.len() > 1 => match engine.image(images).await {
             Err(EngineError::ImageMissing { names }) => {
                 stands_in(InsteadOf::NoImage { engine: engine.kind_name(), names })
@@ -42,7 +42,8 @@ pub async fn find(
     }
 }
 
-/// The images of the engine that [`find`] finds.
+/// The image store of the engine that answers first. If the operator accepts any engine and none answers, it is the
+/// store of this machine's environments.
 ///
 /// # Errors
 /// As [`find`].

@@ -1,4 +1,4 @@
-//! What sandboxes are made of, as commands see it: built, listed, looked at and removed, whichever engine has it.
+//! The images of sandboxes for commands, which build, list, inspect and remove them in any engine.
 //!
 //! It knows no kind of engine.
 
@@ -11,88 +11,88 @@ use crate::recipe::BuildFiles;
 
 /// The images of one engine.
 pub trait ImageStore: Send + Sync {
-    /// Where they are.
+    /// The place of the images.
     fn place(&self) -> &str;
 
-    /// What keeps them, for people to read.
+    /// The name of the store, for people.
     ///
     /// # Errors
-    /// When that does not say.
+    /// The engine does not report it.
     fn kind(&self) -> BoxFuture<'_, Result<String, EngineError>>;
 
-    /// What every image here is built on; `None`: an image is built on another one.
+    /// The base of every image here; `None`: an image is built on another image.
     ///
     /// # Errors
-    /// When that is missing.
+    /// The base is missing.
     fn base(&self) -> BoxFuture<'_, Result<Option<String>, EngineError>>;
 
-    /// The first of the images that are here, by name.
+    /// The first of these images that exists, by name.
     ///
     /// # Errors
-    /// [`EngineError::ImageMissing`] when none of them is here.
+    /// [`EngineError::ImageMissing`] if none of them exists.
     fn image<'a>(&'a self, names: &'a [String]) -> BoxFuture<'a, Result<String, EngineError>>;
 
-    /// What is known of an image; nothing if none has that name.
+    /// The facts about an image; `None`: there is no image of that name.
     ///
     /// # Errors
-    /// A failed request, or an image that cannot be read.
+    /// The request failed, or the image cannot be read.
     fn about_image<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<ImageInfo>, EngineError>>;
 
-    /// The names of the images that carry this label.
+    /// The names of the images with this label.
     ///
     /// # Errors
-    /// A failed request.
+    /// The request failed.
     fn images_with<'a>(&'a self, label: &'a str) -> BoxFuture<'a, Result<Vec<String>, EngineError>>;
 
-    /// Takes a name off an image, and removes one that has no other.
+    /// Removes a name of an image, and the image itself if it has no other name.
     ///
     /// # Errors
-    /// A failed request, as where a sandbox has it.
+    /// The request failed, for example because a sandbox uses the image.
     fn remove_image<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), EngineError>>;
 
-    /// Builds an image; each line that there is to say goes to `on_line` as it comes.
+    /// Builds an image. `on_line` receives each line of the output as it comes.
     ///
     /// # Errors
-    /// Why the build has failed. Some engines only say it in a line: the caller looks at the image then.
+    /// The reason why the build failed. Some engines report a failure only in a line, so the caller checks the image.
     fn build<'a>(
         &'a self,
         build: ImageBuild,
         on_line: &'a mut (dyn FnMut(&str) + Send),
     ) -> BoxFuture<'a, Result<(), EngineError>>;
 
-    /// The lock of what was added to an image, of at most so many bytes.
+    /// The lock of the packages that were added to an image, of at most `bytes_max` bytes.
     ///
     /// # Errors
-    /// A failed request, also where it has none.
+    /// The request failed, or the image has no lock.
     fn lock_of<'a>(&'a self, name: &'a str, bytes_max: usize) -> BoxFuture<'a, Result<Vec<u8>, EngineError>>;
 }
 
 /// The input of a build.
 #[derive(Debug, Clone)]
 pub struct ImageBuild {
-    /// The name that it gets.
+    /// The name of the new image.
     pub name: String,
-    /// The files.
+    /// The files of the build.
     pub files: BuildFiles,
-    /// Arguments of the recipe.
+    /// The arguments of the recipe.
     pub arguments: HashMap<String, String>,
     /// Labels of the image.
     pub labels: HashMap<String, String>,
-    /// The label, and its value, of stages that are not to be left behind.
+    /// A label with its value for intermediate stages, by which they are found and removed.
     pub stage_label: String,
 }
 
 /// The facts about an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageInfo {
-    /// What tells its content from that of any other.
+    /// An identifier of its content.
     pub id: String,
-    /// Its names.
+    /// The image's names.
     pub names: Vec<String>,
-    /// Its labels.
+    /// The image's labels.
     pub labels: HashMap<String, String>,
-    /// Bytes, with those that it shares with others.
+    /// Its size in bytes, including parts that it shares with other images.
     pub bytes: u64,
-    /// When it was made, in UTC, such as `2026-01-31T12:00:00Z`.
+    /// The time when it was made, in UTC, such as `2026-01-31T12:00:00Z`.
     pub created: String,
 }

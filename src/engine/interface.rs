@@ -1,4 +1,4 @@
-//! What an engine is to the rest of the program, and a sandbox that it has started.
+//! The interface of engines, and of the sandboxes that they start.
 //!
 //! It knows no kind of engine.
 
@@ -17,64 +17,64 @@ use super::owner::Owner;
 use super::spec::{CpuQuota, SandboxSpec, User};
 use super::usage::UsageMeter;
 
-/// Starts sandboxes of one kind.
+/// An engine, which starts sandboxes of one kind.
 pub trait Engine: Debug + Send + Sync {
-    /// Where it listens.
+    /// The address at which it listens.
     fn address(&self) -> &str;
 
     /// Whether it still answers.
     fn answers(&self) -> BoxFuture<'_, bool>;
 
-    /// What it says of itself; half a second on Podman.
+    /// The engine's description of itself; it takes half a second on Podman.
     ///
     /// # Errors
-    /// When it does not say.
+    /// The engine does not report it.
     fn about(&self) -> BoxFuture<'_, Result<EngineInfo, EngineError>>;
 
-    /// How many processors the machine has that sandboxes run on.
+    /// The number of processors of the machine that sandboxes run on.
     ///
     /// # Errors
     /// [`EngineError::Timeout`] after `after`, or the engine's refusal.
     fn processors(&self, after: Duration) -> BoxFuture<'_, Result<u64, EngineError>>;
 
-    /// Whether its sandboxes can outlive the bridge, so that its guardian has to know of them.
+    /// Whether its sandboxes can outlive the bridge, so that the guardian must be able to remove them.
     fn outlives_bridge(&self) -> bool;
 
-    /// Folders of the machine that its sandboxes have programs from, which code can read. Nothing can be written there.
+    /// Folders of the machine whose programs its sandboxes use, and that code can read. Nothing can be written there.
     fn program_folders(&self) -> Vec<String>;
 
-    /// Whether it runs on this machine, as far as its address tells.
+    /// Whether it runs on this machine, according to its address.
     fn is_here(&self) -> bool;
 
-    /// Every path that its sandboxes must not show.
+    /// All paths that its sandboxes must not show.
     fn masked_paths(&self) -> Vec<&'static str>;
 
     /// Starts a sandbox. An optional CPU limit that the engine refuses is left out.
     ///
     /// # Errors
-    /// The refusal of a step, or its silence. What was made is removed again.
+    /// The failure of a step. Everything that was created is removed again.
     fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<StartedSandbox, StartFailure>>;
 
-    /// Removes what owners that are dead have left; returns how many sandboxes.
+    /// Removes the sandboxes of dead owners, and returns their number.
     ///
     /// # Errors
-    /// When the engine cannot list them. One that cannot be removed is logged and left to the next start.
+    /// The engine cannot list them. A sandbox that cannot be removed is logged and left to the next start.
     fn reap<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<usize, EngineError>>;
 }
 
-/// A sandbox that an engine has started, to be closed by [`Instance::close`].
+/// A sandbox that an engine has started, which must be closed with [`Instance::close`].
 pub trait Instance: Debug + Send + Sync {
-    /// Reads what it uses, if it runs on this machine.
+    /// A meter of its resource usage; `None`: it does not run on this machine.
     fn meter(&self) -> BoxFuture<'_, Option<UsageMeter>>;
 
-    /// What this machine's cgroups keep it to, as far as it runs on this machine.
+    /// The limits that this machine's cgroups enforce on it, if it runs on this machine.
     fn outer_limits(&self) -> BoxFuture<'_, OuterLimits>;
 
-    /// Kills and removes it. The streams must have been dropped before: an engine waits for a peer that is attached and
-    /// does not read.
+    /// Kills and removes it. The streams must be dropped before: an engine waits for an attached client that does not
+    /// read.
     ///
     /// # Errors
-    /// When it stays; the log has said so.
+    /// The sandbox could not be removed, which was logged.
     fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), EngineError>>;
 }
 
@@ -107,8 +107,7 @@ pub struct StartedSandbox {
     pub streams: Streams,
     /// The name of the image that the sandbox was made from.
     pub image: String,
-    /// An identifier of its Python, which no other Python has, also of another engine. It is absent if the engine does
-    /// not report it.
+    /// An identifier of its Python, which is unique among all engines; `None`: the engine does not report it.
     pub python_id: Option<String>,
     /// The user of its processes, as they see it.
     pub user: User,
@@ -116,7 +115,7 @@ pub struct StartedSandbox {
     pub shared_user: Option<String>,
     /// The limit of CPU time that was requested from the engine.
     pub cpu: Option<CpuQuota>,
-    /// The warnings of the engine on what it does not do.
+    /// The engine's warnings about requests that it does not fulfil.
     pub warnings: Vec<String>,
 }
 
@@ -125,15 +124,15 @@ pub struct StartedSandbox {
 pub struct StartFailure {
     /// The error.
     pub error: EngineError,
-    /// Whether a sandbox may exist all the same, now or later.
+    /// Whether a sandbox may exist nevertheless, now or later.
     pub may_exist: bool,
 }
 
-/// A sandbox's standard streams.
+/// The standard streams of a sandbox.
 pub struct Streams {
-    /// Its stdin.
+    /// The sandbox's stdin.
     pub input: Pin<Box<dyn AsyncWrite + Send>>,
-    /// Its stdout, and a tail of its stderr.
+    /// The sandbox's stdout, and the end of its stderr.
     pub output: Output,
 }
 
@@ -143,22 +142,23 @@ pub struct Output {
     stderr: Vec<u8>,
 }
 
-/// Bytes of one of both streams.
+/// Bytes of one of the two streams.
 pub(super) enum Chunk {
     Stdout(Bytes),
     Stderr(Bytes),
 }
 
-/// Bytes of the supervisor's own stderr that are kept; it writes there only when it breaks.
+/// The number of bytes of the supervisor's own stderr that are stored; it writes there only if it fails.
 const STDERR_BYTES_MAX: usize = 8 * 1024;
 
 impl Output {
-    /// From the chunks, which end with the sandbox. Dropping the stream at any point must lose none of them.
+    /// Makes the output from a stream of chunks, which ends with the sandbox. Dropping a pending read must lose no
+    /// chunk.
     pub(super) fn new(chunks: impl Stream<Item = Chunk> + Send + 'static) -> Self {
         Self { chunks: Box::pin(chunks), stderr: Vec::new() }
     }
 
-    /// The next bytes of stdout; nothing when the sandbox or the connection is gone. Cancel-safe.
+    /// The next bytes of stdout; `None`: the sandbox or the connection is gone. Cancel-safe.
     pub async fn next(&mut self) -> Option<Bytes> {
         loop {
             match self.chunks.next().await? {
@@ -168,7 +168,7 @@ impl Output {
         }
     }
 
-    /// The last that the sandbox wrote to its stderr.
+    /// The end of the sandbox's stderr.
     #[must_use]
     pub fn stderr(&self) -> String {
         String::from_utf8_lossy(&self.stderr).trim().to_owned()

@@ -1,22 +1,23 @@
-//! The kernels of sandboxes and of this machine: which OCI runtimes bring a kernel of their own, and what bounds such a
-//! sandbox from outside, where its own view shows nothing.
+//! The kernels of sandboxes and of this machine: which OCI runtimes use another kernel, and which limits this machine
+//! enforces on such a sandbox, which cannot see them itself.
 
 use std::fs;
 use std::path::Path;
 
-/// Whose kernel an OCI runtime's containers have.
+/// The kernel that the containers of an OCI runtime run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kernel {
-    /// The machine's.
+    /// The machine's kernel.
     Shared,
-    /// One in a virtual machine, as Kata and krun have it.
+    /// A kernel in a virtual machine, as with Kata and krun.
     Guest,
-    /// gVisor's: a program that answers system calls, and shows less of itself than Linux.
+    /// gVisor, a program that answers system calls, and shows less of itself than Linux.
     Gvisor,
 }
 
 impl Kernel {
-    /// By the runtime's name in the engine's configuration; unknown ones share the machine's.
+    /// The kernel of a runtime, by its name in the engine's configuration. An unknown runtime counts as using the
+    /// machine's.
     #[must_use]
     pub fn of_runtime(name: Option<&str>) -> Self {
         let has = |word| name.is_some_and(|name| name.contains(word));
@@ -27,7 +28,7 @@ impl Kernel {
         }
     }
 
-    /// Release and version of this machine's kernel, as `uname` writes them; `None` where /proc does not say.
+    /// Release and version of this machine's kernel, in the form of `uname`; `None`: /proc does not have them.
     #[must_use]
     pub fn of_machine() -> Option<String> {
         let read = |name: &str| fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok();
@@ -35,19 +36,19 @@ impl Kernel {
     }
 }
 
-/// Limits that this machine's cgroups keep for a container.
+/// Limits that this machine's cgroups enforce on a container; `None`: no limit is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OuterLimits {
-    /// Bytes of memory.
+    /// Memory in bytes.
     pub memory_bytes: Option<u64>,
-    /// Processes and threads that the runtime itself starts on this machine.
+    /// Processes and threads on this machine, which are those of the runtime itself.
     pub pids: Option<u64>,
     /// Thousandths of a CPU.
     pub cpu_millis: Option<u64>,
 }
 
 impl OuterLimits {
-    /// Of the cgroup of this process, if the cgroup is the container's by its name.
+    /// The limits of this process's cgroup, if its name shows that it belongs to the container.
     pub(super) fn of(pid: u32, container: &str) -> Self {
         let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         Self::read(&groups, container, Path::new("/sys/fs/cgroup"))
@@ -89,7 +90,7 @@ impl OuterLimits {
     }
 }
 
-/// Processors of this machine that are online, whichever of them this process may use.
+/// The number of online processors of this machine, including those that this process may not use.
 pub(super) fn online_processors() -> u64 {
     let online = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN);
     online.ok().flatten().and_then(|count| u64::try_from(count).ok()).unwrap_or(1).max(1)
@@ -128,7 +129,7 @@ mod tests {
         put("system.slice/docker-abc.scope/cpu.max", "150000 100000\n");
         let found = OuterLimits::read("0::/system.slice/docker-abc.scope\n", "abc", root.path());
         assert_eq!(found, limits(Some(1 << 30), None, Some(1500)));
-        // A cgroup of another name says nothing of this container.
+        // A cgroup with another name does not belong to this container.
         assert_eq!(OuterLimits::read(v1, "xyz", root.path()), OuterLimits::default());
     }
 }

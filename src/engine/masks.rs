@@ -1,9 +1,9 @@
-//! Which files of the kernel a sandbox must not show.
+//! The files of the kernel that a sandbox must not show.
 //!
-//! Programs need some files of /proc, and those stay: cpuinfo, meminfo, stat, loadavg, uptime, version, filesystems. Files
-//! that only root can read are left to their modes.
+//! Some files of /proc stay visible, since programs need them: cpuinfo, meminfo, stat, loadavg, uptime, version,
+//! filesystems. Files that only root can read are protected by their modes.
 
-/// What every engine masks by default. Docker takes a list in place of its own, so this one repeats it.
+/// The paths that every engine masks by default. For Docker, a list replaces its own, so this list repeats them.
 pub(super) const DEFAULTS: [&str; 9] = [
     "/proc/acpi",
     "/proc/asound",
@@ -16,8 +16,8 @@ pub(super) const DEFAULTS: [&str; 9] = [
     "/proc/timer_stats",
 ];
 
-/// Files and folders of /proc about the whole machine. /proc/sys also has counters that one sandbox changes and another
-/// one reads. An engine skips those that the kernel does not have.
+/// Files and folders of /proc about the whole machine. Under /proc/sys there are also counters that one sandbox could
+/// change and another one read. An engine skips paths that the kernel does not have.
 pub(super) const OF_PROC: [&str; 37] = [
     "/proc/bootconfig",
     "/proc/buddyinfo",
@@ -58,7 +58,7 @@ pub(super) const OF_PROC: [&str; 37] = [
     "/proc/zoneinfo",
 ];
 
-/// All of /sys but the control groups, which the supervisor and language runtimes read.
+/// All of /sys except the control groups, which the supervisor and language runtimes read.
 pub(super) const OF_SYS: [&str; 24] = [
     "/sys/block",
     "/sys/bus",

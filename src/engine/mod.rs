@@ -1,6 +1,7 @@
-//! Starts, attaches to and kills one hardened sandbox through an engine, where it moves bytes only; builds and lists images.
+//! Starts, attaches to and kills one hardened sandbox through an engine, and only moves its bytes; builds and lists
+//! images.
 //!
-//! It knows no Python and no frames, and reads no environment: where engines may listen is told by the caller.
+//! It knows no Python and no frames, and reads no environment: the caller names the places of engines.
 
 mod choice;
 mod containers;

@@ -1,7 +1,7 @@
-//! Marks what a bridge has with an engine as its own, and tells owners that are alive from dead ones.
+//! Marks a bridge's resources in an engine as its own, and distinguishes live owners from dead ones.
 //!
-//! A bridge is alive while it holds the lock on its file; process numbers are never believed, they come back. It does
-//! not wait for engines that do not answer: `belongings` does, for the guardian.
+//! A bridge is alive while it holds the lock on its file. Process numbers are not used, since the system reuses them.
+//! This module does not wait for engines that do not answer: `cleanup_list` does, for the guardian.
 
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -15,27 +15,27 @@ use super::error::EngineError;
 
 /// The label with the owner's id.
 pub(super) const OWNER: &str = "belljar.owner";
-/// The label with the sandbox's number among its owner's.
+/// The label with the sandbox's number, which is unique for its owner.
 pub(super) const SANDBOX: &str = "belljar.sandbox";
-/// The label that tells apart folders of locks: another user's locks cannot be seen from here.
+/// The label that identifies the folder of locks: another user's locks cannot be seen from here.
 pub(super) const LOCKS: &str = "belljar.locks";
 
-/// How often a new lock may be taken away by others that start at the same time.
+/// How often a new lock may be removed by other bridges that start at the same time.
 const CLAIMS_MAX: usize = 10;
 
-/// This bridge, as the owner of containers; alive as long as this value. Its files go with [`Owner::release`] only: when
-/// they stay, its guardian or the next start looks after what is left.
+/// This bridge, as the owner of containers. It counts as alive as long as this value exists. Its files are removed only
+/// by [`Owner::release`]: if they stay, its guardian or the next start cleans up.
 #[derive(Debug)]
 pub struct Owner {
     id: String,
     dir: PathBuf,
-    /// Names the folder in a label without telling its path.
+    /// Identifies the folder in a label without revealing its path.
     dir_id: String,
     path: PathBuf,
     _lock: Flock<File>,
 }
 
-/// Where an owner's lock is going to be, so that the guardian can be told before it is there.
+/// The path of an owner's lock, so that the guardian can know it before the lock exists.
 #[must_use]
 pub fn lock_path(dir: &Path, name: &str) -> PathBuf {
     dir.join(format!("owner-{name}.lock"))
@@ -58,20 +58,21 @@ pub(super) fn remove_files(lock: &Path) {
 }
 
 impl Owner {
-    /// Takes the lock, which nobody else has the name of, in its folder, which is made with mode 0700.
+    /// Takes the lock, whose name is unique, in its folder, which is created with mode 0700.
     ///
     /// # Errors
-    /// [`EngineError::OwnerLock`] when the folder or the lock cannot be made.
+    /// [`EngineError::OwnerLock`] if the folder or the lock cannot be created.
     pub fn claim(path: PathBuf) -> Result<Self, EngineError> {
         let dir = path.parent().unwrap_or(Path::new(".")).to_owned();
         let failed = |source| EngineError::OwnerLock { dir: dir.display().to_string(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(failed)?;
-        // Among temporary files somebody else may have made it first.
+        // Below the folder of temporary files, another user may have created it first.
         let found = std::fs::symlink_metadata(&dir).map_err(failed)?;
         if !found.is_dir() || found.uid() != geteuid().as_raw() || found.mode() & 0o022 != 0 {
             return Err(failed(std::io::Error::other("it is not a folder that only you can write")));
         }
-        // One that starts at the same time takes a lock that nobody holds yet for a dead one's, and removes it.
+        // Another bridge that starts at the same time may take a lock that is not held yet for a dead owner's, and
+        // remove it.
         for _ in 0..CLAIMS_MAX {
             let file = OpenOptions::new()
                 .write(true)
@@ -80,7 +81,7 @@ impl Owner {
                 .mode(0o600)
                 .open(&path)
                 .map_err(failed)?;
-            // Others hold it for a moment only.
+            // Other bridges hold it only for a moment.
             let lock = Flock::lock(file, FlockArg::LockExclusive)
                 .map_err(|(_, errno)| failed(std::io::Error::from(errno)))?;
             let is_there = std::fs::metadata(&path).is_ok_and(|found| {
@@ -95,7 +96,7 @@ impl Owner {
         Err(failed(std::io::Error::other("the lock is taken away each time")))
     }
 
-    /// Ends in order: nothing of this owner is left with the engine.
+    /// Removes the owner's files. It must have no resources left in the engine.
     pub fn release(self) {
         remove_files(&self.path);
     }
@@ -106,13 +107,13 @@ impl Owner {
         &self.path
     }
 
-    /// A folder for sockets of this bridge's own, which goes with the lock.
+    /// The folder for sockets of this bridge, which is removed with the lock.
     #[must_use]
     pub fn sockets(&self) -> PathBuf {
         sockets_of(&self.path)
     }
 
-    /// The labels for a container of this bridge; the number is the sandbox's.
+    /// The labels for a container of this bridge; `sandbox` is the sandbox's number.
     #[must_use]
     pub fn labels(&self, sandbox: u64) -> HashMap<String, String> {
         HashMap::from([
@@ -127,14 +128,14 @@ impl Owner {
         &self.id
     }
 
-    /// Names the folder of the locks in labels.
+    /// The identifier of the folder of locks in labels.
     pub(super) fn dir_id(&self) -> &str {
         &self.dir_id
     }
 
     /// Whether the owner of that name is alive.
     pub(super) fn alive(&self, owner: &str) -> bool {
-        // The label is text from outside: only a plain file name may be looked for.
+        // The label is untrusted text: only a plain file name may be opened.
         if owner.contains(['/', '.']) {
             return true;
         }
@@ -144,7 +145,7 @@ impl Owner {
         }
     }
 
-    /// Owners whose lock is there and held by nobody.
+    /// The owners whose lock file exists and is not held.
     pub(super) fn dead(&self) -> Vec<String> {
         let Ok(entries) = std::fs::read_dir(&self.dir) else { return vec![] };
         let locks = entries.flatten().map(|entry| entry.path());
@@ -163,7 +164,8 @@ impl Owner {
                 continue;
             }
             let Ok(file) = File::open(&path) else { continue };
-            // Held while the files go, so that whoever takes it next sees that they are gone.
+            // The lock is held while the files are removed, so that the next bridge that takes it notices their
+            // removal.
             if let Ok(_free) = Flock::lock(file, FlockArg::LockExclusiveNonblock) {
                 remove_files(&path);
             }
@@ -173,7 +175,7 @@ impl Owner {
 
 fn fingerprint(dir: &Path) -> String {
     use std::hash::{DefaultHasher, Hash, Hasher};
-    // Stable across starts (`new()` has fixed keys); it only has to tell folders apart.
+    // The hash is stable across starts (`new()` has fixed keys); it only has to distinguish folders.
     let mut hasher = DefaultHasher::new();
     dir.hash(&mut hasher);
     format!("{:016x}", hasher.finish())

@@ -1,44 +1,44 @@
-//! What a sandbox is made of, whichever engine makes it.
+//! The specification of a sandbox, for any engine.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The specification of a sandbox. Nothing in it comes from a frame.
+/// The specification of a sandbox. None of its values come from a frame.
 #[derive(Debug, Clone)]
 pub struct SandboxSpec {
-    /// Names of images by preference: the first that the engine has is used.
+    /// Names of images in the order of preference; the first one that the engine has is used.
     pub images: Vec<String>,
-    /// The command, PID 1.
+    /// The command line of PID 1.
     pub command: Vec<String>,
     /// The OCI runtime; `None`: the engine's default.
     pub oci_runtime: Option<String>,
-    /// The user inside; `None`: one that no other sandbox has, if the engine has that many.
+    /// The user in the sandbox; `None`: one that no other sandbox has, if the engine has enough users.
     pub user: Option<User>,
-    /// Memory and swap together.
+    /// The limit on memory and swap together, in bytes.
     pub memory_bytes: u64,
-    /// Processes and threads.
+    /// The largest number of processes and threads.
     pub pids_max: u64,
-    /// The limit of CPU time; `None` for none.
+    /// The limit of CPU time; `None`: no limit.
     pub cpu: Option<CpuQuota>,
-    /// Open files per process.
+    /// The largest number of open files of a process.
     pub open_files_max: u64,
     /// Folders of the machine that are mounted.
     pub folders: Vec<Folder>,
-    /// Marks the owner.
+    /// Labels that mark the owner.
     pub labels: HashMap<String, String>,
-    /// Bound on each request to the engine.
+    /// The longest time of each request to the engine.
     pub request: Duration,
 }
 
-/// Processes and threads that PID 1 may have; its workers lower the limit to `pids_max`.
+/// The largest number of processes and threads of PID 1; its workers lower the limit to `pids_max`.
 pub(super) const FIRSTS_PROCESSES_MAX: u64 = 4096;
 
 impl SandboxSpec {
-    /// Open files that PID 1 may have; workers lower theirs to `open_files_max`. The kernel refuses to pass a descriptor on
-    /// once the sender's user has more of them on the way than the sender may have open, and the code has PID 1's user:
-    /// with more than the code may have, PID 1 can always pass one on.
+    /// The largest number of open files of PID 1; workers lower theirs to `open_files_max`. The kernel refuses to send
+    /// a descriptor if the sender's user already has more descriptors in flight than the sender may have open. Code has
+    /// the same user as PID 1, so PID 1 gets a higher limit, with which it can always send one.
     pub(super) fn open_files_of_first(&self) -> u64 {
         4 * self.open_files_max
     }
@@ -49,16 +49,16 @@ impl SandboxSpec {
 pub struct CpuQuota {
     /// Thousandths of a CPU.
     pub millis: u64,
-    /// Whether a container without the limit is acceptable where the engine refuses one with it.
+    /// Whether a container without the limit is acceptable, if the engine refuses it with the limit.
     pub optional: bool,
 }
 
-/// A folder of the machine inside, in which nothing can be executed and devices are none.
+/// A folder of the machine in the sandbox. Nothing in it can be executed, and device files do not work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Folder {
-    /// Where it is: absolute, without a colon or comma.
+    /// Its path on the machine: absolute, without a colon or comma.
     pub host: String,
-    /// Where it is mounted.
+    /// Its path in the sandbox.
     pub guest: String,
     /// Whether it can be written to.
     pub writable: bool,
@@ -84,24 +84,24 @@ impl std::fmt::Display for User {
     }
 }
 
-/// Writable places inside: size in MiB, with this much memory or more. Podman adds `/run` and `/var/tmp` by itself,
-/// executable and unbounded, unless they are named.
+/// Writable places in the sandbox, with their sizes in MiB if the sandbox has enough memory. Podman adds `/run` and
+/// `/var/tmp` by itself, executable and unbounded, unless they are named.
 const TMPFS_MIB: [(&str, u64); 5] =
     [("/tmp", 64), ("/workspace", 128), ("/run", 4), ("/var/tmp", 16), ("/dev/shm", 64)];
 const TMPFS_OF_MIB: u64 = 512;
 
-/// Writable places inside a sandbox with this much memory, and their size in MiB: full ones together leave the code almost
-/// half of it.
+/// Writable places in a sandbox with this much memory, and their sizes in MiB. If all of them are full, the code still
+/// has almost half of the memory.
 #[must_use]
 pub fn tmpfs_mib(memory_bytes: u64) -> Vec<(&'static str, u64)> {
     let of_mib = (memory_bytes >> 20).min(TMPFS_OF_MIB);
     TMPFS_MIB.map(|(path, mib)| (path, (mib * of_mib / TMPFS_OF_MIB).max(1))).to_vec()
 }
 
-/// The variables of PID 1, beside its PATH.
+/// The variables of PID 1, except its PATH.
 pub(super) const ENVIRONMENT: [(&str, &str); 9] = [
     ("HOME", "/workspace"),
-    // The user's number has no account in the image, and Docker adds none.
+    // The user has no account in the image, and Docker creates none.
     ("USER", "sandbox"),
     ("LOGNAME", "sandbox"),
     ("PYTHONUNBUFFERED", "1"),
@@ -109,6 +109,6 @@ pub(super) const ENVIRONMENT: [(&str, &str); 9] = [
     ("PYTHONDONTWRITEBYTECODE", "1"),
     ("MPLBACKEND", "Agg"),
     ("MPLCONFIGDIR", "/tmp/matplotlib"),
-    // Threads of the linear algebra libraries would not survive a fork of the interpreter.
+    // Threads of linear algebra libraries would not survive a fork of the interpreter.
     ("OPENBLAS_NUM_THREADS", "1"),
 ];

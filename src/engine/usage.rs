@@ -1,6 +1,6 @@
-//! What a container uses, read from this machine's /proc, where the engine cannot bound it.
+//! Reads a container's usage from this machine's /proc, if the engine cannot enforce the limits.
 //!
-//! It judges nothing, and sees nothing of a container on another machine: there is no meter then.
+//! It judges nothing. There is no meter for a container on another machine.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -14,7 +14,7 @@ pub struct Usage {
     /// where the sum is above what was asked for. Not in it are buffers of sockets and pipes, and shared memory that no
     /// process has in its page tables: only sandboxes that cannot have the latter are metered.
     pub memory_bytes: u64,
-    /// Processes and threads.
+    /// The number of processes and threads.
     pub processes: u64,
 }
 
@@ -22,13 +22,14 @@ pub struct Usage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UsageMeter {
     root: u32,
-    /// In clock ticks since the machine's start: with the number, the process.
+    /// The start of PID 1 in clock ticks since the machine's start, which together with the number identifies the
+    /// process.
     started: u64,
 }
 
 impl UsageMeter {
-    /// For the process of that number, if it is one of this machine, PID 1 of a namespace, and was started as `command`;
-    /// on a kernel that lists the children of a process.
+    /// A meter for the process with this number; `None` if it is not PID 1 of a namespace on this machine that was
+    /// started as `command`, or if the kernel does not list the children of a process.
     pub(super) fn new(root: u32, command: &[String]) -> Option<Self> {
         let line = fs::read(format!("/proc/{root}/cmdline")).ok()?;
         let is_it =
@@ -42,15 +43,15 @@ impl UsageMeter {
         (is_it && is_first && lists_children).then_some(Self { root, started })
     }
 
-    /// The usage now; nothing once the container has gone. Above `memory_bytes` what processes share counts once, as far
-    /// as this user may see it.
+    /// The present usage; `None`: the container is gone. If more than `memory_bytes` are used, shared memory counts
+    /// once, as far as this user may read that.
     ///
     /// # Errors
-    /// When something there cannot be read, which would count for nothing otherwise.
+    /// A file cannot be read. Otherwise the process would count as using nothing.
     pub fn read(&self, memory_bytes: u64) -> io::Result<Option<Usage>> {
         let (mut waiting, mut members, mut tables) = (vec![self.root], Vec::new(), 0);
         while let Some(pid) = waiting.pop() {
-            // One that has ended meanwhile uses nothing, and its children are PID 1's.
+            // A process that has ended meanwhile uses nothing, and its children are now PID 1's.
             waiting.extend(children(pid)?);
             if let Some((folder, status)) = status(pid)? {
                 // Each process has its own page tables. Those of a large mapping of nothing take as much memory as data.
@@ -104,12 +105,12 @@ fn proportional(folder: &str, mapped: u64) -> io::Result<u64> {
     }
 }
 
-/// The children of all its threads. They are looked for from above, since a look at every process of the machine takes
-/// longer the more there are.
+/// The children of all threads of a process. The search starts at the top, since a search through all processes of the
+/// machine takes longer the more there are.
 fn children(pid: u32) -> io::Result<Vec<u32>> {
     let mut found = Vec::new();
     for thread in unless_gone(fs::read_dir(format!("/proc/{pid}/task")))?.into_iter().flatten() {
-        // The children of a thread that has ended meanwhile are another one's.
+        // The children of a thread that has ended meanwhile belong to another thread.
         let Some(thread) = unless_gone(thread)? else { continue };
         let list = text(&format!("{}/children", thread.path().display()))?.unwrap_or_default();
         found.extend(list.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
@@ -117,15 +118,15 @@ fn children(pid: u32) -> io::Result<Vec<u32>> {
     Ok(found)
 }
 
-/// When it was started, in clock ticks since the machine's start; nothing of one that has ended.
+/// The start of a process in clock ticks since the machine's start; `None`: it has ended.
 fn started(pid: u32) -> io::Result<Option<u64>> {
     let line = text(&format!("/proc/{pid}/stat"))?;
-    // The name before it can hold anything.
+    // The process's name comes before and can contain any text.
     let rest = line.as_deref().and_then(|line| line.rsplit_once(')'));
     Ok(rest.and_then(|(_, rest)| rest.split_whitespace().nth(19)?.parse().ok()))
 }
 
-/// What a file of /proc says; nothing once its process has ended. A process may call itself what is no text.
+/// The text of a file of /proc; `None`: its process has ended. The name of a process may be invalid UTF-8.
 fn text(path: &str) -> io::Result<Option<String>> {
     Ok(unless_gone(fs::read(path))?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
 }
@@ -180,7 +181,7 @@ mod tests {
         child.wait().unwrap();
         assert!(alone.processes >= 1 && alone.memory_bytes > 1 << 20, "{alone:?}");
         assert!(with_child.processes > alone.processes, "{alone:?} {with_child:?}");
-        // The C library is shared with every process of the machine.
+        // The C library is shared with all processes of the machine.
         assert!(shared.memory_bytes < with_child.memory_bytes, "{shared:?} {with_child:?}");
     }
 

@@ -1,9 +1,9 @@
 //! Chooses the user of each sandbox: a number that no account and no other sandbox on the machine has.
 //!
 //! The kernel counts inotify instances, descriptors in flight, pending signals, pipe pages and processes for each user,
-//! so that sandboxes of one user can exhaust them for each other. Numbers are random, and each is reserved on this
-//! machine while its sandbox exists. An engine on another machine may serve bridges of several machines: these do not see
-//! each other's reservations, so that only chance keeps their numbers apart.
+//! so sandboxes of one user could exhaust them for each other. Numbers are random, and each is reserved on this machine
+//! while its sandbox exists. An engine on another machine may serve bridges on several machines, which do not see each
+//! other's reservations: there, only chance keeps the numbers apart.
 //!
 //! Podman's `userns=auto` is not used: Podman 4 refuses it to a rootful service without a range of its own for containers,
 //! and a rootless first start took 16 s with it, since Podman copies the image to change the owners of its files.
@@ -18,24 +18,25 @@ use tokio::net::UnixStream;
 
 use super::spec::User;
 
-/// Numbers that are users of the machine where a container has no user namespace. Directory services give out numbers
-/// up to 2,000,200,000, and systemd has plans for those from 0x7FFE_0000 on; Docker takes none above 0x7FFF_FFFF.
+/// Numbers for containers without a user namespace, which are users of the machine. Directory services use numbers up
+/// to 2,000,200,000, and systemd reserves those from 0x7FFE_0000 on; Docker accepts none above 0x7FFF_FFFF.
 pub(super) const OF_MACHINE: Range<u32> = 0x7800_0000..0x7FFE_0000;
-/// Numbers that every usual mapping of 65,536 users has, above the accounts of images and below `nobody`.
+/// Numbers in every usual mapping of 65,536 users, above the accounts of images and below `nobody`.
 const USUALLY_MAPPED: Range<u32> = 10_000..65_534;
-/// The least that a smaller mapping must reach.
+/// The smallest end of a mapping from which numbers are chosen.
 const MAPPED_MIN: u32 = 12_000;
 
-/// Keeps a user number from all other sandboxes of this machine until it is dropped, or its process ends.
+/// Reserves a user number on this machine until it is dropped, or its process ends.
 ///
-/// The reservation is the name of an abstract socket: the kernel gives a name to one process of the machine at a time and
-/// frees it with that process, so that nothing is left to clean up.
+/// The reservation is the name of an abstract socket: the kernel gives a name to only one process of the machine at a
+/// time, and frees it when that process ends, so nothing has to be cleaned up.
 #[derive(Debug)]
 pub(super) struct Reservation {
     _name: UnixDatagram,
 }
 
-/// How many numbers are tried before one is used without a reservation, as on a system without abstract sockets.
+/// How many numbers are tried before one is used without a reservation, for example on a system without abstract
+/// sockets.
 const RESERVE_TRIES: usize = 16;
 
 /// A random number of the range that no other sandbox has, and its reservation.
@@ -65,14 +66,14 @@ fn bind_name(_: &str) -> std::io::Result<UnixDatagram> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
-/// A user for one sandbox, to be tried.
+/// A possible user for one sandbox.
 #[derive(Debug)]
 pub(super) struct Candidate {
-    /// For [`UserRanges::accept`].
+    /// The index of its range, for [`UserRanges::accept`].
     pub(super) place: usize,
     /// The user.
     pub(super) user: User,
-    /// To be held while the sandbox exists; `None` where numbers cannot be reserved.
+    /// The reservation, to be held while the sandbox exists; `None`: numbers cannot be reserved.
     pub(super) reservation: Option<Reservation>,
 }
 
@@ -80,12 +81,12 @@ pub(super) struct Candidate {
 #[derive(Debug)]
 pub(super) struct UserRanges {
     ranges: Vec<Range<u32>>,
-    /// The place of the first range that the engine has not refused.
+    /// The index of the first range that the engine has not refused.
     accepted: AtomicUsize,
 }
 
 impl UserRanges {
-    /// For the engine that listens at this address. What is not known is found out by what the engine refuses.
+    /// The ranges for the engine at this address. If they are unknown, the engine's refusals decide.
     pub(super) async fn at(address: &str) -> Self {
         let ranges = match address.strip_prefix("unix://") {
             Some(socket) => of_listener(socket).await,
@@ -95,7 +96,8 @@ impl UserRanges {
         Self { ranges, accepted: AtomicUsize::new(0) }
     }
 
-    /// Users for one sandbox, to be tried in this order. When the engine refuses all of them, [`User::SHARED`] is left.
+    /// Possible users for one sandbox, to be tried in this order. If the engine refuses all of them, [`User::SHARED`]
+    /// remains.
     pub(super) fn candidates(&self) -> impl Iterator<Item = Candidate> {
         let first = self.accepted.load(Ordering::Relaxed);
         self.ranges.iter().enumerate().skip(first).map(|(place, range)| {
@@ -104,7 +106,7 @@ impl UserRanges {
         })
     }
 
-    /// Remembers that the engine has started a sandbox with the user of that place.
+    /// Remembers that the engine has started a sandbox with a user of the range with this index.
     pub(super) fn accept(&self, place: usize) {
         self.accepted.store(place, Ordering::Relaxed);
     }
@@ -115,20 +117,21 @@ impl UserRanges {
     }
 }
 
-/// The ranges for the engine whose process listens there; `None` where that does not tell them.
+/// The ranges for the engine whose process listens at this socket; `None`: the process does not reveal them.
 async fn of_listener(socket: &str) -> Option<Vec<Range<u32>>> {
     let listener = UnixStream::connect(socket).await.ok()?.peer_cred().ok()?;
     let map = listener.pid().and_then(|pid| fs::read_to_string(format!("/proc/{pid}/uid_map")).ok());
     match map.as_deref().and_then(mapped_end) {
         Some(end) => Some(mapped(end).into_iter().collect()),
-        // Root listens: for a rootful engine, or for one that maps users for its containers only.
+        // Root listens: for a rootful engine, or for one that maps users only for its containers.
         None if listener.uid() == 0 => None,
-        // An ordinary user's service manager, or a proxy: the engine behind it is most likely that user's.
+        // A service manager of an ordinary user, or a proxy, listens: the engine behind it most likely belongs to that
+        // user.
         None => Some(vec![USUALLY_MAPPED]),
     }
 }
 
-/// The end of the numbers from 0 that a user namespace maps; `None` for the machine's own, which maps all.
+/// The end of the numbers from 0 that a user namespace maps; `None` for the machine's own namespace, which maps all.
 pub(super) fn mapped_end(uid_map: &str) -> Option<u32> {
     let mut rows: Vec<(u64, u64)> = uid_map
         .lines()
@@ -143,7 +146,7 @@ pub(super) fn mapped_end(uid_map: &str) -> Option<u32> {
     u32::try_from(end).ok().filter(|end| (1..u32::MAX).contains(end))
 }
 
-/// Where in a mapping of the numbers up to `end` sandboxes have theirs; `None` where it is too small.
+/// The range for sandboxes in a mapping of the numbers up to `end`; `None`: the mapping is too small.
 pub(super) fn mapped(end: u32) -> Option<Range<u32>> {
     let many = 2 * (u32::from(u16::MAX) + 1);
     if end > many {
@@ -153,10 +156,10 @@ pub(super) fn mapped(end: u32) -> Option<Range<u32>> {
 }
 
 fn random(range: &Range<u32>) -> u32 {
-    // Each state has keys of its own, the first of them from the system's source of randomness.
+    // Each hasher has new keys, which come from the system's source of randomness at first.
     let word = RandomState::new().build_hasher().finish();
     let place = word % u64::from(range.end - range.start);
-    // Less than the length of the range, so that it fits.
+    // The value is below the length of the range, so it fits.
     range.start + u32::try_from(place).unwrap_or(0)
 }
 
@@ -190,12 +193,12 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn reserved_numbers_are_not_given_twice() {
-        // A range that no engine uses, so that sandboxes of this machine take none of it.
+        // No engine uses this range, so sandboxes of this machine reserve none of it.
         let range = 3_000_000_000..3_000_000_002;
         let mut held: Vec<(u32, Reservation)> = Vec::new();
         while held.len() < 2 {
             let (uid, reservation) = reserve(&range);
-            // Sixteen tries may miss the one that is free.
+            // Sixteen tries may miss the only free number.
             held.extend(reservation.map(|reservation| (uid, reservation)));
         }
         assert_ne!(held[0].0, held[1].0);
@@ -222,7 +225,7 @@ mod tests {
         let path = dir.path().join("engine.sock");
         let _listener = tokio::net::UnixListener::bind(&path).unwrap();
         let ranges = of_listener(path.to_str().unwrap()).await;
-        // What is expected depends on who runs this, and where.
+        // The expected value depends on the user and the machine of the test.
         let own = fs::read_to_string("/proc/self/uid_map").ok().and_then(|map| mapped_end(&map));
         let expected = match own {
             Some(end) => Some(mapped(end).into_iter().collect()),

@@ -1,7 +1,8 @@
-//! Whether the arguments of a call are what a rule says.
+//! Checks whether the arguments of a call match a rule.
 //!
-//! Every value that a path can match is checked. Servers differ in what they take for the same value: a rule that asks or denies
-//! fits each spelling that some server takes for a value that it names (`spelling`), a rule that allows fits the exact one only.
+//! Every value that a path can match is checked. Servers differ in how they read a value: a rule that asks or denies
+//! matches each spelling that some server may read as a value that it names (`spelling`), a rule that allows matches
+//! the exact one only.
 
 use serde_json::{Map, Value};
 
@@ -13,8 +14,8 @@ use super::spelling::{climbs, fits};
 use super::verdict::Effect;
 use crate::text;
 
-/// Whether the values at a path match the pattern: for a rule that tightens any of them, for one that loosens all, of
-/// which there must be one.
+/// Whether the values at a path match the pattern. For a rule that tightens, any value must match. For one that
+/// loosens, all must match, and there must be at least one.
 pub(super) fn fit(called: &PolicyCall<'_>, path: &str, pattern: &Pattern, effect: Effect) -> bool {
     match effect {
         Effect::Loosens => {
@@ -31,7 +32,7 @@ pub(super) fn fit(called: &PolicyCall<'_>, path: &str, pattern: &Pattern, effect
                 given |=
                     name_match == NameMatch::Unreadably || value.is_some_and(|value| fits(value, pattern));
             });
-            // What is not given is no value that "any" means.
+            // The pattern for any value does not match an argument that was not given.
             if !given && !pattern.is_any() {
                 find(&called.implied.values, path, NameMatch::Exactly, &mut |value, _| {
                     implied |= value.is_some_and(|value| implied_fits(value, pattern));
@@ -42,19 +43,19 @@ pub(super) fn fit(called: &PolicyCall<'_>, path: &str, pattern: &Pattern, effect
     }
 }
 
-/// The precision with which the names on the way to a value agree with those of the rule.
+/// The precision with which the names on the path to a value match those of the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum NameMatch {
     /// The names are those of the rule.
     Exactly,
-    /// A lenient server might read the names as those of the rule, or they are within a text that holds JSON.
+    /// A lenient server might read the names as those of the rule, or they are in JSON inside a text.
     Loosely,
-    /// The names are within a text that cannot be read, and may be any.
+    /// The names are in a text that cannot be parsed, so they may be any names.
     Unreadably,
 }
 
-/// Visits every value that the path can match: names may have dots themselves, and of an array each item counts. An item
-/// without it is `None`.
+/// Visits every value that the path can match. Names may contain dots themselves, and each item of an array counts. For
+/// an item without the value, `visit` gets `None`.
 fn find(
     fields: &Map<String, Value>,
     path: &str,
@@ -73,7 +74,7 @@ fn find(
     }
 }
 
-/// Whether they visited anything.
+/// Visits the values below one value. Returns whether there were any.
 fn find_below(
     value: &Value,
     path: &str,
@@ -109,7 +110,8 @@ fn find_below(
     has_visited
 }
 
-/// Whether an argument's name is the rule's: to some servers `dry_run`, `dryRun`, `DRY-RUN` and `dry%5Frun` are one.
+/// Whether an argument's name matches the rule's: some servers treat `dry_run`, `dryRun`, `DRY-RUN` and `dry%5Frun`
+/// alike.
 fn named(name: &str, wanted: &str) -> Option<NameMatch> {
     if name == wanted {
         return Some(NameMatch::Exactly);
@@ -140,7 +142,7 @@ fn fits_exactly(value: &Value, pattern: &Pattern) -> bool {
     }
 }
 
-/// What was left out is nothing, which only a pattern without wildcards names.
+/// Whether an implied value matches. Null, for an argument without a default, matches only a pattern without wildcards.
 fn implied_fits(value: &Value, pattern: &Pattern) -> bool {
     match value {
         Value::Null => pattern.named().is_some_and(LiteralMeaning::is_nothing),
@@ -193,7 +195,7 @@ mod tests {
             let both = json!({"dry_run": false, name: true});
             assert!(fits(&both, "dry_run", "true")[0], "{name}");
         }
-        // One of two names is allowed, and the server may read the other one.
+        // Only one of the two names is allowed, and the server may read the other one.
         assert_eq!(fits(&json!({"path": "/data/a", "Path": "/etc/a"}), "path", "/data/*"), [true, false]);
         assert_eq!(fits(&json!({"path": "/data/a", "Path": "/data/b"}), "path", "/data/*"), [true, true]);
     }
@@ -234,7 +236,7 @@ mod tests {
         }
         let repeated = r#"{"options": {"force": true}, "options": {"force": false}}"#;
         assert_eq!(fits(&json!({"all": repeated}), "all.options.force", "true"), [true, false]);
-        // Each repetition is one value more, and no level deeper.
+        // Each repetition adds a value, but no level of depth.
         let often = format!("{{{}}}", vec![r#""force":1"#; 5_000].join(","));
         assert_eq!(fits(&json!({"options": often}), "options.force", "2"), [false, false]);
         assert_eq!(fits(&json!({"options": often}), "options.force", "1"), [true, false]);
@@ -327,7 +329,7 @@ mod tests {
         assert_eq!(fits(&uri, "uri", "*"), [true, true]);
     }
 
-    /// JSON with few names, so that paths meet.
+    /// JSON with few different names, so that paths match often.
     fn values() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![Just(json!("here")), Just(json!("there")), Just(json!(1))];
         leaf.prop_recursive(4, 40, 4, |inner| {
@@ -340,7 +342,7 @@ mod tests {
         })
     }
 
-    /// All values below, each with the names above it.
+    /// Collects all values in a value, each with the path of names to it.
     fn walk(value: &Value, above: &str, seen: &mut Vec<(String, Value)>) {
         match value {
             Value::Array(items) => items.iter().for_each(|item| walk(item, above, seen)),

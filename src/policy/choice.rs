@@ -1,6 +1,6 @@
-//! Which tools of a server are offered, as its entry says: patterns of their names.
+//! The tools of a server that its entry offers, by patterns of their names.
 //!
-//! It knows no server; what is kept back is left out by whoever lists tools.
+//! It knows no servers; the code that lists tools leaves out the excluded ones.
 
 use super::names::Names;
 use super::pattern::Pattern;
@@ -14,14 +14,14 @@ pub struct ToolChoice {
 }
 
 impl ToolChoice {
-    /// Those that are like one of `allow`, or all without it, except those that are like one of `deny`.
+    /// Offers the tools that match a pattern of `allow`, or all without `allow`, except those that match one of `deny`.
     #[must_use]
     pub fn new(allow: Option<Vec<Pattern>>, deny: Vec<Pattern>) -> Self {
         Self { allow, deny }
     }
 
-    /// The key that keeps a tool of these names back; `None`: it is offered. A name that is too long to be compared is like
-    /// every pattern of `deny`, and like none of `allow`.
+    /// The key of the entry that excludes a tool with these names; `None`: it is offered. A name that is too long to
+    /// compare counts as matching every pattern of `deny`, and no pattern of `allow`.
     #[must_use]
     pub fn kept_back(&self, tool: Names<'_>) -> Option<&'static str> {
         if self.deny.iter().any(|pattern| tool.fit(pattern, Effect::Tightens)) {

@@ -6,17 +6,17 @@ use super::policy_call::PolicyCall;
 use super::rules::{Label, Policy, Profile, Rule};
 use super::verdict::{Effect, Verdict};
 
-/// A verdict, and what it comes from.
+/// A verdict, and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// What happens.
+    /// The verdict on the call.
     pub verdict: Verdict,
-    /// Which rule or setting says so, for whoever would change it.
+    /// The rule or setting that decided, so that the user can change it.
     pub because: String,
 }
 
 impl Policy {
-    /// What happens to a call. `is_mixed`: the session has touched private and untrusted data.
+    /// Decides about a call. `is_mixed`: the session has touched private and untrusted data.
     #[must_use]
     pub fn decide(&self, called: &PolicyCall<'_>, is_mixed: bool) -> Decision {
         if let Some(defect) = &self.defect {
@@ -36,7 +36,7 @@ impl Policy {
         Decision { verdict, because: because.into() }
     }
 
-    /// Whether a rule that asks or denies could fit a call of this tool by its arguments.
+    /// Whether a rule that asks or denies could match a call of this tool because of its arguments.
     #[must_use]
     pub fn weighs_arguments(&self, server: Names<'_>, tool: Names<'_>) -> bool {
         self.rules.iter().any(|rule| {
@@ -96,7 +96,7 @@ impl Rule {
         server.fit(&self.server, effect) && tool.fit(&self.tool, effect)
     }
 
-    /// In doubt it is about the call, unless it would let the call pass.
+    /// Whether the rule matches the call. In doubt it matches, unless it would let the call pass.
     fn fits(&self, called: &PolicyCall<'_>) -> RuleMatch {
         let effect = self.effect();
         let is_about_tool = self.names(called.server, called.tool, effect)

@@ -1,4 +1,4 @@
-//! What a session has used of its budgets, which data it has touched, and what the human has approved.
+//! The use of a session's budgets, the kinds of data that it has touched, and the approvals of the human.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -10,23 +10,23 @@ use super::policy_call::PolicyCall;
 use super::rules::{Label, Policy};
 use super::verdict::Effect;
 
-/// Most approvals of one session that are kept.
+/// The largest number of approvals of one session that are stored.
 const PLANS_MAX: usize = 100;
 
-/// Calls that a human has approved at once.
+/// Further calls that a human has approved in one answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// The server's name.
     pub server: String,
-    /// The tool's.
+    /// The tool's name.
     pub tool: String,
-    /// How many calls more.
+    /// The number of further calls.
     pub calls: NonZeroU32,
-    /// Of which arguments, as in a rule that allows; one path may stand there several times.
+    /// The arguments that they must have, as in a rule that allows. A path may be repeated.
     pub arguments: Vec<(String, Pattern)>,
 }
 
-/// The use of the budgets in one session, with the plans that were approved.
+/// The use of the budgets in one session, with the approvals.
 #[derive(Debug, Default)]
 pub struct Ledger {
     session: CallUsage,
@@ -41,18 +41,18 @@ pub struct RunBudget {
     used: CallUsage,
     /// Tools that the human is not asked about again.
     refused: BTreeMap<(String, String), EarlierRefusal>,
-    /// What they were asked.
+    /// The number of questions that the human was asked.
     questions: usize,
 }
 
-/// The earlier answer for which the human is not asked again about a tool in a run.
+/// The earlier answer because of which the human is not asked again about a tool in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EarlierRefusal {
     /// The human has refused the tool.
     Refused,
     /// The human could not be asked, or has not answered.
     Unable {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
@@ -65,16 +65,16 @@ struct CallUsage {
 }
 
 impl Ledger {
-    /// Whether private and untrusted data have met.
+    /// Whether the session has touched both private and untrusted data.
     #[must_use]
     pub fn is_mixed(&self) -> bool {
         self.has_private && self.has_untrusted
     }
 
-    /// Whether the budgets cover one more call with so many bytes of arguments.
+    /// Checks that the budgets cover one more call with this many bytes of arguments.
     ///
     /// # Errors
-    /// The budget that does not.
+    /// The first budget that does not.
     pub fn covers(&self, policy: &Policy, run: &RunBudget, bytes: u64) -> Result<(), String> {
         let budgets = &policy.budgets;
         for (used, calls_max, bytes_max, what) in [
@@ -97,7 +97,7 @@ impl Ledger {
     /// Counts a call that is about to be made.
     ///
     /// # Errors
-    /// As [`Self::covers`]; then nothing is counted.
+    /// As in [`Self::covers`]. Nothing is counted then.
     pub fn charge(&mut self, policy: &Policy, run: &mut RunBudget, bytes: u64) -> Result<(), String> {
         self.covers(policy, run, bytes)?;
         for used in [&mut run.used, &mut self.session] {
@@ -107,7 +107,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Counts an answer: its bytes, and what its server's data are. What has come is not refused any more; the next call is.
+    /// Counts an answer: its bytes, and the labels of its server. The answer itself is never refused; the next call may
+    /// be.
     pub fn answered(&mut self, policy: &Policy, run: &mut RunBudget, server: Names<'_>, bytes: u64) {
         for used in [&mut run.used, &mut self.session] {
             used.bytes = used.bytes.saturating_add(bytes);
@@ -116,7 +117,7 @@ impl Ledger {
         self.has_untrusted |= policy.labels.has(Label::Untrusted, server);
     }
 
-    /// Keeps what a human has approved beyond the call that was asked for; the oldest is forgotten when there are too many.
+    /// Stores an approval of further calls. If there are too many, the oldest is dropped.
     pub fn approve(&mut self, plan: Plan) {
         if self.plans.len() == PLANS_MAX {
             self.plans.remove(0);
@@ -124,12 +125,12 @@ impl Ledger {
         self.plans.push(plan);
     }
 
-    /// What has been approved so far has to be asked for again.
+    /// Drops all approvals, so that the human is asked again.
     pub fn forget_approvals(&mut self) {
         self.plans.clear();
     }
 
-    /// Whether a call has been approved before; that uses up one call of the plan.
+    /// Whether a call was approved before. If so, one call of that approval is used up.
     pub fn take_approved(&mut self, called: &PolicyCall<'_>) -> bool {
         let Some(at) = self.plans.iter().position(|plan| plan.covers(called)) else { return false };
         match NonZeroU32::new(self.plans[at].calls.get() - 1) {
@@ -143,18 +144,18 @@ impl Ledger {
 }
 
 impl RunBudget {
-    /// The human is asked; which question of the run it is.
+    /// Counts a question to the human, and returns its number in the run.
     pub fn count_question(&mut self) -> usize {
         self.questions += 1;
         self.questions
     }
 
-    /// The human has let no call of this tool pass: they are not asked about it again in this run.
+    /// Notes that the human did not approve a call of this tool. They are not asked about it again in this run.
     pub fn refuse(&mut self, called: &PolicyCall<'_>, why: EarlierRefusal) {
         self.refused.insert((called.server.name.to_owned(), called.tool.name.to_owned()), why);
     }
 
-    /// Why they are not asked about the tool again, if so.
+    /// The reason why the human is not asked about the tool again; `None`: they may be asked.
     #[must_use]
     pub fn earlier_refusal(&self, called: &PolicyCall<'_>) -> Option<&EarlierRefusal> {
         self.refused.get(&(called.server.name.to_owned(), called.tool.name.to_owned()))

@@ -9,7 +9,7 @@ const TRUE: [&str; 5] = ["true", "t", "yes", "y", "on"];
 const FALSE: [&str; 5] = ["false", "f", "no", "n", "off"];
 const NOTHING: [&str; 4] = ["null", "none", "nil", "undefined"];
 
-/// The values beside its text that a pattern without wildcards means.
+/// The values that a pattern without wildcards means in addition to its text.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct LiteralMeaning {
     number: Option<Decimal>,
@@ -18,7 +18,7 @@ pub(super) struct LiteralMeaning {
 }
 
 impl LiteralMeaning {
-    /// What the text names, as a server could convert it.
+    /// The values that a server could convert the text to.
     pub(super) fn of(text: &str) -> Self {
         let drawn = text::drawn(text);
         let (word, number) = (text::folded(&drawn), Decimal::read(&drawn));
@@ -34,12 +34,12 @@ impl LiteralMeaning {
         Self { number, truth, is_nothing }
     }
 
-    /// Whether leaving the argument out may mean this.
+    /// Whether an absent argument may mean this.
     pub(super) fn is_nothing(&self) -> bool {
         self.is_nothing || (self.truth == Some(false) && self.number.is_none())
     }
 
-    /// Whether some server takes the value for this.
+    /// Whether some server may read the value as this.
     pub(super) fn names(&self, value: &Value) -> bool {
         let is_empty = value.is_null() || value.as_str().is_some_and(text::says_nothing);
         let drawn = value.as_str().map(text::drawn);
@@ -64,7 +64,7 @@ impl LiteralMeaning {
     }
 }
 
-/// The number that a value is, or that its text says.
+/// The number that a value is, or that its text contains.
 pub(super) fn number(value: &Value) -> Option<Decimal> {
     match value {
         Value::Number(number) => Decimal::read(&number.to_string()),

@@ -1,7 +1,7 @@
-//! What code may call, as the user has decided: rules, profiles, labels of data, budgets. Pure: it asks nobody and calls
-//! nothing.
+//! The user's decisions on what code may call: rules, profiles, labels of data, budgets. It is pure: it asks nobody and
+//! calls nothing.
 //!
-//! It believes nothing that code says of itself; of a tool it knows what its server says, which are hints.
+//! It trusts nothing that code says about itself. About a tool it knows only what its server says, which is a hint.
 
 mod arguments;
 mod choice;

@@ -1,4 +1,4 @@
-//! What a server or tool is called, by its own name and in Python, and which patterns mean it.
+//! The name and the Python alias of a server or tool, and the patterns that match them.
 //!
 //! It makes no aliases; the catalog does.
 
@@ -8,20 +8,20 @@ use super::verdict::Effect;
 /// The two names of a server or tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Names<'n> {
-    /// Its own: the configured one, or the one that its server lists.
+    /// The own name: the configured one, or the one that the server lists.
     pub name: &'n str,
-    /// The one in Python, which is what users see in replies and code.
+    /// The alias in Python, which users see in replies and code.
     pub alias: &'n str,
 }
 
 impl<'n> Names<'n> {
-    /// Of what has one name only.
+    /// The names of something that has only one name.
     #[must_use]
     pub fn only(name: &'n str) -> Self {
         Self { name, alias: name }
     }
 
-    /// Whether the pattern means it: to let a call pass by its own name only, to ask or deny by either.
+    /// Whether the pattern matches: a rule that loosens needs the own name, a rule that tightens either name.
     pub(super) fn fit(self, pattern: &Pattern, effect: Effect) -> bool {
         match effect {
             Effect::Loosens => pattern.matches(self.name) == Some(true),

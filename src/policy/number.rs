@@ -1,18 +1,18 @@
 //! Decimal numbers of any size, compared by their value.
 //!
-//! It computes nothing: a number is its digits and where its decimal point stands.
+//! It computes nothing: a number consists of its digits and the position of its decimal point.
 
 use std::borrow::Cow;
 
 use crate::text;
 
-/// Digits of the longest number that is written out in full.
+/// The largest number of digits of a number that is written without an exponent.
 const PLAIN_DIGITS_MAX: i64 = 400;
-/// Digits of the longest exponent, leading zeros aside. A larger one counts as the largest of that many digits, with which a
-/// number is 0 or infinite as a double.
+/// The largest number of digits of an exponent, without leading zeros. A larger exponent counts as the largest with
+/// that many digits, with which a number is 0 or infinite as a double.
 const EXPONENT_DIGITS_MAX: usize = 9;
 
-/// `digits` × 10^`exponent`, without zeros at either end of the digits; zero has none.
+/// The number `digits` × 10^`exponent`, without zeros at either end of the digits; zero has no digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Decimal {
     is_negative: bool,
@@ -21,8 +21,8 @@ pub(super) struct Decimal {
 }
 
 impl Decimal {
-    /// Reads what some server reads as a number: JSON's numbers, and Python's and JavaScript's, such as `+042`, `4_2`, `.5`,
-    /// `0x2a` and digits of other scripts. `None` where it is no number.
+    /// Reads a text that some server may read as a number: numbers of JSON, Python and JavaScript, such as `+042`,
+    /// `4_2`, `.5`, `0x2a` and digits of other scripts. `None`: it is no number.
     pub(super) fn read(text: &str) -> Option<Self> {
         let text = with_ascii_digits(text::folded(text));
         let (is_negative, text) = match text.strip_prefix(['-', '−']) {
@@ -66,17 +66,17 @@ impl Decimal {
         self.digits.is_empty()
     }
 
-    /// Whether some server takes it for 0: it is 0, or it is as a double.
+    /// Whether some server may read it as 0: it is 0, or its double is.
     pub(super) fn may_be_zero(&self) -> bool {
         self.is_zero() || self.double() == Some(0.0)
     }
 
-    /// Whether some server takes both for one number: they are equal, or as doubles, which many servers read.
+    /// Whether some server may read both as one number: they are equal, or their doubles are, which many servers use.
     pub(super) fn may_equal(&self, other: &Self) -> bool {
         self == other || self.double().is_some_and(|double| other.double() == Some(double))
     }
 
-    /// Written out without an exponent; `None` where that is too long.
+    /// The number written without an exponent; `None`: that is too long.
     pub(super) fn plain(&self) -> Option<String> {
         let count = i64::try_from(self.digits.len()).ok()?;
         if count + self.exponent.abs() > PLAIN_DIGITS_MAX {
@@ -105,7 +105,7 @@ impl Decimal {
     }
 }
 
-/// The text with decimal digits of every script as those of ASCII, which Python reads first of all.
+/// The text with decimal digits of every script replaced by ASCII digits, as Python does first.
 fn with_ascii_digits(text: Cow<'_, str>) -> Cow<'_, str> {
     if text.is_ascii() {
         return text;
@@ -114,7 +114,7 @@ fn with_ascii_digits(text: Cow<'_, str>) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(in_ascii).collect())
 }
 
-/// Decimal digits; Python takes underscores between them.
+/// The decimal digits of the text. Python allows underscores between them.
 fn digits(text: &str) -> Option<String> {
     let shown = text.chars().filter(|character| *character != '_');
     shown.map(|character| character.is_ascii_digit().then_some(character)).collect()

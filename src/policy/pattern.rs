@@ -8,25 +8,27 @@ use wildmatch::WildMatch;
 use super::literal_meaning::LiteralMeaning;
 use crate::text;
 
-/// Longest pattern, in characters.
+/// The longest pattern, in characters.
 const PATTERN_CHARS_MAX: usize = 200;
-/// Longest text that is compared, in bytes: the time of a comparison is the product of both lengths.
+/// The longest text that is compared, in bytes: the time of a comparison grows with the product of both lengths.
 const TEXT_BYTES_MAX: usize = 64 * 1024;
 
-/// A pattern of whole texts.
+/// A pattern that matches whole texts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pattern {
     text: String,
     compiled: WildMatch,
-    /// As [`text::folded`] makes it.
+    /// The pattern after [`text::folded`].
     folded: WildMatch,
-    /// Of a pattern without wildcards.
+    /// The values that it means, if it has no wildcards.
     named: Option<LiteralMeaning>,
 }
 
 impl Pattern {
+    /// Compiles a pattern.
+    ///
     /// # Errors
-    /// When it is empty or longer than 200 characters.
+    /// It is empty or longer than 200 characters.
     pub fn new(text: &str) -> Result<Self, String> {
         if text.is_empty() || text.chars().count() > PATTERN_CHARS_MAX {
             return Err(format!("a pattern has 1 to {PATTERN_CHARS_MAX} characters"));
@@ -49,13 +51,13 @@ impl Pattern {
         }
     }
 
-    /// Whether it is the one that every text is like.
+    /// Whether it is the pattern that matches every text.
     #[must_use]
     pub fn is_any(&self) -> bool {
         self.text == "*"
     }
 
-    /// Whether the text matches, in upper and lower case as written; `None` if the text is too long to compare.
+    /// Whether the text matches, with upper and lower case distinguished; `None` if the text is too long to compare.
     #[must_use]
     pub fn matches(&self, text: &str) -> Option<bool> {
         if self.is_any() {
@@ -69,7 +71,7 @@ impl Pattern {
         Some(self.matches(text)? || self.folded.matches(&text::folded(text)))
     }
 
-    /// What it names if it has no wildcards.
+    /// The values that it means; `None`: it has wildcards.
     pub(super) fn named(&self) -> Option<&LiteralMeaning> {
         self.named.as_ref()
     }

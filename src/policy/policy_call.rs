@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::names::Names;
 
-/// A call, with everything that rules can be about.
+/// A call, with everything that rules can refer to.
 #[derive(Debug, Clone, Copy)]
 pub struct PolicyCall<'c> {
     /// The names of the server.
@@ -22,10 +22,10 @@ pub struct PolicyCall<'c> {
 /// The values that the server may use in place of arguments that the call does not give.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ImpliedArguments {
-    /// Values that the server may use for arguments that were left out, were null or empty, laid out as the arguments are:
-    /// its schema's defaults, and null where there is none. Several possible values are the items of a list.
+    /// Values for arguments that are absent, null or empty, in the structure of the arguments: the defaults of the
+    /// tool's schema, and null without a default. Several possible values are the items of a list.
     pub values: Map<String, Value>,
-    /// The reason for which the arguments could not be checked against the tool's schema, or its defaults not be found.
+    /// The reason why the arguments could not be checked against the tool's schema, or why its defaults are unknown.
     pub unchecked: Option<&'static str>,
 }
 
@@ -40,8 +40,8 @@ impl PolicyCall<'_> {
         self.hint("readOnlyHint") == Some(true)
     }
 
-    /// Whether the tool may destroy, as far as its server says: what does not only read may, where nothing is said (MCP's
-    /// own default).
+    /// Whether the tool may destroy data, according to its server. If the server says nothing, a tool that is not
+    /// read-only may (MCP's own default).
     pub(super) fn may_destroy(&self) -> bool {
         !self.only_reads() && self.hint("destructiveHint") != Some(false)
     }

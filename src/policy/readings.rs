@@ -1,6 +1,6 @@
-//! What a text may read as for a server that decodes percent-encodings or reads JSON in texts. There may be several readings.
+//! The possible readings of a text for a server that decodes percent-encodings or parses JSON in texts.
 //!
-//! It compares nothing. What a particular server does is not known.
+//! It compares nothing. It is unknown what a particular server does.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 
 use crate::text;
 
-/// Longest text that is read as JSON, in bytes.
+/// The longest text that is parsed as JSON, in bytes.
 const JSON_BYTES_MAX: usize = 64 * 1024;
-/// Words that stand for values in JSON or in what lenient readers take for it.
+/// Words for values in JSON, and in texts that lenient parsers accept as JSON.
 const JSON_WORDS: [&str; 9] = ["true", "false", "null", "none", "nil", "undefined", "nan", "inf", "infinity"];
 
 /// The number of further encodings that are decoded within each other. It bounds the readings of a text to 20.
@@ -24,41 +24,42 @@ pub struct DecodingDepth {
 }
 
 impl DecodingDepth {
-    /// That of a text that stands in no other.
+    /// The depth for a text that is in no other text.
     pub const OUTERMOST: Self = Self { json: 3, percent: 3 };
 }
 
-/// The values that a server may read in a text that holds JSON.
+/// The values that a server may read from a text that contains JSON.
 #[derive(Debug, Default)]
 pub struct NestedReadings {
-    /// Each value that it may read as. Of a key that is repeated, the value is the list of all its values.
+    /// The possible values. The value of a repeated key is the list of all its values.
     pub readings: Vec<(Value, DecodingDepth)>,
-    /// Some reading begins as JSON does, and is too long, too deep or not JSON for us: some server may read it all the same.
+    /// Whether a reading begins like JSON, but is too long, too deep or invalid here. Some server may read it all the
+    /// same.
     unreadable: Option<UnreadableText>,
 }
 
 /// A text that begins like JSON and cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum UnreadableText {
-    /// The text is probably not JSON.
+    /// The text is probably no JSON.
     Text,
-    /// The text consists only of what JSON consists of, as a lenient reader sees it.
+    /// The text consists only of parts that a lenient parser accepts as JSON.
     LikeJson,
 }
 
 impl NestedReadings {
-    /// Whether a server may read it as a value that is not among the readings.
+    /// Whether a server may read the text as a value that is not among the readings.
     pub(super) fn may_be_any_value(&self) -> bool {
         self.unreadable == Some(UnreadableText::LikeJson)
     }
 
-    /// Whether a server may find something within it that is not in the readings.
+    /// Whether a server may find a value in the text that is not among the readings.
     pub(super) fn may_hold_anything(&self) -> bool {
         self.may_be_any_value() || (self.unreadable.is_some() && self.readings.is_empty())
     }
 }
 
-/// What a server that reads JSON in texts finds in this one, percent-encoded or not.
+/// The values that a server may parse from this text, percent-encoded or not.
 #[must_use]
 pub fn inner(text: &str, depth: DecodingDepth) -> NestedReadings {
     let mut inner = NestedReadings::default();
@@ -79,7 +80,7 @@ pub fn inner(text: &str, depth: DecodingDepth) -> NestedReadings {
     inner
 }
 
-/// Whether a server may take a value for one that was left out.
+/// Whether a server may treat a value like an absent one.
 #[must_use]
 pub fn may_be_nothing(value: &Value, depth: DecodingDepth) -> bool {
     match value {
@@ -94,8 +95,8 @@ pub fn may_be_nothing(value: &Value, depth: DecodingDepth) -> bool {
     }
 }
 
-/// What percent-decoding makes of a text, once and again, with what may still be decoded within each. Some servers remove
-/// characters that are not drawn before they decode, so that these may split an encoding.
+/// The results of percent-decoding a text once and repeatedly, each with the depth that is left. Some servers remove
+/// invisible characters before they decode, so such characters may split an encoding.
 pub(super) fn decodings(text: &str, depth: DecodingDepth) -> Vec<(String, DecodingDepth)> {
     let mut decodings: Vec<(String, DecodingDepth)> = Vec::new();
     if !text.contains('%') {
@@ -119,7 +120,7 @@ pub(super) fn decodings(text: &str, depth: DecodingDepth) -> Vec<(String, Decodi
     decodings
 }
 
-/// The JSON value that a text is, with characters removed that are not drawn if it is invalid with them.
+/// Parses a text as JSON. If it is invalid, it is parsed again without invisible characters.
 fn read(text: &str, depth: DecodingDepth) -> Option<Value> {
     if depth.json == 0 || text.len() > JSON_BYTES_MAX {
         return None;
@@ -131,7 +132,7 @@ fn read(text: &str, depth: DecodingDepth) -> Option<Value> {
     })
 }
 
-/// A JSON value in which a key that is repeated has the list of all its values: servers differ in which one they use.
+/// A JSON value in which a repeated key has the list of all its values, since servers differ in which one they use.
 struct EveryValue(Value);
 
 impl<'de> Deserialize<'de> for EveryValue {
@@ -203,8 +204,8 @@ impl<'de> Visitor<'de> for EveryValueVisitor {
     }
 }
 
-/// Whether a text is made of brackets, commas, colons, comments, texts in quotes, numbers, words for values, and names before
-/// a colon only: so JSON5, Python's and JavaScript's values, and JSON lines are.
+/// Whether a text consists only of brackets, commas, colons, comments, quoted texts, numbers, words for values, and
+/// names before a colon. That is so for JSON5, literals of Python and JavaScript, and JSON lines.
 fn is_like_json(text: &str) -> bool {
     let mut rest = text;
     loop {
@@ -222,7 +223,7 @@ fn is_like_json(text: &str) -> bool {
     }
 }
 
-/// How long the text in quotes is with which this begins; `None` if it does not end.
+/// The length of the quoted text at the beginning, in bytes; `None`: its end is missing.
 fn quoted_length(text: &str, quote: char) -> Option<usize> {
     let mut characters = text.char_indices().skip(1);
     while let Some((at, character)) = characters.next() {
@@ -243,7 +244,8 @@ fn comment_length(text: &str) -> Option<usize> {
     Some(text.strip_prefix("/*")?.find("*/")? + 4)
 }
 
-/// How long the number, word for a value or name before a colon is with which this begins; `None` if it is another word.
+/// The length of the number, the word for a value or the name before a colon at the beginning, in bytes; `None`: it is
+/// another word.
 fn word_length(text: &str) -> Option<usize> {
     let is_end = |one: char| one.is_whitespace() || "[]{},:\"'/".contains(one);
     let length = text.find(is_end).unwrap_or(text.len());

@@ -1,4 +1,4 @@
-//! What the user writes: a profile, rules, labels of servers, budgets.
+//! The parts of a policy file: rules, labels of servers, and budgets; and the profile.
 
 use std::collections::BTreeMap;
 
@@ -8,73 +8,73 @@ use super::names::Names;
 use super::pattern::Pattern;
 use super::verdict::{Effect, Verdict};
 
-/// The whole policy. The default lets every call pass.
+/// The whole policy. The default allows every call.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
-    /// What counts where no rule does; a setting of its own.
+    /// The profile, which decides if no rule matches. It comes from a setting.
     #[serde(skip)]
     pub profile: Profile,
-    /// What is wrong with what the user has written: then no call passes.
+    /// The problem with the user's policy. While there is one, no call is allowed.
     #[serde(skip)]
     pub defect: Option<String>,
-    /// The first that fits a call decides.
+    /// The rules. The first one that matches a call decides.
     #[serde(default, rename = "rule")]
     pub rules: Vec<Rule>,
-    /// What servers hold, bring in and let out.
+    /// The labels of servers.
     #[serde(default)]
     pub labels: Labels,
-    /// How much may be called.
+    /// The budgets of calls.
     #[serde(default)]
     pub budgets: Budgets,
 }
 
 impl Policy {
-    /// Whether it decides nothing beside its profile.
+    /// Whether the policy is only its profile.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty() && self.labels == Labels::default() && self.budgets == Budgets::default()
     }
 }
 
-/// A stance towards all calls.
+/// The decision about calls that no rule matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Profile {
-    /// Every call passes.
+    /// Every call is allowed.
     #[default]
     Open,
-    /// What is not said to only read is asked for.
+    /// The human is asked about calls of tools that are not marked as read-only.
     Careful,
-    /// What is not said to only read is denied.
+    /// Calls of tools that are not marked as read-only are denied.
     ReadOnly,
 }
 
-/// A decision on the calls that it fits: all of its conditions must hold.
+/// A rule. It matches a call if all of its conditions hold.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// Names of servers; to ask or deny also their Python names.
+    /// Names of servers. A rule that asks or denies also matches their Python names.
     #[serde(default = "Pattern::any")]
     pub server: Pattern,
-    /// Names of tools, as their servers call them; to ask or deny also their Python names.
+    /// Names of tools, as their servers list them. A rule that asks or denies also matches their Python names.
     #[serde(default = "Pattern::any")]
     pub tool: Pattern,
-    /// What the tool's `readOnlyHint` must be; without one a tool does not only read.
+    /// The wanted value of the tool's `readOnlyHint`; a tool without the hint is not read-only.
     #[serde(default)]
     pub read_only: Option<bool>,
-    /// What the tool's `destructiveHint` must be; without one a tool that does not only read destroys.
+    /// The wanted value of the tool's `destructiveHint`; without the hint, a tool that is not read-only is destructive.
     #[serde(default)]
     pub destructive: Option<bool>,
-    /// Values of arguments, by name, or by path with dots: strings as they are, others as JSON. Of an array, also on the way,
-    /// any item counts, and for `allow` and `warn` every item. To ask or deny a value counts in every spelling that a server
-    /// may take for it, and a default as if it were given; to allow or warn only the exact text. What goes up (`..`) is let
-    /// pass by `*` alone.
+    /// Patterns of arguments by name, or by path with dots. They match strings as they are, and other values as JSON.
+    /// In an array, also on the path, any item may match; for `allow` and `warn` every item must. A rule that asks or
+    /// denies matches a value in every spelling that a server may accept, and a default like a given value. A rule that
+    /// allows or warns matches only the exact text, and a path with `..` only with the pattern `*`.
     #[serde(default)]
     pub arguments: BTreeMap<String, Pattern>,
-    /// What happens to the call.
+    /// The decision about the call.
     pub decision: Verdict,
-    /// Told with a denial or question.
+    /// The reason that a denial or question shows.
     #[serde(default)]
     pub reason: String,
 }
@@ -83,29 +83,29 @@ pub struct Rule {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Labels {
-    /// Hold what is not for everybody.
+    /// Servers that have private data.
     #[serde(default)]
     pub private: Vec<Pattern>,
-    /// Bring in what strangers have written.
+    /// Servers that bring in content of strangers.
     #[serde(default)]
     pub untrusted: Vec<Pattern>,
-    /// Let data out.
+    /// Servers that can send data out.
     #[serde(default)]
     pub egress: Vec<Pattern>,
-    /// What happens to a call that lets data out when a session has touched both of the others; unset: it is let pass with a
-    /// warning, and asked for under `careful`.
+    /// The decision about a call of a server of `egress` after the session has touched data of both other labels.
+    /// `None`: the call is allowed with a warning, and under `careful` the human is asked.
     #[serde(default)]
     pub when_mixed: Option<Verdict>,
 }
 
-/// One of them.
+/// One label of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Label {
-    /// Of [`Labels::private`].
+    /// The label of [`Labels::private`].
     Private,
-    /// Of [`Labels::untrusted`].
+    /// The label of [`Labels::untrusted`].
     Untrusted,
-    /// Of [`Labels::egress`].
+    /// The label of [`Labels::egress`].
     Egress,
 }
 
@@ -122,20 +122,20 @@ impl Labels {
     }
 }
 
-/// The budgets of calls. One that is unset leaves the other limits.
+/// The budgets of calls; `None`: no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budgets {
-    /// Calls of one run.
+    /// The largest number of calls of one run.
     #[serde(default)]
     pub calls_per_run: Option<u64>,
-    /// Calls of one session.
+    /// The largest number of calls of one session.
     #[serde(default)]
     pub calls_per_session: Option<u64>,
-    /// Bytes of arguments and results of one run.
+    /// The largest number of bytes of arguments and results of one run.
     #[serde(default)]
     pub bytes_per_run: Option<u64>,
-    /// The same of one session.
+    /// The largest number of bytes of arguments and results of one session.
     #[serde(default)]
     pub bytes_per_session: Option<u64>,
 }

@@ -1,6 +1,6 @@
-//! Whether some server takes a value for one that a pattern names: servers convert, trim, decode and ignore case.
+//! Whether some server may read a value as one that a pattern names: servers convert, trim, decode and ignore case.
 //!
-//! For rules that ask or deny only. What a particular server does is not known.
+//! It is only for rules that ask or deny. It is unknown what a particular server does.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use super::pattern::Pattern;
 use super::readings::{DecodingDepth, decodings, inner};
 use crate::text;
 
-/// Whether the value fits in some spelling; of an array any item counts.
+/// Whether the value matches in some spelling. In an array, any item may match.
 pub(super) fn fits(value: &Value, pattern: &Pattern) -> bool {
     fits_within(value, pattern, DecodingDepth::OUTERMOST)
 }
@@ -34,7 +34,7 @@ fn fits_within(value: &Value, pattern: &Pattern, depth: DecodingDepth) -> bool {
         || inner.readings.iter().any(|(value, depth)| fits_within(value, pattern, *depth))
 }
 
-/// Whether the value fits as a number, a truth value, nothing, or its text.
+/// Whether the value matches as a number, as a boolean, as null, or as its text.
 fn reads_as(value: &Value, text: &str, pattern: &Pattern) -> bool {
     pattern.named().is_some_and(|named| named.names(value))
         || text_fits(text, pattern)
@@ -44,21 +44,22 @@ fn reads_as(value: &Value, text: &str, pattern: &Pattern) -> bool {
         })
 }
 
-/// With and without characters that are not drawn. In doubt, which is when the text is too long to be compared, it fits.
+/// Whether the text matches, with or without its invisible characters. A text that is too long to compare counts as
+/// matching.
 fn text_fits(text: &str, pattern: &Pattern) -> bool {
     let is_like = |text: &str| pattern.matches_loosely(text) != Some(false);
     let fits = |text: &str| is_like(text) || plain_path(text).is_some_and(|path| is_like(&path));
     fits(text) || matches!(text::drawn(text), Cow::Owned(drawn) if fits(&drawn))
 }
 
-/// Whether a path goes up anywhere, in any encoding: then its beginning does not say where it leads.
+/// Whether a path contains `..` in any encoding, so that its beginning does not tell where it leads.
 pub(super) fn climbs(text: &str) -> bool {
     let is_up = |text: &str| text::folded(text).split(['/', '\\']).any(|segment| segment.trim() == "..");
     let goes_up = |text: &str| is_up(text) || matches!(text::drawn(text), Cow::Owned(drawn) if is_up(&drawn));
     goes_up(text) || decodings(text, DecodingDepth::OUTERMOST).iter().any(|(decoded, _)| goes_up(decoded))
 }
 
-/// Where a path or URI leads that goes up, stays, or has empty segments on its way; `None`: it says so itself.
+/// The target of a path or URI with `..`, `.` or empty segments; `None`: it has no such segments.
 fn plain_path(text: &str) -> Option<String> {
     let folded = text::folded(text);
     let (before, path) = match folded.strip_prefix("file:") {
@@ -196,7 +197,7 @@ mod tests {
             ("42", r#"["%22,42,%22"]"#),
             ("42", r#"["%2522,42,%2522"]"#),
             ("42", r#"["x", "[\"%22,42,%22\"]"]"#),
-            // The decoded one cannot be read.
+            // The decoded text cannot be parsed.
             ("42", r#"["%22,42,NaN,%22"]"#),
             ("42", r#"["", "%5B42]"]"#),
         ] {
@@ -229,7 +230,7 @@ mod tests {
                 let text = format!("{before}{hidden}{behind}");
                 assert!(of(pattern, &json!(text)), "{pattern} {text:?}");
             }
-            // Defaults count where they stand, too.
+            // Defaults that match count, too.
             assert!(of("a?b", &json!(format!("a{hidden}b"))) && of("a?c", &json!(format!("A{hidden}C"))));
             assert!(!of("delete", &json!(format!("del{hidden}eted"))));
             assert!(climbs(&format!("/data/.{hidden}./x")) && climbs(&format!("/data/.%2{hidden}e/x")));
@@ -299,7 +300,7 @@ mod tests {
         assert!(!of("delete", &json!("deleted")) && !of("/etc/*", &json!("/tmp/etc/x")));
     }
 
-    /// A whole number of up to 40 digits times a power of ten, as JSON numbers and texts spell it.
+    /// An integer of up to 40 digits times a power of ten, in spellings of JSON numbers and texts.
     fn spellings() -> impl Strategy<Value = (String, Vec<String>)> {
         let number = ("-?[1-9][0-9]{0,39}", 0..5_usize, 1..30_i64, "0{0,3}", "[ \\t\\n]{0,2}");
         number.prop_map(|(number, zeros, shift, leading, blank)| {
@@ -329,7 +330,7 @@ mod tests {
                 let Ok(pattern) = Pattern::new(pattern) else { continue };
                 for spelling in &spellings {
                     prop_assert!(fits(&json!(spelling), &pattern), "{pattern} {spelling}");
-                    // What serde_json reads of it is what is sent.
+                    // The call is sent with the number that serde_json reads.
                     if let Ok(value) = serde_json::from_str::<Number>(spelling.trim())
                         && number.len() <= 15
                     {

@@ -1,4 +1,4 @@
-//! What happens to a call, and what doubt is worth to a rule.
+//! The decision on a call, and the meaning of doubt for a rule.
 
 use serde::Deserialize;
 
@@ -6,21 +6,21 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It passes.
+    /// The call is allowed.
     Allow,
-    /// It passes, and the reply says so.
+    /// The call is allowed, and the reply mentions it.
     Warn,
-    /// The human is asked.
+    /// The human is asked about the call.
     Ask,
-    /// It is refused.
+    /// The call is denied.
     Deny,
 }
 
-/// The effect of a rule on a call that it fits, which decides what a doubt means.
+/// The effect of a rule on a call that it matches, which decides the meaning of a doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// It lets the call pass: in doubt it does not fit.
+    /// The rule lets the call pass. In doubt it does not match.
     Loosens,
-    /// It asks or denies: in doubt it fits.
+    /// The rule asks or denies. In doubt it matches.
     Tightens,
 }

@@ -1,4 +1,4 @@
-//! Turns the arguments of `run_python` into a checked request; bad input is refused here and nowhere else.
+//! Checks the arguments of `run_python` and makes a request of them. Invalid input is refused only here.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::text::suggest;
 /// The defaults for arguments that the caller does not give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunDefaults {
-    /// Time of a run that asks for none.
+    /// The timeout of a run that sets none.
     pub timeout: Duration,
-    /// Longest time that a run may ask for.
+    /// The longest timeout that a run may set.
     pub timeout_max: Duration,
 }
 
@@ -23,19 +23,19 @@ const NAMES: [&str; 5] = ["code", "servers", "timeout", "reset", "checkpoint"];
 
 const HINT_CHECKPOINT: &str = "checkpoint goes back to a checkpoint by its name";
 
-/// The servers that stand in the configuration.
+/// The configured servers.
 #[derive(Clone, Copy)]
 pub(super) struct Configured<'c> {
-    /// Those that there are.
+    /// The names of the usable servers.
     pub(super) names: &'c [ServerName],
-    /// Why another one cannot be used; nothing when it stands nowhere.
+    /// Returns the reason why another server cannot be used; `None`: it is not configured.
     pub(super) refusal: &'c dyn Fn(&str) -> Option<ToolFault>,
 }
 
-/// A checked request.
+/// Makes a checked request of the arguments.
 ///
 /// # Errors
-/// `invalid_arguments` naming the argument, what it is and what it must be.
+/// `invalid_arguments`, with the argument, its value and the allowed values.
 pub(super) fn run_request(
     arguments: &Map<String, Value>,
     configured: Configured<'_>,

@@ -1,14 +1,14 @@
-//! What is known of clients by name: how long a reply they show.
+//! Facts about clients by name: the longest reply that they show.
 //!
-//! The name is the client's own word. It changes how replies are cut, and nothing else.
+//! A client may claim any name. The name only affects how replies are cut.
 
 use std::borrow::Cow;
 
 use crate::limits::Limits;
 
-/// The beginning of a client's name, and the longest reply that it passes on to its model whole, in characters.
+/// The beginning of a client's name, and the longest reply that it passes to its model uncut, in characters.
 const REPLY_CHARS: [(&str, usize); 1] = [
-    // Cuts the middle out of what is longer than some 10,000 (openai/codex issue 33402).
+    // It cuts the middle out of a reply of more than about 10,000 characters (openai/codex issue 33402).
     ("codex", 10_000),
 ];
 

@@ -1,4 +1,4 @@
-//! The one tool as the client lists it: small, and the same bytes at every start.
+//! The tool as the client lists it: small, and identical at every start.
 
 use std::sync::Arc;
 
@@ -10,14 +10,15 @@ use crate::names::ServerName;
 
 /// The tool's name.
 pub(super) const NAME: &str = "run_python";
-/// Claude Code cuts descriptions at 2,048 bytes without a word (anthropics/claude-code issue 41593).
+/// The longest description, in bytes: Claude Code cuts longer ones silently (anthropics/claude-code issue 41593).
 const DESCRIPTION_BYTES_MAX: usize = 2048;
-/// Bytes of server names in the description; the rest is "+N more".
+/// The longest list of servers in the description, in bytes; the others are counted as "+N more".
 const SERVERS_BYTES_MAX: usize = 400;
-/// What a client may show of one result, in characters: beyond its own default, as replies are bounded here.
+/// The number of characters of one result that a client may show. It exceeds the client's default, since replies are
+/// bounded here.
 const RESULT_CHARS_MAX: u64 = 100_000;
 
-/// The tool, for these servers.
+/// The tool, with these servers in its description.
 pub(super) fn run_python(servers: &[ServerName], defaults: RunDefaults) -> Tool {
     let description = description(servers);
     debug_assert!(description.len() <= DESCRIPTION_BYTES_MAX);
@@ -56,7 +57,7 @@ fn description(servers: &[ServerName]) -> String {
     text
 }
 
-/// Names in order until their room is used up; what is no plain text is shown escaped.
+/// Names in order until the space is used up. A name that is no plain text is escaped.
 fn server_names(servers: &[ServerName]) -> String {
     let mut shown = String::new();
     for (index, server) in servers.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The files of the workspace as resources: their list in pages, their contents, and notifications of their changes.
+//! The files of the workspace as resources: their list by pages, their contents, and notifications of changes.
 
 use std::collections::BTreeSet;
 
@@ -15,16 +15,16 @@ use crate::session::Files;
 use crate::text;
 use crate::workspace::{FilePath, StoredFile, mime_type, path_of, uri};
 
-/// Files in one page of the list.
+/// The number of files on one page of the list.
 const PAGE_FILES: usize = 500;
 /// Largest file that is read as a resource, in bytes.
 const READ_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Longest name of a file that is shown, in characters.
 const NAME_CHARS_MAX: usize = 300;
-/// The first version in which results may hold links to resources.
+/// The first version whose results may have links to resources.
 const LINKS_SINCE: ProtocolVersion = ProtocolVersion::V_2025_06_18;
 
-/// The last version in which servers tell what has changed by themselves.
+/// The last version in which servers notify about changes without a subscription.
 const TOLD_UNTIL: ProtocolVersion = ProtocolVersion::V_2025_11_25;
 
 /// The files whose changes a client with a handshake has subscribed to.
@@ -32,7 +32,7 @@ const TOLD_UNTIL: ProtocolVersion = ProtocolVersion::V_2025_11_25;
 pub(super) struct FileSubscriptions(Mutex<BTreeSet<FilePath>>);
 
 impl FileSubscriptions {
-    /// Adds one, also one that is not there yet.
+    /// Adds a subscription; the file need not exist yet.
     pub(super) fn add(&self, uri: &str) -> Result<(), ErrorData> {
         let path = path_of(uri).ok_or_else(|| unknown(uri))?;
         let mut subscriptions = self.0.lock();
@@ -44,7 +44,7 @@ impl FileSubscriptions {
         Ok(())
     }
 
-    /// Takes one away; nothing happens when it was not there.
+    /// Removes a subscription, if there is one.
     pub(super) fn remove(&self, uri: &str) {
         if let Some(path) = path_of(uri) {
             self.0.lock().remove(&path);
@@ -57,7 +57,7 @@ impl FileSubscriptions {
     }
 }
 
-/// One page of the files, behind these resources on the first.
+/// One page of the files. On the first page, these resources come before them.
 pub(super) async fn list(
     first: Vec<Resource>,
     cursor: Option<&str>,
@@ -113,7 +113,7 @@ pub(super) async fn read(uri: &str, files: &Files) -> Result<ReadResourceResult,
     Ok(ReadResourceResult::new(vec![contents.with_mime_type(mime_type(&path))]))
 }
 
-/// Tells the client what the run has changed.
+/// Notifies the client of the files that the run has changed.
 pub(super) async fn tell_changes(
     files: &Files,
     subscriptions: &FileSubscriptions,
@@ -125,7 +125,7 @@ pub(super) async fn tell_changes(
         return;
     }
     listeners.tell(&changed).await;
-    // Later clients have said to `listeners` what they want to hear, and hear nothing else.
+    // A client of a later version subscribes through `listeners`, and gets no other notifications.
     let version = peer.peer_info().map(|info| info.protocol_version.clone());
     if version.is_none_or(|version| version > TOLD_UNTIL) {
         return;
@@ -139,7 +139,7 @@ pub(super) async fn tell_changes(
     }
 }
 
-/// A link to this file, where the client knows of links.
+/// A link to this file, if the client supports links.
 pub(super) fn link(address: &str, context: &RequestContext<RoleServer>) -> Option<Resource> {
     let version = context.peer.peer_info().map(|info| info.protocol_version.clone());
     let path = path_of(address).filter(|_| version.is_none_or(|version| version >= LINKS_SINCE))?;
@@ -152,7 +152,7 @@ fn resource(kept: &StoredFile) -> Resource {
         .with_size(kept.bytes)
 }
 
-/// Its path, harmless to show.
+/// The path of a file, harmless to show.
 fn shown(path: &FilePath) -> String {
     text::inert_excerpt(path.as_str(), NAME_CHARS_MAX)
 }

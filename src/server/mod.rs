@@ -1,6 +1,6 @@
-//! The MCP face towards the client: the one tool, its manual as a resource, progress and cancellation.
+//! The MCP server that the client sees: the one tool, its manual as a resource, progress and cancellation.
 //!
-//! It runs nothing itself: requests become runs of the session, reports become replies by way of `render`.
+//! It runs nothing itself: it turns requests into runs of the session, and `render` turns reports into replies.
 
 mod arguments;
 mod clients;

@@ -1,4 +1,4 @@
-//! The answer to the request of a run: the reply, in the form that the client and the settings want.
+//! The result of a request for a run: the reply, in the form that the client supports and the settings choose.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::render::{self, Block, Reply, Verdict};
 use crate::run::{FaultCode, RunReport, ToolFault};
 use crate::session::Session;
 
-/// The parts of a request that its answer needs when the run has ended.
+/// The parts of a request that its result needs when the run has ended.
 pub(super) struct ReplyContext {
     pub(super) session: Arc<Session>,
     pub(super) subscriptions: Arc<FileSubscriptions>,
@@ -45,7 +45,7 @@ impl ReplyContext {
         self.written(render::refusal(fault, self.settings.output_mode, &self.settings.limits)).await
     }
 
-    /// The reply, and before it what has become of the files.
+    /// Sends notifications of changed files, and then makes the result with the reply.
     async fn written(&self, reply: Reply) -> CallToolResult {
         let Self { subscriptions, listeners, context, .. } = self;
         files::tell_changes(self.session.files(), subscriptions, listeners, &context.peer).await;

@@ -1,4 +1,4 @@
-//! How the client's messages are read: runs directly, since rmcp would try them as every other request first.
+//! Reads the client's messages. Requests for runs are recognised first, since rmcp would try every other kind before.
 
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -8,10 +8,10 @@ use rmcp::model::{
 
 use crate::jsonrpc::{self, Envelope, LineError, Messages, OnUnreadable};
 
-/// Reads what the client sends.
+/// The reader of the client's messages.
 #[derive(Debug, Default)]
 pub struct Requests {
-    /// A request that opens the connection has come.
+    /// Whether a request has opened the connection.
     is_open: bool,
 }
 
@@ -35,7 +35,8 @@ impl Messages for Requests {
                 );
                 self.is_open |= opens;
             }
-            // rmcp would end: what comes before that is of no request, nor of any other use.
+            // rmcp would end the connection at a notification before the handshake. Such a notification is of no use
+            // and is dropped.
             ClientJsonRpcMessage::Notification(told)
                 if !self.is_open
                     && !matches!(told.notification, ClientNotification::CancelledNotification(_)) =>
@@ -50,7 +51,7 @@ impl Messages for Requests {
 
     fn unreadable(&mut self, id: Option<RequestId>, why: LineError) -> OnUnreadable<RoleServer> {
         match (id, why) {
-            // Noise: a peer that sends our refusal back as more of it would never stop.
+            // Garbage is not answered: a peer that sends our refusal back as garbage would continue for ever.
             (None, LineError::NotJson(_)) => OnUnreadable::Nothing,
             (id, _) => OnUnreadable::Refusal(id),
         }

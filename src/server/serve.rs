@@ -11,14 +11,14 @@ use super::server_handler::Handler;
 use crate::jsonrpc::LineTransport;
 use crate::limits::Limits;
 
-/// How long answers to what a client asked just before it closed its end may take. rmcp alone would wait 5 s for a run
-/// that nobody waits for any more.
+/// The longest wait for answers to requests that the client sent right before it closed the connection. rmcp alone
+/// would wait 5 s for a run that nobody wants.
 const FAREWELL: Duration = Duration::from_millis(300);
 
-/// Serves until the client closes its end or `closing` is cancelled.
+/// Serves until the client closes the connection or `closing` is cancelled.
 ///
 /// # Errors
-/// When the first message is no request that opens a connection.
+/// The first message is no request that opens a connection.
 pub async fn serve(handler: Handler, limits: &Limits, closing: CancellationToken) -> Result<(), String> {
     let (read, write) = stdio_pipes();
     let (transport, ended) = LineTransport::new(

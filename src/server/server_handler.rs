@@ -35,11 +35,11 @@ use crate::rerun::Reruns;
 use crate::run::{ClientAbilities, OutputPiece, Progress, RunRequest};
 use crate::session::{RunSubmission, Session};
 
-/// The manual, under this bridge's address and under that of the project whose users know it by.
+/// The addresses of the manual: belljar's own, and that of the earlier program, which its users know.
 const MANUALS: [&str; 2] =
     ["resource://belljar/capabilities", "resource://mcp-server-code-execution-mode/capabilities"];
 
-/// What the manual is: its lines stand as they are, which Markdown would run together.
+/// The media type of the manual. In Markdown, its lines would be joined.
 const MANUAL_TYPE: &str = "text/plain";
 
 /// The server that clients see.
@@ -47,9 +47,9 @@ pub struct Handler {
     reruns: Arc<Reruns>,
     session: Arc<Session>,
     broker: Arc<Broker>,
-    /// As they are now.
+    /// Returns the present settings.
     settings: Box<dyn Fn() -> HandlerSettings + Send + Sync>,
-    /// From which level on the client wants log messages; none before it has said so.
+    /// The level from which the client wants log messages; `None`: it wants no messages yet.
     #[expect(deprecated, reason = "clients of all versions up to now set a level")]
     log_level: Mutex<Option<LoggingLevel>>,
     subscriptions: Arc<FileSubscriptions>,
@@ -58,7 +58,7 @@ pub struct Handler {
     tasks: Tasks,
 }
 
-/// Tasks that tell the client of a run while it lasts.
+/// The tasks that report to the client while a run lasts.
 struct Reports {
     progress: Option<JoinHandle<mpsc::Receiver<Progress>>>,
     output: Option<JoinHandle<mpsc::Receiver<OutputPiece>>>,
@@ -66,7 +66,7 @@ struct Reports {
 }
 
 impl Reports {
-    /// What else there will be to tell.
+    /// Stops reporting, and returns the streams with the rest.
     async fn end(self) -> RunStreams {
         self.stop.cancel();
         RunStreams { progress: joined(self.progress).await, output: joined(self.output).await }
@@ -79,7 +79,7 @@ async fn joined<T>(task: Option<JoinHandle<T>>) -> Option<T> {
 }
 
 impl Handler {
-    /// A face over the session; the broker knows the servers, and looks whether settings have been edited.
+    /// A handler for the session. The broker knows the servers, and notices edited settings.
     #[must_use]
     pub fn new(
         reruns: Arc<Reruns>,
@@ -106,7 +106,7 @@ impl Handler {
         }
     }
 
-    /// A run begins.
+    /// Starts a run.
     fn begin(
         &self,
         request: RunRequest,
@@ -129,7 +129,7 @@ impl Handler {
         let reruns = Arc::clone(&self.reruns);
         let stopped = CancellationToken::new();
         let cancel = stopped.clone();
-        // As a task of its own: a defect in it must still be answered, or the client waits for ever.
+        // The run is a task of its own: if it panics, the client must still get an answer.
         let run = tokio::spawn(async move {
             reruns
                 .run(RunSubmission {
@@ -145,7 +145,7 @@ impl Handler {
                 .await
         });
         let token = context.meta.get_progress_token();
-        // So that nobody tells what nobody hears.
+        // Without a receiver, no progress is collected.
         let is_progress_heard = token.is_some() || tasks::are_taken(context);
         let streams =
             RunStreams { progress: is_progress_heard.then_some(heard), output: level.map(|_| written) };
@@ -159,7 +159,7 @@ impl Handler {
         }
     }
 
-    /// Tells the client how a run goes on, until it is stopped.
+    /// Starts to report a run's progress and output to the client.
     fn reports(&self, streams: RunStreams, context: &RequestContext<RoleServer>) -> Reports {
         let stop = CancellationToken::new();
         let (token, level) = (context.meta.get_progress_token(), self.log_level(context));
@@ -182,7 +182,7 @@ impl Handler {
         Reports { progress, output, stop }
     }
 
-    /// Until the run has ended, its client has to be asked by an answer, or it is a task for it.
+    /// Waits until the run has ended, its client has to be asked by a result, or the run becomes a task.
     async fn outcome(&self, mut run: ActiveRun, context: &RequestContext<RoleServer>) -> RequestOutcome {
         let reports = self.reports(std::mem::take(&mut run.streams), context);
         let mut outcome = if is_asked_by_answers(context) || tasks::are_taken(context) {
@@ -203,7 +203,7 @@ impl Handler {
             joined(Some(putting)).await;
             RequestOutcome::Ended(Box::new(ended))
         };
-        // Before the answer goes out, so that nothing of the run comes after it.
+        // Reporting ends before the result is sent, so that no message of the run comes after it.
         let streams = reports.end().await;
         if let Some(run) = outcome.run() {
             run.streams = streams;
@@ -211,11 +211,11 @@ impl Handler {
         outcome
     }
 
-    /// A task for the client, which ends with the run.
+    /// Makes the run a task for the client, which ends with the run.
     fn task(&self, outcome: RequestOutcome, reply: ReplyContext) -> CreateTaskResult {
         let task = self.tasks.begin();
         let (created, following) = (task.task(), Arc::clone(&task));
-        // One of its own, as in `begin`.
+        // It is a task of its own for the same reason as in `begin`.
         let ending = tokio::spawn(async move {
             let ended = Arc::clone(&following).follow(outcome).await;
             let is_cancelled = following.is_cancelled(&ended);
@@ -232,7 +232,7 @@ impl Handler {
         CreateTaskResult::new(created)
     }
 
-    /// What the client wants to see of output as it comes: by the request itself, or by `logging/setLevel` before.
+    /// The level from which the client wants live output: set by the request itself, or by `logging/setLevel` before.
     #[expect(deprecated, reason = "clients of all versions up to now set a level")]
     fn log_level(&self, context: &RequestContext<RoleServer>) -> Option<LoggingLevel> {
         let set = *self.log_level.lock();
@@ -382,7 +382,7 @@ impl ServerHandler for Handler {
         request: SubscribeRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        // The manual does not change.
+        // The manual never changes, so a subscription to it is accepted without effect.
         if MANUALS.contains(&request.uri.as_str()) { Ok(()) } else { self.subscriptions.add(&request.uri) }
     }
 
@@ -419,12 +419,12 @@ impl ServerHandler for Handler {
     }
 }
 
-/// Whether the client of this request takes no requests.
+/// Whether the client of this request accepts no requests, so that it is asked by results.
 fn is_asked_by_answers(context: &RequestContext<RoleServer>) -> bool {
     forward::abilities_by_request(context).is_some()
 }
 
-/// A request of a known method comes here when its parameters have another shape than the method's.
+/// The error for a request of a known method whose parameters do not fit the method.
 fn misshapen(method: &str) -> ErrorData {
     match method {
         "tools/call" => ErrorData::invalid_params("tools/call wants a name and an object of arguments", None),

@@ -1,4 +1,4 @@
-//! The settings of the server that clients see.
+//! The settings of the MCP server that clients see.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use crate::run::OutputMode;
 /// The settings that the server needs.
 #[derive(Debug, Clone)]
 pub struct HandlerSettings {
-    /// What holds when the caller does not say.
+    /// The defaults for arguments that the caller does not give.
     pub defaults: RunDefaults,
-    /// How long a request waits for its run before its answer is a task, where the client takes tasks.
+    /// How long a request waits for its run before the reply is a task, if the client supports tasks.
     pub task_after: Duration,
     /// How replies are written.
     pub output_mode: OutputMode,
-    /// Whether replies carry structured content beside the text.
+    /// Whether replies have structured content in addition to the text.
     pub structured: bool,
-    /// Whether the sandbox is started before the first run.
+    /// Whether the sandbox is started ahead of the first run.
     pub prewarm: bool,
-    /// Whether servers may ask for the model of a client that offers it.
+    /// Whether servers may use the model of a client that supports sampling.
     pub sampling: bool,
     /// The bounds.
     pub limits: Arc<Limits>,

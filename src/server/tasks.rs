@@ -1,7 +1,7 @@
-//! Runs that outlast their request, for clients that take tasks (MCP's extension `io.modelcontextprotocol/tasks`): the answer
-//! is a task, which the client looks at, answers and cancels until the run has ended.
+//! Runs that outlast their request, for clients that support tasks (MCP's extension `io.modelcontextprotocol/tasks`).
+//! The result is a task, which the client polls, answers and cancels until the run has ended.
 //!
-//! It decides nothing: what is asked, and what an answer is good for, is the broker's.
+//! It decides nothing: the broker decides what is asked, and what an answer allows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,19 +25,20 @@ use crate::guard::Mark;
 use crate::journal::now;
 use crate::run::{FaultCode, RunOutcome, RunReport};
 
-/// How often a client is asked to look, in milliseconds.
+/// The poll interval for clients, in milliseconds.
 const POLL_MS: u64 = 1_000;
-/// How long the result of a task is kept when its run has ended.
+/// How long the result of a task is kept after its run has ended.
 const KEPT: Duration = Duration::from_secs(600);
-/// Tasks that are kept. Of more, the oldest that has ended is let go; those that go on are as many as runs may wait.
+/// The largest number of tasks. Beyond it, the oldest one that has ended is dropped. The number of running ones is
+/// bounded by the queue of runs.
 const TASKS_MAX: usize = 64;
 
-/// How long this request waits for its run; for ever where its client takes no tasks.
+/// How long this request waits for its run: for ever if its client does not support tasks.
 pub(super) fn patience(context: &RequestContext<RoleServer>, task_after: Duration) -> Duration {
     if are_taken(context) { task_after } else { Duration::MAX }
 }
 
-/// Whether the client of this request has declared that it takes tasks.
+/// Whether the client of this request supports tasks.
 pub(super) fn are_taken(context: &RequestContext<RoleServer>) -> bool {
     context.client_capabilities().is_some_and(|can| can.supports_tasks())
 }
@@ -72,7 +73,7 @@ struct OpenQuestion {
 }
 
 impl Tasks {
-    /// A new one.
+    /// Creates a task.
     pub(super) fn begin(&self) -> Arc<RunTask> {
         let created = now();
         let task = Arc::new(RunTask {
@@ -98,18 +99,18 @@ impl Tasks {
         task
     }
 
-    /// How this one is now.
+    /// The present state of a task.
     ///
     /// # Errors
-    /// There is none, or none any more.
+    /// There is no task with this id, or no longer.
     pub(super) fn get(&self, id: &str) -> Result<DetailedTask, ErrorData> {
         self.find(id).map(|task| task.detailed())
     }
 
-    /// Gives it the client's answers; what answers no open question counts for nothing.
+    /// Passes on the client's answers to a task. Answers to no open question are ignored.
     ///
     /// # Errors
-    /// There is none, or none any more.
+    /// There is no task with this id, or no longer.
     pub(super) fn answer(&self, id: &str, mut responses: InputResponses) -> Result<(), ErrorData> {
         let task = self.find(id)?;
         let open = task.now.lock().open.take_if(|open| responses.contains_key(&open.key));
@@ -121,10 +122,10 @@ impl Tasks {
         Ok(())
     }
 
-    /// Cancels its run, if that still goes on.
+    /// Cancels the run of a task, if it has not ended.
     ///
     /// # Errors
-    /// There is none, or none any more.
+    /// There is no task with this id, or no longer.
     pub(super) fn cancel(&self, id: &str) -> Result<(), ErrorData> {
         self.find(id).map(|task| task.stop.cancel())
     }
@@ -147,12 +148,12 @@ impl Tasks {
 }
 
 impl RunTask {
-    /// As the answer to the request has it.
+    /// The task as the result of a request.
     pub(super) fn task(&self) -> Task {
         self.detailed().task
     }
 
-    /// Follows the run to its end. The client learns of it, and is asked, through the task.
+    /// Follows the run to its end. The task reports progress and questions to the client.
     pub(super) async fn follow(self: Arc<Self>, mut outcome: RequestOutcome) -> RunResult {
         let heard = outcome.run().and_then(|run| run.streams.progress.take());
         let (ended, task) = (CancellationToken::new(), Arc::clone(&self));
@@ -176,11 +177,11 @@ impl RunTask {
         }
     }
 
-    /// Whether this end is what the client wanted.
+    /// Whether the run ended because the client cancelled the task.
     pub(super) fn is_cancelled(&self, ended: &RunResult) -> bool {
         let is_cut = match ended {
             Ok(Ok(RunReport { outcome: RunOutcome::Interrupted, .. })) => true,
-            // Before it had begun.
+            // The run was cancelled before it began.
             Ok(Ok(RunReport { outcome: RunOutcome::NotStarted(fault), .. }) | Err(fault)) => {
                 fault.code == FaultCode::Cancelled
             }
@@ -189,7 +190,7 @@ impl RunTask {
         self.stop.is_cancelled() && is_cut
     }
 
-    /// The run has ended.
+    /// Ends the task with this payload.
     pub(super) fn end(&self, how: TaskPayload) {
         self.change(|now| {
             now.open = None;
@@ -197,7 +198,7 @@ impl RunTask {
         });
     }
 
-    /// Until the client has answered, nobody waits any more, or it cancels.
+    /// Waits until the client has answered, the answer is no longer awaited, or the client cancels.
     async fn ask(&self, mut paused: PausedRun) -> ActiveRun {
         let (reply, answered) = oneshot::channel();
         self.change(|now| {
@@ -226,7 +227,7 @@ impl RunTask {
         let mut task = Task::new(&*self.id, TaskStatus::Working, &*self.created, &*now.changed);
         task.poll_interval_ms = Some(POLL_MS);
         match &now.ended {
-            // While it goes on it has all the time that its run has.
+            // A running task has no expiry: the time of its run bounds it.
             None => task.status_message = now.open.is_none().then(|| now.says.clone()),
             Some((_, ended)) => {
                 let kept_until = ended.duration_since(self.since) + KEPT;
@@ -243,12 +244,12 @@ impl RunTask {
     }
 }
 
-/// With this result.
+/// The payload of a task with this result.
 pub(super) fn completed(result: &CallToolResult) -> TaskPayload {
     TaskPayload::Completed { result: object(result) }
 }
 
-/// Without one, for a defect of ours.
+/// The payload of a task that failed because of a defect in belljar.
 pub(super) fn failed() -> TaskPayload {
     TaskPayload::Failed { error: object(&ErrorData::internal_error("the run broke inside belljar", None)) }
 }

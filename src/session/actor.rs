@@ -35,7 +35,7 @@ use crate::protocol::{FromSandbox, FromSupervisor, ToSupervisor};
 use crate::run::{FaultCode, OutputPiece, ToolFault};
 use crate::text;
 
-/// Code that is a defect, in tests of what becomes of one.
+/// Code that stands for a defect, in tests of the recovery from one.
 #[cfg(test)]
 pub(crate) const BREAKS: &str = "a defect of belljar's";
 
@@ -48,40 +48,40 @@ struct Current {
     reply: oneshot::Sender<FinishedRun>,
 }
 
-/// Longest piece of output that is passed on as it comes, in characters.
+/// Longest piece of live output that is passed on, in characters.
 const PASSED_ON_CHARS_MAX: usize = 4_000;
 
 pub(super) struct Actor {
     machine: Machine,
     broker: Arc<Broker>,
     limits: Arc<Limits>,
-    /// Away while it is starting a sandbox.
+    /// Starts sandboxes; `None` while it is starting one.
     starter: Option<SandboxStarter>,
     starting: Option<JoinHandle<(SandboxStarter, Result<Sandbox, ToolFault>)>>,
     sandbox: Option<Sandbox>,
-    /// Of that sandbox, where the engine enforces too little.
+    /// Watches that sandbox, if its engine does not enforce every limit.
     watchdog: Option<Watchdog>,
     closings: JoinSet<Result<(), EngineError>>,
-    /// Whether a container may be left: then what marks this bridge as its owner stays.
+    /// Whether a container may be left over. The lock that marks this bridge as its owner stays then.
     container_stays: bool,
     calls: JoinSet<CallEnded>,
-    /// What was answered at once, until there is room for it on the way to the sandbox.
+    /// Answers to calls that were not dispatched, until there is space in the queue to the sandbox.
     answers: JoinSet<()>,
-    /// Of the calls of runs; an earlier run's may still be ending.
+    /// Bounds the arguments of runs' calls. Calls of an earlier run may still be ending.
     arguments: ArgumentRoom,
     current: Option<Current>,
-    /// Whether it waits for the human.
+    /// The waits of the current run for the human.
     waiting: Option<watch::Receiver<HumanWaits>>,
     notices_given: bool,
-    /// Whether a reply has given, or need not give, the notice about a rootful engine.
+    /// Whether a reply has given the notice about a rootful engine, or need not give it.
     rootful_given: bool,
     files: Files,
-    /// Waits for a snapshot of the workspace.
+    /// Receives the end of a snapshot that was requested.
     snapshot: Option<oneshot::Sender<SnapshotEnd>>,
-    /// What the sandbox has told last of its files is being kept.
+    /// The reported files that the workspace is storing.
     pending_files: Option<PendingFiles>,
     checkpoints: Arc<Checkpoints>,
-    /// Those that have a process, by number.
+    /// The jobs that have a process, by number.
     jobs: BTreeMap<u64, JobProcess>,
     pings: u64,
 }
@@ -94,7 +94,7 @@ struct PendingFiles {
 }
 
 impl Actor {
-    /// For a session that begins; starts no sandbox.
+    /// The actor of a new session; it starts no sandbox.
     pub(super) fn new(
         settings_source: SettingsSource,
         files: Files,
@@ -128,12 +128,12 @@ impl Actor {
         }
     }
 
-    /// Tells this with the next report.
+    /// Adds a note to the next report.
     pub(super) fn note(&mut self, said: &str) {
         self.machine.note(said.to_owned());
     }
 
-    /// Until the session is to be closed.
+    /// Works until the session is to be closed.
     pub(super) async fn live(
         &mut self,
         queue: &mut RunQueue<SessionRequest>,
@@ -179,7 +179,7 @@ impl Actor {
     fn begin_run(&mut self, submission: RunSubmission, reply: oneshot::Sender<FinishedRun>) -> Vec<Effect> {
         let RunSubmission { request, cancel, progress, output, questions, abilities, client, origin } =
             submission;
-        // Nobody wants it any more: who waits is told by that.
+        // Nobody wants the run any more; dropping `reply` tells the caller that.
         if cancel.is_cancelled() {
             return vec![];
         }
@@ -197,7 +197,7 @@ impl Actor {
             self.machine.note(said);
         }
         let servers = self.broker.server_names(&context.servers);
-        // Before anything of it is sent.
+        // The run is written to the journal before anything of it is sent.
         self.broker.journal_run(&context, &request, &client);
         let effects = self.machine.ask(request, servers, context.began);
         self.waiting = Some(context.human.waits());
@@ -213,7 +213,7 @@ impl Actor {
 
     fn cancel_current(&mut self) -> Vec<Effect> {
         let Some(current) = &mut self.current else { return vec![] };
-        // Heard once: from here on the machine ends the run.
+        // The cancellation is noticed only once: from here on the machine ends the run.
         current.cancel = CancellationToken::new();
         let id = current.lane.context.id;
         self.machine.cancel(id, Instant::now())
@@ -323,7 +323,7 @@ impl Actor {
         }
     }
 
-    /// Why the worker that has just started may not run anything.
+    /// The reason why the worker that has just started must not run code; `None`: it may.
     fn weak_worker(&self, frame: &FromSandbox) -> Option<String> {
         let FromSandbox::Supervisor(FromSupervisor::WorkerStarted { posture, restored, checkpoint, .. }) =
             frame
@@ -343,7 +343,7 @@ impl Actor {
         self.machine.kept(failed.as_deref(), &left_out, left_out_total, Instant::now())
     }
 
-    /// Output, to who wants to see it as it comes.
+    /// Passes live output on to the client, if it wants that.
     fn pass_on(&self, frame: &FromSandbox) {
         if let FromSandbox::Supervisor(FromSupervisor::Output { stream, text: Some(text), .. }) = frame
             && let Some(output) = self.current.as_ref().and_then(|current| current.output.as_ref())
@@ -362,7 +362,7 @@ impl Actor {
         }
     }
 
-    /// Ends what is under way, and the container.
+    /// Ends all work in progress, and the container.
     pub(super) async fn end(mut self) {
         let effects = self.machine.close();
         self.carry_out(effects);

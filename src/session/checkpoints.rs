@@ -1,7 +1,7 @@
-//! Which checkpoints there are, by name: where each was made, and whether it sleeps in the sandbox or would have to be made
-//! again.
+//! The checkpoints of a session by name: where each was made, and whether it still exists in the sandbox or would have
+//! to be rebuilt.
 //!
-//! It makes none and wakes none, and it knows of them only what the sandbox claims.
+//! It makes and restores no checkpoints, and knows only what the sandbox reports about them.
 
 use std::collections::BTreeMap;
 
@@ -14,31 +14,31 @@ use crate::names::RunId;
 use crate::run::{FaultCode, ToolFault};
 use crate::text::{self, suggest};
 
-/// Names that are remembered; those that were lost first are forgotten first.
+/// The largest number of names that are remembered. The checkpoints that were lost first are forgotten first.
 const NAMES_MAX: usize = 200;
-/// Longest name, in characters: as long as the sandbox takes them.
+/// Longest name, in characters; the sandbox has the same limit.
 const NAME_CHARS_MAX: usize = 64;
 
 /// The checkpoints of a session.
 #[derive(Debug, Default)]
 pub struct Checkpoints(Mutex<BTreeMap<String, Checkpoint>>);
 
-/// One of them.
+/// One checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The run that made it.
     pub run: RunId,
-    /// The line of its code.
+    /// The line of that run's code.
     pub line: Option<u64>,
-    /// Memory of the interpreter then.
+    /// Memory of the interpreter at that time, in bytes.
     pub bytes: u64,
     made: Instant,
-    /// It can be woken; otherwise it was lost, and can only be made again.
+    /// Whether the sandbox has it. If not, it was lost, and can only be rebuilt.
     pub sleeps: bool,
 }
 
 impl Checkpoints {
-    /// The sandbox says so.
+    /// Records a checkpoint that the sandbox has reported.
     pub(super) fn made(&self, name: &str, run: RunId, line: Option<u64>, bytes: u64) {
         if name.chars().count() > NAME_CHARS_MAX {
             return;
@@ -52,32 +52,32 @@ impl Checkpoints {
         }
     }
 
-    /// Its process has ended.
+    /// Marks a checkpoint as lost, because its process has ended.
     pub(super) fn gone(&self, name: &str) {
         if let Some(one) = self.0.lock().get_mut(name) {
             one.sleeps = false;
         }
     }
 
-    /// The sandbox has ended.
+    /// Marks all checkpoints as lost, because the sandbox has ended.
     pub(super) fn lost(&self) {
         self.0.lock().values_mut().for_each(|one| one.sleeps = false);
     }
 
-    /// Their names, and the runs that made them.
+    /// The names of all checkpoints, and the runs that made them.
     pub fn runs(&self) -> Vec<(String, RunId)> {
         self.0.lock().iter().map(|(name, one)| (name.clone(), one.run)).collect()
     }
 
-    /// Whether the sandbox has it.
+    /// Whether the sandbox has this checkpoint.
     pub fn sleeps(&self, name: &str) -> bool {
         self.0.lock().get(name).is_some_and(|one| one.sleeps)
     }
 
-    /// Where it was made.
+    /// Finds a checkpoint by name.
     ///
     /// # Errors
-    /// There is none of that name: which there are, and which may be meant.
+    /// There is no checkpoint of that name. The hint lists the existing names, and suggests the most similar one.
     pub fn find(&self, name: &str) -> Result<Checkpoint, ToolFault> {
         let all = self.0.lock();
         if let Some(one) = all.get(name) {
@@ -98,7 +98,7 @@ impl Checkpoints {
         Err(ToolFault::new(FaultCode::InvalidArguments, message).hint(hint))
     }
 
-    /// It is wanted no more.
+    /// Forgets a checkpoint that code no longer wants.
     ///
     /// # Errors
     /// As [`Self::find`].
@@ -108,12 +108,13 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// As they are now.
+    /// The present checkpoints.
     pub fn positions(&self) -> CheckpointPositions {
         CheckpointPositions(self.0.lock().clone())
     }
 
-    /// Those that sleep, though not as they did then, but for this one: runs that were made again have made them again.
+    /// The names of the checkpoints that the sandbox has, and that did not exist at `then` or were made by another run.
+    /// `but` is left out. They come from runs that were replayed.
     pub fn made_since(&self, then: &CheckpointPositions, but: &str) -> Vec<String> {
         let is_other =
             |name: &str, one: &Checkpoint| then.0.get(name).is_none_or(|before| before.run != one.run);
@@ -122,8 +123,8 @@ impl Checkpoints {
         made.map(|(name, _)| name.clone()).collect()
     }
 
-    /// They are where they were then, and what is known of no other counts. What sleeps as it did then sleeps on; so does this
-    /// one, as it was made again.
+    /// Restores the checkpoints of `then` and forgets all others. A checkpoint still exists in the sandbox if the same
+    /// run made it, or if it is `made_again`.
     pub fn put_back(&self, then: CheckpointPositions, made_again: Option<&str>) {
         let mut all = self.0.lock();
         let now = std::mem::replace(&mut *all, then.0);
@@ -133,7 +134,7 @@ impl Checkpoints {
         }
     }
 
-    /// All of them for the code, those that were made last come last.
+    /// A JSON list of all checkpoints for code, the newest last.
     pub(super) fn listed(&self) -> Box<RawValue> {
         let all = self.0.lock();
         let mut all: Vec<(&String, &Checkpoint)> = all.iter().collect();
@@ -156,14 +157,14 @@ impl Checkpoints {
 pub struct CheckpointPositions(BTreeMap<String, Checkpoint>);
 
 impl CheckpointPositions {
-    /// Leaves one out.
+    /// Removes one checkpoint.
     pub fn forget(&mut self, name: &str) {
         self.0.remove(name);
     }
 }
 
 impl Checkpoint {
-    /// A sentence for who has gone back to it.
+    /// A sentence for the reader of a report, after a return to this checkpoint.
     pub(super) fn said(&self, name: &str) -> String {
         let line = self.line.map(|line| format!(", line {line}")).unwrap_or_default();
         format!(

@@ -15,12 +15,12 @@ use crate::workspace::{FilePath, uri};
 const ERROR_CHARS_MAX: (usize, usize, usize) = (200, 16_000, 64_000);
 const HINT_CHARS_MAX: usize = 500;
 const VALUE_CHARS_MAX: usize = 64_000;
-/// Lines on names that were bound, and the longest of them, in characters.
+/// The largest number of lines about bound names, and the longest line in characters.
 const BOUND_MAX: (usize, usize) = (16, 200);
-/// What clients show as pictures.
+/// The types of images that clients show.
 const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// Files that one run hands over.
+/// The largest number of files that one run hands over.
 const SAVED_MAX: usize = 20;
 
 /// The end of a run as the worker reports it, within the bounds.
@@ -29,11 +29,11 @@ pub(super) struct RunEnding {
     pub(super) value: Option<String>,
     pub(super) bound: Vec<String>,
     pub(super) images: Vec<Image>,
-    /// Addresses of files that were handed over.
+    /// The addresses of files that were handed over.
     pub(super) saved: Vec<String>,
-    /// Sentences of the bridge on what it has left out.
+    /// The bridge's notes about parts that it has left out.
     pub(super) notes: Notes,
-    /// Sentences of the worker.
+    /// The worker's notes.
     pub(super) sandbox_notes: Notes,
 }
 

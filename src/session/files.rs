@@ -1,8 +1,8 @@
-//! The workspace's files between the sandbox and the host: what a sandbox tells of them is kept, what is kept is put into
-//! the next one.
+//! Moves the workspace's files between the sandbox and the host: files that a sandbox reports are stored, and stored
+//! files are restored into the next one.
 //!
-//! One thread owns the workspace; the session's task never waits for the disk, except where the disk is slower than the
-//! sandbox tells.
+//! One thread owns the workspace. The session's task waits for the disk only if the disk is slower than the sandbox
+//! reports.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -20,30 +20,30 @@ use crate::protocol::{FilePiece, ToSupervisor};
 use crate::text;
 use crate::workspace::{FilePath, Outbox, Piece, View, Workspace, WorkspaceLocation, path_of};
 
-/// Jobs that may wait; a piece is below a megabyte.
+/// The largest number of queued jobs; a piece of a file is below a megabyte.
 const JOBS_QUEUED_MAX: usize = 8;
 /// Longest part of a report on one file, in characters.
 const SAID_CHARS_MAX: usize = 300;
-/// Files that are named when they could not be kept for the user.
+/// The largest number of files that are named if they could not be handed over.
 const NOT_KEPT_NAMED_MAX: usize = 3;
 
 /// A request to the thread.
 enum Job {
-    /// A piece of a file has come.
+    /// Stores a piece of a file.
     Piece(Box<FilePiece>),
-    /// A file has gone.
+    /// Removes a file that the sandbox has removed.
     Gone(String),
-    /// All was told: answers with what could not be kept.
+    /// Answers, after all earlier jobs, with the problem of files that could not be stored.
     Kept(oneshot::Sender<Option<String>>),
-    /// Takes in a file of the host's.
+    /// Copies a file of the host into the workspace.
     Put(FilePath, File, oneshot::Sender<Result<(), String>>),
-    /// There is nothing more to do.
+    /// Ends the thread.
     Close,
-    /// Answers with what is kept now; without an answer that is nothing.
+    /// Answers with a view of the stored files; drops the sender if there are none.
     Look(oneshot::Sender<View>),
-    /// Answers with the files that have changed since this was last asked.
+    /// Answers with the files that have changed since the last such job.
     Changes(oneshot::Sender<BTreeSet<FilePath>>),
-    /// Keeps these files for the user, and answers with sentences on where.
+    /// Copies these files to the outbox, and answers with sentences that tell where they are.
     HandOver(Vec<FilePath>, oneshot::Sender<Vec<String>>),
     /// Answers with the command by which the user gets the file of this path that a session has handed over last.
     HandedOver(FilePath, oneshot::Sender<String>),
@@ -54,16 +54,16 @@ enum Job {
 /// The number and size of the files that were written into a new sandbox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct RestoredFiles {
-    /// Files; folders are not counted.
+    /// The number of files; folders are not counted.
     pub(super) files: usize,
-    /// Their bytes.
+    /// Their size, in bytes.
     pub(super) bytes: u64,
-    /// Files and folders that there is no room for, or that cannot be read.
+    /// The number of files and folders that exceed a limit or cannot be read.
     pub(super) left_out: usize,
 }
 
 impl RestoredFiles {
-    /// Sentences on it; none where there was nothing.
+    /// Sentences about the restored files; empty if there were none.
     pub(super) fn said(self) -> Vec<String> {
         let Self { files, bytes, left_out } = self;
         let files = match files {
@@ -82,12 +82,12 @@ impl RestoredFiles {
 #[derive(Debug, Clone)]
 pub struct Files {
     jobs: mpsc::Sender<Job>,
-    /// Whether any file has changed since that was last asked: most runs change none, and need not wait for the thread.
+    /// Whether any file has changed since the last question. Most runs change none, and need not wait for the thread.
     has_changed: Arc<AtomicBool>,
 }
 
 impl Files {
-    /// Begins; the workspace is opened when it is first used. The task ends after [`Self::close`].
+    /// Starts the thread, which opens the workspace at its first use. The task ends after [`Self::close`].
     pub(super) fn start(
         location: WorkspaceLocation,
         outbox: WorkspaceLocation,
@@ -102,46 +102,47 @@ impl Files {
         (Self { jobs, has_changed }, task)
     }
 
-    /// Ends what keeps them, whoever holds this still.
+    /// Ends the thread, even if others still hold this value.
     pub(super) async fn close(&self) {
         self.ask(Job::Close).await;
     }
 
-    /// Takes in a piece that the sandbox has sent.
+    /// Stores a piece of a file that the sandbox has sent.
     pub(super) async fn piece(&self, piece: FilePiece) {
         self.ask(Job::Piece(Box::new(piece))).await;
     }
 
-    /// A file has gone from the sandbox.
+    /// Removes a file that the sandbox has removed.
     pub(super) async fn gone(&self, path: String) {
         self.ask(Job::Gone(path)).await;
     }
 
-    /// Answers when everything before is on the disk, with what could not be kept of it.
+    /// Answers when everything before is on the disk, with the problem of files that could not be stored.
     pub(super) async fn kept(&self) -> oneshot::Receiver<Option<String>> {
         let (reply, answer) = oneshot::channel();
         self.ask(Job::Kept(reply)).await;
         answer
     }
 
-    /// Sends all files that are kept as frames, over a queue of lines.
+    /// Sends all stored files as frames through a queue of lines.
     pub(super) async fn put_back(&self, lines: mpsc::Sender<Vec<u8>>) -> Result<RestoredFiles, String> {
         let (reply, answer) = oneshot::channel();
         self.ask(Job::Restore(lines, reply)).await;
         answer.await.unwrap_or_else(|_| Err("what keeps the files has broken".into()))
     }
 
-    /// Puts a file of the host's into the workspace, for the next sandbox.
+    /// Copies a file of the host into the workspace, for the next sandbox.
     ///
     /// # Errors
-    /// Why it cannot be kept.
+    /// The reason why it cannot be stored.
     pub async fn put(&self, path: FilePath, file: File) -> Result<(), String> {
         let (reply, answer) = oneshot::channel();
         self.ask(Job::Put(path, file, reply)).await;
         answer.await.unwrap_or_else(|_| Err("what keeps the files has broken".into()))
     }
 
-    /// Keeps files for the user that a run has handed over, as resources name them; says where the user finds them.
+    /// Copies files that a run has handed over to the outbox. `saved` has their resource addresses. Returns sentences
+    /// that tell the user where they are.
     pub async fn hand_over(&self, saved: &[String]) -> Vec<String> {
         let paths: Vec<FilePath> = saved.iter().filter_map(|address| path_of(address)).collect();
         if paths.is_empty() {
@@ -152,21 +153,21 @@ impl Files {
         answer.await.unwrap_or_default()
     }
 
-    /// The command by which the user gets a file of this path that a session has handed over, where one has.
+    /// The command by which the user gets the file of this path that a session has handed over; `None`: no session has.
     pub async fn handed_over(&self, path: FilePath) -> Option<String> {
         let (reply, answer) = oneshot::channel();
         self.ask(Job::HandedOver(path, reply)).await;
         answer.await.ok()
     }
 
-    /// What is kept now: files change between runs only. Nothing when no file was ever kept.
+    /// A view of the stored files, which change between runs only; `None`: no file was ever stored.
     pub async fn view(&self) -> Option<View> {
         let (reply, answer) = oneshot::channel();
         self.ask(Job::Look(reply)).await;
         answer.await.ok()
     }
 
-    /// The files that have changed since this was last asked.
+    /// The files that have changed since the last question.
     pub async fn changes(&self) -> BTreeSet<FilePath> {
         if !self.has_changed.swap(false, Ordering::Relaxed) {
             return BTreeSet::new();
@@ -183,18 +184,18 @@ impl Files {
     }
 }
 
-/// The thread's own.
+/// The state of the thread.
 struct Keeper {
     location: WorkspaceLocation,
     outbox: WorkspaceLocation,
     limits: Arc<Limits>,
     workspace: Option<Workspace>,
-    /// This session's part of the outbox, once it has handed something over.
+    /// This session's part of the outbox, after the first file was handed over.
     handed_over: Option<Workspace>,
-    /// What has come or gone since somebody last asked.
+    /// The files that were stored or removed since the last question.
     changed: BTreeSet<FilePath>,
     has_changed: Arc<AtomicBool>,
-    /// What went wrong first since the last `kept`, and how many things did.
+    /// The first error since the last `kept`, and the number of errors.
     failed: Option<(String, usize)>,
 }
 
@@ -271,7 +272,7 @@ impl Keeper {
         }
     }
 
-    /// Opens none that would be empty.
+    /// A view of the workspace. An empty workspace is not opened for that.
     fn look(&mut self) -> Option<View> {
         match &self.workspace {
             Some(workspace) => Some(workspace.view()),
@@ -281,7 +282,7 @@ impl Keeper {
 
     fn open_named(&mut self) -> Result<Option<&mut Workspace>, String> {
         if self.workspace.is_none() && self.location.name.is_none() {
-            // A new session's has no files, and needs no folder before it has.
+            // A new session's workspace has no files, and needs no folder yet.
             return Ok(None);
         }
         self.open().map(Some)
@@ -322,14 +323,14 @@ impl Keeper {
     }
 
     fn put_back(&mut self, lines: &mpsc::Sender<Vec<u8>>) -> Result<RestoredFiles, String> {
-        // What an earlier sandbox could not have kept is not this one's.
+        // The errors of an earlier sandbox do not belong to this one.
         self.failed = None;
         let Some(workspace) = self.open_named()? else { return Ok(RestoredFiles::default()) };
         let view = workspace.view();
         let (bytes_max, files_max) = (self.limits.workspace_bytes_max, self.limits.workspace_files_max);
         let mut put = RestoredFiles::default();
         for (at, kept) in view.all().map_err(said)?.into_iter().enumerate() {
-            // The user may have put in more than there is room for.
+            // The user may have added files beyond the limits.
             if at >= files_max || put.bytes + kept.bytes > bytes_max {
                 put.left_out += 1;
                 continue;
@@ -421,7 +422,7 @@ impl Keeper {
     }
 }
 
-/// The kind of a path that the user's command names.
+/// The kind of place in a path of the user's command.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Workspace,

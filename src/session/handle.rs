@@ -1,4 +1,4 @@
-//! A session as others hold it: runs are asked for here, and a task of its own works them off.
+//! A session as its callers hold it. They submit runs here, and a task of its own executes them.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::engine::EngineInfo;
 use crate::limits::Limits;
 use crate::run::ToolFault;
 
-/// Between a defect that ended the session's work and its next beginning, so that one that comes back at once costs little.
+/// The pause before the session's task continues after a defect, so that a defect that returns at once costs little.
 const PAUSE_AFTER_DEFECT: Duration = Duration::from_millis(100);
 
 /// A session. Ends with [`Session::close`].
@@ -37,7 +37,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Starts the session's task, and no sandbox yet; its workspace is the one that is wanted now. Must be called inside a tokio runtime.
+    /// Starts the session's task, and no sandbox yet. The workspace is that of the present settings. Must be called
+    /// inside a tokio runtime.
     #[must_use]
     pub fn start(settings_source: SettingsSource, broker: Arc<Broker>, limits: Arc<Limits>) -> Self {
         let (queue, mut requests) = RunQueue::new(limits.runs_queued_max);
@@ -68,7 +69,8 @@ impl Session {
                 )
             };
             let mut actor = begin();
-            // A defect costs the run, its variables and the sandbox, which ends when nobody holds its stdin; not the session.
+            // A defect costs the run, its variables and the sandbox, but not the session. The sandbox ends when its
+            // stdin is closed.
             while AssertUnwindSafe(actor.live(&mut requests, &closing, &prewarm))
                 .catch_unwind()
                 .await
@@ -91,13 +93,13 @@ impl Session {
         session
     }
 
-    /// How a sandbox would be now.
+    /// The settings that a sandbox would have now.
     #[must_use]
     pub fn wanted_now(&self) -> SandboxSettings {
         (self.settings_source)()
     }
 
-    /// Its checkpoints.
+    /// The checkpoints of the session.
     #[must_use]
     pub fn checkpoints(&self) -> &Arc<Checkpoints> {
         &self.checkpoints
@@ -114,18 +116,18 @@ impl Session {
         self.prewarm.notify_one();
     }
 
-    /// A request, which lines up when it is first to run something.
+    /// The turn of a new request. It joins the queue with its first run.
     #[must_use]
     pub fn turn(&self) -> Turn {
         Turn::new(self.queue.clone(), Arc::clone(&self.broker), self.closing.clone())
     }
 
-    /// Writes down a request that does not become a run.
+    /// Writes a refused request to the audit log.
     pub async fn refused(&self, fault: &ToolFault, code_bytes: u64) {
         note_refused(&self.broker, fault, code_bytes).await;
     }
 
-    /// Ends the session: its run, its calls, its container.
+    /// Ends the session with its run, its calls and its container.
     pub async fn close(&self) {
         self.closing.cancel();
         if let Some(task) = self.task.lock().await.take()
@@ -138,7 +140,7 @@ impl Session {
     /// Starts a sandbox, reports on it, and closes it: for `doctor`.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why no sandbox can be started.
     pub async fn probe(
         settings_source: SettingsSource,
         limits: Arc<Limits>,

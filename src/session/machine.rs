@@ -37,27 +37,27 @@ pub(super) enum Effect {
     Send(ToSupervisor),
     /// Send the run's code to the worker.
     SendRun { run: RunId, worker: u64, code: String },
-    /// Have a call answered, and the answer sent.
+    /// Start a task that answers a call and sends the answer.
     StartCall { call: CallFrame, deadline: Instant },
     /// Answer a call with a fault.
     Refuse { call: CallId, fault: ToolFault },
-    /// Answer a call with this.
+    /// Answer a call with a value.
     Answer { call: CallId, value: Box<RawValue> },
-    /// The caller no longer waits for it.
+    /// Cancel a call that the code has given up.
     CancelCall(CallId),
-    /// Cancel all calls under way.
+    /// Cancel all calls in progress.
     EndCalls,
     /// End all jobs at once.
     EndJobs { why: String },
     /// Close the sandbox.
     CloseSandbox,
-    /// The run has ended.
+    /// Give the report of a run that has ended.
     Finish(Box<RunReport>),
-    /// The snapshot that was asked for has ended.
+    /// Give the result of a requested snapshot.
     SnapshotDone(SnapshotEnd),
 }
 
-/// The machine.
+/// The state machine of a session.
 #[derive(Debug)]
 pub(super) struct Machine {
     phase: Phase,
@@ -65,26 +65,26 @@ pub(super) struct Machine {
     idle_stop: Option<Duration>,
     idle_until: Option<Instant>,
     next_run: u64,
-    /// Why the present, or next, namespace is empty; nothing once a run has used it.
+    /// The reason why the present or next namespace is empty; `None` after a run has used it.
     fresh: Option<FreshReason>,
-    /// For the next report.
+    /// Notes for the next report.
     notes: Notes,
     stray_bytes: u64,
-    /// What the last frame on refused system calls said, while they are traced.
+    /// The notes from the last frame about refused system calls, while they are traced.
     denied: Vec<String>,
     /// The worker that reads frames now.
     worker: u64,
-    /// The last run that came to its end in the present namespace, 0 for none.
+    /// The last run that ended in the present namespace; 0: none has.
     last_done: u64,
-    /// Since when the run under way waits for the human: its time stands still.
+    /// Since when the current run waits for the human, which does not count as its time.
     waits_since: Option<Instant>,
     /// The limit that was last exceeded, and by how much.
     exceeded: String,
     files: FileSync,
-    /// Waits for the sandbox.
+    /// A requested snapshot that waits for the sandbox.
     snapshot: Option<Snapshot>,
     checkpoints: Arc<Checkpoints>,
-    /// Jobs go on: the sandbox is not idle.
+    /// Whether jobs are running. The sandbox is not idle then.
     has_jobs: bool,
 }
 
@@ -113,24 +113,24 @@ impl Machine {
         }
     }
 
-    /// The number of the run that is asked for next.
+    /// The number of the next run.
     pub(super) fn next_run(&self) -> RunId {
         RunId(self.next_run)
     }
 
-    /// Whether jobs go on.
+    /// Sets whether jobs are running.
     pub(super) fn has_jobs(&mut self, has_jobs: bool, now: Instant) {
         if std::mem::replace(&mut self.has_jobs, has_jobs) && !has_jobs {
             self.idle_until = self.idle_stop.map(|after| now + after);
         }
     }
 
-    /// From the next sandbox on, it is stopped when it has been idle for so long; nothing for never.
+    /// Sets the idle time after which the next sandbox is stopped; `None`: never.
     pub(super) fn stop_idle_after(&mut self, idle_stop: Option<Duration>) {
         self.idle_stop = idle_stop;
     }
 
-    /// Whether a run may be asked for now.
+    /// Whether [`Self::ask`] may be called now.
     pub(super) fn takes_runs(&self) -> bool {
         self.snapshot.is_none()
             && matches!(self.phase, Phase::Absent | Phase::Idle | Phase::Starting { run: None })
@@ -145,13 +145,13 @@ impl Machine {
         vec![Effect::StartSandbox]
     }
 
-    /// The run [`Self::next_run`] is asked for; only while [`Self::takes_runs`].
+    /// Takes the run [`Self::next_run`]. May be called only while [`Self::takes_runs`].
     pub(super) fn ask(&mut self, request: RunRequest, servers: Vec<ServerName>, now: Instant) -> Vec<Effect> {
         let id = RunId(self.next_run);
         self.next_run += 1;
         let output = OutputBuffer::new(&self.limits);
         let run = Box::new(Run { id, request, servers, output, fresh: None, notes: Notes::default() });
-        // Afresh means that nothing of what was before goes on.
+        // A reset ends everything that was before, including jobs.
         let ends_jobs = (run.request.reset == Reset::Fresh && self.has_jobs)
             .then(|| Effect::EndJobs { why: "a run asked for a reset".into() });
         if let Reset::Checkpoint(name) = run.request.reset.clone() {
@@ -180,7 +180,7 @@ impl Machine {
         ends_jobs.into_iter().chain(effects).collect()
     }
 
-    /// The sandbox has shaken hands and its worker is ready.
+    /// Handles a sandbox that has completed the handshake and whose worker is ready.
     pub(super) fn sandbox_up(&mut self, worker: u64, notices: Vec<String>, now: Instant) -> Vec<Effect> {
         self.worker = worker;
         self.last_done = 0;
@@ -194,7 +194,7 @@ impl Machine {
         }
     }
 
-    /// There is no sandbox to be had.
+    /// Handles a sandbox that could not be started.
     pub(super) fn sandbox_failed(&mut self, fault: ToolFault) -> Vec<Effect> {
         match std::mem::replace(&mut self.phase, Phase::Absent) {
             Phase::Starting { run: Some(run) } => {
@@ -208,7 +208,7 @@ impl Machine {
         }
     }
 
-    /// The client no longer wants this run.
+    /// Cancels a run that its client no longer wants.
     pub(super) fn cancel(&mut self, id: RunId, now: Instant) -> Vec<Effect> {
         match std::mem::replace(&mut self.phase, Phase::Absent) {
             Phase::Running { run, .. } if run.id == id => self.interrupt(run, Cause::Cancelled, now),
@@ -268,7 +268,7 @@ impl Machine {
         effects
     }
 
-    /// The session ends: a run under way is answered with what is known of it and its calls.
+    /// Ends the session. The current run gets a report with its output and calls so far.
     pub(super) fn close(&mut self) -> Vec<Effect> {
         match std::mem::replace(&mut self.phase, Phase::Absent) {
             Phase::Running { run, .. } => {
@@ -282,7 +282,7 @@ impl Machine {
             Phase::Recovering { run, outcome, .. } => self.lose(run, outcome),
             Phase::StoringFiles { report: Some(report), .. } => vec![Effect::Finish(report)],
             Phase::RollingBack { rollback, .. } => vec![self.lost_on_the_way(*rollback, "belljar is ending")],
-            // Who waits for a run that never began is told so by the session.
+            // A run that never began gets its answer from the session.
             Phase::Starting { .. }
             | Phase::Resetting { .. }
             | Phase::Idle
@@ -293,7 +293,7 @@ impl Machine {
         }
     }
 
-    /// The sandbox uses more than a limit that its engine does not enforce: its processes are ended.
+    /// Ends the interpreter, because the sandbox exceeds a limit that its engine does not enforce.
     pub(super) fn over_limit(&mut self, exceeded: String, now: Instant) -> Vec<Effect> {
         let (until, why) = (now + self.limits.replace, exceeded.clone());
         let mut effects = match std::mem::replace(&mut self.phase, Phase::Absent) {
@@ -306,7 +306,7 @@ impl Machine {
                 self.note(format!("the interpreter was ended between runs: {exceeded}"));
                 self.forget();
                 self.phase = Phase::AwaitingWorker { until };
-                // The copy is as large.
+                // It is not restored from the frozen copy, which is just as large.
                 let effects = [self.replace(false), Effect::EndCalls];
                 effects.into_iter().chain(Self::no_snapshot(&phase, &exceeded)).collect()
             }
@@ -316,20 +316,20 @@ impl Machine {
                 self.phase = Phase::StoringFiles { report, is_worker_gone, until };
                 vec![self.replace(false), Effect::EndCalls]
             }
-            // Everything inside is being ended already, or not there yet.
+            // Everything in the sandbox is being ended already, or does not exist yet.
             other => {
                 self.phase = other;
                 return vec![];
             }
         };
-        // One of them may be what is too large.
+        // Jobs are ended too, since one of them may have caused the excess.
         if self.has_jobs {
             effects.insert(0, Effect::EndJobs { why });
         }
         effects
     }
 
-    /// A line from the sandbox was dropped.
+    /// Notes that a line from the sandbox was dropped.
     pub(super) fn dropped(&mut self, dropped: &DroppedLine) {
         self.note(format!("the sandbox sent {dropped}; it was dropped"));
     }
@@ -356,7 +356,7 @@ impl Machine {
         self.idle_until = self.idle_stop.map(|after| now + after);
     }
 
-    /// The variables are gone, unless there were none.
+    /// Marks the variables as lost, unless there were none.
     fn forget(&mut self) {
         self.fresh = Some(self.fresh.unwrap_or(FreshReason::Lost));
     }

@@ -9,7 +9,7 @@ use crate::session::notes;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A machine with the actor's bookkeeping: which run is asked, what came back.
+/// A machine with the actor's bookkeeping: which run was taken, and which effects came back.
 pub(super) struct Bench {
     pub(super) machine: Machine,
     pub(super) now: Instant,
@@ -17,7 +17,7 @@ pub(super) struct Bench {
     pub(super) reports: Vec<(RunId, RunReport)>,
     pub(super) effects: Vec<&'static str>,
     pub(super) snapshots: Vec<SnapshotEnd>,
-    /// Files are kept as soon as they are asked for, and nobody hears of it.
+    /// Whether files are stored as soon as the machine asks for it, without an effect to check.
     pub(super) keeps_at_once: bool,
 }
 
@@ -36,7 +36,7 @@ impl Bench {
         }
     }
 
-    /// With a sandbox that is up and has been used once.
+    /// A bench with a running sandbox that has had one run.
     pub(super) fn used() -> Self {
         let mut bench = Self::new();
         bench.ask(false);
@@ -325,7 +325,7 @@ fn the_time_of_a_run_stands_still_while_it_waits_for_the_human() {
     assert_eq!(bench.machine.deadline(), Some(began + TIMEOUT * 21));
     bench.wait();
     assert_eq!(bench.effects(), ["interrupt", "end calls"]);
-    // Another run is not taken for one that waits.
+    // A waiting run's state does not pass to the next run.
     bench.machine.waits(true, bench.now);
     bench.done(DoneOutcome::Finished);
     bench.ask(false);
@@ -479,7 +479,7 @@ fn a_run_whose_interpreter_ends_says_also_that_it_began_in_a_fresh_one() {
             ["the run began in a fresh interpreter: the previous one was lost; earlier variables are gone"]
         );
     }
-    // The first run of all has nothing to tell.
+    // The very first run has no such note.
     let mut bench = Bench::new();
     bench.ask(false);
     bench.up();
@@ -573,7 +573,7 @@ fn a_limit_that_the_bridge_watches_ends_the_interpreter_and_is_named() {
     bench.output("before");
     bench.over_limit();
     assert_eq!(bench.effects(), ["replace", "end calls"]);
-    // Once: what is being ended still uses something.
+    // Only once: processes that are being ended still use memory.
     bench.over_limit();
     assert_eq!(bench.effects(), [""; 0]);
     bench.exited(Some(9), false, true);
@@ -647,7 +647,7 @@ fn a_reset_and_a_limit_that_is_exceeded_end_jobs_before_the_interpreter() {
     bench.machine.has_jobs(true, bench.now);
     bench.over_limit();
     assert_eq!(bench.effects(), ["end jobs", "replace", "end calls"]);
-    // Where nothing was used yet there is nothing to replace, but a job of an interpreter before.
+    // If nothing was used yet, there is nothing to replace except a job of an earlier interpreter.
     let mut bench = Bench::running();
     bench.machine.has_jobs(true, bench.now);
     bench.exited(Some(9), false, false);
@@ -885,8 +885,8 @@ fn event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// Whatever happens in whatever order: a run or snapshot that was taken is answered once, and within the bounds of time
-    /// even when the sandbox never says another word.
+    /// For any events in any order, each run or snapshot is answered exactly once, and within the bounds of time even
+    /// if the sandbox sends nothing more.
     #[test]
     fn every_run_is_answered_exactly_once(events in proptest::collection::vec(event(), 0..60)) {
         let mut bench = Bench::new();
@@ -908,7 +908,7 @@ proptest! {
                 }
                 Event::Ask(_) | Event::AskFromCheckpoint | Event::AskSnapshot => {}
                 Event::Prewarm => { let effects = bench.machine.prewarm(); bench.take(effects); }
-                // The actor reports the end of a start only when one is under way.
+                // The actor reports the end of a start only if one is in progress.
                 Event::Up if starting => { starting = false; bench.up(); }
                 Event::Failed if starting => {
                     starting = false;
@@ -934,7 +934,7 @@ proptest! {
             }
             starting |= bench.effects().contains(&"start sandbox");
         }
-        // Silence from here on: only time passes, and starts fail.
+        // From here on nothing comes from the sandbox: only time passes, and starts fail.
         for _ in 0..8 {
             if starting {
                 starting = false;

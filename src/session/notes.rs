@@ -1,10 +1,10 @@
-//! Sentences for the reader of a report: bounded, and not the same one again and again.
+//! The notes for the reader of a report: bounded, and without repetitions.
 
 use crate::text;
 
 /// Longest note, in characters.
 pub(super) const CHARS_MAX: usize = 1000;
-/// Notes that one report has from the sandbox and about it.
+/// The largest number of notes that one report has from the sandbox, and about it.
 pub(super) const COUNT_MAX: usize = 20;
 
 /// The notes of one report.
@@ -12,7 +12,7 @@ pub(super) const COUNT_MAX: usize = 20;
 pub(super) struct Notes(Vec<String>);
 
 impl Notes {
-    /// Adds one, unless there are too many, or it is the last one again: a flood of garbage is one note.
+    /// Adds a note, unless there are too many, or it repeats the last one: a flood of garbage is one note.
     pub(super) fn push(&mut self, note: &str) {
         let note = text::bounded(note, CHARS_MAX).into_owned();
         if self.0.len() < COUNT_MAX && self.0.last() != Some(&note) {
@@ -20,7 +20,7 @@ impl Notes {
         }
     }
 
-    /// Adds some that were bounded already.
+    /// Adds notes that were bounded before.
     pub(super) fn extend(&mut self, notes: impl IntoIterator<Item = String>) {
         self.0.extend(notes);
     }

@@ -5,16 +5,16 @@ use std::collections::VecDeque;
 use crate::limits::Limits;
 use crate::run::{Output, OutputCut, OutputPiece, OutputStream};
 
-/// Pieces that are kept in the order of both streams. Beyond that, what comes joins the last piece of its stream, so that
-/// streams that alternate byte by byte cost no more than others.
+/// The largest number of pieces that are kept in the order of both streams. Further output joins the last piece of its
+/// stream, so that streams that alternate byte by byte cost no more than others.
 const PIECES_MAX: usize = 4096;
-/// Bytes up to which a piece of the tail grows; the tail gives way by whole pieces.
+/// The size up to which a piece of the tail grows, in bytes; the tail drops whole pieces.
 const TAIL_PIECE_BYTES: usize = 8192;
 
 /// A bounded record of a run's output.
 #[derive(Debug)]
 pub(super) struct OutputBuffer {
-    /// The stretch of one stream that is being written.
+    /// The number of the stretch that is being written, and its stream.
     stretch: (u64, Option<OutputStream>),
     stdout: Stream,
     stderr: Stream,
@@ -25,7 +25,7 @@ pub(super) struct OutputBuffer {
 #[derive(Debug, Default)]
 struct Stream {
     head: Vec<OutputStretch>,
-    /// What came after the head was full; its oldest bytes give way.
+    /// The output after the head was full; its oldest bytes are dropped.
     tail: VecDeque<OutputStretch>,
     head_bytes: usize,
     tail_bytes: usize,
@@ -36,7 +36,7 @@ struct Stream {
 /// A stretch of output of one stream that is in the buffer.
 #[derive(Debug)]
 struct OutputStretch {
-    /// Tells in which order the pieces of both streams came, whichever of them were kept as head or as tail.
+    /// The number of the stretch, which gives the order of the pieces of both streams, in the head or in the tail.
     stretch: u64,
     bytes: Vec<u8>,
 }
@@ -55,7 +55,7 @@ impl OutputBuffer {
         }
     }
 
-    /// Takes bytes in; holds at most head and tail of each stream.
+    /// Adds bytes; keeps at most the head and the tail of each stream.
     pub(super) fn push(&mut self, stream: OutputStream, bytes: &[u8]) {
         if self.stretch.1 != Some(stream) {
             self.stretch = (self.stretch.0 + 1, Some(stream));
@@ -72,7 +72,7 @@ impl OutputBuffer {
         } else {
             (head_bytes_max - stream.head_bytes).min(bytes.len())
         };
-        // A character is not torn between head and tail.
+        // A character is not split between head and tail.
         let room = if room < bytes.len() { character_boundary(bytes, room) } else { room };
         let (head, rest) = bytes.split_at(room);
         stream.head_bytes += head.len();
@@ -98,7 +98,7 @@ impl OutputBuffer {
 
     /// The record as text.
     pub(super) fn finish(mut self) -> Output {
-        // With each what was cut before it, of its stream.
+        // Each stretch comes with the counts of what was omitted before it, in its stream.
         let mut all: Vec<(OutputStream, OutputStretch, Option<OmittedCounts>)> = Vec::new();
         for (name, stream) in
             [(OutputStream::Stdout, &mut self.stdout), (OutputStream::Stderr, &mut self.stderr)]
@@ -140,7 +140,7 @@ impl Stream {
         self.head.len() + self.tail.len()
     }
 
-    /// Lets whole pieces go while the tail holds more than it must.
+    /// Drops whole pieces while the tail is larger than it must be.
     fn shed(&mut self, tail_bytes_max: usize) {
         while self.tail_bytes > tail_bytes_max {
             let Some(oldest) = self.tail.front() else { return };
@@ -171,7 +171,7 @@ impl Stream {
     }
 }
 
-/// The characters that begin in these bytes of UTF-8.
+/// The number of characters that begin in these bytes of UTF-8.
 fn chars(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|byte| **byte & 0xC0 != 0x80).count() as u64
 }

@@ -23,7 +23,7 @@ pub(super) enum Phase {
         run: Option<Box<Run>>,
     },
     Idle,
-    /// `replace` was sent for a reset; the run waits for the fresh worker.
+    /// `replace` was sent for a reset. The run waits for the fresh worker.
     Resetting {
         run: Box<Run>,
         until: Instant,
@@ -43,17 +43,17 @@ pub(super) enum Phase {
         cause: Cause,
         until: Instant,
     },
-    /// The interpreter is gone; the run's report waits for what takes its place.
+    /// The interpreter is gone. The run's report waits for the worker that replaces it.
     Recovering {
         run: Box<Run>,
         outcome: RunOutcome,
         until: Instant,
     },
-    /// `keep` was sent; the report of the run, which has ended, waits for its files to be kept. Without a report the
-    /// sandbox is stopped then.
+    /// `keep` was sent. The report of a run that has ended waits until its files are stored. Without a report, the
+    /// sandbox is stopped after that.
     StoringFiles {
         report: Option<Box<RunReport>>,
-        /// The worker has ended meanwhile, and another one is awaited.
+        /// Whether the worker has ended meanwhile, so that another one is awaited.
         is_worker_gone: bool,
         until: Instant,
     },
@@ -66,7 +66,7 @@ pub(super) enum Phase {
         rollback: Box<CheckpointRollback>,
         until: Instant,
     },
-    /// No run, and no worker yet.
+    /// There is no run, and no worker yet.
     AwaitingWorker {
         until: Instant,
     },
@@ -96,14 +96,14 @@ pub(super) struct CheckpointRollback {
 /// The step that follows a rollback.
 #[derive(Debug)]
 pub(super) enum AfterRollback {
-    /// The report of the run that goes back, and whether files are to be stored before it is given.
+    /// Give the report of the run that goes back, after its files were stored if the flag says so.
     Report(Box<RunReport>, bool),
-    /// A run that is to begin there.
+    /// Begin this run.
     Begin(Box<Run>),
 }
 
 impl Phase {
-    /// When the machine has to act if nothing happens; an idle one is given the time.
+    /// When the machine has to act if nothing happens; `idle_until` is that time for an idle machine.
     pub(super) fn deadline(&self, idle_until: Option<Instant>) -> Option<Instant> {
         match self {
             Phase::Absent | Phase::Starting { .. } => None,
@@ -120,7 +120,7 @@ impl Phase {
         }
     }
 
-    /// The run whose code is executing, or being ended.
+    /// The run whose code is executed, or is being ended.
     pub(super) fn current(&mut self) -> Option<&mut Run> {
         match self {
             Phase::Running { run, .. } | Phase::Interrupting { run, .. } | Phase::Replacing { run, .. } => {

@@ -10,25 +10,25 @@ use crate::run::{ClientAbilities, OutputPiece, Progress, RunReport, RunRequest, 
 
 /// A request to the task of the session, with the channel for its answer.
 pub(super) enum SessionRequest {
-    /// A run.
+    /// A run to execute.
     Run(RunSubmission, oneshot::Sender<FinishedRun>),
-    /// A snapshot of the workspace.
+    /// A snapshot to take or restore.
     Snapshot(Snapshot, oneshot::Sender<SnapshotEnd>),
 }
 
-/// The operation on the files of the workspace around runs that are run again.
+/// An operation on the files of the workspace, before and after a replay of runs.
 #[derive(Debug)]
 pub enum Snapshot {
     /// The files are copied.
     Take,
-    /// The files become what they were in the copy, and the named checkpoints are removed.
+    /// The files are restored from the copy, and the named checkpoints are removed.
     Restore {
-        /// Their names.
+        /// The names of the checkpoints.
         forget: Vec<String>,
     },
 }
 
-/// The inner error: why it failed. The outer one: why there is no sandbox for it.
+/// The result of a snapshot. The inner error tells why it failed, the outer one why there is no sandbox for it.
 pub type SnapshotEnd = Result<Result<(), String>, ToolFault>;
 
 /// A run that has ended, with its report.
@@ -37,11 +37,11 @@ pub struct FinishedRun {
     pub run: RunId,
     /// The report.
     pub report: RunReport,
-    /// The session that the code of the run asks to resume, and its last run that counts.
+    /// The session that the code of the run asks to resume, and the last run of it to replay.
     pub resumes: Option<(RecordedSession, u64)>,
 }
 
-/// A run that a client submits, with the channels of those who follow it.
+/// A run that a client submits, with the channels to that client.
 pub struct RunSubmission {
     /// The code and its options.
     pub request: RunRequest,

@@ -1,4 +1,4 @@
-//! The queue of a session's runs, which the session's task owns: bounded, in order, and without requests that were cancelled.
+//! The queue of a session's runs, which the session's task owns: bounded, in order, and without cancelled requests.
 
 use std::collections::VecDeque;
 
@@ -9,30 +9,30 @@ use crate::run::{FaultCode, ToolFault};
 /// Requests that may arrive before the session's task takes them into its queue; further ones wait to be sent.
 const INBOX_MAX: usize = 16;
 
-/// The requests that wait, and the one whose turn it is.
+/// The request whose turn it is, and those that wait behind it.
 pub(super) struct RunQueue<R> {
     inbox: mpsc::Receiver<Entry<R>>,
-    /// The turn is the first one's.
+    /// The requests in order. It is the first one's turn.
     entries: VecDeque<Entry<R>>,
     waiting_max: usize,
 }
 
 /// A request. It is over when its client has dropped the other end of `runs`.
 pub(super) struct Entry<R> {
-    /// Hears once that the turn has come, or why it never will.
+    /// Receives the beginning of the turn once, or the reason why it never comes.
     pub(super) begins: Option<oneshot::Sender<Result<(), ToolFault>>>,
-    /// What it wants to be run, one after the other.
+    /// The runs of the request, one after the other.
     pub(super) runs: mpsc::Receiver<R>,
 }
 
 impl<R> RunQueue<R> {
-    /// `waiting_max`: requests that may wait behind the one whose turn it is.
+    /// A queue in which `waiting_max` requests may wait behind the one whose turn it is.
     pub(super) fn new(waiting_max: usize) -> (mpsc::Sender<Entry<R>>, Self) {
         let (sender, inbox) = mpsc::channel(INBOX_MAX);
         (sender, Self { inbox, entries: VecDeque::new(), waiting_max })
     }
 
-    /// The next run, if one `is_free` to begin; until then, and otherwise for ever, requests line up.
+    /// Waits for the next run and returns it, if one `is_free` to begin. Meanwhile it takes requests into the queue.
     pub(super) async fn next(&mut self, is_free: bool) -> R {
         loop {
             tokio::select! {
@@ -60,10 +60,10 @@ impl<R> RunQueue<R> {
     }
 }
 
-/// The next run of the first request, or nothing if that is over.
+/// The next run of the first request; `None`: the request is over.
 async fn first_run<R>(entries: &mut VecDeque<Entry<R>>) -> Option<R> {
     let Some(first) = entries.front_mut() else { return std::future::pending().await };
-    // Nobody hears it if the request was cancelled while it waited.
+    // The receiver is gone if the request was cancelled while it waited.
     if first.begins.take().is_some_and(|begins| begins.send(Ok(())).is_err()) {
         return None;
     }
@@ -118,7 +118,7 @@ mod tests {
     #[tokio::test]
     async fn a_request_that_was_cancelled_while_it_waited_runs_nothing() {
         let (sender, mut queue) = RunQueue::new(2);
-        // Its client has not dropped the other end yet.
+        // This request's client still holds its end of `runs`.
         let (_runs, begun) = request(&sender, "cancelled").await;
         drop(begun);
         let (_other, _begun) = request(&sender, "other").await;

@@ -31,25 +31,25 @@ use crate::protocol::{
 /// The facts about a started sandbox, for people.
 #[derive(Debug, Clone)]
 pub struct SandboxReport {
-    /// Where the engine listens.
+    /// The address of the engine.
     pub address: String,
-    /// The image.
+    /// The name of the image.
     pub image: String,
     /// The interpreter's version.
     pub python: String,
-    /// What the supervisor sees.
+    /// The posture that the supervisor reports.
     pub posture: Posture,
-    /// What it sees of the first worker.
+    /// The posture of the first worker that the supervisor reports.
     pub worker: WorkerPosture,
-    /// What the reader of a session's first reply must know, such as limits that the engine does not enforce.
+    /// Notices for the reader of a session's first reply, such as limits that the engine does not enforce.
     pub notices: Vec<String>,
     /// Stale containers that were removed before the start.
     pub reaped: usize,
-    /// Whose kernel it has.
+    /// The kernel that the sandbox runs on.
     pub kernel: Kernel,
-    /// In what it is weaker than asked for, by the operator's leave; said in the first reply of every sandbox.
+    /// The properties in which it is weaker than requested and may be. The first reply of every sandbox names them.
     pub allowed: Vec<String>,
-    /// System calls that the user has added; said in the first reply of every sandbox.
+    /// The system calls that the user has added. The first reply of every sandbox names them.
     pub extra_system_calls: Vec<ExtraSystemCall>,
     /// The limits that belljar watches itself, since the engine does not enforce them.
     pub watched: Vec<PostureField>,
@@ -63,29 +63,29 @@ pub(super) struct Sandbox {
     control: mpsc::Sender<Vec<u8>>,
     data: mpsc::Sender<ResultLine>,
     data_of_jobs: mpsc::Sender<ResultLine>,
-    /// Of what was sent for workers, as the supervisor tells it.
+    /// The number of bytes that workers have taken, as the supervisor reports it.
     taken: watch::Sender<u64>,
     writer: JoinHandle<()>,
     asked: RequestedPosture,
-    /// Whether no other sandbox has its user.
+    /// Whether no other sandbox has the same user.
     has_own_user: bool,
     allow_weak: Vec<PostureField>,
-    /// Present where the engine enforces too little.
+    /// Watches the sandbox, if its engine does not enforce every limit.
     pub(super) watchdog: Option<Watchdog>,
     pub(super) report: SandboxReport,
-    /// The number of the worker that it started with.
+    /// The number of its first worker.
     pub(super) worker: u64,
-    /// The files that it began with.
+    /// The files that were restored into it.
     pub(super) files: RestoredFiles,
-    /// Idle time after which it is stopped.
+    /// The idle time after which it is stopped; `None`: never.
     pub(super) idle_stop: Option<Duration>,
-    /// Where it is recorded that a notice was given.
+    /// The folder that records which notices were given.
     notices_dir: Option<PathBuf>,
 }
 
 /// How long a sandbox may take to end itself before it is killed.
 const FAREWELL: Duration = Duration::from_millis(500);
-/// The file that records that [`ROOTFUL`] was said.
+/// The name of the file that records that [`ROOTFUL`] was given.
 const ROOTFUL_SAID: &str = "rootful-engine-notice";
 /// The notice about an engine that runs as root.
 const ROOTFUL: &str = "the container engine is rootful; a rootless one would be safer";
@@ -99,17 +99,17 @@ impl SandboxReport {
 }
 
 impl Sandbox {
-    /// The notice about a rootful engine, the first time that a reply of this user's machine gives it.
+    /// The notice about a rootful engine, the first time that a reply on this user's machine gives it.
     pub(super) fn first_rootful(&self) -> Option<&'static str> {
         let notice = self.report.rootful()?;
         let dir = self.notices_dir.as_deref();
         let recorded = dir.map(|dir| own_file::create(dir, ROOTFUL_SAID, self.report.address.as_bytes()));
-        // What cannot be recorded is rather said again than never.
+        // If it cannot be recorded, it is given again.
         let was_said = matches!(recorded, Some(Err(error)) if error.kind() == ErrorKind::AlreadyExists);
         (!was_said).then_some(notice)
     }
 
-    /// The next frame, or why a line was dropped; nothing when the sandbox is gone. Cancel-safe.
+    /// The next frame, or the reason why a line was dropped; `None`: the sandbox is gone. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<Result<FromSandbox, DroppedLine>> {
         loop {
             match self.decoder.next_frame() {
@@ -125,7 +125,7 @@ impl Sandbox {
         }
     }
 
-    /// What a worker is weaker in by the operator's leave; an error names what is not allowed.
+    /// The properties in which a worker is weaker and may be. The error has those that are not allowed.
     pub(super) fn judge_worker(
         &self,
         worker: &WorkerPosture,
@@ -145,14 +145,14 @@ impl Sandbox {
         self.send_first(frame.to_line());
     }
 
-    /// Queues a run, ahead of all results: those of earlier runs may still be under way.
+    /// Queues a run, ahead of all results: those of earlier runs may still be queued.
     pub(super) fn send_run(&self, run: &ToWorker) {
         self.send_first(run.to_line());
     }
 
     fn send_first(&self, line: Vec<u8>) {
         if self.control.try_send(line).is_err() {
-            // The stream's end or the deadline of what was asked for says so to everybody.
+            // The end of the stream, or the deadline of the request, reports it to all callers.
             tracing::warn!("a frame that goes first could not be queued");
         }
     }
@@ -167,15 +167,15 @@ impl Sandbox {
         self.data_of_jobs.clone()
     }
 
-    /// The last words on the container's stderr.
+    /// The end of the container's stderr.
     pub(super) fn stderr(&self) -> String {
         self.output.stderr()
     }
 
-    /// Ends the sandbox: it is asked to, then killed and removed.
+    /// Asks the sandbox to end, then kills and removes it.
     ///
     /// # Errors
-    /// When its container stays; the log has said so.
+    /// The container could not be removed, which was logged.
     pub(super) async fn close(mut self) -> Result<(), EngineError> {
         self.send(&ToSupervisor::Shutdown);
         let farewell = async { while self.output.next().await.is_some() {} };
@@ -183,7 +183,7 @@ impl Sandbox {
             tracing::debug!("the sandbox did not end itself");
         }
         self.writer.abort();
-        // The streams go before the container: an engine waits for whoever is attached and does not read.
+        // The streams are closed before the container: an engine waits for attached clients that do not read.
         drop(self.output);
         self.instance.close().await
     }

@@ -1,4 +1,4 @@
-//! The turn of one request: its client's end of the queue, and the line of the log for each of its runs.
+//! The turn of one request: the client's end of the queue, and the audit log's line for each of its runs.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::text;
 /// Longest reason in the log, in characters.
 const WHY_CHARS_MAX: usize = 300;
 
-/// The turn of a request, from its first run until this is dropped. No other request runs in between.
+/// The turn of a request, from its first run until it is dropped. No other request runs in between.
 pub struct Turn {
     queue: mpsc::Sender<Entry<SessionRequest>>,
     runs: mpsc::Sender<SessionRequest>,
-    /// The other end, until the request lines up.
+    /// The other end of `runs`, until the request joins the queue.
     waits: Option<mpsc::Receiver<SessionRequest>>,
     broker: Arc<Broker>,
     closing: CancellationToken,
@@ -36,11 +36,11 @@ impl Turn {
         Self { queue, runs, waits: Some(waits), broker, closing }
     }
 
-    /// Waits behind the requests before, if this has not been waited for.
+    /// Waits for the turn, at the first call only.
     ///
     /// # Errors
-    /// `busy` when too many wait already, `cancelled` when it was cancelled while it waited, `internal` when the session
-    /// has ended.
+    /// `busy`: too many requests wait already; `cancelled`: the request was cancelled while it waited; `internal`: the
+    /// session has ended.
     pub async fn begin(&mut self, submission: &RunSubmission) -> Result<(), ToolFault> {
         let begun = self.line_up(&submission.cancel).await;
         self.noted(begun, submission.request.code.len()).await
@@ -73,10 +73,10 @@ impl Turn {
         Ok(ended)
     }
 
-    /// Has a snapshot of the workspace taken or restored, once its turn has come.
+    /// Takes or restores a snapshot of the workspace, in this turn.
     ///
     /// # Errors
-    /// There is no sandbox for it; the inner error: why it failed.
+    /// The outer error: there is no sandbox for it. The inner error: the reason why it failed.
     pub async fn snapshot(&self, snapshot: Snapshot) -> SnapshotEnd {
         let (reply, ended) = oneshot::channel();
         self.runs.send(SessionRequest::Snapshot(snapshot, reply)).await.map_err(|_| closed())?;
@@ -86,7 +86,7 @@ impl Turn {
     async fn ended(&mut self, submission: RunSubmission) -> Result<FinishedRun, ToolFault> {
         let (reply, ended) = oneshot::channel();
         let cancel = submission.cancel.clone();
-        // Before its turn comes, so that nobody waits for it then.
+        // The run is queued before the turn comes, so that the session need not wait for it then.
         self.runs.send(SessionRequest::Run(submission, reply)).await.map_err(|_| closed())?;
         self.line_up(&cancel).await?;
         ended.await.map_err(|_| {
@@ -124,7 +124,7 @@ impl Turn {
     }
 }
 
-/// Writes down a request that does not become a run.
+/// Writes a refused request to the audit log.
 pub(super) async fn note_refused(broker: &Broker, fault: &ToolFault, code_bytes: u64) {
     let (outcome, why) = (fault.code.word(), why(fault));
     let event = RunEvent { run: 0, outcome, calls: 0, readings: 0, why, code_bytes, ms: 0 };

@@ -1,6 +1,6 @@
-//! Runs the commands that a server's start needs for values of its configuration: side by side, bounded in time and output.
+//! Runs the commands that print values of a server's configuration: in parallel, bounded in time and output.
 //!
-//! No shell reads them, and no text that they have written is shown.
+//! No shell interprets them, and none of their output is shown.
 
 use std::process::{ExitStatus, Stdio};
 
@@ -15,15 +15,15 @@ use super::ProcessSpec;
 use crate::limits::Limits;
 use crate::text;
 
-/// Commands of one server that run at once.
+/// The largest number of commands of one server that run in parallel.
 const AT_ONCE_MAX: usize = 8;
-/// How much of a program's name is shown, in characters.
+/// The longest part of a program's name that is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// What they have printed, in their order; or why the first of them to fail has, to be said behind "is configured, but".
+/// Runs the commands and returns their output, in their order.
 ///
 /// # Errors
-/// That reason.
+/// The reason why the first of them failed, worded to follow "is configured, but".
 pub async fn printed(commands: &[ProcessSpec], limits: &Limits) -> Result<Vec<String>, String> {
     let runs: Vec<_> = commands.iter().map(|command| told(command, limits)).collect();
     stream::iter(runs).buffered(AT_ONCE_MAX).try_collect().await
@@ -57,7 +57,8 @@ async fn one(spec: &ProcessSpec, limits: &Limits) -> Result<String, String> {
     let (status, bytes) = ended
         .map_err(|_| format!("did not end within {} s", limits.reference_command.as_secs_f64()))?
         .map_err(|error| format!("could not be read: {}", error.kind()))?;
-    // Its number may name another process by now, and what it has left, such as an agent for keys, may stay.
+    // The process has ended: its number may belong to another process by now, and its children, such as an agent for
+    // keys, may stay.
     group.0 = None;
     if bytes.len() as u64 > bytes_max {
         return Err(format!("printed more than {bytes_max} bytes"));
@@ -68,11 +69,11 @@ async fn one(spec: &ProcessSpec, limits: &Limits) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "printed what is not UTF-8".to_owned())
 }
 
-/// How it ended and what it printed; of too much the beginning.
+/// The exit status and the output; only the beginning of an output that is too long.
 async fn output(child: &mut Child, bytes_max: u64) -> std::io::Result<(ExitStatus, Vec<u8>)> {
     let mut bytes = Vec::new();
     if let Some(stdout) = child.stdout.take() {
-        // Closed behind the bound, which ends whoever goes on writing.
+        // The pipe is closed at the bound, which ends a program that continues to write.
         stdout.take(bytes_max + 1).read_to_end(&mut bytes).await?;
     }
     Ok((child.wait().await?, bytes))
@@ -123,7 +124,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let pipe = dir.path().join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        // The first ends only once the second has written.
+        // The first command ends only after the second has written.
         let path = pipe.display();
         let commands = [shell(&format!("cat {path}")), shell(&format!("echo through >{path}; printf $MARK"))];
         assert_eq!(printed(&commands, &Limits::default()).await.unwrap(), ["through\n", "m"]);

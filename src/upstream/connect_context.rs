@@ -1,4 +1,4 @@
-//! What each new connection to one server uses, and outlives it.
+//! The state that new connections to one server use, and that outlives each of them.
 
 use std::sync::Arc;
 

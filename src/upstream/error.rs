@@ -1,11 +1,11 @@
-//! What can go wrong with a server.
+//! The errors of servers.
 
 use std::time::Duration;
 
 use super::confinement::{Lack, in_words};
 use crate::names::ServerName;
 
-/// A failure to start, or of one request.
+/// A failure to start a server, or of one request to it.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum UpstreamError {
     /// No such server is configured.
@@ -14,87 +14,87 @@ pub enum UpstreamError {
         /// The name.
         server: ServerName,
     },
-    /// Its configuration cannot be used; nothing was started.
+    /// The server's configuration cannot be used. Nothing was started.
     #[error("server '{server}' is configured, but {reason}")]
     Unavailable {
         /// The server.
         server: ServerName,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Its program could not be started.
+    /// The server's program could not be started.
     #[error("server '{server}' could not be started: {reason}")]
     Spawn {
         /// The server.
         server: ServerName,
-        /// The system's words.
+        /// The system's error.
         reason: String,
     },
-    /// It cannot be confined as its entry says; it was not started.
+    /// The server cannot be confined as its entry says. It was not started.
     #[error("server '{server}' could not be confined, and was not started: {reason}")]
     NotConfined {
         /// The server.
         server: ServerName,
-        /// What is wrong: the step that failed, or what the entry says.
+        /// The failed step, or the problem with the entry.
         reason: String,
-        /// What the user can do. [`Self::advice`] has it, and the error's text does not.
+        /// A hint for the user. [`Self::advice`] returns it; the error's text does not have it.
         remedy: Option<String>,
     },
-    /// It started but did not become usable.
+    /// The server started but did not become usable.
     #[error("server '{server}' did not start: {reason}{}", stderr_note(stderr))]
     Handshake {
         /// The server.
         server: ServerName,
-        /// What happened.
+        /// The reason.
         reason: String,
         /// Whether it only took longer than its `start_timeout`.
         is_late: bool,
-        /// What it wrote to stderr.
+        /// The server's stderr.
         stderr: StderrSummary,
     },
-    /// The request did not get through to it, so that nothing was done.
+    /// The request did not reach the server, so nothing was done.
     #[error("server '{server}' could not be asked: {reason}; the call was not made")]
     NotReached {
         /// The server.
         server: ServerName,
-        /// What happened.
+        /// The reason.
         reason: String,
     },
-    /// It asks for credentials, or for others; nothing was done.
+    /// The server wants credentials, or other ones. Nothing was done.
     #[error("server '{server}' wants other credentials: {reason}; the call was not made")]
     NotAllowed {
         /// The server.
         server: ServerName,
-        /// Its words.
+        /// The server's words.
         reason: String,
     },
-    /// It asks for a login; nothing was done.
+    /// The server wants a login. Nothing was done.
     #[error("server '{server}' needs a login ({reason}); the user runs: {command}")]
     NeedsLogin {
         /// The server.
         server: ServerName,
-        /// Why there is none that it takes.
+        /// The reason why there is no usable login.
         reason: String,
-        /// What makes one.
+        /// The command by which the user logs in.
         command: String,
     },
-    /// It asks for a login, and the one that the bridge makes by itself has failed; nothing was done.
+    /// The server wants a login, and the bridge's own login has failed. Nothing was done.
     #[error("server '{server}' could not be logged in to: {reason}; the call was not made")]
     LoginFailed {
         /// The server.
         server: ServerName,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The connection broke before the answer; whether the call took effect is not known.
+    /// The connection broke before the answer. It is unknown whether the call took effect.
     #[error("server '{server}' gave no answer: {reason}; whether the call took effect is unknown")]
     Broken {
         /// The server.
         server: ServerName,
-        /// What happened.
+        /// The reason.
         reason: String,
     },
-    /// It ended while it was asked; whether the call took effect is not known.
+    /// The server ended during the request. It is unknown whether the call took effect.
     #[error(
         "server '{server}' ended while it worked on this call; whether the call took effect is unknown{}",
         stderr_note(stderr)
@@ -102,66 +102,66 @@ pub enum UpstreamError {
     Died {
         /// The server.
         server: ServerName,
-        /// What it wrote to stderr.
+        /// The server's stderr.
         stderr: StderrSummary,
     },
-    /// It sent a line over the bound, which was dropped; whether the call took effect is not known.
+    /// The server's answer exceeded the bound and was dropped. It is unknown whether the call took effect.
     #[error(
         "server '{server}' answered with more than {bytes_max} bytes; whether the call took effect is unknown"
     )]
     Overlong {
         /// The server.
         server: ServerName,
-        /// The bound.
+        /// The bound, in bytes.
         bytes_max: usize,
     },
-    /// It has no such thing at all; it was not asked.
+    /// The server does not offer the resources or prompts that the request is about. Nothing was sent.
     #[error("server '{server}' offers no {what}")]
     NotOffered {
         /// The server.
         server: ServerName,
-        /// What.
+        /// The name of the missing feature: `resources` or `prompts`.
         what: &'static str,
     },
-    /// It answered with a JSON-RPC error.
+    /// The server answered with a JSON-RPC error.
     #[error("server '{server}' refused: {message}")]
     Refused {
         /// The server.
         server: ServerName,
-        /// Its words.
+        /// The server's words.
         message: String,
     },
-    /// It did not answer in time; the request was cancelled there.
+    /// The server did not answer in time. The request was cancelled there.
     #[error("server '{server}' did not answer in time")]
     Deadline {
         /// The server.
         server: ServerName,
     },
-    /// It did not answer within the time that its entry gives a call; the request was cancelled there.
+    /// The server did not answer within the time that its entry allows for a call. The request was cancelled there.
     #[error("server '{server}' did not answer within the {} s that it has for a call (timeout in {set_in})", time.as_secs_f64())]
     CallTime {
         /// The server.
         server: ServerName,
-        /// The bound.
+        /// The allowed time.
         time: Duration,
-        /// Where it is set.
+        /// The place of the setting.
         set_in: String,
     },
-    /// The caller cancelled; so was the request.
+    /// The caller cancelled, and the request was cancelled at the server.
     #[error("the call of server '{server}' was cancelled")]
     Cancelled {
         /// The server.
         server: ServerName,
     },
-    /// It answered with something that is no result of a call.
+    /// The server's answer is no result of a call.
     #[error("server '{server}' answered with something unexpected: {reason}")]
     Nonsense {
         /// The server.
         server: ServerName,
-        /// What was wrong.
+        /// The problem with the answer.
         reason: String,
     },
-    /// The bridge is going down.
+    /// The bridge is shutting down.
     #[error("the bridge is shutting down")]
     Closing,
 }
@@ -171,14 +171,14 @@ pub enum UpstreamError {
 pub struct StderrSummary {
     /// The text, on one line.
     pub text: String,
-    /// The variables that the text names and that the bridge has and does not pass on to the server.
+    /// The variables in the text that the bridge has and does not pass on to the server.
     pub withheld: Vec<String>,
-    /// The files and hosts that the confined server needed and does not have.
+    /// The files and hosts that the confined server lacks.
     pub lacks: Vec<Lack>,
 }
 
 impl UpstreamError {
-    /// The variables that the failed server named which the bridge has and does not pass on to it.
+    /// The variables that the failed server named, and that the bridge has and does not pass on to it.
     #[must_use]
     pub fn withheld(&self) -> &[String] {
         match self {
@@ -187,7 +187,7 @@ impl UpstreamError {
         }
     }
 
-    /// What the failed server was not given, if it is confined.
+    /// The files and hosts that the failed server lacks, if it is confined.
     #[must_use]
     pub fn lacks(&self) -> &[Lack] {
         match self {
@@ -196,7 +196,7 @@ impl UpstreamError {
         }
     }
 
-    /// What the user can change so that the server gets what it named; `set_in` is where its entry stands.
+    /// Advice on the change that gives the server the rights or variables that it lacks; `set_in` is the place of its entry.
     #[must_use]
     pub fn advice(&self, set_in: &str) -> Option<String> {
         if let Self::NotConfined { remedy, .. } = self {
@@ -217,7 +217,7 @@ impl UpstreamError {
         })
     }
 
-    /// How much of it the server itself has said, in bytes.
+    /// The number of bytes in the error's text that come from the server.
     #[must_use]
     pub fn bytes_of_server(&self) -> usize {
         match self {

@@ -1,6 +1,7 @@
-//! The file that holds one server's login: of this user alone, replaced as a whole, and for one address only.
+//! The file with the login at one server. It belongs to this user only, is replaced as a whole, and is for one address
+//! only.
 //!
-//! It asks no server, and decides nothing about what it holds.
+//! It asks no server, and does not judge the login in it.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -20,9 +21,9 @@ use crate::service_login::LoginSettings;
 
 /// Largest file, in bytes.
 const FILE_BYTES_MAX: u64 = 256 * 1024;
-/// Longer names stand as their hash.
+/// The longest server name that is part of a file name, in bytes; a longer one is replaced by its hash.
 const NAME_BYTES_MAX: usize = 100;
-/// How long another process may hold the lock, and how often it is tried.
+/// The longest wait for another process's lock, and the pause between attempts.
 const LOCK: (Duration, Duration) = (Duration::from_secs(30), Duration::from_millis(20));
 
 /// The file of the login of one server. It need not exist.
@@ -36,15 +37,15 @@ pub struct LoginFile {
 /// The state of a login, as far as it is known without a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoginState {
-    /// There is none.
+    /// There is no login.
     None,
-    /// The one that is kept was made for another address, and is not used.
+    /// The stored login was made for another address, and is not used.
     OfAnotherAddress,
-    /// It is kept in a file that cannot be read; why.
+    /// The file of the login cannot be read, for this reason.
     Unreadable(String),
-    /// There is one.
+    /// There is a login.
     LoggedIn {
-        /// Until its token ends, where that is known.
+        /// The time until its token ends, if that is known.
         ends_in: Option<Duration>,
         /// Whether the token can be renewed without the user.
         renews: bool,
@@ -57,25 +58,25 @@ pub enum LoginState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::upstream) struct LoginFingerprint(u64, i64, i64, u64);
 
-/// A login as it is kept. Holds secrets, so it has no `Debug`.
+/// A stored login. It holds secrets, so it has no `Debug`.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Login {
-    /// The address of the server that it is for.
+    /// The address of the server.
     pub(super) server: Url,
-    /// Who gives and renews the token, and to whom it is given.
+    /// The issuer and the client of the token.
     pub(super) grant: Grant,
-    /// Sent with each request.
+    /// The token that is sent with each request.
     pub(super) access_token: String,
-    /// Exchanged for the next access token.
+    /// The token that is exchanged for the next access token.
     pub(super) refresh_token: Option<String>,
-    /// When the access token ends, in seconds since 1970.
+    /// The end of the access token, in seconds since 1970.
     pub(super) ends: Option<u64>,
-    /// From when on it is renewed, likewise.
+    /// The time from which it is renewed, in seconds since 1970.
     pub(super) renew_from: Option<u64>,
-    /// The key that the token is bound to (DPoP); nothing for bearer tokens.
+    /// The key that the token is bound to (DPoP); `None` for bearer tokens.
     #[serde(default)]
     pub(super) dpop_key: Option<String>,
-    /// The login without a user that it is of, as [`ServiceLogin::identity`] has it; nothing for one of the user.
+    /// The identity of the login without a user, from [`ServiceLogin::identity`]; `None` for a login of the user.
     ///
     /// [`ServiceLogin::identity`]: crate::service_login::ServiceLogin::identity
     #[serde(default)]
@@ -85,13 +86,13 @@ pub(super) struct Login {
 /// The issuer, the client and the resource of a token. It holds a secret, so it has no `Debug`.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Grant {
-    /// The authorization server, as it names itself.
+    /// The authorization server's own name.
     pub(super) issuer: Option<String>,
     pub(super) token_endpoint: Url,
     pub(super) revocation_endpoint: Option<Url>,
-    /// What the token is for, in the server's own words.
+    /// The resource that the token is for, in the server's own words.
     pub(super) resource: Option<String>,
-    /// What the token allows, as far as that is known.
+    /// The scopes of the token, if they are known.
     #[serde(default)]
     pub(super) scopes: Vec<String>,
     pub(super) client: ClientRegistration,
@@ -120,13 +121,13 @@ pub(super) enum LoginFileError {
 }
 
 impl LoginFile {
-    /// The place in this folder for the login of a server at this address.
+    /// The file in this folder for the login at the server with this address.
     #[must_use]
     pub fn new(dir: PathBuf, server: &ServerName, url: Url) -> Self {
         Self { dir, name: file_name(server.as_str()), url }
     }
 
-    /// What is kept for a login of this kind.
+    /// The state of the stored login, if it is one of this kind.
     #[must_use]
     pub fn state(&self, settings: &LoginSettings) -> LoginState {
         match self.read() {
@@ -153,11 +154,11 @@ impl LoginFile {
         }
     }
 
-    /// The login, whatever address it is for.
+    /// The stored login, for whatever address.
     pub(super) fn kept(&self) -> io::Result<Option<Login>> {
         match own_file::read(&self.path(), FILE_BYTES_MAX) {
             Ok(bytes) => {
-                // What serde says would quote the file.
+                // serde's message would quote the file.
                 let misshapen = |_| io::Error::other("it is no login as belljar writes it");
                 serde_json::from_slice(&bytes).map(Some).map_err(misshapen)
             }
@@ -170,7 +171,7 @@ impl LoginFile {
         own_file::write(&self.dir, &self.name, &serde_json::to_vec(login)?)
     }
 
-    /// Whether there was something to remove.
+    /// Removes the file. Returns whether there was one.
     pub(super) fn remove(&self) -> io::Result<bool> {
         match fs::remove_file(self.path()) {
             Ok(()) => Ok(true),
@@ -184,7 +185,7 @@ impl LoginFile {
         Some(LoginFingerprint(about.ino(), about.mtime(), about.mtime_nsec(), about.len()))
     }
 
-    /// Keeps other processes from renewing or replacing the login until it is dropped.
+    /// Locks the login, so that no other process renews or replaces it until the lock is dropped.
     pub(super) async fn lock(&self) -> io::Result<Flock<File>> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
         let mut options = File::options();
@@ -208,7 +209,7 @@ impl LoginFile {
 }
 
 impl Login {
-    /// Whether it is to be renewed, and can be.
+    /// Whether the token has to be renewed, and can be.
     pub(super) fn is_due(&self) -> bool {
         self.is_renewable() && self.renew_from.is_some_and(|from| now() >= from)
     }
@@ -217,13 +218,13 @@ impl Login {
         self.refresh_token.is_some() || self.service.is_some()
     }
 
-    /// Whether it was made as the entry says now.
+    /// Whether it was made with the entry's present settings.
     pub(super) fn is_of(&self, settings: &LoginSettings) -> bool {
         let is_same = self.service == settings.service.as_ref().map(|service| service.identity());
         is_same && (self.dpop_key.is_some() || !settings.requires_dpop)
     }
 
-    /// What must not stand in any text.
+    /// The secrets that must not appear in any text.
     pub(super) fn secrets(&self) -> impl Iterator<Item = &str> {
         let client = self.grant.client.secret.as_deref();
         let tokens = std::iter::once(self.access_token.as_str()).chain(self.refresh_token.as_deref());
@@ -231,7 +232,7 @@ impl Login {
     }
 }
 
-/// Seconds since 1970: the end of a token has to be known to other processes, and after this one.
+/// Seconds since 1970. The end of a token must have a meaning for other processes, and after this one.
 pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

@@ -1,6 +1,7 @@
-//! Keeps MCP clients to the configured servers: starts them at first use, keeps them warm, restarts dead ones.
+//! Keeps MCP clients of the configured servers: starts servers at their first use, keeps them running, and restarts
+//! dead ones.
 //!
-//! It knows no runs and no policy; whoever asks is allowed to ask.
+//! It knows no runs and no policy; every caller is allowed to send requests.
 
 mod client;
 mod commands;

@@ -1,38 +1,38 @@
-//! Why a request over HTTP has no response.
+//! The reasons why a request over HTTP has no response.
 //!
 //! It decides nothing: whether something is sent again is up to the caller.
 
 /// The reason for which a request has no response. It also says whether the server may have worked on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoResponse {
-    /// The server was not reached: nothing was done.
+    /// The server was not reached, so nothing was done.
     NotReached(String),
-    /// It asks for credentials, or for others: nothing was done.
+    /// The server wants credentials, or other ones. Nothing was done.
     NotAllowed(String),
-    /// It asks for a login: nothing was done.
+    /// The server wants a login. Nothing was done.
     NeedsLogin {
-        /// Why there is none that it takes.
+        /// The reason why there is no usable login.
         reason: String,
-        /// What the login has to ask for, where it must ask for more.
+        /// The scope that the login needs, if it needs another one.
         scope: Option<String>,
     },
-    /// It asks for a login, and the one that the bridge makes by itself has not helped: nothing was done.
+    /// The server wants a login, and the bridge's own login has not helped. Nothing was done.
     LoginFailed(String),
-    /// It did not take the request: nothing was done.
+    /// The server refused the request. Nothing was done.
     Refused {
-        /// The status of HTTP.
+        /// The HTTP status.
         status: u16,
-        /// What it said.
+        /// The server's words.
         reason: String,
-        /// Its body, where that is a JSON-RPC error as a whole.
+        /// The body, if all of it is a JSON-RPC error.
         error: Option<Vec<u8>>,
     },
-    /// It may have worked on the request.
+    /// The server may have acted on the request.
     Broken(String),
 }
 
 impl NoResponse {
-    /// What happened.
+    /// The reason in words.
     pub(super) fn reason(&self) -> &str {
         match self {
             Self::NotReached(reason) | Self::NotAllowed(reason) | Self::Broken(reason) => reason,

@@ -1,4 +1,4 @@
-//! A server's process: below a keeper where there is one, its own group, its stderr kept, its end certain.
+//! A server's process: below a keeper if there is one, in its own group, with its stderr stored, and certain to end.
 //!
 //! It speaks no MCP, and decides nothing about when a server starts or ends.
 
@@ -26,17 +26,17 @@ use crate::confine::{PrivatePlaces, ServerPlan};
 use crate::guard::{KeepError, Keeper, Token};
 use crate::text;
 
-/// How long a server gets after each step of its ending.
+/// The time that a server gets after each step of its ending.
 const STEP: Duration = Duration::from_millis(700);
 
-/// How long the last of a dead server's stderr may take to be read.
+/// The longest wait for the rest of a dead server's stderr.
 const STDERR_END: Duration = Duration::from_millis(100);
 
-/// A running server process, or its keeper. Dropping it kills everything below.
+/// A running server process, or its keeper. Dropping it kills all its child processes.
 pub(super) struct Process {
     child: Child,
     group: Pid,
-    /// What its keeper's messages begin with, if it has a keeper.
+    /// The token at the beginning of its keeper's messages, if it has a keeper.
     token: Option<Token>,
     stderr: StderrTail,
     stderr_task: JoinHandle<()>,
@@ -48,18 +48,18 @@ pub(super) struct Pipes {
     pub(super) stdout: ChildStdout,
 }
 
-/// The end of a server process.
+/// The facts about a server process that has ended.
 pub(super) struct ServerExit {
     /// The last output of the server.
     pub(super) stderr: StderrTail,
-    /// The error for which it never started.
+    /// The error, if it never started.
     pub(super) not_started: Option<StartError>,
 }
 
 /// The reason for which a server's program was not started.
 #[derive(Debug)]
 pub(super) enum StartError {
-    /// The system's reason.
+    /// The system could not start the program.
     Program(std::io::Error),
     /// It cannot be confined as its entry says.
     Confinement(ConfinementError),
@@ -85,15 +85,15 @@ impl From<std::io::Error> for StartError {
 pub(super) struct StderrTail {
     tail: Arc<Mutex<TailBuffer>>,
     redaction: Redaction,
-    /// Names of variables that the bridge has and the server does not.
+    /// The names of variables that the bridge has and the server does not.
     withheld: Arc<[String]>,
-    /// What a confined server sees.
+    /// The plan of a confined server, with the files that it sees.
     plan: Option<Arc<ServerPlan>>,
-    /// What it is not offered.
+    /// Private places, which are never suggested.
     private: PrivatePlaces,
-    /// Variables whose values are paths: texts have their names in place of them.
+    /// Variables whose values are paths. Redacted texts have their names instead.
     places: Arc<[(String, String)]>,
-    /// Where files of its program lead and it sees nothing.
+    /// Paths to which the program's files lead, and that the server does not see.
     unfollowed: Arc<[PathBuf]>,
 }
 
@@ -101,19 +101,19 @@ pub(super) struct StderrTail {
 #[derive(Default)]
 struct TailBuffer {
     bytes: VecDeque<u8>,
-    /// Whether there were more.
+    /// Whether earlier bytes were dropped.
     is_cut: bool,
 }
 
-/// How much of it is told, in bytes.
+/// The longest part of the stderr that is reported, in bytes.
 const LAST_WORDS_BYTES_MAX: usize = 2048;
-/// The same in lines.
+/// The largest number of lines of the stderr that are reported.
 const LAST_LINES_MAX: usize = 5;
-/// Longest first line of an error, in characters.
+/// The longest first line of an error that is reported, in characters.
 const FIRST_ERROR_CHARS_MAX: usize = 300;
-/// Variables that are named to the user.
+/// The largest number of variables that are named to the user.
 const WITHHELD_TOLD_MAX: usize = 5;
-/// What lines hold that tell of an error, in lower case.
+/// Words in lines that report an error, in lower case.
 const ERROR_WORDS: [&str; 12] = [
     "error",
     "exception",
@@ -137,11 +137,11 @@ fn command(
     let own = spec.env.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
     if let (Some(keeper), Some(confinement)) = (&spec.keeper, confinement) {
         if let Some(cwd) = &spec.cwd {
-            // The keeper itself does not begin there.
+            // The keeper starts in another folder, so this checks that the server's folder can be entered.
             std::fs::read_dir(cwd)?;
         }
         let mut variables: BTreeMap<OsString, OsString> = match &spec.inherited {
-            // Only for commands of the user, which are not confined.
+            // Only commands of the user inherit everything, and those are not confined.
             Inherited::All => BTreeMap::new(),
             Inherited::Only { variables, .. } => variables.iter().cloned().collect(),
         };
@@ -204,8 +204,8 @@ impl Process {
         self.stderr.clone()
     }
 
-    /// Ends the server and all that it started: its stdin is closed already; then SIGTERM, then SIGKILL, each after a
-    /// while.
+    /// Ends the server and all its child processes. Its stdin is closed already; SIGTERM and SIGKILL follow, each after
+    /// a while.
     pub(super) async fn end(mut self) -> ServerExit {
         if !self.ended_within(STEP).await {
             self.signal(Signal::SIGTERM);
@@ -214,11 +214,11 @@ impl Process {
                 self.ended_within(STEP).await;
             }
         }
-        // Also when the leader has ended: npx and uvx leave grandchildren, and a keeper can be killed. It is not reaped
-        // yet, so that its number still names this group and no other.
+        // The group is killed even if its leader has ended: npx and uvx leave grandchildren, and a keeper can be
+        // killed. The leader is not reaped yet, so its number still identifies this group.
         self.signal(Signal::SIGKILL);
         let status = self.child.wait().await;
-        // The group is dead, so its stderr ends, unless a process that left the group holds it.
+        // The group is dead, so its stderr ends, unless a process that has left the group holds it.
         if tokio::time::timeout(STDERR_END, &mut self.stderr_task).await.is_err() {
             self.stderr_task.abort();
         }
@@ -249,7 +249,7 @@ impl Process {
         tokio::time::timeout(limit, ended).await.is_ok()
     }
 
-    /// A keeper finds also those that have left the group, and ends after them.
+    /// Kills the server at once. A keeper also finds processes that have left the group, and ends after them.
     fn end_at_once(&self) {
         if self.token.is_none() {
             self.signal(Signal::SIGKILL);
@@ -268,7 +268,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // None once it was reaped by `end`.
+        // The child has no id after `end` has reaped it.
         if self.child.id().is_some() {
             self.end_at_once();
         }
@@ -277,8 +277,8 @@ impl Drop for Process {
 }
 
 impl StderrTail {
-    /// The last lines, at most 2 KiB, as one line of text without secrets: they are taken out first, since a part of one would
-    /// not be known for what it is.
+    /// The last lines, at most 2 KiB, as one line of text without secrets. Secrets are removed before the text is cut,
+    /// since a part of one would not be recognised.
     pub(super) fn stderr_summary(&self) -> StderrSummary {
         let (bytes, text) = self.read();
         StderrSummary {
@@ -288,8 +288,8 @@ impl StderrTail {
         }
     }
 
-    /// As [`Self::stderr_summary`], behind the first line that tells of an error: what a server says last is mostly not the
-    /// cause of its failure.
+    /// As [`Self::stderr_summary`], after the first line that reports an error: the last words of a server are mostly
+    /// not the cause of its failure.
     pub(super) fn first_error_and_summary(&self) -> StderrSummary {
         let (bytes, text) = self.read();
         let last = last_lines(&text);
@@ -306,13 +306,14 @@ impl StderrTail {
         StderrSummary { text: words, withheld: self.withheld_in(&bytes), lacks }
     }
 
-    /// What files of a confined server's program name, and it was not given: one that does not start may need it.
+    /// The paths that files of a confined server's program name, and that the server does not see. A server that does
+    /// not start may need them.
     fn unfollowed(&self) -> Vec<Lack> {
         let Some(plan) = self.plan.as_deref() else { return vec![] };
         to_suggest(&self.unfollowed, plan, &self.private)
     }
 
-    /// What the server was not given, by this text of it; nothing of one that is not confined.
+    /// The files and hosts that a confined server lacks according to this text of it; empty for another server.
     pub(super) fn lacks(&self, text: &str) -> Vec<Lack> {
         let Some(plan) = self.plan.as_deref() else { return vec![] };
         let named =
@@ -320,7 +321,7 @@ impl StderrTail {
         lacks(&self.places.iter().fold(text.to_owned(), named), plan, &self.private)
     }
 
-    /// The lines that are stored, as they arrived and without secrets.
+    /// The stored bytes as they arrived, and their text without secrets.
     fn read(&self) -> (Vec<u8>, String) {
         let tail = self.tail.lock();
         let (bytes, is_cut): (Vec<u8>, bool) = (tail.bytes.iter().copied().collect(), tail.is_cut);
@@ -332,9 +333,9 @@ impl StderrTail {
         (bytes, text)
     }
 
-    /// The withheld variables that stand in what the server wrote, in the order of the text.
+    /// The withheld variables that the server's output names, in the order of the text.
     fn withheld_in(&self, bytes: &[u8]) -> Vec<String> {
-        // Before secrets are replaced: their names would be taken for the server's words.
+        // The text is searched before secrets are replaced by names, which would look like the server's words.
         let text = String::from_utf8_lossy(bytes);
         let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         let mut found: Vec<String> = Vec::new();
@@ -358,13 +359,13 @@ fn last_lines(text: &str) -> Vec<&str> {
     lines[lines.len().saturating_sub(LAST_LINES_MAX)..].to_vec()
 }
 
-/// Whether a line is more than the noise that servers write when they start.
+/// Whether a line reports an error, and is not part of the usual output of a start.
 fn tells_of_error(line: &str) -> bool {
     let line = line.to_lowercase();
     ERROR_WORDS.iter().any(|word| line.contains(word))
 }
 
-/// Other words of a text may be names of variables by chance.
+/// Whether a word looks like the name of a variable. Other words may be such a name by chance.
 fn is_usual_name(word: &str) -> bool {
     word.len() >= 3
         && word.contains(|c: char| c.is_ascii_uppercase())
@@ -414,7 +415,7 @@ mod tests {
     #[test]
     fn a_secret_is_taken_out_before_anything_is_cut_off() {
         let secret = "first-line-0123456789\nsecond-line-0123456789";
-        // Wherever the cuts fall, nothing of the secret is left but its name.
+        // Wherever the text is cut, only the name of the secret is left.
         for blanks in 0..60 {
             let said = format!("{}{secret}{}\nend", "x".repeat(3000), ".".repeat(2005 + blanks));
             for bytes_max in [64 * 1024, 2020 + 60] {

@@ -1,5 +1,5 @@
-//! The servers' answers as the texts that they are, kept beside rmcp, which would read them into its own types: that
-//! loses keys that it does not know, and costs more than the call.
+//! Keeps the servers' answers as raw texts beside rmcp. Its own types would lose keys that they do not know, and
+//! parsing costs more than the rest of the call.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -20,22 +20,22 @@ use super::redaction::Redaction;
 use crate::jsonrpc::{self, Envelope, LineError, Messages, OnUnreadable};
 use crate::text;
 
-/// Larger results are cleaned on a thread of their own: that may take longer than all else that is done for a call, and
-/// meanwhile the bridge's thread has to keep the heartbeat of the sandbox.
+/// The size above which secrets are removed from a result on another thread, in bytes. That can take longer than the
+/// rest of a call, and the bridge's thread has to send heartbeats to the sandbox meanwhile.
 const LARGE_BYTES: usize = 1 << 20;
 
 /// The result of a request, as the server sent it.
 #[derive(Debug)]
 pub enum RawResult {
-    /// The result, unread.
+    /// The result, not parsed.
     Result(Box<RawValue>),
     /// A line that could not be read.
     Unreadable(LineError),
-    /// None will come.
+    /// No answer will come.
     Lost(NoResponse),
 }
 
-/// The requests whose answers pass as text, and the answers that nobody has taken yet. A clone is the same table.
+/// The requests whose answers are kept as texts, and the answers that nobody has taken yet. Clones share the table.
 #[derive(Debug, Clone, Default)]
 pub struct RawResults {
     table: Arc<Mutex<HashMap<RequestId, Option<RawResult>>>>,
@@ -43,11 +43,11 @@ pub struct RawResults {
     not_opened: Arc<OnceLock<NoResponse>>,
     redaction: Redaction,
     discovery: Discovery,
-    /// Whether `server/discover` was answered after it had been given up.
+    /// Whether `server/discover` was answered after it was given up.
     discovered_late: Arc<AtomicBool>,
 }
 
-/// The state of `server/discover`, which begins a connection.
+/// The state of `server/discover` at the beginning of a connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 enum Discovery {
     /// It was not sent, or has been answered.
@@ -59,7 +59,7 @@ enum Discovery {
     GivenUp(RequestId),
 }
 
-/// A request that waits; once this is dropped, its answer is not kept.
+/// A request that waits for its answer. If this is dropped, the answer is not kept.
 #[derive(Debug)]
 pub struct PendingResult {
     answers: RawResults,
@@ -67,28 +67,29 @@ pub struct PendingResult {
 }
 
 impl RawResults {
-    /// Those of a server, whose messages lose its credentials as they are read.
+    /// The table for one server. Credentials are removed from the server's messages as they arrive.
     pub(super) fn of(redaction: Redaction) -> Self {
         Self { redaction, ..Self::default() }
     }
 
-    /// Of a request that is sent.
+    /// Waits for the answer to a request that is sent.
     #[must_use]
     pub fn awaited(&self, id: RequestId) -> PendingResult {
         PendingResult { answers: self.clone(), id }
     }
 
-    /// Whether a line was too long that could be anybody's, which ended the connection.
+    /// Whether a line was too long and could not be assigned to a request, which has ended the connection.
     pub(super) fn were_cut_off(&self) -> bool {
         self.overlong.load(Ordering::Acquire)
     }
 
-    /// Whether the server answered `server/discover` after `initialize` had been sent instead: it is of the newest era.
+    /// Whether the server answered `server/discover` after `initialize` was sent instead, so that its version is a new
+    /// one.
     pub(super) fn discovered_late(&self) -> bool {
         self.discovered_late.load(Ordering::Acquire)
     }
 
-    /// No answer will come to this request.
+    /// Notes that no answer to this request will come.
     pub(super) fn lose(&self, id: &RequestId, lost: NoResponse) {
         match self.table.lock().get_mut(id) {
             Some(place) => *place = Some(RawResult::Lost(lost)),
@@ -96,20 +97,20 @@ impl RawResults {
         }
     }
 
-    /// A message was lost that belongs to the opening of the connection.
+    /// Notes the loss of a message that belongs to the handshake.
     pub(super) fn note_lost(&self, lost: NoResponse) {
-        // Only the first counts: it is the one that opens the connection.
+        // Only the first loss counts: it is that of the message that opens the connection.
         drop(self.not_opened.set(lost));
     }
 
-    /// Why the connection could not be opened, as far as that was a matter of HTTP.
+    /// The reason why the connection could not be opened, if it was one of HTTP.
     pub(super) fn not_opened(&self) -> Option<NoResponse> {
         self.not_opened.get().cloned()
     }
 
-    /// Keeps an answer that is expected; rmcp gets an empty one in its place.
+    /// Keeps an expected answer, and returns an empty one for rmcp.
     fn keep(&self, id: RequestId, answer: RawResult) -> Option<ServerJsonRpcMessage> {
-        // A number may come back as a string.
+        // Some servers return a numeric id as a string.
         let id = match id {
             RequestId::String(text) => RequestId::Number(text.parse().ok()?),
             number => number,
@@ -121,7 +122,7 @@ impl RawResults {
 }
 
 impl PendingResult {
-    /// The answer, if it has come; a result is on one line, and without the server's credentials.
+    /// The answer, if it has come. A result is on one line, and has no credentials of the server.
     pub async fn take(self) -> Option<RawResult> {
         let answer = self.answers.table.lock().remove(&self.id).flatten()?;
         let RawResult::Result(result) = answer else { return Some(answer) };
@@ -161,11 +162,11 @@ impl Messages for RawResults {
             _ => None,
         };
         let line = completed.as_deref().unwrap_or(line);
-        // Requests, notifications and errors hold text of the server as well.
+        // Requests, notifications and errors also have text of the server.
         let clean = std::str::from_utf8(line).ok().and_then(|line| self.redaction.json(line));
         let Some(clean) = clean else { return jsonrpc::message(line).map(Some) };
         let mut message = jsonrpc::message(clean.as_bytes())?;
-        // The id of its request goes back to the server alone.
+        // The id of the server's request stays unchanged, since it only goes back to the server.
         if let (JsonRpcMessage::Request(request), Some(id)) = (&mut message, envelope.id) {
             request.id = serde_json::from_str(id.get()).map_err(|error| error.to_string())?;
         }
@@ -177,12 +178,12 @@ impl Messages for RawResults {
             return OnUnreadable::Message(message);
         }
         match why {
-            // Whoever waits for it would wait for ever.
+            // The caller of the lost answer would wait for ever.
             LineError::Overlong(_) => {
                 self.overlong.store(true, Ordering::Release);
                 OnUnreadable::End
             }
-            // Servers that print are common.
+            // Many servers print other text to stdout.
             LineError::NotJson(_) | LineError::Misshapen(_) => OnUnreadable::Nothing,
         }
     }
@@ -217,7 +218,7 @@ impl Messages for RawResults {
     }
 }
 
-/// JSON without line breaks, which remote servers put between its parts: the sandbox reads a message from each line.
+/// Removes the line breaks that remote servers put into JSON: the sandbox reads one message from each line.
 fn in_one_line(result: Box<RawValue>) -> Result<Box<RawValue>, String> {
     match text::json_on_one_line(result.get()) {
         Cow::Borrowed(_) => Ok(result),
@@ -225,13 +226,14 @@ fn in_one_line(result: Box<RawValue>) -> Result<Box<RawValue>, String> {
     }
 }
 
-/// Whether it answers the request with this id. A number may come back as a string.
+/// Whether a message answers the request with this id. Some servers return a numeric id as a string.
 fn answers(envelope: &Envelope<'_>, id: &RequestId) -> bool {
     let found = envelope.id.filter(|_| envelope.method.is_none());
     found.is_some_and(|found| found.get().trim_matches('"') == id.to_string())
 }
 
-/// The answer to `server/discover` with the members that the specification requires and some servers leave out.
+/// Completes an answer to `server/discover` with the members that the specification requires and some servers leave
+/// out.
 fn completed(line: &[u8]) -> Option<Vec<u8>> {
     let mut message: Value = serde_json::from_slice(line).ok()?;
     let result = message.get_mut("result")?.as_object_mut()?;

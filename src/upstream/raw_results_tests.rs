@@ -1,4 +1,4 @@
-//! Everything that a server can send, read as it arrives: no spelling brings a credential past it.
+//! Claims about everything that a server can send: no spelling brings a credential past the redaction.
 
 use futures_util::FutureExt;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use super::*;
 use crate::secret::tests::spelled;
 use crate::upstream::redaction;
 
-/// Results by what they answer; `@` stands for the credential.
+/// Results, each with the method that it answers; `@` stands for the credential.
 const RESULTS: &[(&str, &str)] = &[
     ("tools/call: text", r#"{"content":[{"type":"text","text":"a @ b"}],"_meta":{"@":["@"]}}"#),
     ("tools/call: structured", r#"{"content":[],"structuredContent":{"@":{"@":["@"]}}}"#),
@@ -43,7 +43,7 @@ const RESULTS: &[(&str, &str)] = &[
     ("tasks/get", r#"{"task":{"taskId":"1","status":"failed","statusMessage":"@"}}"#),
 ];
 
-/// Other messages, by what they are.
+/// Other messages, each with its kind.
 const MESSAGES: &[(&str, &str)] = &[
     (
         "initialize",
@@ -94,7 +94,7 @@ const MESSAGES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Whether the value stands in a text or key of it, also where that is read as JSON once more.
+/// Whether any text or key has the value, also if a text is parsed as JSON once more.
 fn holds(json: &Value, value: &str) -> bool {
     let text_holds = |text: &str| {
         let inner = serde_json::from_str::<String>(&format!("\"{text}\""));
@@ -108,7 +108,7 @@ fn holds(json: &Value, value: &str) -> bool {
     }
 }
 
-/// What the bridge goes on with after a line.
+/// The message that the bridge gets from a line.
 fn read(answers: &mut RawResults, line: &str) -> Value {
     let line = line.replace('\n', "");
     let envelope: Envelope<'_> = serde_json::from_str(&line).unwrap();
@@ -116,7 +116,7 @@ fn read(answers: &mut RawResults, line: &str) -> Value {
     serde_json::to_value(message).unwrap()
 }
 
-/// The answer to a request, as it arrives.
+/// Sends a request and reads this answer.
 fn answered(answers: &mut RawResults, result: &str) -> PendingResult {
     let id = RequestId::Number(7);
     answers.table.lock().insert(id.clone(), None);
@@ -143,7 +143,7 @@ fn check_all(value: &str, spelled: &str) {
     for (what, message) in MESSAGES {
         let message = read(&mut answers, &message.replace('@', spelled));
         assert!(!holds(&message, value), "{what}: {message}");
-        // Keys that our types do not know are lost, and with them some of what was replaced.
+        // Unknown keys are lost, and with them some of the replaced texts.
         let is_whole = !what.ends_with("/status") && !what.ends_with("list_changed");
         assert!(!is_whole || message.to_string().contains("[KEY]"), "{what}: {message}");
     }
@@ -158,7 +158,7 @@ fn check_all(value: &str, spelled: &str) {
     }
 }
 
-/// The bridge has one thread. A sandbox that hears nothing of it for long takes it for dead.
+/// The bridge has one thread. A sandbox without a heartbeat for long counts the bridge as dead.
 #[tokio::test]
 async fn the_thread_beats_on_while_a_large_result_is_cleaned() {
     let mut answers = RawResults::of(redaction::tests::of(&[("KEY", "abc+def")]));
@@ -208,7 +208,7 @@ proptest! {
         choices in proptest::collection::vec(any::<u8>(), 1..40),
         is_nested in any::<bool>(),
     ) {
-        // A name of a key or the value of another secret would be replaced as well.
+        // The name of a key, or the value of another secret, would be replaced as well.
         prop_assume!(!"structuredContent inputRequests requestedSchema /srv/data".contains(&value));
         let once = spelled(&value, &choices);
         check_all(&value, &if is_nested { spelled(&once, &choices[choices.len() / 2..]) } else { once });

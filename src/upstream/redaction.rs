@@ -1,7 +1,7 @@
-//! Replaces the secrets of one server, its login among them, in everything that the server sends.
+//! Replaces the secrets of one server, including its login, in everything that the server sends.
 //!
-//! Every message loses the server's credentials as it arrives, before anything else reads it. Texts that are errors, logs or
-//! last words lose all configured values besides; in other texts settings, such as the name of a folder, may appear.
+//! Credentials are removed from every message as it arrives, before any other code reads it. From errors, logs and
+//! stderr, all configured values are removed; other texts may contain settings, such as the name of a folder.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::oauth::TokenCache;
 use super::secrets::Secrets;
 use crate::secret::{Secret, replaced_in, replaced_in_json};
 
-/// The secrets of one server. A clone has the same ones, also those that are found later.
+/// The secrets of one server. Clones share them, including those that are found later.
 #[derive(Clone, Default)]
 pub(super) struct Redaction {
     secrets: Arc<Secrets>,
@@ -24,12 +24,12 @@ impl Redaction {
         Self { secrets, access }
     }
 
-    /// The text with every value written as its name.
+    /// Replaces every value by its name.
     pub(super) fn text(&self, text: String) -> String {
         replaced_in(text, &references(&self.all()))
     }
 
-    /// As [`Self::text`], of the last of some bytes: what is left of a secret that was cut off before is left out.
+    /// As [`Self::text`], for the end of a longer text: the rest of a secret that was cut at the beginning is removed.
     pub(super) fn tail(&self, bytes: &[u8]) -> String {
         let text = self.text(String::from_utf8_lossy(bytes).into_owned());
         let text = text.trim_start_matches(char::REPLACEMENT_CHARACTER);
@@ -37,7 +37,7 @@ impl Redaction {
         text[rest..].to_owned()
     }
 
-    /// The same of the first of some bytes.
+    /// As [`Self::text`], for the beginning of a longer text: the part of a secret that was cut at the end is removed.
     pub(super) fn beginning(&self, bytes: &[u8]) -> String {
         let text = self.text(String::from_utf8_lossy(bytes).into_owned());
         let text = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
@@ -45,20 +45,20 @@ impl Redaction {
         text[..text.len() - begun].to_owned()
     }
 
-    /// The JSON text with the credentials replaced by their names; `None` when it holds none.
+    /// Replaces the credentials in a JSON text by their names; `None`: it has no credentials.
     pub(super) fn json(&self, json: &str) -> Option<String> {
         replaced_in_json(json, &references(&self.credentials()))
     }
 
-    /// The same of a result.
+    /// Replaces the credentials in a result by their names.
     ///
     /// # Errors
-    /// The text cannot be JSON any more.
+    /// The text is no longer JSON.
     pub(super) fn result(&self, result: Box<RawValue>) -> Result<Box<RawValue>, String> {
         value_without(&self.credentials(), result)
     }
 
-    /// The credentials of the server as they are now.
+    /// The present credentials of the server.
     pub(super) fn credentials(&self) -> Vec<Arc<Secret>> {
         let mut credentials = self.secrets.credentials();
         credentials.extend(self.login());
@@ -76,15 +76,15 @@ impl Redaction {
     }
 }
 
-/// The text with these secrets replaced by their names.
+/// Replaces these secrets in a text by their names.
 pub(super) fn text_without(secrets: &[Arc<Secret>], text: String) -> String {
     replaced_in(text, &references(secrets))
 }
 
-/// The same of JSON.
+/// Replaces these secrets in JSON by their names.
 ///
 /// # Errors
-/// The text cannot be JSON any more.
+/// The text is no longer JSON.
 pub(super) fn value_without(secrets: &[Arc<Secret>], value: Box<RawValue>) -> Result<Box<RawValue>, String> {
     match replaced_in_json(value.get(), &references(secrets)) {
         Some(json) => RawValue::from_string(json).map_err(|error| error.to_string()),
@@ -108,7 +108,7 @@ pub(super) mod tests {
     use crate::names::ServerName;
     use crate::upstream::{Inherited, ProcessSpec, ServerSpec, ServerTransport};
 
-    /// Of a server with these references.
+    /// The redaction for a server with these references.
     pub(in crate::upstream) fn of(references: &[(&str, &str)]) -> Redaction {
         let transport = ServerTransport::Process(ProcessSpec {
             program: "x".into(),

@@ -29,15 +29,15 @@ use crate::names::ServerName;
 use crate::run::ClientAbilities;
 use crate::secret::Secret;
 
-/// Requests to one server's task that may wait; more wait in their callers.
+/// The largest number of queued requests to one server's task; callers of further ones wait.
 const ASKS_QUEUED_MAX: usize = 64;
 
-/// The way to all configured servers.
+/// The access to all configured servers.
 pub struct Upstream {
     table: RwLock<Table>,
     side: Arc<ClientSide>,
     limits: Arc<Limits>,
-    /// Of all remote servers.
+    /// Permits for large bodies of all remote servers.
     large_bodies: Arc<Semaphore>,
     tasks: Mutex<JoinSet<()>>,
     closing: CancellationToken,
@@ -51,20 +51,20 @@ struct Table {
 struct Entry {
     spec: ServerSpec,
     redaction: Redaction,
-    /// The login that it may have.
+    /// The login, if the server may have one.
     access: Option<Arc<TokenCache>>,
     is_starting: Arc<AtomicBool>,
     asks: mpsc::Sender<ServerTaskRequest>,
-    /// The connection, while calls may use it without asking the task.
+    /// The connection, while calls may use it without a request to the task.
     live: watch::Receiver<Option<Arc<Connection>>>,
     /// Ends the task, and the server with it.
     leaving: CancellationToken,
-    /// Ends when the server has.
+    /// Closes when the server has ended.
     ended: oneshot::Receiver<()>,
 }
 
 impl Upstream {
-    /// Prepares the servers; none is started before it is used. Must be called inside a tokio runtime.
+    /// Creates the tasks of the servers. A server starts at its first use. Must be called inside a tokio runtime.
     #[must_use]
     pub fn new(specs: Vec<ServerSpec>, limits: &Arc<Limits>) -> Self {
         let table = Table { servers: BTreeMap::new() };
@@ -80,8 +80,8 @@ impl Upstream {
         upstream
     }
 
-    /// From now on these are the servers: those that stay as they are go on, the others are ended, and one that is to be
-    /// started differently waits until its predecessor has ended. Must be called inside a tokio runtime.
+    /// Replaces the servers. Unchanged servers continue, and the others are ended. A changed server starts only after
+    /// its predecessor has ended. Must be called inside a tokio runtime.
     pub fn replace(&self, specs: Vec<ServerSpec>) {
         let mut table = self.table.write();
         let mut tasks = self.tasks.lock();
@@ -119,7 +119,7 @@ impl Upstream {
                     let owned = own(configured, side, limits, context, channels);
                     tasks.spawn(async move {
                         if let Some(predecessor) = predecessor {
-                            // Told by the end of its sender.
+                            // The predecessor's task reports its end by dropping the sender.
                             drop(predecessor.await);
                         }
                         owned.await;
@@ -135,13 +135,13 @@ impl Upstream {
         }
     }
 
-    /// Where the servers' questions come out, and what they say of themselves; nothing for all but the first who asks.
+    /// The channels of the servers' questions and messages; `None` after the first call.
     #[must_use]
     pub fn listen(&self) -> Option<ServerChannels> {
         self.side.heard()
     }
 
-    /// What the human's client can do: servers that are started from now on may ask for it.
+    /// Sets the requests that servers started from now on may send to the human's client.
     pub fn offer(&self, abilities: ClientAbilities) {
         self.side.offer(abilities);
     }
@@ -151,8 +151,7 @@ impl Upstream {
         self.side.offer_roots(folders.iter().map(PathBuf::as_path));
     }
 
-    /// A text about the server, or of its own, with the values that it is trusted with, its login among them, written as
-    /// their names.
+    /// Replaces the server's configured values and its login by their names, in a text about the server or from it.
     #[must_use]
     pub fn redacted(&self, server: &ServerName, text: String) -> String {
         let table = self.table.read();
@@ -160,31 +159,32 @@ impl Upstream {
         entry.redaction.text(text)
     }
 
-    /// What the server was not given, by this text of it; nothing of one that is not confined, or does not run.
+    /// The files and hosts that a confined server lacks according to this text of it; empty if it is not confined, or
+    /// does not run.
     #[must_use]
     pub fn lacks(&self, server: &ServerName, text: &str) -> Vec<Lack> {
         let live = self.table.read().servers.get(server).and_then(|entry| entry.live.borrow().clone());
         live.map(|connection| connection.lacks(text)).unwrap_or_default()
     }
 
-    /// A text that code or the model wrote, with the credentials of all servers written as their names.
+    /// Replaces the credentials of all servers by their names, in a text that code or the model wrote.
     #[must_use]
     pub fn without_credentials(&self, text: String) -> String {
         text_without(&self.credentials(), text)
     }
 
-    /// The same of JSON. What cannot be written without them is null.
+    /// Replaces the credentials of all servers in JSON by their names. The result is null if it would not be JSON.
     #[must_use]
     pub fn json_without_credentials(&self, json: Box<RawValue>) -> Box<RawValue> {
         value_without(&self.credentials(), json).unwrap_or_else(|_| RawValue::NULL.to_owned())
     }
 
-    /// Those of all servers: a text may hold two that overlap.
+    /// The credentials of all servers together, since a text may have two that overlap.
     fn credentials(&self) -> Vec<Arc<Secret>> {
         self.table.read().servers.values().flat_map(|entry| entry.redaction.credentials()).collect()
     }
 
-    /// How long the server's start may take, while it is starting.
+    /// The longest time of the server's start; `None`: it is not starting.
     #[must_use]
     pub fn starting(&self, server: &ServerName) -> Option<Duration> {
         let table = self.table.read();
@@ -192,7 +192,7 @@ impl Upstream {
         entry.map(|entry| self.start_time(entry))
     }
 
-    /// The servers whose login has changed since this was asked last.
+    /// The servers whose login has changed since the last call.
     #[must_use]
     pub fn changed_logins(&self) -> Vec<ServerName> {
         let table = self.table.read();
@@ -201,7 +201,7 @@ impl Upstream {
         changed.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Ends all servers, all at once.
+    /// Ends all servers at the same time.
     pub async fn close(&self) {
         self.closing.cancel();
         let mut tasks = std::mem::take(&mut *self.tasks.lock());
@@ -212,10 +212,10 @@ impl Upstream {
         }
     }
 
-    /// A live connection to the server, which is started if need be.
+    /// A live connection to the server, which is started if necessary.
     ///
     /// # Errors
-    /// When the server is unknown, cannot be started, or is too late; or when the caller cancels.
+    /// The server is unknown, cannot be started, or is too late; or the caller cancels.
     pub async fn connect(
         &self,
         server: &ServerName,
@@ -229,11 +229,12 @@ impl Upstream {
         }
     }
 
-    /// What the server lists. One that does not run is started for it and ended again, unless a call comes meanwhile.
+    /// The tools that the server lists. A server that does not run is started for it and ended again, unless a call
+    /// comes meanwhile.
     ///
     /// # Errors
-    /// As [`Self::connect`]. It is too late some time after that of its start, since one that does not become usable is ended
-    /// before it is given up.
+    /// As [`Self::connect`]. The deadline is some time after that of the start, since a server that does not become
+    /// usable is ended first.
     pub async fn tools(
         &self,
         server: &ServerName,
@@ -272,16 +273,16 @@ impl Upstream {
 }
 
 impl Entry {
-    /// The connection, if nothing is to be done before it is used.
+    /// The connection, if calls may use it without a request to the task.
     fn live(&self) -> Option<Arc<Connection>> {
-        // Commands that printed the credentials may have to run again.
+        // The commands that printed the credentials may have to run again.
         let has_failed = || self.access.as_ref().is_some_and(|access| access.has_failed());
         let connection = self.live.borrow().clone()?;
         let is_usable = connection.is_current();
         (is_usable && !(self.spec.deferred.is_some() && has_failed())).then_some(connection)
     }
 
-    /// Ends the server; what is returned ends when it has.
+    /// Ends the server. The returned channel closes when it has ended.
     fn leave(self) -> oneshot::Receiver<()> {
         self.leaving.cancel();
         self.ended

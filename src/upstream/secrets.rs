@@ -1,4 +1,4 @@
-//! What a server is trusted with, kept out of texts.
+//! The values that a server is trusted with, which are redacted in texts.
 
 use std::sync::Arc;
 
@@ -8,21 +8,21 @@ use url::Url;
 use super::{ProcessSpec, RemoteSpec, ServerSpec, ServerTransport};
 use crate::secret::{SECRET_BYTES_MIN, Secret};
 
-/// Shorter parts of an address are mostly no secrets.
+/// The shortest part of an address that counts as a secret, in bytes.
 const PATH_SECRET_BYTES_MIN: usize = 16;
-/// Shorter values that stand in an entry as they are may be words that results are full of.
+/// The shortest value written in an entry that counts as a credential, in bytes; shorter ones may be ordinary words.
 const TOKEN_BYTES_MIN: usize = 16;
-/// What names of secrets hold, in lower case.
+/// Parts of the names of secrets, in lower case.
 const SECRET_NAMES: [&str; 8] =
     ["token", "secret", "key", "password", "passwd", "auth", "credential", "cookie"];
 
-/// Values that were found later and are remembered; older ones than these have been replaced long ago.
+/// The number of earlier values that are remembered.
 const FOUND_MAX: usize = 64;
 
-/// The values of a server's configured variables and headers, of its address, and of references; has no `Debug`.
+/// The values of a server's configured variables and headers, of its address, and of references. It has no `Debug`.
 #[derive(Default)]
 pub(super) struct Secrets(
-    /// What was found last comes first.
+    /// The values, the latest first.
     RwLock<Vec<KnownSecret>>,
 );
 
@@ -30,7 +30,7 @@ pub(super) struct Secrets(
 #[derive(Clone)]
 struct KnownSecret {
     secret: Arc<Secret>,
-    /// Whether it is kept out of ordinary results as well. Settings, such as the name of a folder, belong there.
+    /// Whether it is removed from ordinary results as well. Settings, such as the name of a folder, may appear there.
     is_credential: bool,
 }
 
@@ -41,7 +41,7 @@ impl Secrets {
         secrets
     }
 
-    /// These are secrets from now on, beside the earlier ones, which a server may still repeat.
+    /// Adds secrets. Earlier ones stay, since a server may still repeat them.
     pub(super) fn add(&self, transport: &ServerTransport, further: &[(String, String)]) {
         let mut values: Vec<(String, String)> = match transport {
             ServerTransport::Process(ProcessSpec { env, .. }) => env.clone(),
@@ -65,12 +65,12 @@ impl Secrets {
         *known = new;
     }
 
-    /// All of them.
+    /// All secrets.
     pub(super) fn all(&self) -> Vec<Arc<Secret>> {
         self.known(|_| true)
     }
 
-    /// Those that are kept out of ordinary results as well.
+    /// The secrets that are removed from ordinary results as well.
     pub(super) fn credentials(&self) -> Vec<Arc<Secret>> {
         self.known(|known| known.is_credential)
     }
@@ -81,7 +81,8 @@ impl Secrets {
     }
 }
 
-/// Whether a value that stands in the entry as it is looks like a secret: a long one of letters and digits, under such a name.
+/// Whether a value written in the entry looks like a credential: it is long, has letters and digits, and its name
+/// suggests it.
 fn is_credential(name: &str, value: &str) -> bool {
     let name = name.to_lowercase();
     let has = |is: fn(&u8) -> bool| value.bytes().any(|byte| is(&byte));
@@ -90,7 +91,7 @@ fn is_credential(name: &str, value: &str) -> bool {
     name == "authorization" || is_token && SECRET_NAMES.iter().any(|word| name.contains(word))
 }
 
-/// The value, and what stands in it behind the name of an authentication scheme.
+/// The value of a header, and the part of it after the name of an authentication scheme.
 fn of_header((name, value): &(String, String)) -> impl Iterator<Item = (String, String)> {
     let credentials = value.split_once(' ').map(|(_, credentials)| credentials.trim().to_owned());
     let name = name.clone();
@@ -213,7 +214,7 @@ mod tests {
             login: None,
         });
         assert_eq!(kept(transport, &[]), "Authorization Authorization key key");
-        // A reference that brings a blank at the end, within a header that has a scheme.
+        // The reference's value has a blank at its end, and is part of a header with a scheme.
         let transport = ServerTransport::Remote(RemoteSpec {
             url: Url::parse("https://x.test/mcp").unwrap(),
             transport: None,

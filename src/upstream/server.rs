@@ -1,4 +1,4 @@
-//! The task that owns one server: it is the only one that starts, restarts and ends it.
+//! The task that owns one server. Only this task starts, restarts and ends it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,16 +22,16 @@ use crate::limits::Limits;
 
 /// A request to the task of a server, which starts the server if it does not run.
 pub(super) enum ServerTaskRequest {
-    /// A live connection is wanted.
+    /// A request for a live connection.
     Connection(oneshot::Sender<Result<Arc<Connection>, UpstreamError>>),
-    /// The tools of the server are wanted. A server that is started for this is ended afterwards.
+    /// A request for the server's tools. A server that is started for it is ended afterwards.
     Tools(oneshot::Sender<Result<Arc<[Value]>, UpstreamError>>),
 }
 
-/// First and longest pause before a server that failed is started again.
+/// First and longest pause before a failed server is started again.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
 
-/// A server as it is configured, with the values that are kept out of texts.
+/// A configured server, with the values that are redacted in texts.
 pub(super) struct ConfiguredServer {
     pub(super) spec: ServerSpec,
     pub(super) secrets: Arc<Secrets>,
@@ -57,7 +57,7 @@ impl Drop for StartingFlag {
 /// The channels between the task of a server and the registry.
 pub(super) struct TaskChannels {
     pub(super) asks: mpsc::Receiver<ServerTaskRequest>,
-    /// Has the connection while calls may use it without asking.
+    /// Publishes the connection, while calls may use it without a request to the task.
     pub(super) live: watch::Sender<Option<Arc<Connection>>>,
     pub(super) closing: CancellationToken,
 }
@@ -66,7 +66,7 @@ pub(super) struct TaskChannels {
 struct FailedStart {
     error: UpstreamError,
     until: Instant,
-    /// The login that there was.
+    /// The fingerprint of the login at that time.
     login: Option<LoginFingerprint>,
 }
 
@@ -79,7 +79,7 @@ struct Server {
     context: ConnectContext,
     current: Option<(Arc<Connection>, ConnectionParts)>,
     live: watch::Sender<Option<Arc<Connection>>>,
-    /// The last failure, the answer until its time is over or there is another login.
+    /// The last failure. It is the answer to requests until its time is over or the login changes.
     failed: Option<FailedStart>,
     back_off: Duration,
 }
@@ -99,7 +99,8 @@ pub(super) async fn own(
         loop {
             let asked = tokio::select! {
                 asked = asks.recv() => asked,
-                // At once, not with the next call, which may never come: what it has started and its keeper would stay.
+                // This happens at once: the next call may never come, and the server's child processes and keeper would
+                // stay.
                 () = server.gone() => {
                     server.say_stderr_summary();
                     server.end().await;
@@ -110,7 +111,8 @@ pub(super) async fn own(
                 None => return,
                 Some(ServerTaskRequest::Connection(reply)) => {
                     let connected = server.connected().await;
-                    // One that was started for its list only is not published: it may be ended at once.
+                    // A connection that was opened for the list of tools only is not published, since it may be ended
+                    // at once.
                     server.live.send_replace(connected.as_ref().ok().cloned());
                     reply.send(connected).is_ok()
                 }
@@ -118,7 +120,7 @@ pub(super) async fn own(
                     let stays = server.is_running();
                     let connected = server.connected().await;
                     let is_taken = reply.send(connected.map(|connection| connection.tools())).is_ok();
-                    // Unless a call waits for it already.
+                    // The server stays if a call waits for it already.
                     if !stays && asks.is_empty() {
                         server.end().await;
                     }
@@ -130,7 +132,7 @@ pub(super) async fn own(
             }
         }
     };
-    // A server that hangs in its start is dropped with the future, which kills its group.
+    // If a server hangs in its start, it is dropped with the future, which kills its group.
     tokio::select! {
         () = serving => {}
         () = closing.cancelled() => {}
@@ -158,7 +160,7 @@ impl Server {
             self.live.send_replace(None);
             running.end().await;
         }
-        // Before it is used: one that comes meanwhile is another one.
+        // The fingerprint is taken before the login is used, so that a change in between is noticed.
         let login = self.context.access.as_ref().and_then(|access| access.fingerprint());
         if let Some(failed) = &self.failed
             && Instant::now() < failed.until
@@ -192,18 +194,18 @@ impl Server {
         }
     }
 
-    /// Whether the credentials that commands have printed are good no more.
+    /// Whether the credentials that commands have printed are no longer accepted.
     fn needs_new_credentials(&self) -> bool {
         self.spec.deferred.is_some() && self.context.access.as_ref().is_some_and(|access| access.has_failed())
     }
 
-    /// The server with all that is known of it now: its commands are run for each start, so that what has run out is new.
+    /// The specification of the server. Its commands run for each start, so that expired values are renewed.
     async fn found(&self) -> Result<Cow<'_, ServerSpec>, UpstreamError> {
         let Some(deferred) = &self.spec.deferred else { return Ok(Cow::Borrowed(&self.spec)) };
         let unavailable = |reason| UpstreamError::Unavailable { server: self.spec.name.clone(), reason };
         let printed = commands::printed(&deferred.commands, &self.limits).await.map_err(unavailable)?;
         let (transport, secrets) = (deferred.resolve)(&printed).map_err(unavailable)?;
-        // Before it is started: it could repeat them.
+        // The secrets are added before the start, since the server could repeat them at once.
         self.secrets.add(&transport, &secrets);
         if let (Some(access), ServerTransport::Remote(RemoteSpec { login: Some(login), .. })) =
             (&self.context.access, &transport)
@@ -213,7 +215,7 @@ impl Server {
         Ok(Cow::Owned(ServerSpec { transport, ..self.spec.clone() }))
     }
 
-    /// The connection with its tools as they are now.
+    /// The connection with current tools.
     async fn fresh(&self, connection: Arc<Connection>) -> Arc<Connection> {
         if !connection.tools_are_stale() {
             return connection;
@@ -228,7 +230,7 @@ impl Server {
         }
     }
 
-    /// Waits until the running server has gone.
+    /// Waits until the running server is gone.
     async fn gone(&self) {
         match &self.current {
             Some((_, running)) => running.gone().await,

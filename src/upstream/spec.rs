@@ -1,4 +1,4 @@
-//! How a server is reached.
+//! The specifications of servers: how each is started or reached.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,22 +16,22 @@ use crate::service_login::LoginSettings;
 /// The specification of one server. It may hold secrets, so neither this type nor its parts have `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerSpec {
-    /// Its name.
+    /// The server's name.
     pub name: ServerName,
-    /// The transport. With `deferred`, it is only what is known before the commands have run.
+    /// The transport. With `deferred`, only the parts that need no command's output.
     pub transport: ServerTransport,
-    /// The longest time of its start; `None`: that of any server.
+    /// The longest time of its start; `None`: the limit for all servers.
     pub start_time: Option<Duration>,
-    /// What its entry bounds.
+    /// The bounds that its entry sets.
     pub bounds: CallBounds,
-    /// Further values that are kept out of texts, each with what is written for it.
+    /// Further values to redact, each with the name that replaces it.
     pub secrets: Vec<(String, String)>,
-    /// The transport that is resolved at each start, if commands are needed for it.
+    /// How the transport is resolved at each start, if commands are needed for it.
     pub deferred: Option<DeferredTransport>,
 }
 
 impl ServerSpec {
-    /// A server of which no more is said than how it is reached.
+    /// A server with this transport, and nothing else configured.
     #[must_use]
     pub fn new(name: ServerName, transport: ServerTransport) -> Self {
         Self {
@@ -45,14 +45,14 @@ impl ServerSpec {
     }
 }
 
-/// Bounds of the calls of one server, beside those of the bridge.
+/// Bounds on the calls of one server, in addition to those of the bridge.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallBounds {
-    /// The longest time of one call.
+    /// The longest time of one call; `None`: only the run's time bounds it.
     pub time: Option<Duration>,
-    /// Calls that are under way at once.
+    /// The largest number of simultaneous calls; `None`: the limit for all servers.
     pub at_once: Option<usize>,
-    /// Where that is set, for the model to tell the user.
+    /// The place of these settings, for the model to tell the user.
     pub set_in: String,
 }
 
@@ -61,13 +61,14 @@ pub struct CallBounds {
 pub struct DeferredTransport {
     /// The commands.
     pub commands: Vec<ProcessSpec>,
-    /// The entry as it is written. Two with the same text have the same transport. It may hold secrets.
+    /// The text of the entry. Equal texts have the same transport. It may hold secrets.
     pub written: String,
-    /// Makes the transport from what the commands have printed, in their order.
+    /// Makes the transport from the output of the commands, in their order.
     pub resolve: Arc<TransportResolver>,
 }
 
-/// Makes a transport and its secrets from the output of the commands. The error comes after "is configured, but".
+/// Makes a transport and its secrets from the output of the commands. The error is worded to follow "is configured,
+/// but".
 pub type TransportResolver =
     dyn Fn(&[String]) -> Result<(ServerTransport, Vec<(String, String)>), String> + Send + Sync;
 
@@ -91,36 +92,36 @@ pub enum ServerTransport {
 /// The command of a server that is started over stdio.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProcessSpec {
-    /// The program, found in `PATH` when it has no slash.
+    /// The program, searched in `PATH` if it has no slash.
     pub program: PathBuf,
-    /// Its arguments.
+    /// The program's arguments.
     pub args: Vec<String>,
-    /// What it has of the bridge's environment.
+    /// The variables of the bridge's environment that it inherits.
     pub inherited: Inherited,
-    /// Added to that.
+    /// Variables that are added to the inherited ones.
     pub env: Vec<(String, String)>,
-    /// Where it runs; the bridge's own folder by default.
+    /// Its working folder; `None`: the bridge's own.
     pub cwd: Option<PathBuf>,
-    /// Ends whatever it starts; nothing where the system has no such thing.
+    /// The keeper, which ends every process that it starts; `None`: the system supports no keeper.
     pub keeper: Option<Keeper>,
-    /// What it is confined to; `None`: it has the user's rights.
+    /// Its confinement; `None`: it has the user's rights.
     pub sandbox: Option<ServerSandbox>,
-    /// What it is not offered if it says that it lacks it.
+    /// The places that are not suggested, even if the server says that it lacks them.
     pub private: PrivatePlaces,
-    /// What any confined server of the configuration, and code, can change: a confined server is not led out of it.
+    /// The paths that any confined server, or code, can change. Symlinks in them are not followed out of them.
     pub changeable: Arc<[PathBuf]>,
 }
 
 /// The variables of the bridge's environment that a process gets.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Inherited {
-    /// All of it.
+    /// All variables.
     All,
-    /// Some of it.
+    /// Some variables.
     Only {
-        /// These variables.
+        /// The variables that it gets.
         variables: Vec<(OsString, OsString)>,
-        /// The names of the others.
+        /// The names of the variables that it does not get.
         withheld: Vec<String>,
     },
 }
@@ -130,20 +131,20 @@ pub enum Inherited {
 pub struct RemoteSpec {
     /// `http` or `https`, with a host.
     pub url: Url,
-    /// What it speaks; nothing to find it out.
+    /// The transport that the server supports; `None`: it is detected.
     pub transport: Option<RemoteTransport>,
-    /// Sent with each request, to the origin of `url` only. Valid names and values of headers.
+    /// Headers of each request, valid names with values. They are sent to the origin of `url` only.
     pub headers: Vec<(String, String)>,
-    /// The login for it; nothing where none is used, as with credentials among the headers.
+    /// The login; `None`: no login is used, for example since the headers have credentials.
     pub login: Option<LoginSpec>,
 }
 
 /// The login of belljar at a remote server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LoginSpec {
-    /// Where the login is kept.
+    /// The file for the login.
     pub file: LoginFile,
-    /// What the entry says of it.
+    /// The settings of the login in the entry.
     pub settings: LoginSettings,
 }
 

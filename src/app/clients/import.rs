@@ -1,6 +1,7 @@
-//! `belljar import`: shows what the servers of the user's MCP clients become in `~/MCPs`, and writes it when told to.
+//! `belljar import`: shows how the servers of the user's MCP clients would look in `~/MCPs`, and writes them on
+//! request.
 //!
-//! What a client's file means, `clients` knows; this asks and says.
+//! `clients` knows the files of clients; this module asks the user and prints.
 
 use std::io::{BufRead, IsTerminal};
 use std::path::Path;
@@ -18,19 +19,19 @@ use crate::problem::{Problem, Severity};
 use crate::text;
 
 pub(in crate::app) const USAGE: u8 = 2;
-/// What there is to say where imported servers are not confined.
+/// The note about imported servers that are not confined.
 const RIGHTS: &str = "note: servers that a command starts run with all your rights, unless their entry has sandbox = true; \
                       `belljar import --sandbox` writes that, and `belljar doctor --ask` says what they need then";
 /// Longest list of servers in a note, in characters.
 const NAMES_CHARS_MAX: usize = 600;
 
-/// Reads, shows, asks and writes; the exit code is 1 when a file could not be read or written.
+/// Reads, shows, asks and writes; the exit code is 1 if a file could not be read or written.
 pub(in crate::app) fn import(environment: &Environment, arguments: &cli::Import) -> ExitCode {
     let limits = Limits::default();
     let Some(surroundings) = surroundings(environment) else {
         return refused("no home folder is known, so there is nowhere to look");
     };
-    // A file of a project tells by its whole path whose it is.
+    // The absolute path is needed to recognise a project's file.
     let given = arguments.file.as_ref().map(|path| environment.cwd.clone().unwrap_or_default().join(path));
     let (chosen, files) = match chosen(arguments, given.as_deref()) {
         Ok(chosen) => chosen,
@@ -52,7 +53,7 @@ pub(in crate::app) fn import(environment: &Environment, arguments: &cli::Import)
         found.push(of_client);
         problems.extend(said);
     }
-    // A client without a file has no say in what stands below ~/MCPs.
+    // A client without a file does not affect the files below ~/MCPs.
     found.retain(|of_client| !of_client.read.is_empty());
     let is_found = !found.is_empty();
     let left_there = left_there(&found);
@@ -93,7 +94,7 @@ pub(in crate::app) fn import(environment: &Environment, arguments: &cli::Import)
     }
 }
 
-/// What decides where clients' files are.
+/// The environment that decides the places of clients' files.
 pub(super) fn surroundings(environment: &Environment) -> Option<Surroundings> {
     let named = clients::place_variables().into_iter();
     let named = named.filter_map(|name| Some((name, environment.variable(name)?.to_owned())));
@@ -157,7 +158,7 @@ fn say_project_files(chosen: &[&'static Client], surroundings: &Surroundings) {
     }
 }
 
-/// Whether the files may be written, or why not.
+/// Whether the files may be written; the error is the reason why not.
 fn may_write(arguments: &cli::Import, changes: &[Change]) -> Result<(), &'static str> {
     if arguments.dry_run {
         return Err("--dry-run only shows");
@@ -183,7 +184,7 @@ fn may_write(arguments: &cli::Import, changes: &[Change]) -> Result<(), &'static
     }
 }
 
-/// What is still to be done: an import takes nothing out of a client's file.
+/// Advice on what is left to do: an import removes nothing from a client's file.
 fn left_there(found: &[clients::ClientServers]) -> Vec<String> {
     let of = |found: &clients::ClientServers, path: &Path| {
         let here = found.servers.iter().filter(|server| server.path == path);

@@ -1,6 +1,6 @@
-//! `belljar install` and `belljar uninstall`: belljar in the configuration of an MCP client, and out of it again.
+//! `belljar install` and `belljar uninstall`: add belljar to the configuration of an MCP client, and remove it again.
 //!
-//! How a client's file is edited, `clients` knows; this says what is done.
+//! `clients` knows how to edit a client's file; this module reports what is done.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::text;
 
-/// Puts belljar into each named client's file; without a name it lists them.
+/// Adds belljar to each named client's file. Without a name, it lists the clients.
 pub(in crate::app) fn install(environment: &Environment, arguments: &cli::Install) -> ExitCode {
     let Some(surroundings) = surroundings(environment) else {
         return refused("no home folder is known, so there is nowhere to look");
@@ -40,7 +40,7 @@ pub(in crate::app) fn install(environment: &Environment, arguments: &cli::Instal
         return refused("the system does not tell where this executable is");
     };
     let limits = Limits::default();
-    // The longest run, a human who has to be asked, and the start of the sandbox before.
+    // This is the sum of the longest run, the longest wait for a human, and the longest start of a sandbox.
     let longest_reply = config.timeout_max + limits.approval + limits.sandbox_start;
     let calls = if arguments.approve_calls { Calls::Approved } else { Calls::AsSet };
     let variables = files.referred_variables();
@@ -86,7 +86,7 @@ pub(in crate::app) fn install(environment: &Environment, arguments: &cli::Instal
     code
 }
 
-/// A line on what the user may want to set: belljar sets it only when told to.
+/// A line about a setting that the user may want. Belljar sets it only on request.
 fn approval_hint(registration: &Registration<'_>, key: &str, refuses: &str) -> String {
     let Registration { client, name, .. } = registration;
     let name = if *name == "belljar" { String::new() } else { format!(" --name {name}") };
@@ -97,7 +97,7 @@ fn approval_hint(registration: &Registration<'_>, key: &str, refuses: &str) -> S
     )
 }
 
-/// Takes belljar out of each named client's file.
+/// Removes belljar from each named client's file.
 pub(in crate::app) fn uninstall(environment: &Environment, arguments: &cli::Uninstall) -> ExitCode {
     let Some(surroundings) = surroundings(environment) else {
         return refused("no home folder is known, so there is nowhere to look");
@@ -144,7 +144,7 @@ struct InstallTargets<'n> {
 type PlanResult = Result<(Option<Edit>, String), InstallError>;
 
 impl InstallTargets<'_> {
-    /// Plans and makes the edit of each client's file; one that fails does not keep the others.
+    /// Plans and makes the edit of each client's file. A failure does not stop the others.
     fn each(
         &self,
         config: &Config,

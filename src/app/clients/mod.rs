@@ -1,6 +1,6 @@
-//! `belljar import`, `install` and `uninstall`, and what comes through a client.
+//! `belljar import`, `install` and `uninstall`, and the environment that belljar gets from a client.
 //!
-//! What the files of clients look like is known to `clients`.
+//! `clients` knows the files of clients.
 
 pub(super) mod import;
 pub(super) mod install;

@@ -1,4 +1,5 @@
-//! The environment that a client starts belljar with, for `belljar doctor --client`: which variables come through it.
+//! The environment in which a client starts belljar, for `belljar doctor --client`: the variables that the client
+//! passes on.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -9,17 +10,17 @@ use crate::config::{ConfigFiles, Environment};
 use crate::limits::Limits;
 use crate::text;
 
-/// What settings of belljar's begin with.
+/// The prefix of belljar's own variables.
 const SETTINGS: &str = "MCP_BRIDGE_";
-/// Where engines are found by.
+/// The variables by which engines are found.
 const OF_ENGINES: [&str; 3] = ["CONTAINER_HOST", "DOCKER_HOST", "XDG_RUNTIME_DIR"];
 /// The name of the entry that `belljar install` makes.
 const NAME: &str = "belljar";
 
-/// The environment as it comes through the client of this name, and lines on it.
+/// The environment that belljar gets from the client of this name, and lines about it.
 ///
 /// # Errors
-/// Why that cannot be told.
+/// The reason why it is unknown.
 pub(in crate::app) fn through(
     environment: Environment,
     name: &str,

@@ -1,27 +1,27 @@
-//! Why a command has not done what it was asked to, and the exit code that says so.
+//! The reasons why a command failed, and their exit codes.
 
 use std::process::ExitCode;
 
 use super::printing::err;
 use crate::text;
 
-/// Bad usage, as clap's own.
+/// The exit code for wrong usage, as clap has it.
 pub(in crate::app) const USAGE: u8 = 2;
 
-/// The reason for which a command did nothing, or not everything.
+/// The reason why a command did nothing, or not everything.
 pub(in crate::app) enum Failure {
-    /// The command cannot be meant like that.
+    /// The command line is wrong.
     Usage(String),
-    /// It can, and did not work.
+    /// The command line is right, but the command failed.
     Failed(String),
 }
 
-/// What did not work, in words that may be shown.
+/// A failure with the text of this error.
 pub(in crate::app) fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::Failed(text::inert_line(&error.to_string()))
 }
 
-/// Says what has failed, if anything has.
+/// Prints the failure, if there is one, and returns the exit code.
 pub(in crate::app) fn told(done: Result<(), Failure>) -> ExitCode {
     let (message, code) = match done {
         Ok(()) => return ExitCode::SUCCESS,

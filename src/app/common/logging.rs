@@ -4,7 +4,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Starts logging. The libraries below are heard only when they warn: their debug logs hold whole messages.
+/// Starts logging. From libraries, only warnings and errors are logged: their debug logs have whole messages.
 pub(in crate::app) fn start(level: LevelFilter) {
     let targets = Targets::new()
         .with_target("belljar", level)
@@ -15,7 +15,7 @@ pub(in crate::app) fn start(level: LevelFilter) {
         .with_target(false)
         .without_time()
         .with_ansi(false)
-        // It would panic where nobody reads stderr any more.
+        // Otherwise logging would panic if stderr is closed.
         .log_internal_errors(false);
     tracing_subscriber::registry().with(targets).with(layer).init();
 }

@@ -1,4 +1,4 @@
-//! What commands have in common: output, failures, signals, the log, and files that they write.
+//! The common parts of commands: output, failures, signals, the log, and files that they write.
 //!
 //! It knows no command.
 

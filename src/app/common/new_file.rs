@@ -1,4 +1,4 @@
-//! A new file where the user wants one: there whole or not at all, wherever belljar is killed, and in place of nothing.
+//! Creates a new file for the user: completely or not at all, even if belljar is killed, and never over another file.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -12,11 +12,11 @@ use crate::text;
 /// Longest name that is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 300;
 
-/// Makes the file of what is written to it, with the rights that a new file of the user's has. Until it is whole it is a file
-/// `.belljar-*.part` beside it, which a kill leaves there.
+/// Creates a file with the content that `write` writes, and with the usual permissions of a new file. Until it is
+/// complete, it is a file `.belljar-*.part` in the same folder, which stays there if belljar is killed.
 ///
 /// # Errors
-/// When something of that name is there, which stays as it is, or the file cannot be written: then there is none.
+/// There is something with that name, which stays unchanged; or the file cannot be written, and does not exist then.
 pub(in crate::app) fn create(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     if fs::symlink_metadata(path).is_ok() {
         return Err(Errno::EEXIST.into());
@@ -26,16 +26,16 @@ pub(in crate::app) fn create(path: &Path, write: impl FnOnce(&mut File) -> io::R
     let mut beside = tempfile::Builder::new()
         .prefix(".belljar-")
         .suffix(".part")
-        // Less what the user's umask takes.
+        // The user's umask is applied to this mode.
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(folder)?;
     write(beside.as_file_mut())?;
-    // Also one that has come meanwhile is not overwritten.
+    // A file that was created meanwhile is not overwritten either.
     beside.persist_noclobber(path).map_err(|error| error.error)?;
     Ok(())
 }
 
-/// What the user is told where there is no such file now.
+/// The message for the user about a file that could not be created.
 pub(in crate::app) fn why_not(path: &Path, error: &io::Error) -> String {
     let shown = text::inert_excerpt(&path.display().to_string(), SHOWN_CHARS_MAX);
     match error.kind() {

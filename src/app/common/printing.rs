@@ -1,7 +1,8 @@
-//! What commands print. A reader that has gone, as `head` does, is no defect: the command does its work to the end.
+//! The output of commands. A closed reader, such as `head`, is no error: the command completes its work.
 //!
-//! The standard macros panic then. Output that is lost otherwise, as on a full disk, is reported by the exit code. A terminal
-//! gets no control characters: code, servers and files could steer it. A file or pipe gets all bytes as they are.
+//! The standard macros would panic then. Other lost output, for example on a full disk, is reported by the exit code. A
+//! terminal gets no control characters, by which code, servers and files could steer it. A file or pipe gets all bytes
+//! unchanged.
 
 use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -10,31 +11,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::text;
 
-/// Output could not be written, as sysexits.h says it.
+/// The exit code for output that could not be written, from sysexits.h.
 const LOST: u8 = 74;
 
 static IS_LOST: AtomicBool = AtomicBool::new(false);
 
-/// A line to stdout.
+/// Prints a line to stdout.
 macro_rules! out {
     () => {{ $crate::app::common::printing::to_stdout("\n"); }};
     ($($words:tt)*) => {{ $crate::app::common::printing::to_stdout(&format!("{}\n", format_args!($($words)*))); }};
 }
 
-/// A line to stderr.
+/// Prints a line to stderr.
 macro_rules! err {
     ($($words:tt)*) => {{ $crate::app::common::printing::to_stderr(&format!("{}\n", format_args!($($words)*))); }};
 }
 
 pub(in crate::app) use {err, out};
 
-/// Writes at once, since nobody flushes later who could tell of a failure; whether it could.
+/// Writes and flushes, since no later flush could report a failure. Returns whether it succeeded.
 pub(in crate::app) fn to_stdout(text: &str) -> bool {
     let stdout = std::io::stdout();
     write(&mut stdout.lock(), "stdout", &shown(text, stdout.is_terminal()))
 }
 
-/// The same to stderr.
+/// Writes to stderr, as [`to_stdout`] does to stdout.
 pub(in crate::app) fn to_stderr(text: &str) -> bool {
     let stderr = std::io::stderr();
     write(&mut stderr.lock(), "stderr", &shown(text, stderr.is_terminal()))
@@ -44,20 +45,20 @@ fn shown(text: &str, is_terminal: bool) -> Cow<'_, str> {
     if is_terminal { text::inert(text) } else { Cow::Borrowed(text) }
 }
 
-/// Some words are not printed: these.
+/// Reports that this output is lost.
 pub(in crate::app) fn lost(what: &str) {
     IS_LOST.store(true, Ordering::Relaxed);
     to_stderr(&format!("belljar: left out: {what}\n"));
 }
 
-/// What a command that succeeded exits with: whether all of its words have been written.
+/// The exit code of a command that succeeded with `code`: it depends on whether all output was written.
 pub(in crate::app) fn told(code: ExitCode) -> ExitCode {
     if code == ExitCode::SUCCESS && IS_LOST.load(Ordering::Relaxed) { ExitCode::from(LOST) } else { code }
 }
 
 fn write(stream: &mut dyn Write, name: &str, text: &str) -> bool {
     let Err(error) = stream.write_all(text.as_bytes()).and_then(|()| stream.flush()) else { return true };
-    // Said once; where stderr is lost as well, the exit code alone tells.
+    // It is reported once. If stderr is lost as well, only the exit code reports it.
     if error.kind() != ErrorKind::BrokenPipe && !IS_LOST.swap(true, Ordering::Relaxed) {
         to_stderr(&format!("belljar: cannot write to {name}: {error}\n"));
     }

@@ -11,7 +11,7 @@ pub(in crate::app) enum EndSignal {
 }
 
 impl EndSignal {
-    /// 128 and the signal's number, as shells count.
+    /// The exit code: 128 plus the signal's number, as in shells.
     pub(in crate::app) fn exit_code(self) -> u8 {
         match self {
             Self::HangUp => 129,
@@ -21,7 +21,7 @@ impl EndSignal {
     }
 }
 
-/// Waits for them.
+/// Waits for signals that end the bridge.
 pub(in crate::app) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -37,7 +37,7 @@ impl Signals {
         })
     }
 
-    /// The next of them. Cancel-safe.
+    /// The next signal. Cancel-safe.
     pub(in crate::app) async fn next(&mut self) -> EndSignal {
         tokio::select! {
             _ = self.interrupt.recv() => EndSignal::Interrupt,

@@ -1,7 +1,7 @@
-//! `belljar image build`: what is asked for becomes an image with a lock.
+//! `belljar image build`: builds an image with the requested packages, and stores a lock.
 //!
-//! The engine builds, from the files that are embedded in this program. Without a container engine, a virtual environment
-//! in the user's data folder takes the place of an image.
+//! The engine builds it from files that are embedded in this program. Without a container engine, a virtual environment
+//! in the user's data folder replaces the image.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -20,14 +20,14 @@ use crate::text;
 
 /// Longest line of a build that is shown, in characters.
 const LINE_CHARS_MAX: usize = 1_000;
-/// Last lines of a build among which those are sought that say why it failed.
+/// The number of last lines of a build that are searched for the reason of a failure.
 const LINES_KEPT: usize = 200;
-/// Those that are said again at the end.
+/// The number of such lines that are repeated at the end.
 const LINES_SAID: usize = 5;
-/// How lines begin that say why.
+/// The beginnings of lines that name a reason.
 const REASONS: [&str; 6] =
     ["ERROR: ", "install-packages: ", "install-languages: ", "make-environment: ", "lock-packages: ", "E: "];
-/// What pip, apt and engines say when they cannot reach where packages or images come from.
+/// Words of pip, apt and engines that cannot reach a registry.
 const UNREACHABLE: [&str; 5] = [
     "after connection broken by",
     "Max retries exceeded",
@@ -35,18 +35,18 @@ const UNREACHABLE: [&str; 5] = [
     "Could not connect to",
     "dial tcp",
 ];
-/// What to do then.
+/// The advice for that case.
 const WITHOUT_REGISTRY: &str = "a registry of packages or images could not be reached: check the network, or set PIP_INDEX_URL to \
     a mirror, HTTPS_PROXY to a proxy, or PIP_CERT to its certificates";
-/// What else can be done where there are images.
+/// Further advice for engines with images.
 const WITH_IMAGES: &str = "`--from IMAGE` builds on an image that is here; or build on another machine, and move the image with \
     `podman save` and `podman load` (or `docker`)";
 /// Largest bundle of certificates, in bytes.
 const CERTIFICATES_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// The image that is to be built.
+/// The image to build.
 struct Plan {
-    /// Nothing: belljar's own image.
+    /// The name; `None`: belljar's own image.
     name: Option<ImageName>,
     base: String,
     asked: Vec<Requirement>,
@@ -55,7 +55,7 @@ struct Plan {
     default_set: bool,
 }
 
-/// Builds it, keeps its lock, and puts it to use if that is asked for.
+/// Builds the image, stores its lock, and makes sandboxes use it if that is requested.
 pub(in crate::app) async fn build(images: &Images<'_>, arguments: cli::Build) -> Result<(), Failure> {
     let uses_it = arguments.use_it;
     let store;
@@ -79,8 +79,8 @@ pub(in crate::app) async fn build(images: &Images<'_>, arguments: cli::Build) ->
         Some(before) => store.about_image(&before.id).await.map_err(failed)?,
         None => None,
     };
-    // One of ours that has no name any more: the user may have given it another. One that a sandbox has stays until somebody
-    // prunes.
+    // The replaced image is removed if it is belljar's and has no other name, which the user may have given it. If a
+    // sandbox uses it, it stays until it is pruned.
     let is_ours = |before: &ImageInfo| {
         [labels::IMAGE, labels::CONTENT].iter().any(|label| before.labels.contains_key(*label))
     };
@@ -104,7 +104,7 @@ pub(in crate::app) async fn build(images: &Images<'_>, arguments: cli::Build) ->
     Ok(())
 }
 
-/// The image that the command line asks for, with checked values.
+/// The request of the command line, with checked values.
 struct BuildRequest {
     packages: Vec<Requirement>,
     languages: Vec<Language>,
@@ -131,8 +131,8 @@ impl BuildRequest {
         Ok(Self { packages, languages, from: arguments.from, name })
     }
 
-    /// An image that was built like this is not built upon: what it has is built again with what is added, on what it
-    /// was built on, so that an image has one lock.
+    /// Plans the image. An image that belljar has built is not used as a base: its packages are built again together
+    /// with the new ones, on its own base, so that an image has only one lock.
     async fn plan(self, images: &Images<'_>, store: &dyn ImageStore) -> Result<Plan, Failure> {
         match store.base().await.map_err(unavailable)? {
             Some(base) => self.whole(images, store, base).await,
@@ -140,7 +140,7 @@ impl BuildRequest {
         }
     }
 
-    /// An environment is made whole, with what the one has that is in use.
+    /// Plans an environment. It is always complete, so it includes the packages of the one in use.
     async fn whole(
         mut self,
         images: &Images<'_>,
@@ -327,7 +327,7 @@ async fn run(
     };
     said.map_err(|error| why(text::inert_line(&described(&error))))?;
     let built = store.about_image(reference).await.map_err(failed)?;
-    // An engine may say that it failed in a line only.
+    // Some engines report a failure only in a line.
     built
         .filter(|built| built.labels.get(labels::BUILD).is_some_and(|label| label == mark.as_str()))
         .ok_or_else(|| why("see above".into()))
@@ -350,12 +350,12 @@ fn labels_of(plan: &Plan, mark: &str) -> HashMap<String, String> {
     labels
 }
 
-/// What tells the usual packages of this version from those of others.
+/// The hash that identifies the default packages of this version.
 fn content() -> String {
     format!("belljar-{}", env!("CARGO_PKG_VERSION"))
 }
 
-/// An error, and what to do about it where that is more than to look at the engine.
+/// An error, with advice if there is more to do than to check the engine.
 fn described(error: &EngineError) -> String {
     match error {
         EngineError::Refused { .. } | EngineError::Request { .. } | EngineError::Timeout { .. } => {
@@ -369,11 +369,11 @@ fn unavailable(error: EngineError) -> Failure {
     failed(described(&error))
 }
 
-/// The lines of a build that say why it failed, and what to do about it.
+/// The lines of a failed build that name the reason, and advice.
 fn reason(lines: &VecDeque<String>, otherwise: String, has_layers: bool) -> String {
     let told = lines.iter().filter(|line| REASONS.iter().any(|begin| line.starts_with(begin)));
     let mut told: Vec<&str> = told.map(String::as_str).collect();
-    // The engine's own words come last, and only name the step.
+    // The engine's own message comes last, and only names the step.
     told.dedup();
     let from = told.len().saturating_sub(LINES_SAID);
     let is_unreachable = |said: &str| UNREACHABLE.iter().any(|words| said.contains(words));

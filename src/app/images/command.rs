@@ -1,4 +1,4 @@
-//! `belljar image`: does what its subcommands ask for.
+//! `belljar image`: executes its subcommands.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use crate::app::common::failure::told;
 use crate::cli;
 use crate::config::{Config, Environment};
 
-/// Does what is asked for.
+/// Executes the subcommand.
 pub(in crate::app) async fn image(
     config: &Config,
     environment: &Environment,

@@ -1,6 +1,6 @@
-//! The images that sandboxes are made of: listed, chosen and removed by the user.
+//! The images of sandboxes: listed, chosen and removed by the user.
 //!
-//! How one is built is known to `build`.
+//! `build` knows how an image is built.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use crate::guard::Mark;
 use crate::recipe::{ImageName, OWN_IMAGE};
 use crate::text::{self, suggest};
 
-/// Longest words of an engine or file in one line, in characters.
+/// The longest message of an engine or file in one line, in characters.
 pub(in crate::app) const SAID_CHARS_MAX: usize = 300;
 
-/// Labels of images, which say what is in them.
+/// The labels of images, which describe their content.
 pub(super) mod labels {
-    /// The name that the user knows it by.
+    /// The image's name for the user.
     pub(in super::super) const IMAGE: &str = "org.belljar.image";
-    /// The image below.
+    /// The base image.
     pub(in super::super) const BASE: &str = "org.belljar.base";
-    /// The packages that were asked for, with spaces between them.
+    /// The requested packages, separated by spaces.
     pub(in super::super) const WITH: &str = "org.belljar.with";
-    /// The languages, with spaces between them.
+    /// The languages, separated by spaces.
     pub(in super::super) const LANGUAGES: &str = "org.belljar.languages";
-    /// Of every image that has the data-science set.
+    /// The hash of the default packages, on every image that has the data-science set.
     pub(in super::super) const CONTENT: &str = "org.belljar.content";
-    /// Tells one build from all others.
+    /// An identifier of the build.
     pub(in super::super) const BUILD: &str = "org.belljar.build";
-    /// Of the stage that a build leaves behind.
+    /// The label of the intermediate stage that a build leaves behind, with its value.
     pub(in super::super) const STAGE: &str = "org.belljar.stage=packages";
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Images<'c> {
 }
 
 impl Images<'_> {
-    /// Those of the engine that sandboxes run on.
+    /// The image store of the engine that sandboxes run on.
     pub(in crate::app) async fn store(&self) -> Result<Arc<dyn ImageStore>, Failure> {
         let locations = wiring::locations(self.config, Some(Mark::new()));
         find_images(&locations, &self.config.lock_dir)
@@ -50,7 +50,7 @@ impl Images<'_> {
             .map_err(|error| Failure::Failed(text::inert_line(&format!("{error}; {}", error.hint()))))
     }
 
-    /// Where the locks are.
+    /// The folder of the locks.
     pub(super) fn locks(&self) -> Result<PathBuf, Failure> {
         let home = self.environment.config_home();
         let home =
@@ -58,7 +58,7 @@ impl Images<'_> {
         Ok(home.join("belljar/images"))
     }
 
-    /// What is known of an image of ours.
+    /// The facts about an image that belljar has built; `None`: there is no such image.
     pub(in crate::app) async fn about(
         &self,
         store: &dyn ImageStore,
@@ -68,7 +68,7 @@ impl Images<'_> {
         Ok(about.filter(|about| about.labels.get(labels::IMAGE).is_some_and(|label| label == name.as_str())))
     }
 
-    /// Has sandboxes made of it from now on.
+    /// Makes sandboxes use this image from now on.
     pub(super) fn put_to_use(&self, reference: Option<&str>) -> Result<(), Failure> {
         let path = set_image(self.environment, reference).map_err(failed)?;
         let shown = text::inert_excerpt(&path.display().to_string(), SAID_CHARS_MAX);

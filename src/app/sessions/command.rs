@@ -1,4 +1,4 @@
-//! `belljar session`: what sessions have run, for the user: listed, shown, written as files, removed, run once more.
+//! `belljar session`: lists, shows, exports, removes and replays recorded sessions.
 
 use std::io::Write;
 use std::path::Path;
@@ -29,7 +29,7 @@ impl From<SessionsError> for Failure {
     }
 }
 
-/// Does what is asked for, or says why not.
+/// Executes the subcommand, or prints why it failed.
 pub(in crate::app) async fn session(config: Config, files: ConfigFiles, arguments: cli::Session) -> ExitCode {
     let Some(dir) = config.sessions_dir.clone() else {
         err!("belljar: no home folder is known, so no session is kept");
@@ -119,7 +119,7 @@ fn export(sessions: &Sessions, id: &str, format: ExportFormat, to: Option<&Path>
         return Ok(());
     };
     let failed = |error: std::io::Error| Failure::Failed(new_file::why_not(to, &error));
-    // Nothing of the user's is overwritten.
+    // An existing file of the user is not overwritten.
     new_file::create(to, |file| file.write_all(written.as_bytes())).map_err(failed)
 }
 
@@ -132,7 +132,7 @@ fn remove(sessions: &Sessions, ids: &[String], older_than: Option<u32>, all: boo
             let all = sessions.all().map_err(SessionsError::from)?;
             all.into_iter().filter(|about| about.last < since).map(|about| about.id).collect()
         }
-        // All are looked for before any is removed.
+        // All sessions are found before the first one is removed.
         None => ids.iter().map(|id| sessions.find(id)).collect::<Result<_, _>>()?,
     };
     let mut in_use = 0;

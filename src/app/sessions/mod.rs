@@ -1,6 +1,6 @@
 //! `belljar session`: lists, shows, replays and removes recorded sessions.
 //!
-//! What is recorded is the journal's.
+//! The journal decides what is recorded.
 
 pub(super) mod command;
 mod replay;

@@ -1,4 +1,4 @@
-//! `belljar session replay`: the code of a session once more in a new sandbox, beside what is kept of it.
+//! `belljar session replay`: runs the code of a session again in a new sandbox, and compares it with the record.
 
 use std::process::ExitCode;
 
@@ -17,14 +17,14 @@ use crate::problem::report;
 use crate::rerun::{RerunOptions, RunComparison};
 use crate::text;
 
-/// What journals and policies call this.
+/// The name of this command in journals and policies.
 const CLIENT: &str = "belljar session replay";
-/// Something came otherwise.
+/// The exit code for a replay with differences.
 const DIFFERS: u8 = 1;
 const USAGE: u8 = 2;
-/// A call has no answer in what is kept.
+/// The exit code for a replay that stopped at a call without a recorded answer.
 const STOPPED: u8 = 3;
-/// No sandbox could be had, as `docker run` and `podman run` say it.
+/// The exit code for a sandbox that cannot be started, as `docker run` and `podman run` have it.
 const NO_SANDBOX: u8 = 125;
 
 /// The arguments of a replay.
@@ -34,7 +34,7 @@ pub(in crate::app) struct ReplayArguments {
     pub(in crate::app) json: bool,
 }
 
-/// Runs it once more, and prints a line for each run.
+/// Replays the session, and prints a line for each run.
 pub(super) async fn replay(files: ConfigFiles, session: RecordedSession, asked: ReplayArguments) -> ExitCode {
     report(&files.config().problems);
     let count = session.runs.len() as u64;
@@ -49,7 +49,7 @@ pub(super) async fn replay(files: ConfigFiles, session: RecordedSession, asked: 
             return ExitCode::from(70);
         }
     };
-    // It neither writes what it reads, nor touches files that are kept, or the user's.
+    // A replay does not change the journal that it reads, stored files, or the user's files.
     let (config, files) = files.adjusted(|config| {
         (config.journal, config.workspace, config.resume) = (Journal::Off, None, None);
         config.mounts.iter_mut().for_each(|mount| mount.writable = false);

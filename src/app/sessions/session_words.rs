@@ -1,4 +1,4 @@
-//! What `belljar session` says of sessions, runs and calls: for a terminal, so nothing that steers one is in it.
+//! The texts of `belljar session` about sessions, runs and calls, without control characters.
 
 use crate::journal::{
     Damage, JobEnded, RecordedJob, RecordedRun, RecordedSession, RunEnded, SessionSummary, Sessions,
@@ -9,7 +9,7 @@ use crate::text;
 /// Longest text of one column, in characters.
 const COLUMN_CHARS_MAX: usize = 200;
 
-/// A session in a line.
+/// One line about a session.
 pub(in crate::app) fn about(about: &SessionSummary) -> String {
     let client = if about.client.is_empty() { "unknown client" } else { &about.client };
     let in_use = if about.is_open { ", in use" } else { "" };
@@ -24,7 +24,7 @@ pub(in crate::app) fn about(about: &SessionSummary) -> String {
     )
 }
 
-/// What a session is, above its runs.
+/// The lines about a session, above those of its runs.
 pub(in crate::app) fn of_session(session: &RecordedSession) -> String {
     let begun = &session.begun;
     let mut said = format!("session {}\n  began {}", begun.id, begun.time);
@@ -45,7 +45,7 @@ pub(in crate::app) fn of_session(session: &RecordedSession) -> String {
     text::inert(&(said + "\n")).into_owned()
 }
 
-/// A run with its calls and what it has said.
+/// The lines about a run, with its calls and output.
 pub(super) fn of_run(run: &RecordedRun) -> String {
     let begun = &run.begun;
     let mut said = format!("\nrun {}, {}{}\n", begun.run, begun.time, kind(run));
@@ -60,7 +60,7 @@ pub(super) fn of_run(run: &RecordedRun) -> String {
     text::inert(&said).into_owned()
 }
 
-/// A job that the run above has started, with its calls.
+/// The lines about a job that the run above has started, with its calls.
 pub(super) fn of_job(job: &RecordedJob) -> String {
     let begun = &job.begun;
     let mut said = format!("  job {} '{}', {}\n", begun.job, begun.name, begun.time);
@@ -77,7 +77,7 @@ pub(super) fn of_job(job: &RecordedJob) -> String {
     text::inert(&said).into_owned()
 }
 
-/// Why a journal may not be all that there was.
+/// The reason why a journal may be incomplete; `None`: it is complete.
 pub(super) fn of_damage(session: &RecordedSession) -> Option<String> {
     Some(match session.damage? {
         Damage::Full => "this journal was full: what followed is not in it".into(),

@@ -1,4 +1,4 @@
-//! Has a call answered: by a server once the user's policy has let it pass, or by the bridge itself.
+//! Answers a call: a server does, if the user's policy allows the call, or the bridge itself.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -14,14 +14,14 @@ use crate::names::ServerName;
 use crate::policy::Names;
 use crate::run::ToolFault;
 
-/// Helpers whose answers are a server's.
+/// The helpers that a server answers.
 const READINGS: [&str; 5] =
     ["read_resource", "list_resources", "list_resource_templates", "get_prompt", "list_prompts"];
 impl Broker {
-    /// The answer to a call.
+    /// Answers a call.
     ///
     /// # Errors
-    /// A fault for the model. Nothing is ever sent to a server twice.
+    /// A fault for the model. No call is ever sent to a server twice.
     pub async fn answer(&self, call: Call<'_>, cancel: &CancellationToken) -> Result<Answer, ToolFault> {
         let form = self.journal_form(&call);
         let replay = call.run().replay();
@@ -56,7 +56,7 @@ impl Broker {
         answer
     }
 
-    /// What a server has said before counts for labels and budgets as if it had said it now.
+    /// Counts a recorded answer for labels and budgets as if the server had given it now.
     fn count_recorded(&self, call: &Call<'_>, answer: &Result<Answer, ToolFault>) {
         let Ok(Answer::Value(said) | Answer::ToolError(said)) = answer else { return };
         #[derive(Deserialize)]
@@ -80,7 +80,7 @@ impl Broker {
                 let names = catalog.server(&server).map_or(Names::only(&server), |known| known.names());
                 self.admission.answered(call.run(), names, bytes);
             }
-            // It may have been any of them.
+            // The server of the recorded answer is unknown, so every server counts.
             None => catalog
                 .servers()
                 .iter()
@@ -88,14 +88,14 @@ impl Broker {
         }
     }
 
-    /// Whether this tool's results are objects with the one member `result`, which stands for the whole.
+    /// Whether this tool's results are objects with the single member `result`, whose value stands for the whole.
     pub fn wraps_result(&self, server: &str, tool: &str) -> bool {
         let catalog = self.catalog();
         let known = catalog.server(server).and_then(|known| known.resolve(tool).ok());
         known.is_some_and(|tool| tool.wrapped_result().is_some())
     }
 
-    /// A line of the log, of a call that has ended.
+    /// Writes the line of a call that has ended to the audit log.
     pub(in crate::broker) async fn write_down(
         &self,
         record: &CallRecord,

@@ -1,6 +1,6 @@
-//! Failures of servers as faults that a model reads: harmless, bounded, without secrets, and with what helps.
+//! Turns failures of servers into faults for the model: harmless, bounded, without secrets, and with a hint.
 //!
-//! It decides on no call.
+//! It decides about no call.
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use crate::text;
 use crate::upstream::{Lack, UpstreamError, in_words};
 
 impl Broker {
-    /// A tool that the server does not offer: it has none of that name, or its entry keeps it back.
+    /// The fault for a tool that the server does not have, or that its entry excludes.
     pub(in crate::broker) fn no_such_tool(
         &self,
         server: &ServerName,
@@ -27,12 +27,12 @@ impl Broker {
         self.kept_back(server, asked).unwrap_or_else(|| unknown.into())
     }
 
-    /// The fault of a call of a tool that the server has and its entry keeps back.
+    /// The fault for a tool that the server has and that its entry excludes.
     pub(in crate::broker) fn kept_back(&self, server: &ServerName, asked: &str) -> Option<ToolFault> {
         self.tool_index.kept_back(server, asked)
     }
 
-    /// The same of a server that could not be reached: whatever was to be sent was not.
+    /// The fault for a server that could not be reached, so that nothing was sent.
     pub(in crate::broker) fn not_connected(
         &self,
         server: &ServerName,
@@ -52,14 +52,15 @@ impl Broker {
         fault
     }
 
-    /// In a sentence: the server has not started yet.
+    /// A sentence that the server is still starting; `None`: it is not.
     pub(in crate::broker) fn still_starting(&self, server: &ServerName) -> Option<String> {
         let time = self.upstream.starting(server)?;
         let server = text::inert_line(server.as_str());
         Some(format!("server '{server}' is still starting (it has {} s for that)", time.as_secs_f64()))
     }
 
-    /// A server's failure as the model reads it. What the server says in it counts as an answer: it is its content as well.
+    /// A server's failure as a fault for the model. The server's text in it counts as an answer, since it is content of
+    /// the server too.
     pub(in crate::broker) fn fault(
         &self,
         server: &ServerName,
@@ -74,7 +75,7 @@ impl Broker {
             self.admission.answered(run, names, bytes as u64);
         }
         let text = self.upstream.redacted(server, error.to_string());
-        // Before the escapes too: they make text ten times as long.
+        // The text is bounded before it is escaped too: escapes make it up to ten times as long.
         let text = text::inert(&text::bounded(&text, FAILURE_CHARS_MAX)).into_owned();
         let lacks = match error {
             UpstreamError::Refused { message, .. } => self.upstream.lacks(server, message),
@@ -84,7 +85,8 @@ impl Broker {
         ToolFault::new(code(error), text::bounded(&text, FAILURE_CHARS_MAX)).hint(hint)
     }
 
-    /// Errors that a tool reports as its result are texts for the model as well; other results pass unread.
+    /// Removes secrets from a result by which a tool reports an error, since the model reads its text. Other results
+    /// are not parsed.
     pub(super) fn without_secrets(
         &self,
         server: &ServerName,
@@ -111,12 +113,12 @@ impl Broker {
     }
 }
 
-/// The hint of a failure of a confined server that names what it was not given.
+/// The hint for a failure of a confined server: the files and hosts that it was not given.
 fn lacking(lacks: &[Lack]) -> Option<String> {
     in_words(lacks).map(|said| format!("tell the user, whose entry of the server decides: {said}"))
 }
 
-/// Whether `"isError": true` stands anywhere in it.
+/// Whether `"isError": true` occurs anywhere in the text.
 fn may_be_error(json: &str) -> bool {
     json.match_indices(r#""isError""#).any(|(at, key)| {
         let behind = json[at + key.len()..].trim_start();

@@ -25,10 +25,10 @@ use crate::upstream::{Connection, Request, UpstreamError};
 
 /// Longest list of arguments in a note, in characters.
 const UNDECLARED_CHARS_MAX: usize = 200;
-/// Arguments in such a note.
+/// The largest number of arguments in such a note.
 const UNDECLARED_MAX: usize = 50;
 
-/// The tool that is meant, and its server.
+/// The tool of a call, and its server.
 #[derive(Clone, Copy)]
 struct Target<'c> {
     server: &'c Arc<ServerTools>,
@@ -36,7 +36,7 @@ struct Target<'c> {
 }
 
 impl Broker {
-    /// The server's answer.
+    /// Takes a call through all stages and returns the server's answer.
     pub(super) async fn forward(
         &self,
         server: &str,
@@ -76,7 +76,7 @@ impl Broker {
         self.interpret(target, call, result).await
     }
 
-    /// The arguments as a tree, once there is room for it.
+    /// Parses the arguments, once there is memory for them.
     async fn read_arguments(
         &self,
         server: &ServerName,
@@ -97,7 +97,7 @@ impl Broker {
         Ok((arguments, room))
     }
 
-    /// Finds the tool.
+    /// Finds the tool by the name or alias in the call.
     fn resolve<'c>(
         &self,
         catalog: &'c Catalog,
@@ -113,7 +113,7 @@ impl Broker {
         Ok(Target { server: known, tool })
     }
 
-    /// Puts results that stay here in the place of their handles; how many bytes of them.
+    /// Replaces handles in the arguments by the results on the host, and returns the number of bytes of these results.
     async fn fill_handles(
         &self,
         target: Target<'_>,
@@ -127,7 +127,7 @@ impl Broker {
         Ok((filled.arguments, filled.bytes))
     }
 
-    /// Compares the tool with what it was at its first use.
+    /// Compares the tool with its pin.
     fn check_pin(&self, Target { server, tool }: Target<'_>) -> Result<(), ToolFault> {
         let redacted = |text| self.upstream.redacted(&server.name, text);
         let comparison = ComparisonContext { profile: self.admission.profile(), redacted: &redacted };
@@ -146,7 +146,7 @@ impl Broker {
         Ok(call.planned(called, (asks, why), &|text| self.upstream.redacted(&target.server.name, text)))
     }
 
-    /// The server's result. The journal has the call before the server does.
+    /// Sends the call and returns the server's result. The call is written to the journal before it is sent.
     async fn send(
         &self,
         Target { server, tool }: Target<'_>,
@@ -162,14 +162,14 @@ impl Broker {
         let request = Request::Tool { name: tool.name.as_str().to_owned(), arguments };
         let (hears, heard) = watch::channel(None);
         let progress = &call.run().progress;
-        // Nobody follows it where nobody would hear of it.
+        // Without a receiver, the progress is not requested.
         let hears = (!progress.is_closed()).then_some(hears);
         let redacted = |text| self.upstream.redacted(&server.name, text);
         let relay = ProgressRelay { tool: call.record.name.clone(), redacted: &redacted, progress };
         relay.until(connection.ask(request, until, cancel, hears), heard).await
     }
 
-    /// The result as code gets it.
+    /// Turns the server's result into the answer that code gets.
     async fn interpret(
         &self,
         Target { server, tool }: Target<'_>,
@@ -195,7 +195,7 @@ impl Broker {
         }
     }
 
-    /// Later signatures say what results have looked like.
+    /// Records the shape of the result for later signatures.
     fn learn_shape(&self, server: &ServerName, tool: &Tool, answer: &Answer) {
         if let Answer::Value(result) = answer {
             let is_secret = |text: &str| self.upstream.redacted(server, text.to_owned()) != text;
@@ -204,7 +204,7 @@ impl Broker {
     }
 }
 
-/// Checks the arguments against the tool's schema. A placeholder may stand for anything.
+/// Checks the arguments against the tool's schema. Arguments with placeholders are not checked.
 async fn validate(
     Target { server, tool }: Target<'_>,
     call: &Call<'_>,
@@ -227,7 +227,7 @@ fn dry_run_reason(send_rule: SendRule, called: &PolicyCall<'_>) -> Option<DryRun
     }
 }
 
-/// Most servers ignore what they have not declared, and say nothing.
+/// Adds a note about arguments that the tool does not declare: most servers ignore them without an error.
 fn note_undeclared(Target { server, tool }: Target<'_>, call: &Call<'_>, arguments: &Map<String, Value>) {
     let undeclared = catalog::undeclared(tool, arguments);
     if undeclared.is_empty() {

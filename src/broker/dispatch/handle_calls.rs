@@ -1,6 +1,6 @@
-//! What the broker does with results that stay on the host: keeps them, puts them into calls, gives them to code.
+//! Handles results that stay on the host: stores them, puts them into calls, and gives them to code.
 //!
-//! Reading and writing a large one takes a while, so that it is done beside the other work.
+//! Reading and writing a large result takes time, so it is done on a thread of its own.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::catalog::Tool;
 use crate::names::ServerName;
 use crate::run::{FaultCode, ToolFault};
 
-/// Longest piece of a text that is told at once, in characters.
+/// Longest piece of a text that one call returns, in characters.
 const PIECE_CHARS_MAX: usize = 100_000;
 
 impl Broker {
-    /// The arguments of a call to this server with what their handles stand for.
+    /// Replaces the handles in the arguments of a call to this server by their results.
     pub(in crate::broker) async fn filled(
         &self,
         server: &ServerName,
@@ -30,7 +30,7 @@ impl Broker {
         self.with_handles(move |handles| handles.fill(arguments, takes_files)).await
     }
 
-    /// What code is told instead of the result, which stays here.
+    /// Stores a result on the host, and returns the description that code gets instead.
     pub(super) async fn keep_result(
         &self,
         server: &ServerName,
@@ -42,12 +42,12 @@ impl Broker {
         self.with_handles(move |handles| raw(&handles.keep(&server, (&tool, wraps), &result)?)).await
     }
 
-    /// A result that stays here, or a part of it, for code that wants to see it after all.
+    /// Gives code a stored result, or a part of it.
     pub(in crate::broker) async fn load_handle(&self, call: &Call<'_>) -> Result<Answer, ToolFault> {
         #[derive(Deserialize)]
         struct Arguments {
             reference: Reference,
-            /// Of a text, from where to where, in characters; else all.
+            /// The range of a text to return, in characters; `None`: the whole value.
             #[serde(default)]
             chars: Option<(usize, usize)>,
         }
@@ -80,7 +80,7 @@ impl Broker {
     }
 }
 
-/// Of a text, or of another value as JSON.
+/// The characters from `from` to `to` of a text, or of another value written as JSON.
 fn piece(value: &Value, from: usize, to: usize) -> String {
     let chars = to.saturating_sub(from).min(PIECE_CHARS_MAX);
     match value {

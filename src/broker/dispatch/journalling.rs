@@ -1,4 +1,4 @@
-//! Tells the journal of runs, calls and what came of them, without the secrets of servers.
+//! Records runs, calls and their outcomes in the journal, without the secrets of servers.
 //!
 //! A call that is sent to a server is recorded before it is sent, and any other call when it is answered.
 
@@ -24,29 +24,30 @@ use crate::names::RunId;
 use crate::run::{OutputStream, PythonError, Reset, RunOutcome, RunReport, RunRequest, ToolFault};
 use crate::text;
 
-/// Asked by the runtime of itself: the code is the same without, and what is kept of functions is on the disk already.
+/// The helper that is not recorded: the runtime itself calls it, the code does not depend on it, and skills are stored
+/// on the disk already.
 const UNTOLD: &str = "load_skills";
 /// Longest name of a client, server or tool, in characters.
 const NAME_CHARS_MAX: usize = 256;
-/// Longest traceback that is kept, in characters.
+/// Longest traceback that is recorded, in characters.
 const TRACEBACK_CHARS_MAX: usize = 4_000;
 
 impl Broker {
-    /// A sandbox has started.
+    /// Records that a sandbox has started.
     pub fn journal_sandbox(&self, engine: &str, image: &str, python: &str) {
-        // What stands before the host may be a password.
+        // The part before the host may contain a password.
         let engine = engine.rsplit_once('@').map_or(engine, |(_, host)| host);
         let [engine, image, python] =
             [engine, image, python].map(|said| text::inert_excerpt(said, NAME_CHARS_MAX));
         self.journal.append(&Record::Sandbox(SandboxUp { time: now(), engine, image, python }));
     }
 
-    /// The runs of the session that this one continues have been made once more.
+    /// Records that the runs of the resumed session have been replayed.
     pub fn journal_resumed(&self) {
         self.journal.append(&Record::Resumed {});
     }
 
-    /// A run begins.
+    /// Records the beginning of a run.
     pub fn journal_run(&self, run: &RunContext, request: &RunRequest, client: &str) {
         if !self.journal.is_on() {
             return;
@@ -73,7 +74,7 @@ impl Broker {
         self.journal.begin(&text::inert_excerpt(client, NAME_CHARS_MAX), &Record::Run(begun));
     }
 
-    /// A run has ended, and its report is about to be given. What the reader should know of the journal is added to it.
+    /// Records the end of a run, before its report is given, and adds notes about the journal to the report.
     pub fn journal_end(&self, run: &RunContext, report: &mut RunReport) {
         if self.journal.is_on() {
             let ended = self.ended(run.id, report, run.began.elapsed());
@@ -82,11 +83,12 @@ impl Broker {
         report.notes.extend(self.journal.take_said());
     }
 
-    /// What a run has come to, as a journal has it.
+    /// The outcome of a run in the form of the journal.
     pub fn ended(&self, run: RunId, report: &RunReport, took: Duration) -> RunEnded {
         let clean = |said: &str| self.upstream.without_credentials(said.to_owned());
         let mut room = self.limits.journal_output_chars_max;
-        // Which of two streams was heard first may be another the next time.
+        // The streams are recorded one after the other, since their interleaving can differ between two runs of the
+        // same code.
         let (mut said, mut complained) = (String::new(), String::new());
         let mut output = Vec::new();
         for piece in &report.output.pieces {
@@ -95,7 +97,7 @@ impl Broker {
                 OutputStream::Stdout => said.push_str(&written),
                 OutputStream::Stderr => complained.push_str(&written),
             }
-            // Where there is no room, no mark either that something was cut.
+            // Without any space left, there is no mark that the text was cut either.
             let kept = if room == 0 { String::new() } else { text::bounded(&written, room).into_owned() };
             room -= kept.chars().count();
             if !kept.is_empty() {
@@ -144,14 +146,14 @@ impl Broker {
         }
     }
 
-    /// A job begins.
+    /// Records the beginning of a job.
     pub fn journal_job(&self, summary: &JobSummary) {
         let name = self.upstream.without_credentials(summary.name.clone());
         let (run, job, time) = (summary.run, summary.number, now());
         self.journal.append(&Record::Job(JobBegun { run, job, time, name }));
     }
 
-    /// A job has ended.
+    /// Records the end of a job.
     pub fn journal_job_end(&self, summary: &JobSummary) {
         let why = self.upstream.without_credentials(summary.why.clone());
         let (run, job, time, outcome) =
@@ -168,7 +170,7 @@ impl Broker {
         }));
     }
 
-    /// A call comes; nothing where neither the journal nor a replay has to do with it.
+    /// The form of a call for the journal and a replay; `None`: neither needs it.
     pub(in crate::broker) fn journal_form(&self, call: &Call<'_>) -> Option<JournalForm> {
         let is_untold = call.server.is_none() && call.tool == UNTOLD;
         if is_untold || !(self.journal.is_on() || call.run().replay().is_some()) {
@@ -191,7 +193,8 @@ impl Broker {
             let number = self.next_number();
             self.journal.append(&Record::Call(self.begun(call.record, &form, (number, None))));
             if call.run().replay().is_none() {
-                // Its answer is written down by its number: a second copy for as long as the call takes helps nobody.
+                // The answer refers to the call by its number, so the arguments need not stay in memory while the call
+                // takes place.
                 form.arguments = RawValue::NULL.to_owned();
             }
             call.record.entry().number = Some(number);
@@ -199,7 +202,7 @@ impl Broker {
         call.record.entry().form = Some(form);
     }
 
-    /// It has been answered, and the code is about to be given that.
+    /// Records the answer to a call, before the code gets it.
     pub(super) fn note_answer(
         &self,
         record: &CallRecord,
@@ -211,7 +214,7 @@ impl Broker {
             return;
         }
         let came = match answer {
-            // Our own words, without which no replay would come past them.
+            // This is text of belljar's own, recorded at every level: a replay needs it to go on.
             Ok(Answer::Value(value)) if form.server.is_none() && form.tool == CHECK => {
                 CallOutcome::Value(RecordedJson::of(value, self.limits.journal_call_bytes_max))
             }
@@ -254,7 +257,7 @@ impl Broker {
         }
     }
 
-    /// Of what belongs to a call.
+    /// The part of the arguments or the result of a call that the journal records.
     fn kept(&self, json: &RawValue) -> RecordedJson {
         let bytes_max = match self.journal.keep() {
             JournalDetail::Full => self.limits.journal_call_bytes_max,

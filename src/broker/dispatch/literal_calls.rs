@@ -1,6 +1,7 @@
-//! Looks at the calls that stand in code before any of it runs: which of them cannot succeed, and why.
+//! Checks the calls in code before any of it runs: which of them cannot succeed, and why.
 //!
-//! It starts the servers that the code is sure to call, all at once. Of one whose tools are not known then, nothing is said.
+//! It starts the servers that the code is certain to call, all at once. Calls of a server whose tools are still unknown
+//! after that are not checked.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +20,7 @@ use crate::names::ServerName;
 use crate::run::{FaultCode, ServerScope, ToolFault};
 use crate::text;
 
-/// Calls of one code that are looked at.
+/// The largest number of calls in one code that are checked.
 const CALLS_MAX: usize = 100;
 const SIGNATURE_CHARS_MAX: usize = 600;
 
@@ -28,18 +29,18 @@ const SIGNATURE_CHARS_MAX: usize = 600;
 struct LiteralCall {
     server: String,
     tool: String,
-    /// The names of all its arguments, where they are known.
+    /// The names of all its arguments; `None`: they cannot be read from the code.
     names: Option<Vec<String>>,
-    /// Whether some argument is given without a name.
+    /// Whether any argument is positional.
     #[serde(default)]
     by_place: bool,
-    /// Whether the code comes to it unless something before it fails.
+    /// Whether the code reaches the call, unless something before it fails.
     #[serde(default)]
     is_certain: bool,
 }
 
 impl Broker {
-    /// For each call that the code is certain to make, the fault that it would end in, or nothing.
+    /// For each call, the fault that it would end in, or null. Only calls that the code is certain to make have faults.
     pub(in crate::broker) async fn check_calls(
         &self,
         call: &Call<'_>,
@@ -68,14 +69,15 @@ impl Broker {
         serde_json::to_value(faults).map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))
     }
 
-    /// A line of the log: what cannot succeed is not made, and would leave none.
+    /// Writes a line to the audit log for a call that cannot succeed: it is not made, and would have no line otherwise.
     async fn write_down_unmade(&self, literal: &LiteralCall, fault: &ToolFault, call: &Call<'_>) {
         let record = CallRecord::uncounted(call.run(), &literal.server, &literal.tool);
         record.decided("not made: it cannot succeed as it stands in the code");
         self.record(record.event(record.names(), (Value::Null, 0), &Err(fault.clone()))).await;
     }
 
-    /// Starts the servers of calls that are certain. One that takes longer than others is left to the call itself.
+    /// Starts the servers of calls that the code is certain to make. It does not wait long for a slow server: the call
+    /// itself does.
     async fn start_called(&self, calls: &[LiteralCall], call: &Call<'_>, cancel: &CancellationToken) {
         let certain = calls.iter().filter(|literal| literal.is_certain);
         let servers: BTreeSet<ServerName> =
@@ -101,7 +103,7 @@ impl Broker {
         }
     }
 
-    /// The fault; `is_first` of the calls of its server.
+    /// Returns the fault of a call that cannot succeed. `is_first`: no earlier call in the code is to its server.
     fn certain_fault(
         &self,
         literal: &LiteralCall,
@@ -109,7 +111,7 @@ impl Broker {
         scope: &ServerScope,
     ) -> Result<(), ToolFault> {
         let server = self.admitted(&literal.server, scope)?;
-        // An answer from before could refuse a tool that is there by now, again and again.
+        // An outdated list could refuse a tool that exists by now, again and again.
         if !self.knows_tools_of(&server) {
             return Ok(());
         }
@@ -122,7 +124,7 @@ impl Broker {
         }
         let tool = match known.resolve(&literal.tool) {
             Ok(tool) => tool,
-            // Servers that let more of themselves be switched on have more tools then.
+            // An earlier call in the code may make its server offer further tools.
             Err(unknown) if unknown.near.0.is_empty() && !is_first => return Ok(()),
             Err(unknown) => return Err(unknown_tool(known, &unknown)),
         };
@@ -135,7 +137,7 @@ impl Broker {
     }
 }
 
-/// The nearest tool with its signature, so that nothing needs to be looked up, or how to look it up.
+/// The fault for an unknown tool, with the signature of the nearest one, or with the way to search for it.
 fn unknown_tool(server: &ServerTools, unknown: &UnknownTool) -> ToolFault {
     let nearest = unknown.near.0.first().and_then(|alias| server.resolve(alias).ok());
     let hint = match nearest {

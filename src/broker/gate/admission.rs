@@ -1,6 +1,6 @@
-//! Lets calls pass as the user's policy says, asks the human where it says so, and keeps count.
+//! Admits calls according to the user's policy, asks the human where the policy says so, and counts calls.
 //!
-//! It decides on the host from what the host knows; what code says of a call decides nothing.
+//! It decides on the host from what the host knows; nothing that code says about a call has an influence.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,14 +22,14 @@ use crate::text;
 const ARGUMENTS_CHARS_MAX: usize = 4_000;
 /// Longest reason in a fault or note, in characters.
 const REASON_CHARS_MAX: usize = 300;
-/// Longest reason why somebody is asked, where the reason why they were not stands beside it.
+/// Longest reason for asking the human that is shown beside the reason why they could not be asked, in characters.
 const BECAUSE_CHARS_MAX: usize = 150;
 
 /// The gate that every call of a tool goes through.
 pub(in crate::broker) struct Admission {
     policy: Mutex<PolicyFile>,
     ledger: Mutex<Ledger>,
-    /// One question at a time: an answer may cover the calls that wait behind it.
+    /// Allows one question at a time: an answer may cover the calls that wait behind it.
     asking: tokio::sync::Mutex<()>,
     approval_max: Duration,
     waiting_max: Duration,
@@ -48,7 +48,7 @@ impl Admission {
         }
     }
 
-    /// A run begins, under the policy as it stands now.
+    /// Begins a run, with the policy as the file has it now.
     pub(in crate::broker) fn begin(&self, run: &RunContext) {
         let changed = self.policy.lock().look();
         if let Some(problems) = changed {
@@ -59,10 +59,10 @@ impl Admission {
         }
     }
 
-    /// What lets the call pass, which is counted then.
+    /// Admits and counts the call. Returns the reason, for the audit log.
     ///
     /// # Errors
-    /// `denied` says which rule or setting is the reason; `cancelled`.
+    /// `denied`, with the rule or setting that is the reason; `cancelled`.
     pub(in crate::broker) async fn admit(
         &self,
         run: &RunContext,
@@ -95,15 +95,15 @@ impl Admission {
         Ok(format!("{word}: {}", decision.because))
     }
 
-    /// Whether a call of this tool may be asked about or denied for its arguments.
+    /// Whether the policy's decision about this tool can depend on the arguments of the call.
     pub(in crate::broker) fn weighs_arguments(&self, server: Names<'_>, tool: Names<'_>) -> bool {
         self.policy().weighs_arguments(server, tool)
     }
 
-    /// Whether the human would be asked about a call that is only planned, and which is not counted.
+    /// Whether the human would be asked about a planned call. The call is not counted.
     ///
     /// # Errors
-    /// `denied`, as [`Self::admit`].
+    /// `denied`, as in [`Self::admit`].
     pub(in crate::broker) fn would_ask(&self, called: &PolicyCall<'_>) -> Result<bool, ToolFault> {
         let decision = self.policy().decide(called, self.ledger.lock().is_mixed());
         match decision.verdict {
@@ -113,12 +113,12 @@ impl Admission {
         }
     }
 
-    /// An answer of the server has come.
+    /// Counts an answer of the server.
     pub(in crate::broker) fn answered(&self, run: &RunContext, server: Names<'_>, bytes: u64) {
         self.ledger.lock().answered(&self.policy(), &mut run.budget().policy, server, bytes);
     }
 
-    /// Until the human has let it pass.
+    /// Asks the human, and returns when the call is allowed.
     async fn ask(
         &self,
         run: &RunContext,
@@ -172,7 +172,7 @@ impl Admission {
         }
     }
 
-    /// What an answer of this run, or an approval of further calls, says of the call.
+    /// The answer to the call that follows from an earlier answer in this run, or from an approval of further calls.
     fn answered_before(&self, run: &RunContext, called: &PolicyCall<'_>) -> Option<Approval> {
         if self.ledger.lock().take_approved(called) {
             return Some(Approval::Once);
@@ -183,7 +183,7 @@ impl Admission {
         })
     }
 
-    /// The human's answer, as far as the run may ask for one.
+    /// Asks the human, if the run may ask another question, and returns the answer.
     async fn answer(&self, run: &RunContext, question: String) -> Approval {
         let time = match run.human.time_to_answer(self.approval_max, self.waiting_max) {
             Ok(time) => time,

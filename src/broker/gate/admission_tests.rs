@@ -1,4 +1,4 @@
-//! What passes, who is asked, and what is counted.
+//! Claims about which calls are allowed, when the human is asked, and what is counted.
 
 use std::num::NonZeroU32;
 
@@ -18,7 +18,7 @@ fn admission(mut policy: Value) -> Admission {
     Admission::new(PolicyFile::fixed(policy), &Limits::default())
 }
 
-/// A human who answers what is given, one after the other, and then no more; and what they were asked.
+/// A human who gives these answers one after the other and then no more, and the task that returns the questions.
 fn human(answers: Vec<Approval>) -> (Arc<RunContext>, tokio::task::JoinHandle<Vec<String>>) {
     let (questions, mut asked) = mpsc::channel::<Question>(1);
     let answering = tokio::spawn(async move {
@@ -27,7 +27,7 @@ fn human(answers: Vec<Approval>) -> (Arc<RunContext>, tokio::task::JoinHandle<Ve
             let Question::Approval { text, reply } = question else { panic!("{question:?}") };
             texts.push(text);
             if let Some(answer) = answers.next() {
-                // A test that gave up has failed already.
+                // The receiver is gone only if the test has failed already.
                 let _gone = reply.send(answer);
             }
         }

@@ -1,34 +1,36 @@
-//! The arguments of a call as a human is asked about them: every name stands there, long texts and lists are shortened, and
-//! what is missing is counted.
+//! The text of a call's arguments for a question to the human: every name is in it, long texts and lists are shortened,
+//! and omitted parts are counted.
 //!
-//! Claude Code shows four lines of a question and cuts each at the width of the terminal, so arguments stand in as few lines
-//! as possible. Where they do not fit, an overview of all names comes first. It asks nobody, and decides nothing but that
-//! arguments cannot be shown.
+//! Claude Code shows four lines of a question and cuts each at the width of the terminal, so arguments use as few lines
+//! as possible. If they do not fit, an overview of all names comes first. This module asks nobody. It decides only
+//! whether arguments can be shown.
 
 use serde_json::{Map, Value};
 
 use crate::text;
 
-/// How much stands there of a text, in characters, and of a list, in items: the first that fits counts.
+/// The shown length of a text, in characters, and of a list, in items. The first pair with which the arguments fit is
+/// used.
 const SHORTENINGS: [(usize, usize); 5] = [(2_000, 100), (400, 20), (120, 8), (40, 4), (20, 2)];
-/// The same, of the overview.
+/// The shown lengths in the overview.
 const OVERVIEW_SHORTENINGS: [(usize, usize); 4] = [(40, 4), (20, 2), (8, 1), (0, 0)];
-/// A text that is longer by so many characters at most stands whole in the overview: to count them takes as much.
+/// A text that exceeds the limit by at most this many characters is shown whole in the overview: the count of omitted
+/// characters would take as much space.
 const SLACK_CHARS: usize = 10;
-/// Longest line, in characters: a terminal has 80, and clients indent.
+/// Longest line, in characters: a terminal has 80 columns, and clients indent.
 const LINE_CHARS_MAX: usize = 72;
-/// Lines that a reader sees in every known client, below one with the name of the tool.
+/// Lines of arguments that every known client shows, below the line with the name of the tool.
 const SEEN_LINES_MAX: usize = 3;
-/// Fewer by one, since the client says in the last line how many it leaves out.
+/// Lines of the overview: one less, since the client uses its last line for the number of omitted lines.
 const OVERVIEW_LINES_MAX: usize = 2;
-/// With both labels.
+/// Longest overview, including both labels.
 const OVERVIEW_CHARS_MAX: usize =
     OVERVIEW_LINES_MAX * (LINE_CHARS_MAX + 1) + LABEL.len() + DETAIL_LABEL.len();
 const LABEL: &str = "Arguments: ";
 const DETAIL_LABEL: &str = "In detail: ";
 const INDENT: &str = "  ";
 
-/// The arguments, with all names, in at most so many characters; `None` where that is not enough.
+/// The text of the arguments, with all names, in at most `chars_max` characters; `None`: they do not fit.
 pub(in crate::broker) fn shown(arguments: &Map<String, Value>, chars_max: usize) -> Option<String> {
     let whole = (usize::MAX, usize::MAX);
     if let Some(lines) = overview(arguments, whole, SEEN_LINES_MAX) {
@@ -45,7 +47,7 @@ pub(in crate::broker) fn shown(arguments: &Map<String, Value>, chars_max: usize)
     })
 }
 
-/// The arguments, where they fit into so many lines, and none of these is too long.
+/// The arguments in at most `lines_max` lines; `None`: they do not fit.
 fn overview(arguments: &Map<String, Value>, lengths: (usize, usize), lines_max: usize) -> Option<String> {
     let pieces = pieces(arguments, (Excerpt::Overview, lengths), lines_max * LINE_CHARS_MAX)?;
     let lines = lines(LABEL, &pieces);
@@ -62,8 +64,8 @@ enum Excerpt {
     Overview,
 }
 
-/// Puts as many pieces into each line as fit. A line begins with a piece, never within a value, so that no value can look like
-/// a line of ours.
+/// Puts as many pieces into each line as fit. A line begins with a piece, never within a value, so that no value can
+/// look like a line of belljar's.
 fn lines(label: &str, pieces: &[String]) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = label.to_owned();
@@ -71,7 +73,7 @@ fn lines(label: &str, pieces: &[String]) -> Vec<String> {
         let space = if at == 0 { "" } else { " " };
         let chars = piece.chars().count();
         let fits = line.chars().count() + space.len() + chars <= LINE_CHARS_MAX;
-        // After the label, one that no line would hold needs no line of its own.
+        // A first piece that fits into no line follows the label directly.
         if fits || at == 0 && INDENT.len() + chars > LINE_CHARS_MAX {
             line.push_str(space);
             line.push_str(piece);
@@ -84,7 +86,7 @@ fn lines(label: &str, pieces: &[String]) -> Vec<String> {
     lines
 }
 
-/// What must stay together: each is an item or entry that holds no others, with the brackets around it.
+/// The pieces that must not be split: each is an item or entry without further ones in it, with the brackets around it.
 fn pieces(
     arguments: &Map<String, Value>,
     (excerpt, (text_chars, items)): (Excerpt, (usize, usize)),
@@ -96,7 +98,7 @@ fn pieces(
     Some(writer.pieces)
 }
 
-/// Writes arguments in the layout of JSON. A gap stands outside of quotes, where no value can write.
+/// Writes arguments as JSON, in pieces. Pieces are separated outside of quotes only, where no value has influence.
 struct ArgumentWriter {
     pieces: Vec<String>,
     chars_left: usize,
@@ -170,7 +172,7 @@ impl ArgumentWriter {
     }
 
     fn quoted(&mut self, text: &str) -> Option<()> {
-        // Its escapes only make it longer.
+        // Escapes can only make the text longer.
         if text.len() > 4 * self.chars_left {
             return None;
         }
@@ -180,7 +182,7 @@ impl ArgumentWriter {
     fn next(&mut self, at: usize) -> Option<()> {
         if at > 0 {
             self.push(",")?;
-            // The space between them, or the indentation of a line.
+            // Counts the space between two pieces, or the indentation of a line.
             self.chars_left = self.chars_left.checked_sub(INDENT.len() + 1)?;
             self.pieces.push(String::new());
         }

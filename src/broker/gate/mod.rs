@@ -1,4 +1,4 @@
-//! Whether a call passes: the policy, approvals, and pins of tools.
+//! Decides whether a call is allowed: the policy, approvals, and pins of tools.
 //!
 //! It sends nothing.
 

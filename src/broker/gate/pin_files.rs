@@ -1,5 +1,5 @@
-//! What tools of a server were when they were first used, and what they have been changed to since: one file for each tool,
-//! so that bridges side by side neither lose each other's nor undo what the user trusts.
+//! The files of pins: one file for each tool as it was at its first use, and one as it was changed to since. With a
+//! file for each tool, several bridges neither lose each other's pins nor undo what the user trusts.
 //!
 //! It compares nothing and decides nothing.
 
@@ -18,24 +18,24 @@ use crate::digest;
 use crate::names::ServerName;
 use crate::own_file;
 
-/// Largest part of a tool that is kept to be shown, in bytes of JSON; of a larger one its size is.
+/// Largest part of a tool that is stored whole, in bytes of JSON; for a larger one only the size is stored.
 const PART_BYTES_MAX: usize = 64 << 10;
-/// Largest file: six such parts, and their names.
+/// Largest file, in bytes: six such parts, and their names.
 const FILE_BYTES_MAX: u64 = 512 << 10;
-/// Tools of one server that are kept: as many as it may have, twice.
+/// The largest number of pinned tools of one server: twice as many as it may have.
 const FILES_MAX: usize = 20_000;
 
-/// Ends the names of files of tools as they were first used.
+/// The extension of the file of a tool as it was at its first use.
 const FIRST: &str = "pin";
-/// Ends the names of files of tools as their server has changed them.
+/// The extension of the file of a tool as its server has changed it.
 const CHANGED: &str = "seen";
 
-/// A tool at some time.
+/// The definition of a tool at one time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Pin {
-    /// Of all that its server says of it.
+    /// A hash of all parts of the definition.
     pub(in crate::broker) hash: String,
-    /// The same by part, to be shown.
+    /// The parts of the definition by name, to be shown.
     pub(in crate::broker) parts: Map<String, Value>,
 }
 
@@ -46,21 +46,21 @@ pub(super) struct PinFileFingerprint([i64; 4], u64);
 /// The result of an attempt to pin a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pinned {
-    /// As given.
+    /// The tool was pinned now.
     Now,
-    /// Before, perhaps by another bridge.
+    /// The tool was pinned before, perhaps by another bridge.
     Before,
-    /// Not: there are too many.
+    /// The tool was not pinned, because there are too many pins.
     TooMany,
 }
 
-/// The files of one server.
+/// The pin files of one server.
 pub(super) struct PinFiles {
     dir: PathBuf,
 }
 
 impl Pin {
-    /// The tool as it is, its parts without the secrets of its server.
+    /// The pin of the tool as it is now. Secrets of its server are removed from the parts.
     pub(in crate::broker) fn of(tool: &Tool, redacted: &dyn Fn(String) -> String) -> Self {
         let parts = [
             ("name", json!(tool.name.as_str())),
@@ -91,30 +91,30 @@ impl Pin {
 }
 
 impl PinFiles {
-    /// Those of a server, below the folder of all.
+    /// The pin files of a server, in the folder for all servers.
     pub(in crate::broker) fn of(dir: &Path, server: &ServerName) -> Self {
         Self { dir: dir.join(digest::sha256(server.as_str().as_bytes())) }
     }
 
-    /// Looks at a tool's file without reading it; nothing where there is none.
+    /// The fingerprint of a tool's pin file, which is not read; `None`: there is no file.
     pub(in crate::broker) fn fingerprint(&self, tool: &str) -> Option<PinFileFingerprint> {
         let about = fs::symlink_metadata(self.dir.join(file(tool, FIRST))).ok()?;
         let times = [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()];
         Some(PinFileFingerprint(times, about.ino()))
     }
 
-    /// A tool as it was first used; nothing where it has not been.
+    /// A tool as it was at its first use; `None`: it was not used yet.
     ///
     /// # Errors
-    /// When what is there cannot be read.
+    /// The file cannot be read.
     pub(in crate::broker) fn first(&self, tool: &str) -> io::Result<Option<Pin>> {
         self.read(&file(tool, FIRST))
     }
 
-    /// Keeps a tool at its first use.
+    /// Pins a tool at its first use.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The file cannot be written.
     pub(in crate::broker) fn pin(&self, pin: &Pin) -> io::Result<Pinned> {
         if self.names()?.len() >= FILES_MAX {
             return Ok(Pinned::TooMany);
@@ -126,19 +126,19 @@ impl PinFiles {
         }
     }
 
-    /// From now on the tool is this.
+    /// Replaces the pin of a tool, and forgets its change.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// A file cannot be written or removed.
     pub(in crate::broker) fn replace(&self, pin: &Pin) -> io::Result<()> {
         own_file::write(&self.dir, &file(pin.name(), FIRST), &json(pin))?;
         self.forget_change(pin.name())
     }
 
-    /// Keeps what a tool has been changed to, for whoever is to trust it.
+    /// Stores the changed definition of a tool, for the user to see and to trust.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The file cannot be written.
     pub(super) fn keep_change(&self, pin: &Pin) -> io::Result<()> {
         let name = file(pin.name(), CHANGED);
         if self.read(&name).is_ok_and(|kept| kept.as_ref() == Some(pin)) {
@@ -147,18 +147,18 @@ impl PinFiles {
         own_file::write(&self.dir, &name, &json(pin))
     }
 
-    /// The tool is again what it was.
+    /// Forgets the changed definition of a tool.
     ///
     /// # Errors
-    /// When the file cannot be removed.
+    /// The file cannot be removed.
     pub(super) fn forget_change(&self, tool: &str) -> io::Result<()> {
         self.remove(&file(tool, CHANGED))
     }
 
-    /// The tools that are kept, each by what [`key`] makes of its name.
+    /// The keys of all tools with a file; [`key`] makes a key from a tool's name.
     ///
     /// # Errors
-    /// When the folder cannot be listed.
+    /// The folder cannot be listed.
     pub(in crate::broker) fn names(&self) -> io::Result<BTreeSet<String>> {
         let entries = match fs::read_dir(&self.dir) {
             Ok(entries) => entries,
@@ -176,15 +176,15 @@ impl PinFiles {
         Ok(names)
     }
 
-    /// What is kept of one of [`Self::names`]: as it was first used, and what it has been changed to.
+    /// The pin and the changed definition of the tool with this key from [`Self::names`].
     pub(in crate::broker) fn both(&self, key: &str) -> [io::Result<Option<Pin>>; 2] {
         [FIRST, CHANGED].map(|end| self.read(&format!("{key}.{end}")))
     }
 
-    /// Forgets all of one of [`Self::names`].
+    /// Removes both files of the tool with this key from [`Self::names`].
     ///
     /// # Errors
-    /// When a file cannot be removed.
+    /// A file cannot be removed.
     pub(in crate::broker) fn forget(&self, key: &str) -> io::Result<()> {
         [FIRST, CHANGED].iter().try_for_each(|end| self.remove(&format!("{key}.{end}")))
     }
@@ -205,7 +205,7 @@ impl PinFiles {
     }
 }
 
-/// A tool in names of files.
+/// The key of a tool, which is part of its file names.
 pub(in crate::broker) fn key(tool: &str) -> String {
     digest::sha256(tool.as_bytes())
 }

@@ -17,13 +17,13 @@ use crate::policy::Profile;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 
-/// Tools named in one sentence.
+/// The largest number of tools that one sentence names.
 const NAMED_MAX: usize = 5;
 const NAME_CHARS_MAX: usize = 100;
 
 /// The pins of all servers.
 pub(in crate::broker) struct Pins {
-    /// Nothing is pinned without one.
+    /// The folder of the pin files; `None`: nothing is pinned.
     dir: Option<PathBuf>,
     verified: Mutex<BTreeMap<ServerName, VerifiedTools>>,
 }
@@ -62,7 +62,7 @@ impl Pins {
         Self { dir, verified: Mutex::default() }
     }
 
-    /// The server lists its tools anew. Says which of them are not what they were.
+    /// Compares a new list of a server's tools with the pins. Returns sentences about the tools that have changed.
     pub(in crate::broker) fn listed(
         &self,
         server: &ServerTools,
@@ -101,10 +101,10 @@ impl Pins {
         sentences.map(|(what, tools)| said(&format!("{what}: {}", named(&tools)))).collect()
     }
 
-    /// A tool is about to be called: it is pinned at its first use.
+    /// Pins a tool at its first call, and compares it with its pin at a later one.
     ///
     /// # Errors
-    /// `denied` for a tool that is not what was pinned, where that blocks.
+    /// `denied` for a tool that differs from its pin, if the profile blocks such calls.
     pub(in crate::broker) fn admit(
         &self,
         server: &Arc<ServerTools>,
@@ -113,7 +113,7 @@ impl Pins {
     ) -> Result<(), ToolFault> {
         let Some(dir) = &self.dir else { return Ok(()) };
         let files = PinFiles::of(dir, &server.name);
-        // Before it is read: what is written meanwhile is seen as changed.
+        // The fingerprint is taken before the file is read, so that a change in between is noticed.
         let fingerprint = files.fingerprint(tool.name.as_str());
         if self.is_verified(server, tool, fingerprint, context) {
             return Ok(());
@@ -127,12 +127,12 @@ impl Pins {
         let compared = match compared(&files, &pin) {
             Some(compared) => compared,
             None => match files.pin(&pin) {
-                // Another bridge may have been first.
+                // Another bridge may have pinned the tool in between.
                 Ok(Pinned::Before) => compared(&files, &pin).unwrap_or(PinComparison::Same),
                 Ok(Pinned::TooMany) if context.blocks() => {
                     return denied("too many tools of its server are remembered");
                 }
-                // Its file is looked at by the next call.
+                // The next call takes the fingerprint of the new file.
                 Ok(Pinned::Now) => return Ok(()),
                 Ok(Pinned::TooMany) => PinComparison::Same,
                 Err(error) => {
@@ -153,7 +153,7 @@ impl Pins {
         if context.blocks() { denied(why) } else { Ok(()) }
     }
 
-    /// Where nothing is blocked it is enough that some pin is still there.
+    /// Whether the tool was compared with its present pin. If the profile blocks nothing, any existing pin is enough.
     fn is_verified(
         &self,
         server: &Arc<ServerTools>,
@@ -180,7 +180,7 @@ impl Pins {
     }
 }
 
-/// Nothing where it is not pinned.
+/// Compares a tool with its pin; `None`: it is not pinned.
 fn compared(files: &PinFiles, pin: &Pin) -> Option<PinComparison> {
     match files.first(pin.name()) {
         Ok(None) => None,
@@ -190,7 +190,7 @@ fn compared(files: &PinFiles, pin: &Pin) -> Option<PinComparison> {
     }
 }
 
-/// A tool that is not what it was waits for the user's trust, or counts as it is now.
+/// Stores a changed tool: for the user to trust if the profile blocks it, else as the new pin.
 fn take_in(server: &ServerName, files: &PinFiles, pin: &Pin, context: ComparisonContext<'_>) {
     warn(server, if context.blocks() { files.keep_change(pin) } else { files.replace(pin) });
 }
@@ -218,7 +218,7 @@ fn named(tools: &[String]) -> String {
     }
 }
 
-/// As a shell reads it.
+/// The server's name as a word of the shell.
 fn quoted(server: &ServerName) -> String {
     text::shell_word(server.as_str(), NAME_CHARS_MAX)
 }

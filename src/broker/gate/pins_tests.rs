@@ -13,7 +13,7 @@ fn server() -> ServerName {
     ServerName::new("my files").unwrap()
 }
 
-/// The server with these tools, each of a name and a description.
+/// The server with these tools, given as pairs of a name and a description.
 fn tools(tools: &[(&str, &str)]) -> Arc<ServerTools> {
     let limits = Limits::default();
     let tool = |(name, description): &(&str, &str)| {
@@ -37,14 +37,14 @@ fn admit(pins: &Pins, profile: Profile, tools: &Arc<ServerTools>, tool: &str) ->
     pins.admit(tools, tools.resolve(tool).unwrap(), under(profile))
 }
 
-/// What a bridge of its own says, and whether it lets the tool be called.
+/// The report of a new bridge on these tools, and whether it allows the call.
 fn used(dir: &Path, profile: Profile, tools: &Arc<ServerTools>) -> (Vec<String>, bool) {
     let pins = Pins::new(Some(dir.to_owned()));
     let said = pins.listed(tools, under(profile));
     (said, admit(&pins, profile, tools, "write").is_ok())
 }
 
-/// What the user is shown, and trusts.
+/// Trusts all changes, and returns the lines that the user is shown before.
 fn trust(dir: &Path) -> Vec<String> {
     let changes = Changes::of(dir, &server()).unwrap();
     changes.accept().unwrap();
@@ -83,7 +83,7 @@ fn what_is_trusted_is_what_was_shown_and_counts_at_once() {
     assert_eq!(trust(dir.path()), shown);
     assert_eq!(trust(dir.path()), [""; 0]);
     admit(&pins, Profile::Careful, &changed, "write").unwrap();
-    // What has not been shown is not trusted.
+    // A later change that was not shown is not trusted.
     assert!(admit(&pins, Profile::Careful, &again, "write").is_err());
     assert_eq!(used(dir.path(), Profile::Careful, &changed), (vec![], true));
 }
@@ -104,7 +104,7 @@ fn bridges_side_by_side_keep_each_others_pins_and_what_the_user_trusts() {
     assert!(admit(&other, careful, &changed, "write").is_err(), "the one has pinned it");
     assert!(admit(&one, careful, &changed, "read").is_err(), "the other has pinned it");
     assert_eq!(trust(dir.path()).len(), 4);
-    // The one still has the tools of before in hand, and does not put them back.
+    // This bridge still has the earlier list, and does not restore it.
     assert!(admit(&one, careful, &both, "write").is_err());
     admit(&other, careful, &changed, "write").unwrap();
     admit(&one, careful, &changed, "read").unwrap();

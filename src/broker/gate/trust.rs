@@ -1,6 +1,6 @@
-//! What the tools of a server have been changed to since they were first used, for the user to see and to trust.
+//! The changes of a server's tools since their first use, for the user to see and to trust.
 //!
-//! What is trusted is what was shown, not what the server says by then.
+//! The user trusts the definitions that were shown, not those that the server has by then.
 
 use std::io;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::pin_files::{Pin, PinFiles};
 use crate::names::ServerName;
 use crate::text;
 
-/// What stands there around a difference, in characters on each side.
+/// The context shown around a difference, in characters on each side.
 const CONTEXT_CHARS: usize = 60;
 /// Longest part of a difference, in characters.
 const PART_CHARS_MAX: usize = 600;
@@ -20,15 +20,15 @@ pub struct Changes {
     files: PinFiles,
     changed: Vec<(Pin, Pin)>,
     unreadable: Vec<(String, String)>,
-    /// Whether anything is remembered of the server's tools.
+    /// Whether there is any pin of the server's tools.
     pub is_known: bool,
 }
 
 impl Changes {
-    /// Those of a server's tools, below the folder of all servers'.
+    /// Reads the changes of a server's tools from the folder for all servers.
     ///
     /// # Errors
-    /// When the folder cannot be read.
+    /// The folder cannot be read.
     pub fn of(dir: &Path, server: &ServerName) -> io::Result<Self> {
         let files = PinFiles::of(dir, server);
         let (mut changed, mut unreadable) = (Vec::new(), Vec::new());
@@ -46,13 +46,13 @@ impl Changes {
         Ok(Self { files, changed, unreadable, is_known })
     }
 
-    /// Whether nothing waits.
+    /// Whether there is no change to trust.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changed.is_empty() && self.unreadable.is_empty()
     }
 
-    /// What is different, harmless to show.
+    /// Lines about the differences, harmless to show.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
@@ -77,17 +77,17 @@ impl Changes {
         lines
     }
 
-    /// From now on the tools are what was shown.
+    /// Makes the definitions that were shown the new pins.
     ///
     /// # Errors
-    /// When a file cannot be written or removed.
+    /// A file cannot be written or removed.
     pub fn accept(&self) -> io::Result<()> {
         self.changed.iter().try_for_each(|(_, now)| self.files.replace(now))?;
         self.unreadable.iter().try_for_each(|(key, _)| self.files.forget(key))
     }
 }
 
-/// Where two texts differ, with what stands around it.
+/// The parts in which two texts differ, each with its context.
 fn difference(old: &str, new: &str) -> (String, String) {
     let [old, new]: [Vec<char>; 2] = [old, new].map(|text| text.chars().collect());
     let same = old.iter().zip(&new).take_while(|(one, other)| one == other).count();

@@ -1,7 +1,7 @@
 //! The helpers that code reaches through `mcp.runtime`, answered from the catalog.
 //!
-//! They tell of the run's own servers only, except `discovered_servers`, which gives the names of all. What is read of
-//! servers themselves is in `resources`, what is kept of functions in `skills`, what a model is asked in `model`.
+//! They report on the run's own servers only, except `discovered_servers`, which gives the names of all. Readings of
+//! servers are in `resources`, skills in `skills`, and questions to a model in `model`.
 
 use serde::Deserialize;
 use serde_json::value::to_raw_value;
@@ -141,7 +141,7 @@ impl Broker {
         self.shape_store.with(docs).map_err(no_such)
     }
 
-    /// The catalog in which this server of the run has its tools, and its name.
+    /// The catalog with the tools of this server, and the server's name. The server must be one of the run's.
     async fn listed(
         &self,
         server: &str,
@@ -154,7 +154,8 @@ impl Broker {
         Ok((self.catalog(), server.as_str().to_owned()))
     }
 
-    /// The catalog in which the servers of the run have their tools or the reason why not, as far as they tell in time.
+    /// The catalog with the tools of the run's servers, or the reason why a server has none. Servers that do not answer
+    /// in time are missing.
     async fn all_listed(&self, call: &Call<'_>, cancel: &CancellationToken) -> Catalog {
         self.ask_for_tools(&self.server_names(&call.run().servers), "", call, cancel).await;
         self.catalog().scoped(&call.run().servers)

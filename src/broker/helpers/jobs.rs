@@ -1,4 +1,4 @@
-//! What code asks about jobs, and for them. What they are is known by the registry; the session has them run and end.
+//! The helpers for jobs. The registry knows the jobs; the session runs and ends them.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::jobs::{JobRequest, JobSummary};
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 
-/// Starts one.
+/// The helper that reserves a job.
 const SPAWN: &str = "spawn_job";
 
 #[derive(Deserialize)]
@@ -63,14 +63,14 @@ impl Broker {
             "job_tail" => self.jobs.tail(job, lines.unwrap_or(usize::MAX)).map(Value::String),
             "wait_job" => {
                 let time = timeout.map(|seconds| seconds_of("timeout", seconds)).transpose()?;
-                // A time that no clock reaches does not bound the wait.
+                // A time beyond the range of the clock means no bound.
                 let until = time.and_then(|time| Instant::now().checked_add(time));
                 let until = until.map_or(call.deadline, |until| call.deadline.min(until));
                 self.job_ended(job, until, cancel).await
             }
             "cancel_job" => {
                 self.jobs.cancel(job)?;
-                // It is interrupted first.
+                // The job is interrupted first, and killed after that.
                 let until = Instant::now() + self.limits.grace + self.limits.replace;
                 self.job_ended(job, call.deadline.min(until), cancel).await
             }
@@ -81,12 +81,12 @@ impl Broker {
         }
     }
 
-    /// All that are known.
+    /// All jobs of the session.
     pub(super) fn list_jobs(&self) -> Value {
         Value::Array(self.jobs.all().iter().map(row).collect())
     }
 
-    /// What a replay gives for a call: a job is not started again.
+    /// Changes a recorded answer for a replay: a job is not started again.
     pub(in crate::broker) fn of_replay(
         &self,
         call: &Call<'_>,

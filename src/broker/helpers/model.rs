@@ -1,6 +1,7 @@
-//! Code asks a model: the endpoint that the user has set, else the client of the run, as far as policy and budgets let it.
+//! Lets code ask a model: at the endpoint that the user has set, else through the client of the run, within policy and
+//! budgets.
 //!
-//! What is asked goes to that model alone. The key goes to the endpoint alone.
+//! The request goes to that model only. The key goes to the endpoint only.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +30,7 @@ const FAILURE_CHARS_MAX: usize = 600;
 const NO_MODEL_HINT: &str = "the user sets endpoint and name below [model] in config.toml (and no via = \"sampling\"), or uses a client that offers its model (sampling)";
 
 impl Broker {
-    /// A model's answer; in the log in any case.
+    /// Asks a model and writes the call to the audit log in any case.
     pub(in crate::broker) async fn ask_model(
         &self,
         call: &Call<'_>,
@@ -45,7 +46,7 @@ impl Broker {
         let arguments = arguments::object(&call.arguments, &self.limits)?;
         let settings = self.models.now().settings.clone();
         let route = route(&settings, call)?;
-        // It changes nothing; where it may not be asked, a rule says so, or the settings do.
+        // The request changes nothing, so only a rule or the settings can forbid it.
         let annotations = annotations();
         let called = PolicyCall {
             server: Names::only(RUNTIME),
@@ -70,7 +71,7 @@ impl Broker {
         if !call.record.send() {
             return Err(given_up());
         }
-        // What comes of it otherwise is not known: what was sent may have cost as much.
+        // Until the answer tells the cost, the estimate counts: a request that fails may have cost as much.
         counted.taken = asked.estimated_tokens();
         let (said, whom) = match route {
             ModelRoute::Endpoint(endpoint) => {
@@ -95,7 +96,7 @@ impl Broker {
         Ok(Answer::Value(value))
     }
 
-    /// Waits until one more may be asked.
+    /// Waits until another request may be sent.
     async fn turn(
         &self,
         until: &HumanDeadline<'_>,
@@ -141,7 +142,7 @@ impl Broker {
         }
     }
 
-    /// Made when it is first asked, since a command may have to print its key.
+    /// Returns the endpoint. It is created at the first request, since a command may have to print its key.
     async fn endpoint(&self, settings: &ModelEndpoint) -> Result<Arc<Endpoint>, ModelError> {
         if let Some(known) = self.models.now().endpoint.clone() {
             return Ok(known);
@@ -183,7 +184,7 @@ impl Broker {
         sampled(&result, &self.limits).map_err(failed)
     }
 
-    /// A failure of the endpoint as code gets it.
+    /// Turns a failure of the endpoint into a fault for code.
     fn model_fault(&self, error: &ModelError) -> ToolFault {
         let (code, hint) = match error {
             ModelError::Unusable { .. } => {
@@ -194,7 +195,7 @@ impl Broker {
                 "nothing was sent; the user starts the service, or corrects model.endpoint in config.toml",
             ),
             ModelError::NotAllowed { .. } => {
-                // A command may print another one next time.
+                // The key is read again next time: its command may print another one.
                 self.models.now().endpoint = None;
                 (FaultCode::ModelUnavailable, "the user corrects model.key in config.toml")
             }

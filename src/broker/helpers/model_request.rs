@@ -1,4 +1,4 @@
-//! What code asks of a model, checked, and the answer as code gets it; it asks nobody.
+//! Checks the arguments of a request to a model, and writes the answer for code; it sends no request.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -11,11 +11,11 @@ use crate::text;
 
 /// The helper's name.
 pub(in crate::broker) const ASK_MODEL: &str = "ask_llm";
-/// What rules and the log know helpers by.
+/// The server name of helpers in rules and in the audit log.
 pub(in crate::broker) const RUNTIME: &str = "runtime";
-/// Tokens of an answer that may be asked for.
+/// The largest number of tokens that an answer may be allowed.
 const ANSWER_TOKENS_MAX: u64 = 1_000_000;
-/// What a client that shows a request to its human sees before the code's own instructions.
+/// The sentence before the code's own instructions, for the human to whom a client may show the request.
 const ASKER: &str = "Code that runs in belljar's sandbox asks this.";
 
 #[derive(Deserialize)]
@@ -28,7 +28,7 @@ struct Arguments {
     temperature: Option<f64>,
 }
 
-/// What is asked.
+/// Reads the request from the arguments.
 pub(in crate::broker) fn asked(
     arguments: &Map<String, Value>,
     limits: &Limits,
@@ -56,7 +56,7 @@ pub(in crate::broker) fn asked(
     Ok(ModelRequest { system, prompt, max_tokens, temperature })
 }
 
-/// The request to a client; `name` is the model that the user would have. Its human may read it: nothing in it is hidden.
+/// The request to a client; `name` is the model that the user prefers. The human may read it: nothing in it is hidden.
 pub(in crate::broker) fn sampling(asked: &ModelRequest, name: Option<&str>) -> Value {
     let own = asked.system.as_deref().unwrap_or_default();
     let mut params = json!({
@@ -73,7 +73,7 @@ pub(in crate::broker) fn sampling(asked: &ModelRequest, name: Option<&str>) -> V
     params
 }
 
-/// What the client's model has said, or what is wrong with it.
+/// Reads the answer of the client's model, or returns what is wrong with it.
 pub(super) fn sampled(result: &Value, limits: &Limits) -> Result<ModelAnswer, String> {
     let content = match &result["content"] {
         Value::Array(blocks) => blocks.iter().collect(),
@@ -96,7 +96,7 @@ pub(super) fn sampled(result: &Value, limits: &Limits) -> Result<ModelAnswer, St
     })
 }
 
-/// What an answer has cost, and whether that is estimated.
+/// The tokens that an answer has cost, and whether they are estimated.
 pub(super) fn cost(asked: &ModelRequest, said: &ModelAnswer) -> (Usage, bool) {
     let estimated =
         || Usage { prompt_tokens: asked.estimated_tokens(), completion_tokens: estimated_tokens(&said.text) };

@@ -1,7 +1,7 @@
-//! Resources and prompts of servers, for code: they pass the same gate as calls of tools, and leave the same lines.
+//! Resources and prompts of servers, for code. They are admitted and logged like calls of tools.
 //!
-//! To rules, budgets, labels and the log a reading is a call that only reads, of a tool with the name of MCP's method: what
-//! is denied starts no server. It knows no content; what a server answers goes to the code unread.
+//! Rules, budgets, labels and the audit log treat a reading as a read-only call of a tool with the name of MCP's
+//! method: a denied reading starts no server. The content goes to the code unread.
 
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -25,7 +25,7 @@ const URI_CHARS_MAX: usize = 200;
 /// Longest list of servers in a message, in characters.
 const NAMES_CHARS_MAX: usize = 300;
 
-/// The request that a helper sends to a server.
+/// The request of a helper to a server.
 enum Reading {
     List(ListKind),
     Resource { uri: String },
@@ -33,7 +33,7 @@ enum Reading {
 }
 
 impl Reading {
-    /// The name that rules and the log know it by.
+    /// The name of the tool in rules and in the audit log.
     fn tool(&self) -> &'static str {
         match self {
             Self::List(ListKind::Tools) => "tools/list",
@@ -56,7 +56,7 @@ impl Reading {
 }
 
 impl Broker {
-    /// What a server lists.
+    /// The items that a server lists.
     pub(super) async fn list_of(
         &self,
         kind: ListKind,
@@ -87,7 +87,7 @@ impl Broker {
         let Arguments { uri, server } = self.read(call)?;
         let server = match server {
             Some(server) => self.admitted(&server, &call.run().servers)?,
-            // Nobody is asked for an address that does not exist.
+            // No server is asked about an address with a placeholder, which does not exist.
             None if call.send_rule == SendRule::Never && self.server_names(&call.run().servers).len() > 1 => {
                 return self.plan_help(call);
             }
@@ -119,8 +119,8 @@ impl Broker {
         self.reading(&server, Reading::Prompt { name, arguments }, call, cancel).await
     }
 
-    /// Without a name it is the run's only server, else the one among those that run already which lists the resource: none
-    /// is started to look for it.
+    /// The server to read from if code names none: the run's only server, else the one running server that lists the
+    /// resource. No server is started for that.
     async fn server_of(
         &self,
         uri: &str,
@@ -154,7 +154,7 @@ impl Broker {
         call: &Call<'_>,
         cancel: &CancellationToken,
     ) -> bool {
-        // One that may not be asked, or fails, is not the one: who means it names it.
+        // A server that may not be asked, or fails, counts as one without the resource. Code can still name it.
         let Ok(items) = self.reading(server, Reading::List(kind), call, cancel).await else { return false };
         let Answer::Value(items) = items else { return false };
         let Ok(items) = serde_json::from_str::<Vec<Value>>(items.get()) else { return false };
@@ -170,8 +170,8 @@ impl Broker {
         self.running(server).is_some_and(|connection| connection.offers(ListKind::Resources))
     }
 
-    /// What the server answers, once the user's policy has let it pass; in the log in any case. What holds a placeholder is
-    /// listed instead.
+    /// Sends the reading if the user's policy allows it, and writes it to the audit log in any case. A reading with a
+    /// placeholder is listed instead.
     async fn reading(
         &self,
         server: &ServerName,

@@ -1,6 +1,7 @@
-//! Code asks to resume an earlier session: which one that is, until the run that asks has ended.
+//! The helper by which code asks to resume an earlier session. It only finds that session and adds it to the run's
+//! record.
 //!
-//! It runs nothing. The session does that, as for one that begins with the runs of another.
+//! It runs nothing. After the run has ended, the session replays the runs, as at a start with another session's runs.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -43,8 +44,8 @@ impl Broker {
     }
 }
 
-/// Runs of the session itself, up to this one, if that is what the code asks for: it names it, or says "last" and the
-/// interpreter before the present one was stopped or lost.
+/// The runs of the session itself, up to this one, if code asks for them: by the session's own name, or by "last" after
+/// the previous interpreter was stopped or lost.
 fn of_own(
     sessions: &Sessions,
     own: &str,

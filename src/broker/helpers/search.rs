@@ -1,4 +1,4 @@
-//! `search_tool_docs`: which tools and skills fit, and which servers could not be looked at.
+//! `search_tool_docs`: the tools and skills that match, and the servers whose tools are unknown.
 //!
 //! It ranks nothing itself.
 
@@ -19,28 +19,28 @@ use crate::names::ServerName;
 use crate::run::{FaultCode, ServerScope, ToolFault};
 use crate::text;
 
-/// Hits of a search that asks for no number.
+/// The number of hits if a search asks for no number.
 const HITS: usize = 8;
-/// Queries of one search: each costs the encoder some milliseconds.
+/// The largest number of queries in one search: each takes the encoder some milliseconds.
 const QUERIES_MAX: usize = 8;
-/// Servers that are named with the reason why they have no tools, and the longest of the reasons.
+/// The largest number of servers listed with the reason why they have no tools, and the longest reason in characters.
 const UNAVAILABLE_MAX: usize = 50;
 const REASON_CHARS_MAX: usize = 200;
-/// Servers that are named as being asked.
+/// The largest number of servers listed as still being asked.
 const INDEXING_MAX: usize = 50;
-/// Servers of one answer whose folders are named, folders of each, and the longest of them.
+/// The largest number of servers whose folders are named, of folders for each, and the longest of them.
 const FOLDERS_SERVERS_MAX: usize = 8;
 const FOLDERS_MAX: usize = 4;
 const FOLDER_BYTES_MAX: usize = 300;
 /// Words in names of parameters for paths.
 const PATH_WORDS: [&str; 10] =
     ["cwd", "dir", "directory", "filepath", "folder", "path", "paths", "root", "roots", "workspace"];
-/// What hits can be grouped by.
+/// The values by which hits can be grouped.
 const GROUPS: [(&str, bool); 1] = [("server", true)];
-/// How much of each hit is given: a stub has many lines.
+/// The amount of detail for each hit: a stub has many lines.
 const DETAILS: [(&str, Detail); 3] =
     [("signature", Detail::Signature), ("summary", Detail::Summary), ("full", Detail::Full)];
-/// Servers that one search may be narrowed to.
+/// The largest number of servers that a search may name.
 const SERVERS_MAX: usize = 1_000;
 
 /// The parameters of the Python function.
@@ -88,11 +88,11 @@ impl OneOrSeveral {
     }
 }
 
-/// The hits of one search, with the facts that its answer reports.
+/// The hits of one search, with the facts for its answer.
 struct Page {
     hits: Vec<SearchHit>,
     total: usize,
-    /// Tools that were looked at, skills among them.
+    /// The number of tools that were searched, including skills.
     tools: usize,
     /// The folders on the command lines of the servers of the hits.
     folders: Value,
@@ -114,7 +114,7 @@ impl Broker {
             Some(word) => arguments::word(&call.tool, "detail", &word, &DETAILS)?,
             None => Detail::Signature,
         };
-        // Skills are no server's.
+        // A skill belongs to no server, so a search of named servers has no skills.
         let has_skills = servers.is_none();
         let scope = match servers {
             None => call.run().servers.clone(),
@@ -122,7 +122,7 @@ impl Broker {
         };
         let names = self.server_names(&scope);
         self.ask_for_tools(&names, &queries.join(" "), call, cancel).await;
-        // Before the catalog: what ends in between is found.
+        // It is read before the catalog, so that the tools of a server that is done in between are found.
         let in_progress = self.indexing.in_progress(&names);
         let catalog = self.catalog().scoped(&scope);
         let mut vectors = Vec::with_capacity(queries.len());
@@ -134,11 +134,11 @@ impl Broker {
         let skills = searched.servers().iter().filter(|server| server.origin == Origin::Skills);
         let skills: usize = skills.map(|skills| skills.listed().len()).sum();
         let mut paths = self.active_config.paths_of_arguments();
-        // What the entry hides stays hidden.
+        // Values that the entry hides are not shown.
         for (server, paths) in &mut paths {
             paths.retain(|path| self.upstream.redacted(server, path.clone()) == *path);
         }
-        // A first search of many tools counts their words.
+        // A thread does it, since the first search of many tools counts their words.
         let searching = tokio::task::spawn_blocking(move || {
             let of = |(text, vector)| Query { text, vector };
             let queries: Queries<'_> = queries
@@ -175,7 +175,7 @@ impl Broker {
         }))
     }
 
-    /// The servers of the run that are named, by name or alias.
+    /// The servers of the run with these names or aliases.
     fn narrowed(&self, servers: &[String], scope: &ServerScope) -> Result<ServerScope, ToolFault> {
         if servers.len() > SERVERS_MAX {
             let message = format!("search_tool_docs takes at most {SERVERS_MAX} servers");
@@ -194,7 +194,7 @@ fn shown(hit: &SearchHit, detail: Detail, is_grouped: bool, shapes: &Shapes) -> 
     shown
 }
 
-/// By alias, the folders that the command lines of these servers name: paths in arguments of calls are usually below them.
+/// The folders on the command lines of these servers, by alias: paths in arguments of calls are usually below them.
 fn folders(hits: &[SearchHit], paths: &BTreeMap<ServerName, Vec<String>>) -> Value {
     let mut folders = Map::new();
     for server in hits.iter().filter(|hit| takes_path(hit.tool())).map(SearchHit::server) {
@@ -214,7 +214,7 @@ fn folders(hits: &[SearchHit], paths: &BTreeMap<ServerName, Vec<String>>) -> Val
     Value::Object(folders)
 }
 
-/// Whether a parameter is named as one for a path: `path`, `repo_path`, `dirName`.
+/// Whether any parameter has a name for a path: `path`, `repo_path`, `dirName`.
 fn takes_path(tool: &Tool) -> bool {
     let properties = tool.input_schema.get("properties").and_then(Value::as_object);
     properties.into_iter().flatten().any(|(name, _)| {
@@ -229,7 +229,7 @@ fn takes_path(tool: &Tool) -> bool {
     })
 }
 
-/// The servers that could not tell, and why; the first of them, and how many there are.
+/// The servers without tools and the reasons: the first ones, and the number of all.
 fn unavailable(catalog: &Catalog) -> Value {
     let reasons: Vec<(&ServerName, &str)> = catalog
         .servers()

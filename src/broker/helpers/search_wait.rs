@@ -1,4 +1,4 @@
-//! How long a search waits for servers that have never told their tools, and for which of them first.
+//! Decides how long a search waits for servers whose tools are unknown, and for which servers first.
 //!
 //! It asks no server itself; `indexing` does.
 
@@ -11,18 +11,17 @@ use crate::names::ServerName;
 use crate::run::Progress;
 use crate::text;
 
-/// Words of servers' names that say nothing of a server.
+/// Words of servers' names that do not identify a server.
 const COMMON_WORDS: [&str; 5] = ["mcp", "server", "servers", "tool", "tools"];
-/// Shorter words of names are no sign that a query means the server.
+/// The shortest word of a name by which a query can mean the server, in characters.
 const WORD_CHARS_MIN: usize = 3;
-/// Servers that are named as waited for, and the longest of their names in characters.
+/// The largest number of servers that progress names, and the longest of their names in characters.
 const NAMED_MAX: usize = 5;
 const NAME_CHARS_MAX: usize = 60;
 
 impl Broker {
-    /// Has servers asked for their tools of which none are known, those first that the query names. Waits for them within
-    /// bounds, and leaves at least half of the run's time; those that the query does not name are waited for shortly once
-    /// the others have told.
+    /// Asks the servers without known tools for them, first those that the query names. The wait is bounded and leaves
+    /// at least half of the run's time. After the named servers have answered, the others are waited for only shortly.
     pub(super) async fn ask_for_tools(
         &self,
         servers: &[ServerName],

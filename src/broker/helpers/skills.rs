@@ -1,7 +1,7 @@
-//! What code in the sandbox can ask of skills: keep one, load some, list, show, remove.
+//! The helpers for skills: save one, load some, list, show, remove.
 //!
-//! Code can put a new version in place of its own, never in place of what the user has changed and not accepted; and what
-//! it removes or replaces stays in the history.
+//! Code can replace its own version of a skill, never one that the user has changed and not accepted. A removed or
+//! replaced version stays in the history.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::run::{FaultCode, ToolFault};
 use crate::skills::{NewSkill, SaveResult, Skill, SkillError, SkillFile, SkillName};
 use crate::text;
 
-/// Skills that are loaded at once.
+/// The largest number of skills that one call loads.
 const LOADED_MAX: usize = 100;
 /// Longest reason why a file cannot be used, in characters.
 const WHY_CHARS_MAX: usize = 300;
@@ -52,7 +52,8 @@ impl Broker {
         }))
     }
 
-    /// The sources of those that are asked for, and why some cannot be had; of names that are no skills nothing.
+    /// The sources of the requested skills, and the reasons why some cannot be loaded. Names without a skill are left
+    /// out.
     pub(in crate::broker) fn load_skills(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
         #[derive(Deserialize)]
         struct Arguments {
@@ -132,7 +133,7 @@ impl From<SkillError> for ToolFault {
                 FaultCode::InvalidArguments
             }
         };
-        // An I/O error's own text names no path of the host.
+        // The text of an I/O error has no path of the host.
         Self::new(code, text::inert_line(&error.to_string()))
     }
 }

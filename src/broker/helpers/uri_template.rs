@@ -1,8 +1,8 @@
-//! Whether an address can come of a URI template (RFC 6570), as far as that finds the server that publishes it.
+//! Whether a URI template (RFC 6570) can produce an address, precisely enough to find the server that publishes it.
 //!
-//! It fills in no template: expressions stand for any text.
+//! It expands no template: expressions match any text.
 
-/// Longest template that is looked at, in bytes.
+/// Longest template that is matched, in bytes.
 const TEMPLATE_BYTES_MAX: usize = 2_048;
 
 /// Whether the address begins and ends as the template does, and has its other fixed parts between them, in order.

@@ -1,4 +1,4 @@
-//! The policy, and the line that each call leaves in the log.
+//! The policy, and the line that each call leaves in the audit log.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -9,7 +9,7 @@ use crate::config::PolicyFile;
 use crate::digest;
 use crate::journal::Journal;
 
-/// Arguments that are written whole, in bytes of JSON; of larger ones the hash is.
+/// Largest arguments that are logged whole, in bytes of JSON; for larger ones the hash is logged.
 const ARGUMENTS_BYTES_MAX: usize = 16 * 1024;
 
 /// The policy, the log and the journal that apply to all calls.
@@ -34,7 +34,7 @@ pub enum LoggedArguments {
 }
 
 impl LoggedArguments {
-    /// What is written of them, and their size.
+    /// The logged part of the arguments, and their size.
     pub(in crate::broker) fn of(
         self,
         arguments: &RawValue,

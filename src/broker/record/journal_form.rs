@@ -1,19 +1,19 @@
-//! A call, as the journal and a replay know it.
+//! The form of a call in the journal and in a replay.
 //!
 //! It writes nothing.
 
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-/// Only what it finds is stored.
+/// The helper that checks calls. It is recorded only if it finds a fault.
 pub(in crate::broker) const CHECK: &str = "check_calls";
 
-/// A call, as the journal and a replay know it.
+/// A call in the form of the journal and of a replay.
 pub(in crate::broker) struct JournalForm {
-    /// As the code named it.
+    /// The server's name as the code wrote it; `None` for a helper.
     pub(in crate::broker) server: Option<String>,
     pub(in crate::broker) tool: String,
-    /// With sorted keys and without secrets.
+    /// The arguments, with sorted keys and without secrets.
     pub(in crate::broker) arguments: Box<RawValue>,
 }
 
@@ -31,7 +31,7 @@ impl JournalForm {
     }
 }
 
-/// The same value whatever the order in which its keys were written; as it is where it cannot be read.
+/// The JSON with sorted keys, so that equal values have equal texts. Invalid JSON stays as it is.
 pub(in crate::broker) fn sorted(json: &RawValue) -> Box<RawValue> {
     let sorted = serde_json::from_str::<Value>(json.get()).and_then(|mut value| {
         value.sort_all_objects();

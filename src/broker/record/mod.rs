@@ -1,4 +1,4 @@
-//! What is recorded of calls: the audit log, and the comparison of a replay with its journal.
+//! The records of calls: the audit log, and the comparison of a replay with its journal.
 //!
 //! It makes no call.
 

@@ -17,7 +17,7 @@ use crate::protocol::RunServer;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 
-/// Differences of one run that are told.
+/// The largest number of differences that are reported for one run.
 const DIFFERENCES_MAX: usize = 20;
 /// Longest name of a call, in characters.
 const NAME_CHARS_MAX: usize = 200;
@@ -70,7 +70,7 @@ pub(in crate::broker) enum ReplayAnswer {
 }
 
 impl Replay {
-    /// A repetition of this run.
+    /// A replay of this run.
     #[must_use]
     pub fn of(run: &RecordedRun, answer_source: AnswerSource) -> Arc<Self> {
         let servers = run.begun.servers.iter().map(|server| RunServer {
@@ -90,12 +90,12 @@ impl Replay {
         })
     }
 
-    /// Until it has to be stopped.
+    /// Returns when the run has to be stopped.
     pub async fn stopped(&self) {
         self.stopped.cancelled().await;
     }
 
-    /// How its calls compare, once it has ended.
+    /// The report on the replay, after the run has ended.
     #[must_use]
     pub fn end(&self) -> ReplayReport {
         let mut calls = self.calls.lock();
@@ -108,12 +108,12 @@ impl Replay {
         replayed
     }
 
-    /// The servers that the code saw.
+    /// The servers of the recorded run; `None`: servers answer live.
     pub(in crate::broker) fn servers(&self) -> Option<Vec<RunServer>> {
         (self.answer_source == AnswerSource::Recorded).then(|| self.servers.clone())
     }
 
-    /// What is kept of this call; nothing where servers answer it.
+    /// The recorded answer to this call; `None`: servers answer live.
     pub(in crate::broker) fn came_of(&self, form: &JournalForm) -> Option<ReplayAnswer> {
         if self.answer_source != AnswerSource::Recorded {
             return None;
@@ -124,7 +124,7 @@ impl Replay {
         let mut calls = self.calls.lock();
         let calls = &mut *calls;
         let Some(at) = calls.place(form) else {
-            // What it did not find is not kept.
+            // A check without faults was not recorded.
             if form.server.is_none() && form.tool == CHECK {
                 return RawValue::from_string("[]".into())
                     .ok()
@@ -167,7 +167,7 @@ impl Replay {
         Some(ReplayAnswer::Now(came))
     }
 
-    /// What a server has answered now, beside what is kept.
+    /// Compares a server's live answer with the recorded one.
     pub(in crate::broker) fn compare(&self, form: &JournalForm, answer: &Result<Answer, ToolFault>) {
         if self.answer_source != AnswerSource::Live || (form.server.is_none() && form.tool == CHECK) {
             return;
@@ -202,7 +202,7 @@ impl Replay {
         }
     }
 
-    /// The run has come to a call that cannot be answered.
+    /// Stops the run at a call that cannot be answered.
     fn stop(&self, replayed: &mut ReplayReport, why: String) -> ReplayAnswer {
         replayed.stop = Some(why);
         self.stopped.cancel();
@@ -211,7 +211,7 @@ impl Replay {
 }
 
 impl ReplayedCalls {
-    /// The first call that is kept and like this one, and has answered none yet.
+    /// The first recorded call that is equal to this one and was not used yet.
     fn place(&self, form: &JournalForm) -> Option<usize> {
         let hash = digest::sha256(form.arguments.get().as_bytes());
         let is_like = |call: &RecordedCall| {
@@ -222,7 +222,7 @@ impl ReplayedCalls {
     }
 }
 
-/// Why a call has no answer, that was given one.
+/// The message for a recorded call whose answer was not recorded.
 #[must_use]
 pub fn not_kept(name: &str, bytes: u64) -> String {
     format!(
@@ -231,7 +231,7 @@ pub fn not_kept(name: &str, bytes: u64) -> String {
     )
 }
 
-/// The answer that a replay gives.
+/// Gives the answer of a replay to code, at its time.
 pub(in crate::broker) async fn replayed(
     given: ReplayAnswer,
     cancel: &CancellationToken,
@@ -245,7 +245,7 @@ pub(in crate::broker) async fn replayed(
     }
 }
 
-/// Whether the code has not waited for it to the end.
+/// Whether code gave up the recorded call before it was answered.
 fn given_up(fault: &ToolFault, has_timed_out: bool) -> bool {
     fault.code == FaultCode::Cancelled || (has_timed_out && fault.code == FaultCode::Deadline)
 }

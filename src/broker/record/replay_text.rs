@@ -1,4 +1,4 @@
-//! What is said of calls that are not as they were: what was called, what is kept, and in what they differ.
+//! Texts about differences between a replay and its journal.
 
 use serde_json::{Map, Value};
 
@@ -11,10 +11,11 @@ use crate::text;
 const VALUE_CHARS_MAX: usize = 300;
 /// Longest name of a call, or of an argument, in characters.
 const NAME_CHARS_MAX: usize = 200;
-/// Arguments that are compared.
+/// The largest number of arguments that are compared.
 const ARGUMENTS_MAX: usize = 20;
 
-/// A call that is not kept, beside the nearest one that is. `recorded`: each call, and whether it has been made.
+/// The text about a call that was not recorded, beside the nearest recorded one. `recorded`: each recorded call, and
+/// whether the replay has made it.
 pub(super) fn unseen<'c>(
     form: &JournalForm,
     recorded: impl Iterator<Item = (&'c RecordedCall, bool)>,
@@ -35,7 +36,7 @@ pub(super) fn unseen<'c>(
     }
     let likeness = |(call, is_used): &(&RecordedCall, bool)| {
         let like = strsim::normalized_damerau_levenshtein(&shown(now), &written(&call.begun.arguments));
-        // One that nobody has asked for yet is more likely meant.
+        // A recorded call that the replay has not made yet is more likely meant.
         like - if *is_used { 1.0 } else { 0.0 }
     };
     let nearest = of_same.iter().max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
@@ -50,7 +51,7 @@ pub(super) fn unseen<'c>(
     said
 }
 
-/// An answer that is another one than was kept.
+/// The text about an answer that differs from the recorded one.
 pub(in crate::broker) fn difference(name: &str, came: &CallOutcome, now: Option<&str>) -> String {
     let then = match came {
         CallOutcome::Value(kept) | CallOutcome::ToolError(kept) => written(kept),

@@ -1,6 +1,6 @@
-//! The record of one call: how far it has come, what the log and the journal say of it, and where its run counts it.
+//! The record of one call: its state, its lines in the audit log and the journal, and its place in the run's counts.
 //!
-//! It is shared by the task that has the call answered and whoever may give it up, so that both agree on what came first.
+//! The task that answers the call and the one that may give it up share it, so that both agree on the order of events.
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ const NAME_CHARS_MAX: usize = 200;
 pub struct CallRecord {
     /// The run or the job that makes it.
     pub run: Arc<RunContext>,
-    /// Calls of helpers and of jobs are counted nowhere.
+    /// The counter of the call; `None`: calls of helpers and of jobs are not counted.
     counter: Option<CallCounter>,
-    /// As the code names it, harmless to show.
+    /// Its name as the code writes it, harmless to show.
     pub(in crate::broker) name: String,
     pub(in crate::broker) began: Instant,
     entry: Mutex<Entry>,
@@ -35,19 +35,19 @@ pub struct CallRecord {
 /// The facts about a call that are known so far.
 pub(in crate::broker) struct Entry {
     state: CallState,
-    /// As the code names it, until it is resolved.
+    /// The server's name: as the code writes it, until it is resolved.
     pub(in crate::broker) server: String,
     pub(in crate::broker) tool: String,
-    /// Why it was made, or not.
+    /// The reason why the call was made, or was not.
     pub(in crate::broker) decision: String,
-    /// As the journal has it, until that has its answer.
+    /// The call in the form of the journal, until its answer is recorded.
     pub(in crate::broker) form: Option<JournalForm>,
     /// Its number in the journal.
     pub(in crate::broker) number: Option<u64>,
 }
 
 impl CallRecord {
-    /// A call begins; without a server it is one of a helper.
+    /// Begins the record of a call; without a server it is a call of a helper.
     #[must_use]
     pub fn begin(run: &Arc<RunContext>, server: Option<&str>, tool: &str) -> Arc<Self> {
         let counted =
@@ -56,7 +56,7 @@ impl CallRecord {
         Arc::new(Self { counter, ..Self::uncounted(run, server.unwrap_or_default(), tool) })
     }
 
-    /// A call that its run does not count as one of a tool.
+    /// The record of a call that is not counted as a call of a tool.
     pub(in crate::broker) fn uncounted(run: &Arc<RunContext>, server: &str, tool: &str) -> Self {
         let shown = |name: &str| text::inert_excerpt(name, NAME_CHARS_MAX);
         let entry = Entry {
@@ -76,12 +76,12 @@ impl CallRecord {
         }
     }
 
-    /// The call goes on: the client hears of it.
+    /// Reports to the client that the call is in progress.
     pub fn start(&self) {
         self.tell((1, 0));
     }
 
-    /// The server and the tool that are meant.
+    /// Sets the server and the tool that the call is resolved to.
     pub(in crate::broker) fn resolved(&self, server: &ServerName, tool: &str, only_reads: bool) {
         let mut entry = self.entry();
         (entry.server, entry.tool) = (server.as_str().to_owned(), tool.to_owned());
@@ -94,22 +94,22 @@ impl CallRecord {
         self.entry().decision = decision.into();
     }
 
-    /// The call is about to be sent. False: it was given up, and must not be.
+    /// Marks the call as sent. Returns false if it was given up, and must not be sent.
     pub(in crate::broker) fn send(&self) -> bool {
         self.advance(|state| (state == CallState::Begun).then_some(CallState::Sent))
     }
 
-    /// Whether the server may have it.
+    /// Whether the call may have reached the server.
     pub(in crate::broker) fn was_sent(&self) -> bool {
         self.entry().state == CallState::Sent
     }
 
-    /// Nobody wants the call any more: if it was not sent, it will not be.
+    /// Gives the call up: if it was not sent, it never will be.
     pub fn give_up(&self) {
         self.advance(|state| (state == CallState::Begun).then_some(CallState::Refused));
     }
 
-    /// The call has its answer.
+    /// Ends the call with its answer.
     pub fn end(&self, answer: &Result<Answer, ToolFault>) {
         self.advance(|state| match (state, answer) {
             (CallState::Begun | CallState::Sent, Ok(Answer::Value(_))) => Some(CallState::Answered),
@@ -130,7 +130,7 @@ impl CallRecord {
         self.tell((0, 1));
     }
 
-    /// The line of the log of a call that has ended.
+    /// The audit log's line for the call.
     pub(in crate::broker) fn event(
         &self,
         (server, tool): (String, String),
@@ -159,7 +159,7 @@ impl CallRecord {
         })
     }
 
-    /// The names of its server and its tool, as far as they are resolved.
+    /// The names of its server and its tool, resolved where they could be.
     pub(in crate::broker) fn names(&self) -> (String, String) {
         let entry = self.entry();
         (entry.server.clone(), entry.tool.clone())
@@ -174,7 +174,7 @@ impl CallRecord {
         self.entry.lock()
     }
 
-    /// Whether it has come further.
+    /// Moves the call to the next state, if `next` allows it. Returns whether it did.
     fn advance(&self, next: impl FnOnce(CallState) -> Option<CallState>) -> bool {
         let mut entry = self.entry();
         let Some(to) = next(entry.state) else { return false };
@@ -256,7 +256,7 @@ mod tests {
     fn the_effect_is_that_of_the_tool_that_was_resolved() {
         let run = run();
         let server = ServerName::new("s").unwrap();
-        // The server may mark a tool otherwise between two calls: one of them may have written.
+        // A server may change its marks between two calls: the earlier call may have written.
         let calls = [("reads", true), ("writes", false), ("unmarked", true), ("marked", false)];
         let later = [("reads", true), ("writes", false), ("unmarked", false), ("marked", true)];
         for (tool, only_reads) in calls.into_iter().chain(later) {

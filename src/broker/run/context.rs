@@ -1,6 +1,6 @@
-//! The context of a run, or of a job that a run has started: it is given to everything that is done for it.
+//! The context of a run, or of a job that a run has started. Everything that acts for the run gets it.
 //!
-//! It belongs to nobody else, so that what two runs do at once cannot be mistaken for each other.
+//! Each run has its own, so that simultaneous runs cannot be confused.
 
 use std::sync::Arc;
 
@@ -20,19 +20,19 @@ use crate::{models, policy, text};
 /// Longest name of a call in a note, in characters.
 const NAME_CHARS_MAX: usize = 200;
 
-/// A run that is to begin.
+/// The specification of a run that is to begin.
 pub struct RunSpec {
-    /// Its number.
+    /// The number of the run.
     pub id: RunId,
-    /// Where it comes from.
+    /// The origin of the run.
     pub origin: Origin,
     /// The servers that it may reach.
     pub servers: ServerScope,
-    /// Whether its calls are made.
+    /// Whether its calls are sent.
     pub mode: ExecutionMode,
-    /// Who is asked.
+    /// The human who answers questions.
     pub human: Human,
-    /// Hears of its progress; what does not fit is left out.
+    /// Receives its progress. If the channel is full, progress is dropped.
     pub progress: mpsc::Sender<Progress>,
 }
 
@@ -40,21 +40,21 @@ pub struct RunSpec {
 pub struct RunContext {
     /// The run's number.
     pub id: RunId,
-    /// Where it comes from.
+    /// The origin of the run.
     pub origin: Origin,
     /// The servers that it may reach, fixed when it begins.
     pub servers: ServerScope,
-    /// Whether its calls are made.
+    /// Whether its calls are sent.
     pub mode: ExecutionMode,
-    /// Who is asked where the policy says so, or a server asks.
+    /// The human who answers questions of the policy and of servers.
     pub human: Human,
-    /// Hears of its progress; what does not fit is left out.
+    /// Receives its progress. If the channel is full, progress is dropped.
     pub progress: mpsc::Sender<Progress>,
-    /// Ends all its calls.
+    /// Cancels all its calls.
     pub cancel: CancellationToken,
-    /// When it began.
+    /// The time of its beginning.
     pub began: Instant,
-    /// A run's jobs share its budgets.
+    /// The use of the run's budgets, which its jobs share.
     budget: Arc<Mutex<Budget>>,
     /// `None` after the run has ended.
     record: Mutex<Option<RunRecord>>,
@@ -63,21 +63,21 @@ pub struct RunContext {
 /// The origin of a run.
 #[derive(Clone, Default)]
 pub enum Origin {
-    /// A client asks for it.
+    /// A client's request.
     #[default]
     Client,
-    /// belljar's own, which the journal records aside.
+    /// A run of belljar itself, which the journal marks as aside.
     Own,
-    /// A recorded run once more.
+    /// A replay of a recorded run.
     Replay {
-        /// Who answers its calls.
+        /// The source of the answers to its calls.
         replay: Arc<Replay>,
-        /// It only leads back to a lost checkpoint, so that the journal records it aside.
+        /// Whether it only restores a lost checkpoint, so that the journal marks it as aside.
         is_aside: bool,
     },
-    /// A job that goes on beside later runs.
+    /// A job that continues beside later runs.
     Job {
-        /// Its number.
+        /// The number of the job.
         job: u64,
         /// The run that started it.
         parent: Arc<RunContext>,
@@ -87,13 +87,13 @@ pub enum Origin {
 /// The mode of a run, which decides whether its calls are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExecutionMode {
-    /// Calls are made.
+    /// Calls are sent.
     Execute,
-    /// Only those that read; the others are listed.
+    /// Only calls of read-only tools are sent; the others are listed.
     DryRun,
 }
 
-/// The use of its budgets by a run and its jobs.
+/// How much of its budgets a run has used with its jobs.
 #[derive(Default)]
 pub(in crate::broker) struct Budget {
     pub(in crate::broker) policy: policy::RunBudget,
@@ -108,7 +108,7 @@ impl RunContext {
         Self { id, origin, servers, mode, human, progress, cancel, began, budget, record }
     }
 
-    /// A job of this run. It shares its budgets, and reaches these servers.
+    /// The context of a job of this run. It shares the run's budgets, and may reach these servers.
     #[must_use]
     pub fn job(self: &Arc<Self>, job: u64, servers: ServerScope) -> Self {
         let spec = RunSpec {
@@ -117,7 +117,7 @@ impl RunContext {
             servers,
             mode: self.mode,
             human: self.human.of_job(),
-            // Nobody follows it.
+            // The progress of a job has no receiver.
             progress: mpsc::channel(1).0,
         };
         Self { budget: Arc::clone(&self.budget), ..Self::new(spec) }
@@ -139,7 +139,7 @@ impl RunContext {
         }
     }
 
-    /// Whether the journal records it aside.
+    /// Whether the journal marks the run as aside.
     pub(in crate::broker) fn is_aside(&self) -> bool {
         matches!(&self.origin, Origin::Own | Origin::Replay { is_aside: true, .. })
     }
@@ -148,7 +148,8 @@ impl RunContext {
         self.budget.lock()
     }
 
-    /// A sentence for the reader of the report. A job's stands in the report of its run, or is told with the end of the job.
+    /// Adds a sentence for the reader of the report. A job's sentence goes into the report of its run, or after that
+    /// into the report of the job's end.
     pub(in crate::broker) fn note(&self, note: String) {
         let note = match &self.origin {
             Origin::Job { job, .. } => format!("job {job}: {note}"),
@@ -157,7 +158,7 @@ impl RunContext {
         self.reported(|record| record.note(note));
     }
 
-    /// Lists a call instead of making it; one of a job whose run has ended is a note.
+    /// Lists a call instead of making it. A call of a job whose run has ended becomes a note.
     pub(in crate::broker) fn plan(
         &self,
         called: &PolicyCall<'_>,
@@ -172,24 +173,24 @@ impl RunContext {
         }
     }
 
-    /// Tells whoever follows the run; what does not fit is left out.
+    /// Reports progress. If the channel is full, it is dropped.
     pub fn tell(&self, progress: Progress) {
         if self.progress.try_send(progress).is_err() {
             tracing::trace!("progress that nobody has read yet is left out");
         }
     }
 
-    /// Changes the record; what comes after the end is left out.
+    /// Changes the record; `None` after the end of the run.
     pub(in crate::broker) fn with_record<T>(&self, change: impl FnOnce(&mut RunRecord) -> T) -> Option<T> {
         self.record.lock().as_mut().map(change)
     }
 
-    /// What has happened in it. It ends with that.
+    /// Takes the record, which ends it.
     pub(in crate::broker) fn end(&self) -> RunRecord {
         self.record.lock().take().unwrap_or_default()
     }
 
-    /// Changes the record of the report that comes next: the run's, or after that the job's.
+    /// Changes the record that is reported next: that of the run, or after its end that of the job.
     fn reported(&self, change: impl FnOnce(&mut RunRecord)) {
         let mut change = Some(change);
         for context in [self.run(), self] {

@@ -1,6 +1,6 @@
-//! A run as a value: what it may reach, who is behind it, and what has happened in it.
+//! A run as a value: the servers that it may reach, its human, and the record of what has happened.
 //!
-//! It decides nothing; whoever acts for a run is given its context.
+//! It decides nothing; code that acts for a run gets its context.
 
 pub(super) mod call_record;
 pub(super) mod context;

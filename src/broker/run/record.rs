@@ -1,6 +1,6 @@
-//! What has happened in a run so far, for whoever reads its report.
+//! The record of a run so far, for the reader of its report.
 //!
-//! It is bounded, and loses no call.
+//! It is bounded, and counts every call.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,53 +13,53 @@ use crate::policy::PolicyCall;
 use crate::run::{CallCounts, CallState, Calls, DryRunReason, PlannedCall, ToolCalls, ToolEffect};
 use crate::text;
 
-/// Tools of one run that are counted each by itself; further ones are counted together.
+/// The largest number of tools of one run that are counted separately; calls of further ones are counted together.
 const TOOLS_MAX: usize = 1000;
 /// Longest name of a tool, in characters.
 const TOOL_CHARS_MAX: usize = 200;
-/// Planned calls of one run that are listed; further ones are counted.
+/// The largest number of planned calls of one run that are listed; further ones are counted.
 const LISTED_MAX: usize = 1000;
 /// Longest arguments that are listed, in characters.
 const ARGUMENTS_CHARS_MAX: usize = 2_000;
-/// Notes of one run.
+/// The largest number of notes of one run.
 const NOTES_MAX: usize = 10;
 
 /// The record of what has happened in a run.
 #[derive(Debug, Default)]
 pub struct RunRecord {
-    /// Its calls.
+    /// The counts of its calls.
     pub calls: Calls,
     /// Sentences for the reader of the report.
     pub notes: Vec<String>,
-    /// The session that the code asks to resume, and the last run of it that counts.
+    /// The session that the code asks to resume, and the last run of it to replay.
     pub resumes: Option<(RecordedSession, u64)>,
-    /// Servers that were waited for in vain.
+    /// The servers that did not start in time.
     pub(in crate::broker) awaited: BTreeSet<ServerName>,
-    /// Calls of tools that have begun, and those of them that have ended.
+    /// The number of tool calls that have begun, and of those that have ended.
     pub(super) progress: (usize, usize),
     places: HashMap<(ServerName, String), usize>,
-    /// Which tools were not marked as read-only at one of their calls.
+    /// The tools that were not marked as read-only at one of their calls, by index.
     unmarked: BTreeSet<usize>,
 }
 
 /// The counter that a call belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallCounter {
-    /// With its tool.
+    /// The counter of a tool, by index.
     Tool(usize),
-    /// Among those of further tools.
+    /// The counter of all further tools.
     Others,
 }
 
 impl RunRecord {
-    /// Adds a note, unless there are too many, or it is there already.
+    /// Adds a note, unless it is a duplicate or there are too many.
     pub(super) fn note(&mut self, note: String) {
         if self.notes.len() < NOTES_MAX && !self.notes.contains(&note) {
             self.notes.push(note);
         }
     }
 
-    /// A call of a tool begins.
+    /// Counts a call of a tool that begins.
     pub(super) fn begin_call(&mut self, server: ServerName, tool: &str) -> CallCounter {
         let key = (server, text::bounded(tool, TOOL_CHARS_MAX).into_owned());
         let next = self.calls.of_tools.len();
@@ -78,14 +78,14 @@ impl RunRecord {
         counter
     }
 
-    /// A call has come further.
+    /// Moves a call from one state's count to another's.
     pub(super) fn move_call(&mut self, counter: CallCounter, from: CallState, to: CallState) {
         self.count(counter, from, -1);
         self.count(counter, to, 1);
     }
 
-    /// Whether the tool only reads, as its server says at this call. All calls of the tool must, since they are counted
-    /// together and the server may have changed its word between two of them.
+    /// Notes whether the server marks the tool as read-only at this call. The tool counts as read-only if it was at
+    /// every call, since a server may change its marks between two calls.
     pub(super) fn resolved(&mut self, counter: CallCounter, only_reads: bool) {
         let CallCounter::Tool(at) = counter else { return };
         if !only_reads {
@@ -107,7 +107,7 @@ impl RunRecord {
         }
     }
 
-    /// Lists a call of the run, or of this job of it.
+    /// Lists a planned call of the run, or of this job of it.
     pub(super) fn plan(
         &mut self,
         called: &PolicyCall<'_>,

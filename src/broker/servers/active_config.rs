@@ -31,7 +31,7 @@ use crate::upstream::{
 /// The configuration that is in effect. It follows the configuration files.
 pub struct ActiveConfig {
     mark: Mark,
-    /// This program, which keepers of servers run.
+    /// The path of this program, which runs as the keeper of servers.
     program: PathBuf,
     /// The folder of the logins at remote servers.
     logins: Option<PathBuf>,
@@ -51,20 +51,21 @@ struct ConfigState {
 pub(in crate::broker) struct Change {
     /// The folders that are offered to servers as roots.
     pub(in crate::broker) roots: Vec<PathBuf>,
-    /// For the reader of the run's reply.
+    /// A sentence for the reader of the run's reply.
     pub(in crate::broker) said: String,
 }
 
-/// Programs that start servers, and their options for the folder of the server's code.
+/// Programs that start servers, and their options that name the folder of the server's code.
 const LAUNCHERS: [&str; 8] = ["bun", "bunx", "npm", "npx", "pnpm", "poetry", "uv", "uvx"];
 const LAUNCHER_FOLDERS: [&str; 5] = ["--cwd", "--directory", "--prefix", "--project", "-C"];
 /// Longest list of servers in a sentence about a change, in characters.
 const NAMES_CHARS_MAX: usize = 300;
-/// Files of which it is said that they cannot be read.
+/// The largest number of unreadable files that are reported.
 const UNREAD_SAID_MAX: usize = 3;
 
 impl ActiveConfig {
-    /// The servers of these files, kept by this program, whose children carry the mark; with the logins of this folder.
+    /// Follows these files. Servers are kept by `program`, their processes carry `mark`, and logins are in the folder
+    /// `logins`.
     #[must_use]
     pub fn new(files: ConfigFiles, mark: Mark, program: PathBuf, logins: Option<PathBuf>) -> Self {
         let in_effect = Arc::clone(files.config());
@@ -72,14 +73,14 @@ impl ActiveConfig {
         Self { mark, program, logins, now: Mutex::new(ConfigState { files, in_effect, said_unread }) }
     }
 
-    /// The names of the servers that a run would have that was asked for now.
+    /// The names of the servers that a run would have if it began now.
     pub(in crate::broker) fn names(&self) -> Vec<ServerName> {
         let mut now = self.now.lock();
         report(&now.files.look());
         now.files.servers().iter().map(|server| server.name.clone()).collect()
     }
 
-    /// What has been seen to change since the last run began.
+    /// The changes since the last run began; `None`: there are none.
     pub(in crate::broker) fn change(&self) -> Option<Change> {
         let mut now = self.now.lock();
         let unread = unread(&now.files);
@@ -100,7 +101,7 @@ impl ActiveConfig {
         (!notes.is_empty()).then(|| Change { said: notes.join("; "), roots: after.roots.clone() })
     }
 
-    /// How the servers in effect are reached.
+    /// The specifications by which the servers in effect are started or reached.
     #[must_use]
     pub fn specs(&self) -> Vec<ServerSpec> {
         let now = self.now.lock();
@@ -114,7 +115,7 @@ impl ActiveConfig {
         in_effect.servers.iter().map(|server| self.spec(server, &config_context)).collect()
     }
 
-    /// What is known of the servers in effect without asking them.
+    /// The catalog of the servers in effect, before any server is asked.
     #[must_use]
     pub(in crate::broker) fn catalog(&self, limits: &Limits) -> Catalog {
         let now = self.now.lock();
@@ -129,7 +130,7 @@ impl ActiveConfig {
         Catalog::new(servers, limits)
     }
 
-    /// The absolute paths on the command lines of the servers in effect, without those that are the launcher's.
+    /// The absolute paths on the command lines of the servers in effect, without the launchers' own paths.
     pub(in crate::broker) fn paths_of_arguments(&self) -> BTreeMap<ServerName, Vec<String>> {
         let now = self.now.lock();
         let paths = now.in_effect.servers.iter().filter_map(|server| match &server.transport {
@@ -139,7 +140,7 @@ impl ActiveConfig {
         paths.filter(|(_, paths)| !paths.is_empty()).collect()
     }
 
-    /// How the servers in effect are configured.
+    /// The configurations of the servers in effect.
     pub(in crate::broker) fn known(&self) -> BTreeMap<ServerName, Configured> {
         self.now
             .lock()
@@ -150,7 +151,8 @@ impl ActiveConfig {
             .collect()
     }
 
-    /// Why a server that stands in the configuration, by its name or alias, cannot be used; `None`: it can, or stands nowhere.
+    /// The reason why a configured server cannot be used, by its name or alias; `None`: it can be used, or is not
+    /// configured.
     pub(in crate::broker) fn refusal(&self, server: &str, limits: &Limits) -> Option<String> {
         let now = self.now.lock();
         let refused = now.files.refused();
@@ -168,12 +170,12 @@ impl ActiveConfig {
         kept.map(|server| server.name.clone()).collect()
     }
 
-    /// Which model code may ask, as the run in effect has it.
+    /// The settings of the model in the configuration in effect.
     pub(in crate::broker) fn model(&self) -> ModelSettings {
         self.now.lock().in_effect.model.clone()
     }
 
-    /// As [`model_endpoint`].
+    /// The endpoint of the model, as [`model_endpoint`] returns it.
     pub(in crate::broker) async fn model_endpoint(
         &self,
         endpoint: &ModelEndpoint,
@@ -209,15 +211,15 @@ struct LaunchContext {
     config_context: ConfigContext,
 }
 
-/// What every process that is started for a server has of the configuration.
+/// The part of the configuration that every process of a server is started with.
 #[derive(Clone)]
 struct ConfigContext {
     environment: Arc<Environment>,
-    /// Whether servers are confined whose entries do not say so.
+    /// Whether a server is confined if its entry does not say so.
     sandbox_servers: SandboxServers,
-    /// What servers are not given unasked.
+    /// The files and folders that a server gets only if its entry names them.
     private: PrivatePlaces,
-    /// See [`Config::changeable`].
+    /// The folders that confined servers and code can change, see [`Config::changeable`].
     changeable: Arc<[PathBuf]>,
 }
 
@@ -241,7 +243,7 @@ impl LaunchContext {
             inherited: inherited(environment, launch, sandbox.as_ref()),
             cwd: launch.cwd.clone(),
             keeper: Keeper::new(self.program.clone()),
-            // Of no account to others, which need not be started anew where it changes.
+            // The other servers do not depend on it, so a change must not restart them.
             changeable: if sandbox.is_some() { Arc::clone(changeable) } else { [].into() },
             sandbox,
             private: private.clone(),
@@ -263,10 +265,10 @@ impl LaunchContext {
     }
 }
 
-/// The model's service, once its key is known: where a command prints it, that is run.
+/// The model's service. If a command prints its key, the command is run.
 ///
 /// # Errors
-/// It cannot be asked as it is set.
+/// The reason why the endpoint cannot be used as it is configured.
 pub async fn model_endpoint(
     endpoint: &ModelEndpoint,
     mark: &Mark,
@@ -285,19 +287,20 @@ pub async fn model_endpoint(
     models::Endpoint::new(&endpoint.url, &endpoint.name, key.as_deref(), limits.model_answer_bytes_max)
 }
 
-/// Last among variables, so that no entry can take it away: a bridge inside a bridge must know where it is.
+/// The variable that marks a child of this bridge. It comes last, so that no entry can replace it: a bridge inside a
+/// bridge must notice that.
 fn parent(mark: &Mark) -> (String, String) {
     (PARENT_VARIABLE.to_owned(), mark.as_str().to_owned())
 }
 
-/// How a command is run that prints a value.
+/// The process of a command that prints a value.
 fn command_spec(command: &CommandLine, mark: &Mark) -> ProcessSpec {
     let mut words = command.words.iter().cloned();
     ProcessSpec {
         program: words.next().unwrap_or_default().into(),
         args: words.collect(),
         env: vec![parent(mark)],
-        // Commands are the user's own: a keyring or an agent is found by variables that no list foresees.
+        // Commands run with all variables of the user: a keyring or an agent needs some that no list can foresee.
         inherited: upstream::Inherited::All,
         cwd: command.folder.clone(),
         keeper: None,
@@ -307,7 +310,7 @@ fn command_spec(command: &CommandLine, mark: &Mark) -> ProcessSpec {
     }
 }
 
-/// What the server inherits of the bridge's environment.
+/// The variables that the server inherits from the bridge's environment.
 fn inherited(
     environment: &Environment,
     launch: &Launch,
@@ -317,7 +320,7 @@ fn inherited(
     upstream::Inherited::Only { variables, withheld }
 }
 
-/// How a server at this address is reached. A login is used only where the user has configured no credentials.
+/// The specification of a remote server. A login is used only if the user has configured no credentials.
 #[must_use]
 pub fn remote_spec(server: &ServerName, endpoint: &Endpoint, logins: Option<&Path>) -> RemoteSpec {
     let Endpoint { url, transport, headers, login } = endpoint;
@@ -342,7 +345,7 @@ fn owned(pairs: &NamedSecrets) -> Vec<(String, String)> {
     pairs.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Why files cannot be read, bounded.
+/// The problems with files that cannot be read, bounded.
 fn unread(files: &ConfigFiles) -> Vec<String> {
     let said = files.unread().iter().take(UNREAD_SAID_MAX);
     said.map(|problem| text::bounded(&problem.to_string(), NAMES_CHARS_MAX).into_owned()).collect()
@@ -368,7 +371,7 @@ fn said(before: &[ServerConfig], after: &[ServerConfig]) -> String {
         .collect();
     format!("the user has changed the configured servers ({})", changes.join("; "))
 }
-/// The arguments that are absolute paths, or options with one (`--root=/srv`).
+/// The arguments that are absolute paths, and the paths in options such as `--root=/srv`.
 fn paths(program: &Path, args: &[String]) -> Vec<String> {
     let is_launcher =
         program.file_name().and_then(|name| name.to_str()).is_some_and(|name| LAUNCHERS.contains(&name));

@@ -1,4 +1,4 @@
-//! The configured servers of a session, and what they ask for or report during a call.
+//! The configured servers of a session, and their requests and reports during a call.
 //!
 //! It connects to none of them.
 

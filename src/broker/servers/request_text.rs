@@ -1,6 +1,6 @@
-//! What a server asks, as the human is shown it: harmless, bounded, and said to be the server's.
+//! The text of a server's request for the human: harmless, bounded, and marked as the server's.
 //!
-//! A form whose parts could mislead is refused, since its names and values go back to the server as they are.
+//! A form with misleading parts is refused, since its names and values go back to the server unchanged.
 
 use serde_json::{Map, Value, json};
 
@@ -16,15 +16,15 @@ const LABEL_CHARS_MAX: usize = 300;
 const FIELD_SERVER_CHARS_MAX: usize = 40;
 /// Largest form, in bytes of JSON.
 const FORM_BYTES_MAX: usize = 16 * 1024;
-/// What a client is asked of a request to have a model write; nothing else is passed on: neither what would have the client
-/// add the context of other servers, nor options of its provider.
+/// The members of a sampling request that are passed to the client. Others are dropped: those that would add the
+/// context of other servers, and options of a provider.
 const SAMPLING_KEYS: [&str; 5] =
     ["messages", "modelPreferences", "temperature", "maxTokens", "stopSequences"];
 
 /// The parameters of the request to the client.
 ///
 /// # Errors
-/// Why the client is not asked.
+/// The reason why the client is not asked.
 pub(in crate::broker) fn shown(
     server: &ServerName,
     kind: QuestionKind,
@@ -49,7 +49,8 @@ fn form(server: &ServerName, params: &Value) -> Result<Value, String> {
     }))
 }
 
-/// What a client shows beside the message, field by field: it could be taken for words of ours or of the client.
+/// Marks every field of a form as the server's. A client shows the fields beside the message, where they could be taken
+/// for belljar's words or the client's.
 fn marked(server: &ServerName, mut schema: Value) -> Value {
     let server = text::for_human_excerpt(server.as_str(), FIELD_SERVER_CHARS_MAX);
     let mark = |value: &mut Value| {
@@ -67,7 +68,7 @@ fn marked(server: &ServerName, mut schema: Value) -> Value {
     if let Some(Value::Object(fields)) = form.get_mut("properties") {
         for (name, field) in fields {
             let Value::Object(field) = field else { continue };
-            // Clients show the name where there is no title.
+            // Clients show the name if there is no title.
             if !field.get("title").is_some_and(Value::is_string) {
                 field.insert("title".to_owned(), json!(text::for_human_excerpt(name, LABEL_CHARS_MAX)));
             }
@@ -77,7 +78,7 @@ fn marked(server: &ServerName, mut schema: Value) -> Value {
     schema
 }
 
-/// No line of it can look like one of ours.
+/// Quotes the message, so that no line of it can look like one of belljar's.
 fn quoted(message: &str) -> String {
     let bounded = text::bounded(message, MESSAGE_CHARS_MAX);
     let lines: Vec<String> = text::for_human(&bounded).lines().map(|line| format!("> {line}")).collect();
@@ -88,8 +89,8 @@ fn asker(server: &ServerName) -> String {
     format!("Server '{}' asks for", text::for_human_excerpt(server.as_str(), LABEL_CHARS_MAX))
 }
 
-/// Titles and descriptions are written out; anything else that cannot be shown as it is refuses the form. Names and values of
-/// words that are written from right to left, and nothing else, are shown as they are: they go back to the server.
+/// Escapes titles and descriptions. The form is refused if another part cannot be shown unchanged. Names and values in
+/// right-to-left scripts are the exception: they are shown as they are, since they go back to the server.
 fn harmless(schema: Value) -> Result<Value, String> {
     Ok(match schema {
         Value::Object(fields) => {
@@ -133,7 +134,7 @@ fn sampling(server: &ServerName, params: &Value) -> Value {
     Value::Object(shown)
 }
 
-/// What a reader would not see is written out in every text.
+/// Escapes invisible characters in every text.
 fn write_out(value: &mut Value) {
     match value {
         Value::String(text) => *text = text::inert(text).into_owned(),

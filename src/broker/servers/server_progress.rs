@@ -1,6 +1,6 @@
-//! What a server says of a call's progress, on its way to the run's client: a few words, a few times a second.
+//! Passes a server's progress messages on to the run's client: short ones, a few times a second.
 //!
-//! Whether the client hears them, and at which step, is decided elsewhere.
+//! Whether and how the client shows them is decided elsewhere.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::run::Progress;
 use crate::text;
 use crate::upstream::ProgressUpdate;
 
-/// Between two messages of one call; of what comes meanwhile the last counts.
+/// The shortest time between two messages of one call. Of the messages in between, the last one is sent.
 const PAUSE: Duration = Duration::from_millis(250);
 /// Longest text of a server, in characters.
 const SAID_CHARS_MAX: usize = 200;
@@ -28,7 +28,7 @@ pub(in crate::broker) struct ProgressRelay<'c> {
 }
 
 impl ProgressRelay<'_> {
-    /// Tells of what is heard until the answer has come, which it returns.
+    /// Passes on progress until the answer has come, and returns the answer.
     pub(in crate::broker) async fn until<Answer>(
         &self,
         answering: impl Future<Output = Answer>,
@@ -39,7 +39,7 @@ impl ProgressRelay<'_> {
         loop {
             let said = async {
                 heard.changed().await?;
-                // No timer for a call of which nothing is said, as of most.
+                // A call without progress, as most are, needs no timer.
                 if let Some(next) = next {
                     sleep_until(next).await;
                 }

@@ -27,7 +27,7 @@ use crate::names::{RunId, ServerName};
 use crate::text;
 use crate::upstream::{QuestionError, QuestionKind, ServerChannels, ServerMessage, ServerQuestion, Upstream};
 
-/// Questions that are worked on at once; they reach the human one by one.
+/// The largest number of requests in progress at once; they reach the human one by one.
 const AT_ONCE_MAX: usize = 64;
 /// Longest text of a client's error that is passed on, in characters.
 const MESSAGE_CHARS_MAX: usize = 500;
@@ -82,8 +82,8 @@ impl ServerRequests {
         })
     }
 
-    /// A call of the run begins: what the server asks meanwhile goes to its human. A job has none: mostly its run has ended,
-    /// and another run may be calling the same server.
+    /// Registers a call of the run, so that the server's requests go to the run's human. A job has no human: mostly its
+    /// run has ended, and another run may be calling the same server.
     pub(in crate::broker) fn calling(&self, server: &ServerName, run: &RunContext) -> Option<ActiveCall<'_>> {
         if run.job_number().is_some() {
             return None;
@@ -103,7 +103,7 @@ impl ServerRequests {
         Some(ActiveCall { requests: self, server: server.clone(), run })
     }
 
-    /// The client's answer to a server.
+    /// Passes a server's request to the client and returns the answer.
     async fn answer(
         &self,
         server: &ServerName,
@@ -203,7 +203,7 @@ impl RequestListener {
         let began = Instant::now();
         let (run, answer) = tokio::select! {
             answered = self.requests.answer(&server, kind, &params) => answered,
-            // It has cancelled its request, or has gone.
+            // The server has cancelled its request, or has ended.
             () = reply.closed() => return,
         };
         tracing::info!(%server, method = kind.method(), passed_on = answer.is_ok(), "a server has asked");
@@ -217,7 +217,7 @@ impl RequestListener {
         }
     }
 
-    /// What the human has answered is nobody else's.
+    /// Writes the request to the audit log, without the human's answer.
     async fn record(
         &self,
         server: &ServerName,

@@ -1,4 +1,4 @@
-//! Who may ask whom, how often, and until when.
+//! Claims about which servers may ask which human, how often, and until when.
 
 use serde_json::json;
 use tokio::sync::mpsc;

@@ -1,5 +1,5 @@
-//! What servers have said of their tools, kept on disk from bridge to bridge: one JSON file of mode 0600 for each
-//! configuration of a server, in a folder of mode 0700.
+//! The cache of servers' lists of tools, which later bridges use: one JSON file of mode 0600 for each configuration of
+//! a server, in a folder of mode 0700.
 //!
 //! It starts no server and holds no secret: the configuration is only in the file's name, as a hash.
 
@@ -16,9 +16,9 @@ use crate::config::{Endpoint, Launch, ServerConfig, Transport};
 use crate::digest;
 use crate::limits::Limits;
 
-/// Raised when the form of the files changes; others are ignored.
+/// The version of the files' format. Files of other versions are ignored.
 const VERSION: u32 = 1;
-/// What a tool's listing is kept of.
+/// The members of a tool that are cached.
 const MEMBERS: [&str; 8] = [
     "name",
     "title",
@@ -36,7 +36,7 @@ const EXTENSION: &str = "json";
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::broker) struct CacheKey(String);
 
-/// The folder of kept listings.
+/// The folder of cached lists.
 #[derive(Debug)]
 pub(in crate::broker) struct CatalogCache(CacheDir);
 
@@ -63,7 +63,7 @@ struct Entry {
 impl CacheKey {
     pub(in crate::broker) fn of(server: &ServerConfig) -> Self {
         let mut hash = Sha256::new();
-        // Each part behind its length, so that no two configurations read the same.
+        // Each part comes after its length, so that different configurations give different inputs.
         let mut part = |bytes: &[u8]| {
             hash.update((bytes.len() as u64).to_le_bytes());
             hash.update(bytes);
@@ -79,7 +79,7 @@ impl CacheKey {
                     Some(cwd) => part(cwd.as_os_str().as_encoded_bytes()),
                     None => part(b""),
                 }
-                // What it inherits may decide which tools it has.
+                // The tools of a server may depend on the variables that it inherits.
                 for pattern in env_inherit {
                     part(pattern.as_str().as_bytes());
                 }
@@ -87,7 +87,7 @@ impl CacheKey {
             }
             Transport::Endpoint(Endpoint { url, headers, login, .. }) => {
                 part(url.as_str().as_bytes());
-                // Another client may be offered other tools.
+                // Another client may get other tools.
                 if let Some(service) = &login.service {
                     part(service.identity().as_bytes());
                 }
@@ -100,14 +100,14 @@ impl CacheKey {
             part(name.as_bytes());
             part(value.as_bytes());
         }
-        // What commands print is not known, and may be another thing each time.
+        // The output of commands is unknown and may change each time, so the commands themselves count.
         if let Some(deferred) = &server.deferred {
             part(deferred.written().as_bytes());
         }
         Self(digest::hex(&hash.finalize()))
     }
 
-    /// What stands for the configuration in names of files.
+    /// The key as it is used in file names.
     pub(in crate::broker) fn as_str(&self) -> &str {
         &self.0
     }
@@ -127,8 +127,8 @@ impl CatalogCache {
         })
     }
 
-    /// The tools that are kept for this configuration; nothing when there are none, or when the file cannot be trusted
-    /// or read, which is logged.
+    /// The cached tools for this configuration; `None`: there is no file, or it cannot be trusted or read, which is
+    /// logged.
     pub(in crate::broker) fn read(&self, key: &CacheKey) -> Option<Vec<Value>> {
         match self.entry(key) {
             Ok(entry) => Some(entry.tools),
@@ -141,8 +141,8 @@ impl CatalogCache {
         }
     }
 
-    /// Keeps a listing in place of an earlier one, with the configured values of variables written as their names.
-    /// Either the old or the new file is there at any time. Of too many the oldest go, but none of `current`.
+    /// Writes a list in place of an earlier one, with the configured values of variables replaced by their names. The
+    /// write is atomic. If there are too many files, the oldest are removed, except those of `current`.
     pub(in crate::broker) fn write(
         &self,
         key: &CacheKey,
@@ -161,7 +161,7 @@ impl CatalogCache {
                 bytes_max: self.0.entry_bytes_max,
             });
         }
-        // What is no text of its own, as a key or a number.
+        // A value outside of a text, such as a key or a number, cannot be replaced.
         if redacted(content.clone()) != content {
             return Err(CatalogCacheError::Secret);
         }
@@ -178,7 +178,7 @@ impl CatalogCache {
     }
 }
 
-/// What is kept of an item of `tools/list`.
+/// The cached part of an item of `tools/list`.
 fn kept(item: &Value, redacted: &dyn Fn(String) -> String) -> Option<Value> {
     let item = item.as_object()?;
     let members = item.iter().filter(|(key, _)| MEMBERS.contains(&key.as_str()));

@@ -1,4 +1,4 @@
-//! Tests of the kept listings: what is kept and what is not, and what a file must be like to be believed.
+//! Claims about the cached lists: which parts are written, and which files are refused.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
@@ -27,7 +27,7 @@ fn keys(servers: Value) -> Vec<CacheKey> {
     servers.iter().map(CacheKey::of).collect()
 }
 
-/// A configuration of a server that differs from those of other words.
+/// The key of a configuration that is different for each word.
 pub(in crate::broker) fn key(word: &str) -> CacheKey {
     keys(json!({"s": {"command": "/bin/true", "args": [word]}})).remove(0)
 }

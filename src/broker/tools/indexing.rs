@@ -1,8 +1,8 @@
-//! Sees to it that tools can be found whose servers do not run: from what is kept on disk, or by asking each server once,
-//! in the background and few at a time.
+//! Makes the tools of servers that do not run searchable: from the cache on disk, or by asking each server once, in the
+//! background and few at a time.
 //!
-//! It waits for no server unless told to, and starts none before somebody looks for tools. One that takes long keeps no
-//! other from being asked.
+//! It waits for no server unless a caller asks for that, and starts none before the first search. A slow server does
+//! not keep others from being asked.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -21,7 +21,7 @@ use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::upstream::{Upstream, UpstreamError};
 
-/// The servers whose tools are being listed or will be, and whether somebody has waited for them long enough.
+/// The servers whose tools are being listed or will be, and whether a search has waited long enough for each.
 type ListingsInProgress = BTreeMap<ServerName, bool>;
 
 /// Asks servers for their tools.
@@ -30,7 +30,7 @@ pub(in crate::broker) struct Indexer {
     upstream: Arc<Upstream>,
     in_progress: watch::Sender<ListingsInProgress>,
     permits: Arc<Semaphore>,
-    /// For how long a server that does not answer counts as one of the few.
+    /// How long a server that does not answer counts against the number of servers that are asked at once.
     slow: Duration,
     tasks: Mutex<JoinSet<()>>,
     closing: CancellationToken,
@@ -53,8 +53,8 @@ impl Indexer {
         }
     }
 
-    /// Takes in what is kept of these servers, and begins to ask those of which no tools are known; also those again
-    /// that could not tell before. Waits for the disk only. Must be called inside a tokio runtime.
+    /// Loads the cached tools of these servers, and begins to ask those whose tools are unknown, including those that
+    /// failed before. Waits for the disk only. Must be called inside a tokio runtime.
     pub(in crate::broker) async fn begin(&self, servers: &[ServerName]) {
         let mut unasked = self.tool_index.unasked(servers);
         unasked.retain(|(server, _)| !self.in_progress.borrow().contains_key(server));
@@ -78,14 +78,15 @@ impl Indexer {
         }
     }
 
-    /// Those of the servers that are being asked now.
+    /// The servers that are being asked now, of these.
     pub(in crate::broker) fn in_progress(&self, servers: &[ServerName]) -> Vec<ServerName> {
         let in_progress = self.in_progress.borrow();
         servers.iter().filter(|server| in_progress.contains_key(*server)).cloned().collect()
     }
 
-    /// Waits until none of the servers is being asked for the first time, until the deadline, or until cancelled; tells
-    /// whom it waits for. Those that have not told by the deadline are waited for no more, here and by all that come later.
+    /// Waits until none of the servers is being asked for the first time, until the deadline, or until cancelled.
+    /// `tell` receives the servers that are waited for. After the deadline, no caller waits for the remaining ones
+    /// again.
     pub(in crate::broker) async fn settled(
         &self,
         servers: &[ServerName],
@@ -104,8 +105,8 @@ impl Indexer {
         }
     }
 
-    /// The same, but those that have not told are waited for by others all the same. Whether there is nothing more to
-    /// wait for.
+    /// Waits as [`Self::settled`] does, but later callers still wait for the remaining servers. Returns whether all
+    /// servers have answered.
     pub(in crate::broker) async fn settled_soon(
         &self,
         servers: &[ServerName],
@@ -113,7 +114,7 @@ impl Indexer {
         cancel: &CancellationToken,
         tell: impl Fn(&[&ServerName]),
     ) -> bool {
-        // Those that failed before are not waited for again.
+        // Servers that failed before are not waited for again.
         let first = self.tool_index.unasked(servers);
         let mut watched = self.in_progress.subscribe();
         let settled = watched.wait_for(|in_progress| {
@@ -127,14 +128,14 @@ impl Indexer {
         });
         tokio::select! {
             biased;
-            // An error would say that the sender has gone, which is this.
+            // An error would mean that the sender is gone, but `self` owns it.
             _ = settled => true,
             () = cancel.cancelled() => false,
             () = tokio::time::sleep_until(deadline) => false,
         }
     }
 
-    /// Keeps what a server that was started has listed, in the background.
+    /// Caches the list of a started server, in the background.
     pub(in crate::broker) fn keep(
         &self,
         server: &ServerName,
@@ -148,7 +149,7 @@ impl Indexer {
         });
     }
 
-    /// Ends what is under way.
+    /// Ends all background tasks.
     pub(in crate::broker) async fn close(&self) {
         self.closing.cancel();
         let mut tasks = std::mem::take(&mut *self.tasks());
@@ -223,7 +224,7 @@ impl ListingTask {
                     tracing::error!(%error, "a list of tools could not be read");
                 }
             }
-            // What was given up says nothing of the server.
+            // A cancelled request says nothing about the server.
             Err(UpstreamError::Cancelled { .. } | UpstreamError::Closing) => {}
             Err(error) => {
                 let reason = self.upstream.redacted(&server, error.to_string());
@@ -256,7 +257,7 @@ mod tests {
     use crate::catalog::{Catalog, Tools};
     use crate::upstream::{Inherited, ProcessSpec, ServerSpec, ServerTransport};
 
-    /// Each ends when it is spoken to.
+    /// A script that ends at its first line of input.
     const ENDING: &str = r#"echo begins >> "$0"; read -r line; echo ends >> "$0"; exit 1"#;
     const SILENT: &str = r#"echo begins >> "$0"; exec sleep 3600"#;
 
@@ -309,7 +310,8 @@ mod tests {
             now
         });
         assert!(most.max() <= Some(3), "{events}");
-        // Each begins and ends twice: what ends at `server/discover` may be of an earlier version.
+        // Each begins and ends twice: a server that ends at `server/discover` may have an earlier version of the
+        // protocol.
         assert_eq!(events.lines().count(), 48, "{events}");
         indexing.close().await;
         indexing.upstream.close().await;

@@ -1,4 +1,4 @@
-//! What has changed between two lists of one server's tools, as a sentence for the reader of a reply.
+//! The changes between two lists of one server's tools, as a sentence for the reader of a reply.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use crate::text;
 const NAMES_CHARS_MAX: usize = 300;
 const SERVER_CHARS_MAX: usize = 100;
 
-/// Returns nothing when nothing has changed. Of a list that may be from an earlier day only the names are compared:
-/// servers that describe themselves a little differently each day would be reported each day.
+/// Describes the changes; `None`: there are none. If the first list may be from an earlier day, only names are
+/// compared: otherwise a server whose descriptions vary a little would be reported each day.
 pub(in crate::broker) fn said(
     server: &ServerName,
     before: &[Tool],

@@ -1,4 +1,4 @@
-//! What is known of the servers' tools: stored lists, the search index, learned shapes, vectors.
+//! The knowledge about the servers' tools: stored lists, the search index, learned shapes, vectors.
 //!
 //! It starts no server.
 

@@ -1,6 +1,6 @@
-//! Skills beside the tools in one catalog, so that one search ranks both.
+//! Merges skills into the catalog of tools, so that one search ranks both.
 //!
-//! It keeps the last such catalog: what is counted for a search is counted again only when a tool or a skill has changed.
+//! It keeps the last merged catalog, so that the search index is built again only after a tool or a skill has changed.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::catalog::{Catalog, Tool};
 use crate::limits::Limits;
 use crate::skills::{Skill, SkillFile, SkillName};
 
-/// The last catalog that was put together.
+/// The last merged catalog.
 #[derive(Default)]
 pub(in crate::broker) struct SearchedSkills(Mutex<Option<MergedCatalog>>);
 
@@ -23,7 +23,7 @@ struct MergedCatalog {
 }
 
 impl SearchedSkills {
-    /// The catalog with the skills that can be used.
+    /// The catalog with all usable skills added.
     pub(in crate::broker) fn beside(
         &self,
         catalog: &Catalog,
@@ -50,14 +50,14 @@ impl SearchedSkills {
     }
 }
 
-/// What has not been read again is the same.
+/// Whether no skill file was read again.
 fn is_same(before: &[(SkillName, Arc<SkillFile>)], now: &[(SkillName, Arc<SkillFile>)]) -> bool {
     let pairs = before.iter().zip(now);
     before.len() == now.len()
         && pairs.into_iter().all(|(one, other)| one.0 == other.0 && Arc::ptr_eq(&one.1, &other.1))
 }
 
-/// A skill as search knows tools, with the signature that its source has.
+/// A skill in the form of a tool, with the signature from its source.
 fn as_tool(skill: &Skill, limits: &Limits) -> Option<(Tool, String)> {
     let Skill { header, definition, .. } = skill;
     let parameters: Map<String, Value> =

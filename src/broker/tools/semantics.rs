@@ -1,7 +1,7 @@
-//! Search by meaning: has the tools' vectors made in the background, and queries encoded once all tools have theirs.
+//! Search by meaning: computes the tools' vectors in the background, and encodes queries once all tools have vectors.
 //!
-//! It ranks nothing, and no reply waits for vectors that are not there yet. The encoder is loaded by the first search that
-//! can use it, and given up when none has for a while.
+//! It ranks nothing, and no reply waits for missing vectors. The first search that can use the encoder loads it, and it
+//! is unloaded when no search has used it for a while.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use crate::limits::Limits;
 
 /// Encodes queries, and tools in the background.
 pub(in crate::broker) struct Semantics {
-    /// Nothing: search by meaning is switched off.
+    /// The shared state; `None`: search by meaning is off.
     shared: Option<Arc<SharedState>>,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -32,9 +32,9 @@ struct SharedState {
     model: PathBuf,
     cache: Option<VectorCache>,
     tool_index: Arc<ToolIndex>,
-    /// Held by whoever loads the encoder, and by no task of the runtime.
+    /// Held while the encoder is loaded, and only by blocking threads.
     loading: Mutex<()>,
-    /// Never held for long.
+    /// Held only for short times.
     state: Mutex<EncoderState>,
     closing: CancellationToken,
     idle_max: Duration,
@@ -56,7 +56,7 @@ enum EncoderSlot {
     Loaded {
         encoder: Arc<Encoder>,
         used: Instant,
-        /// Whether somebody sees to it that it is given up.
+        /// Whether a task waits to unload it.
         is_watched: bool,
     },
     /// The encoder could not be loaded, and the reason was logged. The next bridge tries again.
@@ -74,7 +74,7 @@ enum QueryVector {
 }
 
 impl Semantics {
-    /// `model`: the folder that a model is looked for in; nothing: search by meaning is off. `cache`: where vectors are kept.
+    /// `model`: the folder of the model; `None`: search by meaning is off. `cache`: the folder of cached vectors.
     pub(in crate::broker) fn new(
         model: Option<PathBuf>,
         cache: Option<PathBuf>,
@@ -95,11 +95,11 @@ impl Semantics {
         Self { shared, tasks: Mutex::default() }
     }
 
-    /// The vector of a query among the tools of the catalog; nothing while the words alone have to do. Then the making of
-    /// the vectors that are lacking has begun. Waits for the disk and for one sentence only. Must be called inside a tokio
-    /// runtime.
+    /// The vector of a query; `None`: the search has to use words only. If vectors of tools in the catalog are missing,
+    /// their computation begins. Waits for the disk and for the encoding of one sentence only. Must be called inside a
+    /// tokio runtime.
     pub(in crate::broker) async fn vector(&self, catalog: &Catalog, query: &str) -> Option<Vec<f32>> {
-        // What browses is not ranked.
+        // An empty query lists everything, without ranking.
         let shared = self.shared.as_ref().filter(|_| !query.trim().is_empty())?;
         let (asked, catalog, query) = (Arc::clone(shared), catalog.clone(), query.to_owned());
         let ready = tokio::task::spawn_blocking(move || asked.ready(&catalog, &query)).await;
@@ -119,7 +119,7 @@ impl Semantics {
         }
     }
 
-    /// Ends what is under way; vectors that are done are kept.
+    /// Ends all background tasks; finished vectors are cached.
     pub(in crate::broker) async fn close(&self) {
         if let Some(shared) = &self.shared {
             shared.closing.cancel();
@@ -132,7 +132,7 @@ impl Semantics {
         }
     }
 
-    /// Has the tools encoded that lack vectors, unless that is under way.
+    /// Begins to encode the tools without vectors, unless that is in progress.
     fn begin(&self, shared: &Arc<SharedState>) {
         let is_encoding = std::mem::replace(&mut shared.state.lock().is_encoding, true);
         if is_encoding || shared.closing.is_cancelled() {
@@ -142,7 +142,7 @@ impl Semantics {
         self.tasks().spawn_blocking(move || shared.encode_tools());
     }
 
-    /// Sees to it that a loaded encoder does not stay in memory for ever.
+    /// Starts the task that unloads an idle encoder.
     fn watch(&self, shared: &Arc<SharedState>) {
         let is_new = match &mut shared.state.lock().slot {
             EncoderSlot::Loaded { is_watched, .. } => !std::mem::replace(is_watched, true),
@@ -182,7 +182,7 @@ impl SharedState {
         }
     }
 
-    /// The encoder, loaded if need be; nothing when there is no model, or none that can be used.
+    /// The encoder, which is loaded if necessary; `None`: there is no usable model.
     fn encoder(&self) -> Option<Arc<Encoder>> {
         let _one_at_a_time = self.loading.lock();
         match &mut self.state.lock().slot {
@@ -212,7 +212,7 @@ impl SharedState {
         encoder
     }
 
-    /// Takes in the vectors of a server that are kept; whether each of its tools has one now.
+    /// Loads the cached vectors of a server. Returns whether each of its tools has a vector now.
     fn take_kept(&self, encoder: &Encoder, server: &ServerTools) -> bool {
         let kept = self.kept(encoder, server);
         let texts = server.listed().iter().map(|tool| text_hash(&tool_text(server, tool)));
@@ -224,7 +224,7 @@ impl SharedState {
         server.has_vectors()
     }
 
-    /// Encodes the tools of all servers that lack vectors, one after the other, also of those that come in meanwhile.
+    /// Encodes the tools without vectors, server by server, including servers that are added meanwhile.
     fn encode_tools(&self) {
         let _encoding = Encoding(self);
         loop {
@@ -238,12 +238,13 @@ impl SharedState {
         }
     }
 
-    /// Encodes those of a server's tools whose vectors are not kept, and keeps them, also when it has to end before.
+    /// Encodes the tools of a server whose vectors are not cached, and caches the vectors, even if it is cancelled in
+    /// between.
     fn encode_server(&self, encoder: &Encoder, server: &ServerTools) -> Result<(), String> {
         let mut kept = self.kept(encoder, server);
         let texts: Vec<String> = server.listed().iter().map(|tool| tool_text(server, tool)).collect();
         let hashes: Vec<TextHash> = texts.iter().map(|text| text_hash(text)).collect();
-        // Of tools that the server has no more.
+        // Drops the vectors of tools that the server no longer has.
         kept.by_text.retain(|hash, _| hashes.contains(hash));
         let before = kept.by_text.len();
         let mut end = Ok(());
@@ -288,7 +289,7 @@ impl SharedState {
         }
     }
 
-    /// Waits until nobody has used the encoder for a while, and gives it up: its memory is many times that of all else.
+    /// Waits until the encoder has been idle for a while, and unloads it: it takes many times the memory of the rest.
     async fn give_up_idle_encoder(&self) {
         loop {
             let until = match &mut self.state.lock().slot {
@@ -309,7 +310,7 @@ impl SharedState {
     }
 }
 
-/// Says that tools are being encoded no more, however that ends.
+/// Marks the encoding of tools as ended when it is dropped.
 struct Encoding<'w>(&'w SharedState);
 
 impl Drop for Encoding<'_> {

@@ -1,4 +1,5 @@
-//! Tests of the vectors' making, with a model whose numbers mean nothing: when they are made, kept, and made again.
+//! Claims about the vectors of tools, with a model of meaningless numbers: when they are computed, cached, and computed
+//! again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,7 +37,7 @@ fn semantics(dir: &Path, tool_index: &Arc<ToolIndex>, limits: &Limits) -> Semant
     Semantics::new(folders.0, folders.1, Arc::clone(tool_index), limits)
 }
 
-/// Asks until the vectors are there.
+/// Repeats the query until it has a vector.
 async fn settled(semantics: &Semantics, tool_index: &ToolIndex) -> Vec<f32> {
     loop {
         if let Some(vector) = semantics.vector(&tool_index.catalog(), "send mails").await {
@@ -46,7 +47,7 @@ async fn settled(semantics: &Semantics, tool_index: &ToolIndex) -> Vec<f32> {
     }
 }
 
-/// The kept files, and when each was written, in nanoseconds.
+/// The cached files, and the time when each was written, in nanoseconds.
 fn written(dir: &Path) -> Vec<(String, i64)> {
     let Ok(entries) = fs::read_dir(dir.join("vectors")) else { return vec![] };
     let mut files: Vec<_> = entries
@@ -69,7 +70,7 @@ async fn the_words_alone_count_until_all_tools_have_vectors_which_later_bridges_
     bridge.close().await;
     let kept = written(dir.path());
     assert_eq!(kept.len(), 2, "one file for each server");
-    // Another bridge has all at once, writes nothing, and makes only what is new.
+    // Another bridge finds all vectors in the cache, writes nothing, and computes only those of new tools.
     let same = tool_index(&["send", "buy"], &["list"]);
     let bridge = semantics(dir.path(), &same, &limits);
     assert_eq!(bridge.vector(&same.catalog(), "send mails").await.map(|vector| vector.len()), Some(4));
@@ -102,7 +103,7 @@ async fn damaged_files_and_those_of_another_model_are_made_again() {
     assert_eq!(settled(&bridge, &again).await, vector);
     bridge.close().await;
     assert_eq!(fs::read(&path).unwrap(), good);
-    // Its last tensor has another number.
+    // A change of one number in the last tensor makes it another model.
     let weights = dir.path().join("model/model.safetensors");
     let mut other = fs::read(&weights).unwrap();
     let end = other.len();
@@ -124,7 +125,7 @@ async fn without_a_model_or_with_a_broken_one_searches_go_by_words_and_nothing_i
     off.close().await;
     let bridge = semantics(dir.path(), &known, &limits);
     assert_eq!(bridge.vector(&known.catalog(), "send").await, None);
-    // Installed while the bridge runs, it counts from the next search on.
+    // A model that is installed while the bridge runs is used from the next search on.
     tiny::write(&dir.path().join("model"));
     settled(&bridge, &known).await;
     assert_eq!(bridge.vector(&known.catalog(), " ").await, None, "what browses is not encoded");

@@ -14,7 +14,7 @@ use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::own_file;
 
-/// Files that are read: of so many servers.
+/// The largest number of files that are read, one for each server.
 const FILES_MAX: usize = 1_000;
 const EXTENSION: &str = "shapes";
 
@@ -32,7 +32,7 @@ impl ShapeStore {
         Self { dir, limits: limits.clone(), known: Mutex::new(None) }
     }
 
-    /// Learns from a call that was answered. What is worth it is written down at once: a bridge may be killed at any time.
+    /// Learns the shape of a call's result. A new shape is written at once, since a bridge may be killed at any time.
     pub(in crate::broker) fn learn(&self, answered: &AnsweredCall<'_>, is_secret: &dyn Fn(&str) -> bool) {
         let Some(dir) = &self.dir else { return };
         let mut known = self.known.lock();
@@ -48,7 +48,7 @@ impl ShapeStore {
         }
     }
 
-    /// What is known now.
+    /// Gives access to the known shapes.
     pub(in crate::broker) fn with<R>(&self, shown: impl FnOnce(&Shapes) -> R) -> R {
         let mut known = self.known.lock();
         shown(self.read(&mut known))

@@ -48,7 +48,7 @@ pub(in crate::broker) struct Configured {
     pub(in crate::broker) key: CacheKey,
     /// The tools that are offered.
     tools: ToolChoice,
-    /// Its entry and the file of that.
+    /// The key of its entry, and the file that has the entry.
     place: (String, PathBuf),
 }
 
@@ -71,7 +71,7 @@ impl IndexState {
         Self { catalog, listings: BTreeMap::new(), kept_back: BTreeMap::new(), servers, news: Vec::new() }
     }
 
-    /// Whether the server has been configured like this ever since.
+    /// Whether the configuration of the server has not changed since.
     fn is_still(&self, server: &ServerName, configured: &Arc<Configured>) -> bool {
         self.servers.get(server).is_some_and(|now| Arc::ptr_eq(now, configured))
     }
@@ -108,15 +108,14 @@ impl ToolIndex {
         Self { state: RwLock::new(IndexState::new(catalog, servers)), cache, limits }
     }
 
-    /// From now on these are the servers. What those that stay have listed is learned again from their connections or
-    /// from the disk.
+    /// Replaces the servers. The lists of remaining servers are learned again from their connections or from the disk.
     pub(in crate::broker) fn replace(&self, catalog: Catalog, servers: BTreeMap<ServerName, Configured>) {
         let mut state = self.state.write();
         let news = std::mem::take(&mut state.news);
         *state = IndexState { news, ..IndexState::new(catalog, servers) };
     }
 
-    /// The fault of a call by this name, or nothing where no tool of that name is kept back.
+    /// The fault for a call of a tool that the server's entry excludes; `None`: no excluded tool has that name.
     pub(in crate::broker) fn kept_back(&self, server: &ServerName, asked: &str) -> Option<ToolFault> {
         let state = self.state.read();
         let tool = resolved(state.kept_back.get(server)?, asked)?;
@@ -129,37 +128,37 @@ impl ToolIndex {
         )
     }
 
-    /// What is known now; a snapshot.
+    /// A snapshot of the catalog.
     pub(in crate::broker) fn catalog(&self) -> Catalog {
         self.state.read().catalog.clone()
     }
 
-    /// Which servers' tools have been found to be others than before, since this was last asked.
+    /// Takes the sentences about changed tools that were not reported yet.
     pub(in crate::broker) fn take_news(&self) -> Vec<String> {
         std::mem::take(&mut self.state.write().news)
     }
 
-    /// How a server is configured now.
+    /// The cache key of a server's current configuration.
     pub(in crate::broker) fn key(&self, server: &ServerName) -> Option<CacheKey> {
         self.state.read().servers.get(server).map(|server| server.key.clone())
     }
 
-    /// How the servers are configured now.
+    /// The cache keys of all servers' current configurations.
     pub(in crate::broker) fn keys(&self) -> Vec<CacheKey> {
         self.state.read().servers.values().map(|server| server.key.clone()).collect()
     }
 
-    /// Those of the servers of which nothing is known, with their configurations.
+    /// The servers that were not asked yet, of these, with their cache keys.
     pub(super) fn unasked(&self, servers: &[ServerName]) -> Vec<(ServerName, CacheKey)> {
         self.those(servers, |tools| matches!(tools, Tools::Unasked))
     }
 
-    /// Those of the servers of which no tools are known, with their configurations.
+    /// The servers without known tools, of these, with their cache keys.
     pub(super) fn unlisted(&self, servers: &[ServerName]) -> Vec<(ServerName, CacheKey)> {
         self.those(servers, |tools| matches!(tools, Tools::Unasked | Tools::Failed { .. }))
     }
 
-    /// Of these servers it is not known any more why they could not tell their tools.
+    /// Marks those of these servers that could not list their tools as not asked yet.
     pub(in crate::broker) fn forget_failures(&self, servers: &[ServerName]) {
         let failed = self.those(servers, |tools| matches!(tools, Tools::Failed { .. }));
         if !failed.is_empty() {
@@ -169,8 +168,8 @@ impl ToolIndex {
         }
     }
 
-    /// Takes in what is kept of these servers, and makes ready for searches. Reads files, and takes as long as the
-    /// tools are many.
+    /// Loads the cached lists of these servers, and prepares the search. It reads files, and the time depends on the
+    /// number of tools.
     pub(in crate::broker) fn load(&self, servers: Vec<(ServerName, CacheKey)>) {
         let Some(cache) = &self.cache else { return };
         let loaded: Vec<(ServerName, Arc<Configured>, OfferedTools)> = servers
@@ -200,7 +199,7 @@ impl ToolIndex {
         catalog.prepare_search();
     }
 
-    /// Takes in what a server of this configuration has listed.
+    /// Takes in the list of tools of a server with this configuration.
     pub(in crate::broker) fn learn(
         &self,
         server: &ServerName,
@@ -215,7 +214,7 @@ impl ToolIndex {
         if !is_news(&self.state.read()) {
             return ListingChange::Nothing;
         }
-        // Not under the lock: many tools take long.
+        // The lock is not held here, since many tools take long.
         let tools = self.tools(server, &configured, listing);
         let mut state = self.state.write();
         if !is_news(&state) {
@@ -234,9 +233,9 @@ impl ToolIndex {
         ListingChange::New
     }
 
-    /// Takes in why a server of this configuration has listed nothing.
+    /// Takes in the reason why a server with this configuration has listed no tools.
     pub(in crate::broker) fn learn_failure(&self, server: &ServerName, key: &CacheKey, reason: &str) {
-        // Beside the server's name stands that of the server.
+        // The reason is shown beside the server's name, so the name is removed from it.
         let reason = reason.strip_prefix(&format!("server '{server}' ")).unwrap_or(reason);
         let failed = Tools::failed(reason, &self.limits);
         let mut state = self.state.write();
@@ -248,7 +247,7 @@ impl ToolIndex {
         }
     }
 
-    /// Keeps what a server of this configuration has listed, for later bridges. Writes a file.
+    /// Caches the list of a server with this configuration for later bridges. Writes a file.
     pub(in crate::broker) fn keep(
         &self,
         server: &ServerName,
@@ -262,8 +261,9 @@ impl ToolIndex {
         }
     }
 
-    /// The one place through which every listing passes, a server's own and one that was kept: what the entry keeps back is
-    /// in no catalog, and the Python names of the others do not depend on that.
+    /// Splits a list into the offered tools and the excluded ones. Every list passes through here, from a server or
+    /// from the cache: excluded tools are in no catalog, and the Python names of the others do not depend on the
+    /// exclusion.
     fn tools(&self, server: &ServerName, configured: &Configured, listing: &[Value]) -> OfferedTools {
         let tools = listing.iter().filter_map(|item| match Tool::from_json(item, &self.limits) {
             Ok(tool) => Some(tool),
@@ -278,7 +278,7 @@ impl ToolIndex {
         (Tools::Listed(offered), kept_back)
     }
 
-    /// A server, as long as it is configured like this.
+    /// The configuration of a server, if it has not changed since.
     fn configured(&self, server: &ServerName, key: &CacheKey) -> Option<Arc<Configured>> {
         self.state.read().servers.get(server).filter(|server| server.key == *key).cloned()
     }

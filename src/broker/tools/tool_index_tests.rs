@@ -1,4 +1,4 @@
-//! Claims about what is known of tools: what counts more, what is left out, and what is kept for later.
+//! Claims about the index of tools: which list is used, which tools are left out, and which lists are cached.
 
 use super::*;
 use crate::broker::tools::catalog_cache::tests::{key, listing, unchanged};
@@ -8,7 +8,7 @@ fn name(text: &str) -> ServerName {
     ServerName::new(text).unwrap()
 }
 
-/// The servers a and b, each configured by the word of its name.
+/// The servers a and b, each with a configuration named after it.
 fn tool_index(dir: &std::path::Path) -> ToolIndex {
     let limits = Arc::new(Limits::default());
     let (catalog, servers) = configured(&[("a", "a"), ("b", "b")]);
@@ -27,7 +27,7 @@ pub(in crate::broker) fn of_key(key: CacheKey) -> Configured {
     Configured { key, tools: ToolChoice::default(), place: ("mcpServers.x".into(), "/f.json".into()) }
 }
 
-/// The one server a, of whose tools only some are offered.
+/// The server a, of which only some tools are offered.
 fn choosing(dir: &std::path::Path, allow: Option<&[&str]>, deny: &[&str]) -> ToolIndex {
     let limits = Arc::new(Limits::default());
     let patterns = |texts: &[&str]| texts.iter().map(|text| Pattern::new(text).unwrap()).collect();
@@ -53,7 +53,7 @@ fn what_an_entry_keeps_back_is_in_no_catalog_whether_it_was_listed_now_or_kept()
     let kept = choosing(dir.path(), Some(&["get*"]), &["*secret"]);
     kept.load(kept.unasked(&[name("a")]));
     assert_eq!(known(&kept), ["get_issue"]);
-    // The whole listing was kept: another choice finds more in it.
+    // The whole list was cached: another choice finds more tools in it.
     let other = choosing(dir.path(), None, &["get*"]);
     other.load(other.unasked(&[name("a")]));
     assert_eq!(known(&other), ["Delete_All"]);
@@ -88,7 +88,7 @@ fn a_python_name_keeps_a_tool_back_too_and_its_own_name_alone_lets_it_in() {
     assert_eq!(all, [renamed, "a_b", "get_env"]);
     assert_eq!(of(None, &["get_env"]), (all[..2].to_vec(), true));
     assert_eq!(of(Some(&["get_env", "a?b"]), &[]), (all[..2].to_vec(), true));
-    // The name of what is kept back does not become that of another tool.
+    // An excluded tool's Python name is not given to another tool.
     assert_eq!(of(None, &["a_b"]).0, [renamed, "get_env"]);
 }
 

@@ -1,7 +1,7 @@
-//! Vectors of tools, kept on disk from bridge to bridge: one file for each configuration of a server, which belongs to one
-//! model and names each vector by the text that it was made of.
+//! The cache of tools' vectors, which later bridges use: one file for each configuration of a server. A file belongs to
+//! one model and finds each vector by the text that it was computed from.
 //!
-//! It encodes nothing, and holds no text: only hashes of texts.
+//! It encodes nothing, and stores no text: only hashes of texts.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::ErrorKind;
@@ -13,7 +13,7 @@ use super::catalog_cache::CacheKey;
 use crate::cache_dir::CacheDir;
 use crate::limits::Limits;
 
-/// What a file begins with; raised when its form changes.
+/// The beginning of each file, with the version of the format.
 const MAGIC: &[u8] = b"belljar vectors 1\n";
 const EXTENSION: &str = "vectors";
 const HASH_BYTES: usize = 32;
@@ -30,7 +30,7 @@ pub(super) struct VectorCache(CacheDir);
 pub(super) struct CachedVectors {
     /// SHA-256 of the model's weights, in hexadecimal digits.
     pub(in crate::broker) model: String,
-    /// The numbers of each vector.
+    /// The number of components of each vector.
     pub(super) dimensions: usize,
     pub(super) by_text: HashMap<TextHash, Vec<f32>>,
 }
@@ -45,13 +45,13 @@ impl VectorCache {
         })
     }
 
-    /// What is kept for this configuration and model; nothing when there is none, or when the file cannot be trusted or
+    /// The cached vectors for this configuration and model; empty if there is no file, or if it cannot be trusted or
     /// read, which is logged.
     pub(in crate::broker) fn read(&self, key: &CacheKey, model: &str, dimensions: usize) -> CachedVectors {
         let nothing = CachedVectors { model: model.to_owned(), dimensions, by_text: HashMap::new() };
         match self.0.read(&file(key)) {
             Ok(content) => match CachedVectors::of_bytes(&content) {
-                // Those of another model are made again, and this file written anew.
+                // Vectors of another model are computed again, and this file is replaced.
                 Some(kept) if (kept.model.as_str(), kept.dimensions) == (model, dimensions) => kept,
                 Some(_) => nothing,
                 None => {
@@ -68,10 +68,10 @@ impl VectorCache {
         }
     }
 
-    /// Keeps vectors in place of earlier ones.
+    /// Writes vectors in place of earlier ones.
     ///
     /// # Errors
-    /// When they are too many, or the folder cannot be written.
+    /// There are too many vectors, or the folder cannot be written.
     pub(in crate::broker) fn write(
         &self,
         key: &CacheKey,
@@ -88,7 +88,8 @@ impl VectorCache {
 }
 
 impl CachedVectors {
-    /// The magic, the model, the dimensions, then each text's hash and numbers sorted by hash, then SHA-256 of all that.
+    /// The file's content: the magic, the model, the dimensions, each text's hash and numbers sorted by hash, and the
+    /// SHA-256 of all that.
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend((self.model.len() as u32).to_le_bytes());
@@ -129,7 +130,7 @@ impl CachedVectors {
     }
 }
 
-/// What a text's vector is found by.
+/// The hash by which a text's vector is found.
 pub(super) fn text_hash(text: &str) -> TextHash {
     Sha256::digest(text.as_bytes()).into()
 }
@@ -164,7 +165,7 @@ mod tests {
         assert_eq!(cache.read(&key("a"), "53aa", 3), CachedVectors { dimensions: 3, ..nothing });
     }
 
-    /// Whichever byte changes, and wherever the file ends.
+    /// Every changed byte and every truncation is noticed.
     #[test]
     fn damaged_files_are_seen() {
         let bytes = kept().to_bytes();
@@ -177,7 +178,7 @@ mod tests {
         }
     }
 
-    /// Whoever writes such a file can make the sum right as well.
+    /// A forged file can have a valid checksum, so lengths are checked as well.
     #[test]
     fn lengths_that_lie_are_refused() {
         let with_sum = |content: &[u8]| {

@@ -1,7 +1,8 @@
-//! Results that stay on the host: code holds a handle, which stands for the result, or for a part of it, in further calls.
+//! Results that stay on the host. Code has a handle, which stands for the result, or for a part of it, in further
+//! calls.
 //!
-//! What is kept lies in memory while it is small, else in a file without a name, and goes with the session. Whether a call
-//! that it is put into may be made is decided as if the code had sent all of it.
+//! A small result is kept in memory, a larger one in a file without a name, and both end with the session. A call with
+//! a handle is admitted as if the code had sent the whole result.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Seek, Write};
@@ -19,14 +20,14 @@ use crate::names::ServerName;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 
-/// The one key of an object that stands for a handle, in arguments that are said to hold some.
+/// The only key of an object that stands for a handle, in arguments that are marked to contain handles.
 const KEY: &str = "belljar/handle";
-/// Larger results lie in a file.
+/// The largest result that is kept in memory, in bytes; larger ones are kept in a file.
 const IN_MEMORY_BYTES_MAX: usize = 1 << 20;
 /// Longest message, in characters.
 const MESSAGE_CHARS_MAX: usize = 400;
 
-/// The results that are kept.
+/// The results on the host.
 pub(in crate::broker) struct Handles {
     table: Mutex<HandleTable>,
     results_max: usize,
@@ -40,11 +41,11 @@ pub(in crate::broker) struct Handles {
 struct HandleTable {
     made: u64,
     bytes: u64,
-    /// The results, in the order of their last use.
+    /// The results, sorted by their last use.
     results: VecDeque<Arc<HeldResult>>,
 }
 
-/// A result that is kept.
+/// A result on the host.
 struct HeldResult {
     number: u64,
     server: ServerName,
@@ -68,16 +69,16 @@ pub(in crate::broker) struct Reference {
 }
 
 impl Reference {
-    /// Whether all of the result is meant, as the server sent it.
+    /// Whether the reference means the whole result, as the server sent it.
     pub(in crate::broker) fn is_whole(&self) -> bool {
         self.path.is_empty() && !self.json
     }
 }
 
-/// Arguments in which results stand in place of handles.
+/// Arguments in which handles were replaced by results.
 pub(in crate::broker) struct FilledArguments {
     pub(in crate::broker) arguments: Map<String, Value>,
-    /// Bytes that came from results.
+    /// The number of bytes that came from results.
     pub(in crate::broker) bytes: u64,
 }
 
@@ -122,7 +123,7 @@ impl Handles {
         Ok(description)
     }
 
-    /// A handle of an earlier session is in the code's hands again, without its result: the number is no other's.
+    /// Reserves the number of a handle from an earlier session. Code has the handle again, but its result is gone.
     pub(in crate::broker) fn recorded(&self, description: &RawValue) {
         #[derive(Deserialize)]
         struct Description {
@@ -134,10 +135,11 @@ impl Handles {
         }
     }
 
-    /// Puts in what handles in the arguments stand for.
+    /// Replaces the handles in the arguments by their results.
     ///
     /// # Errors
-    /// `invalid_arguments`: there is no such handle or part, or it is binary and the server takes no files; `too_large`.
+    /// `invalid_arguments`: there is no such handle or part, or it is binary and the server accepts no files;
+    /// `too_large`.
     pub(in crate::broker) fn fill(
         &self,
         arguments: Map<String, Value>,
@@ -151,25 +153,25 @@ impl Handles {
         Ok(FilledArguments { arguments: filled, bytes: filler.bytes })
     }
 
-    /// The server's own result, all of it.
+    /// The whole result, as the server sent it.
     ///
     /// # Errors
-    /// `invalid_arguments`: there is none.
+    /// `invalid_arguments`: there is no such result.
     pub(in crate::broker) fn whole(&self, number: u64) -> Result<Box<RawValue>, ToolFault> {
         let bytes = self.result(number)?.read()?;
         let text = String::from_utf8(bytes).map_err(|error| broken(&error.to_string()))?;
         RawValue::from_string(text).map_err(|error| broken(&error.to_string()))
     }
 
-    /// The value that the reference means.
+    /// The value of a reference.
     ///
     /// # Errors
-    /// `invalid_arguments`: there is none.
+    /// `invalid_arguments`: there is no such value.
     pub(in crate::broker) fn value(&self, reference: &Reference) -> Result<Value, ToolFault> {
         self.result(reference.number)?.value(reference, true)
     }
 
-    /// Lets go of a result; nothing happens where there is none.
+    /// Drops a result, if there is one with this number.
     pub(in crate::broker) fn forget(&self, number: u64) {
         let mut table = self.table.lock();
         if let Some(at) = table.place(number) {
@@ -177,7 +179,7 @@ impl Handles {
         }
     }
 
-    /// What is kept, in the order of the calls.
+    /// The descriptions of all results, in the order of the calls.
     pub(in crate::broker) fn list(&self) -> Value {
         let mut results: Vec<Arc<HeldResult>> = self.table.lock().results.iter().cloned().collect();
         results.sort_by_key(|result| result.number);
@@ -282,7 +284,7 @@ impl HandleFiller<'_> {
             .map_err(|error| invalid(&format!("a handle cannot be read: {error}")))?;
         let result = self.handles.result(reference.number)?;
         let value = result.value(&reference, self.takes_files)?;
-        // Of what is not whole the size is not known beforehand; it is no more than that of all.
+        // The size of a part is known only after it was written; it is at most that of the whole.
         let bytes = if reference.path.is_empty() { result.bytes } else { value.to_string().len() as u64 };
         self.bytes += bytes;
         if self.bytes > self.handles.arguments_bytes_max {
@@ -302,7 +304,7 @@ impl HandleFiller<'_> {
     }
 }
 
-/// Bounded by that of what a server may answer.
+/// The depth of a value. The recursion is bounded by the depth that a server's answer may have.
 fn depth_of(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth_of).max().unwrap_or_default(),

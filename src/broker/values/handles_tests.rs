@@ -1,4 +1,4 @@
-//! Results that stay on the host: what is kept, what goes, and what is put into arguments.
+//! Claims about results on the host: which are kept, which are dropped, and how they fill arguments.
 
 use super::*;
 

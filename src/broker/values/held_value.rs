@@ -1,7 +1,7 @@
-//! What a tool's result is as a value, whole or in part, when it stands in the arguments of another call.
+//! The value of a tool's result, whole or in part, when it is an argument of another call.
 //!
-//! It is what code has of the same result, but for texts: whole they stay as they are, and are read as JSON or as the repr of a
-//! Python value only where a part is asked for.
+//! Code gets the same value for the same result, except for texts: a whole text stays as it is. It is parsed as JSON or
+//! as the repr of a Python value only if a part is requested.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,9 +9,9 @@ use serde_json::Value;
 use crate::catalog::json_of_repr;
 use crate::text;
 
-/// Longest word on a value, in characters.
+/// Longest description of a value, in characters.
 const TOLD_CHARS_MAX: usize = 160;
-/// Keys that are named.
+/// The largest number of keys in a description.
 const KEYS_MAX: usize = 8;
 /// Longest step in a message, in characters.
 const STEP_CHARS_MAX: usize = 80;
@@ -20,22 +20,22 @@ const STEP_CHARS_MAX: usize = 80;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Step {
-    /// The item of a list; from its end where negative.
+    /// The item of a list; negative indices count from the end.
     Item(i64),
-    /// The value of a key.
+    /// The value of a key in an object.
     Key(String),
 }
 
-/// The part of a result that is meant.
+/// A part of a result.
 #[derive(Debug)]
 pub(super) struct Part<'a> {
-    /// The way into it.
+    /// The steps to the part.
     pub(in crate::broker) path: &'a [Step],
-    /// A text is to be read as JSON.
+    /// Whether a text is parsed as JSON.
     pub(in crate::broker) json: bool,
 }
 
-/// The value of that part of a result, which its tool may wrap; `Err` says why there is none, in words that follow a subject.
+/// The value of that part of a result, which its tool may wrap. The error is worded to follow a subject.
 pub(super) fn held_value(result: Value, wraps: bool, part: &Part<'_>) -> Result<Value, String> {
     let mut value = unwrapped(result, wraps);
     if (part.json || !part.path.is_empty())
@@ -65,7 +65,7 @@ pub(super) fn held_value(result: Value, wraps: bool, part: &Part<'_>) -> Result<
     Ok(value)
 }
 
-/// What a result is, in a few words that hold nothing of it but the keys.
+/// Describes a result in a few words that reveal nothing of it but its keys.
 pub(in crate::broker) fn told(result: &Value, wraps: bool) -> String {
     let value = unwrapped(result.clone(), wraps);
     text::bounded(&text::inert_line(&kind(&value)), TOLD_CHARS_MAX).into_owned()
@@ -80,7 +80,7 @@ pub(super) fn holds_files(result: &Value) -> bool {
     result.get("content").and_then(Value::as_array).is_some_and(|blocks| blocks.iter().any(is_file))
 }
 
-/// As `unwrap` of the runtime has it.
+/// Unwraps the result as `unwrap` of the Python runtime does.
 fn unwrapped(mut result: Value, wraps: bool) -> Value {
     if let Some(structured) = result.get_mut("structuredContent").filter(|structured| !structured.is_null()) {
         return match structured.take() {

@@ -1,6 +1,6 @@
-//! The check of a call, and the fault that refuses it: all that is wrong at once, and how the tool is called.
+//! Checks the arguments of a call. The fault that refuses it lists all problems at once, and the tool's signature.
 //!
-//! It sends nothing; who asks decides what becomes of the call.
+//! It sends nothing; the caller decides about the call.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,15 +18,15 @@ use crate::policy::ImpliedArguments;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 
-/// Problems of one call that are named; the rest is counted.
+/// The number of problems of one call that are listed; the others are counted.
 const PROBLEMS_MAX: usize = 5;
-/// Errors of the validator that are looked at.
+/// The largest number of the validator's errors that are examined.
 const ERRORS_MAX: usize = 200;
 const TOOL_CHARS_MAX: usize = 120;
-/// Why arguments were not checked.
+/// The reason why arguments were not checked.
 const TOO_MANY: &str = "the arguments are too many to be checked against the tool's schema";
 const SCHEMA_UNUSABLE: &str = "the tool's schema is too large or broken, so that no arguments can be checked";
-/// How much of the signature stands in a refusal, which has room for little.
+/// The longest part of a signature in a refusal, in characters.
 const SIGNATURE_CHARS_MAX: usize = 600;
 
 /// The arguments of a call as the code writes them.
@@ -34,26 +34,26 @@ const SIGNATURE_CHARS_MAX: usize = 600;
 pub enum LiteralArguments<'g> {
     /// The call gives arguments by these names, and no others.
     Names(&'g [String]),
-    /// The names are not known.
+    /// The names cannot be read from the code.
     Unknown,
-    /// The call gives some arguments by place.
+    /// Some arguments are positional.
     ByPlace,
 }
 
 /// Arguments in which no mistake was found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckedArguments {
-    /// The arguments of the call, without each optional one that is null and whose schema does not accept null: code
-    /// often passes `None` where it means nothing.
+    /// The arguments of the call, without optional ones that are null and whose schema does not accept null: code often
+    /// passes `None` to leave an argument out.
     pub arguments: Map<String, Value>,
     /// The reason for which they were not checked against the schema.
     pub unchecked: Option<&'static str>,
 }
 
-/// The arguments of a call, if nothing is known to be wrong with them.
+/// Returns the arguments of a call if no mistake was found in them.
 ///
 /// # Errors
-/// [`FaultCode::InvalidArguments`] with what is wrong and the signature.
+/// [`FaultCode::InvalidArguments`] with the problems and the signature.
 pub fn checked(
     server: &ServerName,
     tool: &Tool,
@@ -63,7 +63,7 @@ pub fn checked(
         return Ok(CheckedArguments { arguments, unchecked: Some(SCHEMA_UNUSABLE) });
     };
     let mut arguments = Value::Object(arguments);
-    // A defect of the validator costs a check and no call.
+    // A defect of the validator costs the check, not the call.
     let found = catch_unwind(AssertUnwindSafe(|| {
         leave_out(tool, validator, &mut arguments);
         problems(tool, validator, &arguments)
@@ -79,7 +79,7 @@ pub fn checked(
     }
 }
 
-/// What the policy has to know of a call's arguments besides: `unchecked` is the check's.
+/// The arguments that a call implies in addition to its own, for the policy. `unchecked` is the reason from the check.
 #[must_use]
 pub fn implied(
     tool: &Tool,
@@ -92,16 +92,17 @@ pub fn implied(
     }
 }
 
-/// Arguments that are sent though the tool does not declare them: it may take them, or ignore them in silence.
+/// Arguments that the tool does not declare and that are sent all the same: the tool may use them, or ignore them
+/// silently.
 #[must_use]
 pub fn undeclared<'a>(tool: &Tool, arguments: &'a Map<String, Value>) -> Vec<&'a str> {
     let names = Names::of(&tool.input_schema);
-    // Without any schema nothing is declared.
+    // A tool without a schema declares nothing, so nothing counts as undeclared.
     let has_schema = !tool.input_schema.is_empty();
     arguments.keys().map(String::as_str).filter(|name| has_schema && names.leaves_open(name)).collect()
 }
 
-/// Whether a call that stands in code could succeed, by the names of its arguments.
+/// Checks whether a call in code could succeed, by the names of its arguments.
 ///
 /// # Errors
 /// As [`checked`].
@@ -118,7 +119,7 @@ pub fn check_names(server: &ServerName, tool: &Tool, given: LiteralArguments<'_>
     if problems.is_empty() { Ok(()) } else { Err(refusal("", server, tool, problems)) }
 }
 
-/// Leaves out what is nothing, may be left out, and would be refused as it is.
+/// Removes arguments that are null and optional, and whose schema does not accept null.
 fn leave_out(tool: &Tool, validator: &Validator, arguments: &mut Value) {
     let has_nothing = |arguments: &Map<String, Value>| arguments.values().any(Value::is_null);
     if !arguments.as_object().is_some_and(has_nothing) || !is_bounded(&tool.input_schema, arguments) {
@@ -132,7 +133,7 @@ fn leave_out(tool: &Tool, validator: &Validator, arguments: &mut Value) {
     }
 }
 
-/// What is wrong with them; `None` where it would take too long to find out.
+/// The problems with the arguments; `None`: the check would take too long.
 fn problems(tool: &Tool, validator: &Validator, arguments: &Value) -> Option<Vec<String>> {
     let messages = Messages { schema: &tool.input_schema, arguments };
     let names: Vec<&str> =

@@ -1,4 +1,4 @@
-//! The messages on the arguments of calls; no schema makes the check long, deep or wrong.
+//! Claims about the messages on the arguments of calls, and that no schema makes the check long, deep or wrong.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -7,7 +7,7 @@ use super::*;
 use crate::catalog::contents::tests::{catalog, name};
 use crate::limits::Limits;
 
-/// What a call with these arguments is told, without the signature.
+/// The message for a call with these arguments, without the signature.
 fn told(schema: &Value, arguments: &Value) -> String {
     match check(schema, arguments) {
         Ok(sent) => {
@@ -27,7 +27,7 @@ fn check(schema: &Value, arguments: &Value) -> Result<Map<String, Value>, ToolFa
     checked(&name("own"), tool, arguments.as_object().unwrap().clone()).map(|checked| checked.arguments)
 }
 
-/// The same for one parameter `p` with this schema and value.
+/// The message for one parameter `p` with this schema and value.
 fn told_of(schema: Value, value: Value) -> String {
     let line = told(&json!({"type": "object", "properties": {"p": schema}}), &json!({ "p": value }));
     line.strip_prefix(": p: ").unwrap_or(&line).to_owned()

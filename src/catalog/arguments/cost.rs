@@ -1,17 +1,17 @@
-//! How much work a check would be, found out before it is done: schema and arguments may both be meant to take forever.
+//! Estimates the work of a check before it is done: schema and arguments may both be meant to take forever.
 //!
-//! It judges nothing. It goes wherever a validator could go, and stops at the bound.
+//! It judges nothing. It visits every place that a validator could visit, and stops at the bound.
 
 use serde_json::{Map, Value};
 
 use crate::catalog::refs::pointed;
 
-/// Schemas that meet a value, each weighed by its size, the text's length, and the unions around it, in which a value is
-/// looked at again.
+/// The bound on the work: the number of schemas that meet a value, each weighted by its size, the length of the text,
+/// and the unions around it, in which a value is checked several times.
 const WORK_MAX: usize = 100_000;
-/// Schemas within schemas, of one value and of what it contains: a validator needs stack for each.
+/// The largest depth of schemas within schemas, for a value and its parts: a validator needs stack for each.
 const DEPTH_MAX: usize = 128;
-/// Bytes of text that are as much work as one schema.
+/// The number of bytes of text that are as much work as one schema.
 const TEXT_BYTES: usize = 256;
 
 /// Whether arguments can be checked against a schema in a bounded time.
@@ -30,7 +30,7 @@ struct CostCounter<'s> {
 /// The position at which a schema meets a value.
 #[derive(Clone, Copy)]
 struct CostPosition {
-    /// The number of times that the position is looked at, which grows with each union around it.
+    /// How many times the position is visited, which grows with each union around it.
     times: usize,
     depth: usize,
 }
@@ -43,7 +43,7 @@ impl CostCounter<'_> {
         }
     }
 
-    /// The work of one schema and all that it leads to; `None` beyond the bound.
+    /// Adds the work of one schema and of all schemas that it leads to; `None` beyond the bound.
     fn of_object(&mut self, schema: &Map<String, Value>, value: &Value, at: CostPosition) -> Option<()> {
         if at.depth == DEPTH_MAX {
             return None;
@@ -147,7 +147,7 @@ impl CostCounter<'_> {
     }
 }
 
-/// What a value weighs by itself, without what it contains.
+/// The weight of a value without its parts.
 fn size(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,

@@ -7,18 +7,19 @@ use serde_json::{Map, Value};
 use super::super::refs::target;
 use crate::policy::{DecodingDepth, inner, may_be_nothing};
 
-/// Schemas that are looked at for one call.
+/// The largest number of schemas that are visited for one call.
 const SCHEMAS_MAX: usize = 20_000;
-/// Objects within objects.
+/// The largest depth of objects within objects.
 const DEPTH_MAX: usize = 64;
-/// Keywords with one schema, with several, and with a table of them, that describe the same value as the schema around them.
+/// Keywords whose schemas describe the same value as the schema around them: with one schema, with several, and with a
+/// table.
 const SAME_VALUE: [&str; 3] = ["if", "then", "else"];
 const SAME_VALUE_LISTS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 const SAME_VALUE_TABLES: [&str; 2] = ["dependentSchemas", "dependencies"];
-/// Keywords with schemas of members that are not declared, and of items.
+/// Keywords with schemas of undeclared members, and of items.
 const UNDECLARED: [&str; 2] = ["additionalProperties", "unevaluatedProperties"];
 const ITEMS: [&str; 5] = ["items", "prefixItems", "additionalItems", "unevaluatedItems", "contains"];
-/// References that lead to different places on different ways.
+/// References whose target depends on the path that led to them.
 const DYNAMIC: [&str; 2] = ["$dynamicRef", "$recursiveRef"];
 const TOO_MANY: &str = "the tool's schema is too large for its defaults to be found";
 const LEADS_NOWHERE: &str =
@@ -27,12 +28,12 @@ const LEADS_NOWHERE: &str =
 /// A result, or the reason for which the defaults are not known.
 type DefaultsResult<T> = Result<T, &'static str>;
 
-/// For each argument that is left out, null or empty, and for those within objects that are given, also as JSON in a text:
-/// its default, or null where there is none. Several defaults are the items of a list. A default does not exclude those of
-/// members: servers create an object that is null or left out.
+/// The default of each argument that is absent, null or empty, also inside given objects and inside JSON in texts; null
+/// if there is no default. Several defaults become a list. A default does not exclude the defaults of its members:
+/// servers create an object that is null or absent.
 ///
 /// # Errors
-/// Why the defaults are not all known.
+/// The reason why some defaults are unknown.
 pub(super) fn defaults(
     schema: &Map<String, Value>,
     arguments: &Map<String, Value>,
@@ -45,7 +46,7 @@ pub(super) fn defaults(
     )
 }
 
-/// Where a pointer may begin: at the root, and at each schema with an id.
+/// The schemas at which a pointer may begin: the root, and each schema with an id.
 fn bases(root: &Map<String, Value>) -> Vec<&Map<String, Value>> {
     let mut bases = vec![root];
     let mut waiting: Vec<&Value> = root.values().collect();
@@ -80,7 +81,7 @@ impl SchemaPosition {
 struct Search<'s> {
     bases: Vec<&'s Map<String, Value>>,
     schemas_left: usize,
-    /// Schemas of absent objects around the one in hand: a schema within itself has no further defaults.
+    /// The schemas of the absent objects around the current one. A schema within itself has no further defaults.
     within: Vec<*const Map<String, Value>>,
 }
 
@@ -90,7 +91,7 @@ impl<'s> Search<'s> {
         Ok(())
     }
 
-    /// What is implied in an object that all of these schemas may describe; `given`: the object, if the call has it.
+    /// The defaults in an object that all of these schemas may describe; `given` is the object, if the call has it.
     fn of_object(
         &mut self,
         schemas: &[&'s Map<String, Value>],
@@ -131,8 +132,8 @@ impl<'s> Search<'s> {
         Ok(implied)
     }
 
-    /// The schemas that may describe a member beside those of its name. Every pattern of names counts: servers differ in
-    /// how they read one.
+    /// Further schemas that may describe a member with this name. Every pattern counts as a match: servers differ in
+    /// how they interpret patterns.
     fn of_undeclared(
         &mut self,
         schemas: &[&'s Map<String, Value>],
@@ -233,7 +234,7 @@ impl<'s> Search<'s> {
         Ok(found)
     }
 
-    /// The schemas and all that describe the same value: behind references and in combinations.
+    /// The schemas, with all that describe the same value: targets of references, and parts of combinations.
     fn expanded(
         &mut self,
         schemas: &[&'s Map<String, Value>],
@@ -256,7 +257,7 @@ impl<'s> Search<'s> {
         Ok(found)
     }
 
-    /// The schemas to which this one refers.
+    /// The schemas that this one refers to.
     fn referred(&mut self, schema: &'s Map<String, Value>) -> DefaultsResult<Vec<&'s Map<String, Value>>> {
         if DYNAMIC.iter().any(|key| schema.contains_key(*key)) {
             return Err(LEADS_NOWHERE);
@@ -276,7 +277,7 @@ impl<'s> Search<'s> {
     }
 }
 
-/// The value if it is the only one, or the list of all.
+/// The value if there is only one, or else the list of all.
 fn one_or_all(mut values: Vec<Value>) -> Option<Value> {
     if values.len() > 1 { Some(Value::Array(values)) } else { values.pop() }
 }
@@ -437,7 +438,7 @@ mod tests {
                 json!({"rows": [{}]}),
                 &json!({"rows": [{"force": true}]}),
             ),
-            // Within a schema that has an id, a pointer begins there.
+            // In a schema with an id, a pointer begins at that schema.
             (
                 json!({"properties": {"options": {"$id": "o", "properties": {"force": {"$ref": "#/$defs/f"}},
                 "$defs": {"f": {"default": true}}}}}),

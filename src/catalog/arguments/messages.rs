@@ -1,6 +1,6 @@
-//! What is wrong with a value, in a line that says where, what was expected, and what came instead.
+//! Describes the problem with a value in one line: the place, the expected value, and the actual one.
 //!
-//! The verdict is the validator's. What servers accept although their schemas do not say so is pardoned here.
+//! The validator decides. This module forgives what servers accept although their schemas do not say so.
 
 use std::collections::HashSet;
 
@@ -14,9 +14,9 @@ use crate::catalog::python::type_of;
 use crate::catalog::refs::pointed;
 use crate::text;
 
-/// Unions within unions whose likeliest branch is looked into.
+/// The depth of nested unions in which the likeliest branch is examined.
 const UNIONS_MAX: usize = 3;
-/// Errors of one branch that are looked at.
+/// The largest number of errors of one branch that are examined.
 const ERRORS_MAX: usize = 50;
 const LINE_CHARS_MAX: usize = 160;
 const PLACE_CHARS_MAX: usize = 80;
@@ -25,30 +25,30 @@ const GLIMPSE_CHARS_MAX: usize = 40;
 const OPTIONS_CHARS_MAX: usize = 90;
 const KEYS_MAX: usize = 3;
 
-/// Writes about the arguments of one call.
+/// Writes messages about the arguments of one call.
 pub(super) struct Messages<'a> {
     /// The schema of all arguments.
     pub(super) schema: &'a Map<String, Value>,
-    /// A JSON object.
+    /// The arguments, a JSON object.
     pub(super) arguments: &'a Value,
 }
 
 impl Messages<'_> {
-    /// A parameter that is not known.
+    /// The message for an unknown parameter.
     pub(super) fn unknown(&self, name: &str, meant: Option<&str>) -> String {
         let meant = meant.map(|meant| format!("; did you mean {}?", quoted(meant, GLIMPSE_CHARS_MAX)));
         line(format!("unknown parameter {}{}", quoted(name, GLIMPSE_CHARS_MAX), meant.unwrap_or_default()))
     }
 
-    /// A parameter that is missing.
+    /// The message for a missing parameter.
     pub(super) fn missing(&self, name: &str) -> String {
         let kind = self.schema.get("properties").and_then(|known| known.get(name)?.as_object());
         let kind = kind.map(|schema| format!(": {}", self.kind(schema))).unwrap_or_default();
         line(format!("missing parameter {}{kind}", quoted(name, GLIMPSE_CHARS_MAX)))
     }
 
-    /// Adds what an error of the validator means, each thing once; nothing for what is pardoned, and for the names of the
-    /// outermost object, of which [`Names`] knows more.
+    /// Adds the message for an error of the validator, without duplicates. Nothing is added for a forgiven value, and
+    /// for the names of the outermost object, about which [`Names`] knows more.
     pub(super) fn add(&self, error: &ValidationError<'_>, lines: &mut Vec<String>) {
         self.add_inner(error, UNIONS_MAX, lines);
     }
@@ -151,7 +151,7 @@ impl Messages<'_> {
         text::bounded(&type_of(schema, self.schema), TYPE_CHARS_MAX).into_owned()
     }
 
-    /// The schema that holds a keyword.
+    /// The schema that has this keyword.
     fn parent(&self, keyword: &str) -> Option<&Map<String, Value>> {
         match keyword.rsplit_once('/')?.0 {
             "" => Some(self.schema),
@@ -159,7 +159,8 @@ impl Messages<'_> {
         }
     }
 
-    /// Servers take their defaults, and nothing for what may be nothing, whatever types they publish.
+    /// Whether a value is forgiven: whatever types they publish, servers accept their defaults, and null if the schema
+    /// is nullable.
     fn is_pardoned(&self, schema: &Map<String, Value>, path: &str, value: &Value) -> bool {
         let accepts = |schema: &Map<String, Value>| {
             schema.get("default") == Some(value)
@@ -169,14 +170,13 @@ impl Messages<'_> {
             || self.parameter(path).and_then(|(_, schema)| schema.as_object()).is_some_and(accepts)
     }
 
-    /// The parameter whose whole value stands there, and its schema.
+    /// The parameter whose whole value is at this path, and its schema.
     fn parameter<'p>(&self, path: &'p str) -> Option<(&'p str, &Value)> {
         let name = path.strip_prefix('/').filter(|name| !name.contains(['/', '~']))?;
         Some((name, self.schema.get("properties")?.get(name)?))
     }
 
-    /// The parameter that an error is about, where its value is nothing, which its schema does not take, and it may be
-    /// left out.
+    /// The optional parameter that an error is about, if its value is null and its schema does not accept null.
     pub(super) fn may_be_left_out(&self, error: &ValidationError<'_>) -> Option<String> {
         let path = error.instance_path().as_str();
         let value = self.arguments.pointer(path).filter(|value| value.is_null())?;
@@ -210,12 +210,12 @@ impl Messages<'_> {
     }
 }
 
-/// What would have helped, where that can be said.
+/// A note that may help, or an empty text.
 fn note(schema: &Map<String, Value>, value: &Value) -> &'static str {
     if value.is_string() && is_of_other_type(schema) { "; text is not converted" } else { "" }
 }
 
-/// Whether it says of which types it is, and text is none of them.
+/// Whether the schema names its types, and a text is not among them.
 fn is_of_other_type(schema: &Map<String, Value>) -> bool {
     match schema.get("type") {
         Some(Value::String(kind)) => kind != "string",
@@ -224,7 +224,7 @@ fn is_of_other_type(schema: &Map<String, Value>) -> bool {
     }
 }
 
-/// The branch of a union that was meant: the only one whose type fits, or whose constants do.
+/// The branch of a union that was most likely meant: the only one whose type fits, or whose constants do.
 fn likeliest<'e>(
     branches: &'e [Vec<ValidationError<'static>>],
     path: &str,
@@ -248,7 +248,7 @@ fn likeliest<'e>(
     }
 }
 
-/// The allowed values, the nearest one first where text is meant.
+/// The allowed values. If the value is a text, the most similar one comes first.
 fn enumerated(options: &Value, value: &Value) -> String {
     let options = options.as_array().map(Vec::as_slice).unwrap_or_default();
     let mut shown_chars = 0;
@@ -269,12 +269,12 @@ fn enumerated(options: &Value, value: &Value) -> String {
     format!("expected {}{more}, got {}{}", names.join(" or "), glimpse(value), meant.unwrap_or_default())
 }
 
-/// A value of the schema.
+/// A value of the schema, as a literal.
 fn shown(value: &Value) -> String {
     literal(value, GLIMPSE_CHARS_MAX).unwrap_or_else(|| glimpse(value))
 }
 
-/// The kind of a value and the beginning of it.
+/// The kind of a value and its beginning.
 fn glimpse(value: &Value) -> String {
     match value {
         Value::Null => "None".to_owned(),
@@ -294,7 +294,7 @@ fn glimpse(value: &Value) -> String {
     }
 }
 
-/// Within the bound, and on one line.
+/// The text on one line, within the bound.
 fn line(text: String) -> String {
     text::inert_excerpt(&text, LINE_CHARS_MAX)
 }

@@ -1,7 +1,8 @@
-//! Whether the arguments of a call fit what its server says of the tool, and what to say when they do not.
+//! Checks whether the arguments of a call fit the schema that the server publishes for the tool, and describes the
+//! problems.
 //!
-//! It changes no argument and converts none. What it cannot judge may go out, unless a rule of the user's policy
-//! depends on it: a schema that is broken, points elsewhere, or would take long.
+//! It adds and converts no argument. If a schema is broken, points elsewhere, or would take long, the call may be sent
+//! unchecked, unless a rule of the user's policy depends on the check.
 
 mod check;
 mod cost;

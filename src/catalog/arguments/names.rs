@@ -1,6 +1,6 @@
-//! Which names a tool's arguments may and must have, and which one was meant.
+//! The allowed and required names of a tool's arguments, and the name that a wrong one was meant to be.
 //!
-//! It looks at no value, and at the outermost object only.
+//! It examines no values, and only the outermost object.
 
 use std::collections::HashSet;
 
@@ -12,9 +12,9 @@ use crate::text::suggest;
 const MISTAKEN_MIN: f64 = 0.7;
 /// Known names that an unknown one is compared with.
 const COMPARED_MAX: usize = 500;
-/// Unknown names that are looked at.
+/// The largest number of unknown names that are examined.
 const UNKNOWN_MAX: usize = 50;
-/// Keywords by which names may be declared elsewhere than in `properties`.
+/// Keywords that may declare names beside `properties`.
 const ELSEWHERE: [&str; 9] =
     ["$ref", "allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "patternProperties"];
 
@@ -30,7 +30,7 @@ pub(super) struct Names<'s> {
 enum UndeclaredNames {
     Refused,
     Allowed,
-    /// Most servers leave it open, and most of these ignore such an argument in silence.
+    /// The schema does not say. That is so for most servers, and most of them ignore such an argument silently.
     Unsaid,
 }
 
@@ -42,7 +42,7 @@ impl<'s> Names<'s> {
             return Self { known: None, required: vec![], others: UndeclaredNames::Allowed };
         }
         let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
-        // What has a default is filled in by servers that list it as required all the same.
+        // Servers fill in a default, even if they list the argument as required.
         let has_default = |name: &str| known.and_then(|known| known.get(name)?.get("default")).is_some();
         let is_elsewhere = ELSEWHERE.iter().any(|keyword| schema.contains_key(*keyword));
         let others = match schema.get("additionalProperties") {
@@ -59,7 +59,7 @@ impl<'s> Names<'s> {
 
     /// Required names that were not given.
     pub(super) fn missing(&self, given: &HashSet<&str>) -> Vec<&'s str> {
-        // What is required and declared nowhere may be what nobody can give.
+        // A required name that is declared nowhere may be one that nobody can give.
         let required = self.required.iter().copied().filter(|name| self.declares(name));
         required.filter(|name| !given.contains(name)).collect()
     }
@@ -68,13 +68,13 @@ impl<'s> Names<'s> {
         self.known.is_some_and(|known| known.contains_key(name))
     }
 
-    /// Whether a name is not declared, and the schema does not say what such a one means.
+    /// Whether a name is not declared, and the schema does not say whether it accepts such names.
     pub(super) fn leaves_open(&self, name: &str) -> bool {
         self.others == UndeclaredNames::Unsaid && !self.declares(name) && !self.required.contains(&name)
     }
 
-    /// Names that were given and are not known, each with the one that was meant; those that the schema allows are left out,
-    /// unless they are taken for a known one, or for what is missing.
+    /// The given names that are unknown, each with the name that was probably meant. A name that the schema allows is
+    /// left out, unless it seems to be a mistake for a known name or a missing one.
     pub(super) fn unknown<'g>(&self, given: &[&'g str]) -> Vec<(&'g str, Option<&'s str>)> {
         let set: HashSet<&str> = given.iter().copied().collect();
         let is_incomplete = !self.missing(&set).is_empty();

@@ -1,30 +1,30 @@
-//! Finds the words that one may have been meant to be: few edits away, or longer.
+//! Finds the known words that a misspelt one may have been meant to be: few edits away, or longer.
 //!
-//! It looks at every word, but at most of them only for as long as it takes to compare two numbers.
+//! It visits every word, but most of them only for the comparison of two numbers.
 
 use super::postings::Postings;
 
-/// How like a known word an unknown one must be to count as its misspelling, from 0 to 1.
+/// How similar a known word must be to count as the correct spelling, from 0 to 1.
 const LIKENESS_MIN: f64 = 0.7;
-/// The likeness of a longer word that begins with it.
+/// The similarity of a longer word that begins with the misspelt one.
 const PREFIX_LIKENESS: f64 = 0.8;
-/// What the same first letter adds: it is rarely mistyped.
+/// The bonus for the same first letter, which is rarely mistyped.
 const SAME_START: f64 = 0.05;
-/// Most characters added, left out, replaced, or exchanged with their neighbour.
+/// The largest number of edits: characters that are added, left out, replaced, or exchanged with their neighbour.
 const EDITS_MAX: u32 = 3;
-/// Shorter words have too many that are like them.
+/// The shortest word that is compared, in characters; shorter words are similar to too many.
 const CHARS_MIN: usize = 3;
-/// Words that one may stand for.
+/// The largest number of words that one may stand for.
 const FOUND_MAX: usize = 4;
 
-/// The properties of words that are compared before the words themselves, by the number of the word.
+/// Properties of words, which are compared before the words themselves, by the word's number.
 #[derive(Debug, Default)]
 pub(in crate::catalog) struct FuzzyWords(Vec<Shape>);
 
-/// A word's length, and which letters it has.
+/// The length of a word, and its letters.
 #[derive(Debug, Clone, Copy)]
 struct Shape {
-    /// Two bits for each of 32 kinds of letters: whether it is there, and whether it is there again.
+    /// Two bits for each of 32 kinds of letters: whether the word has one, and whether it has a second one.
     letters: u64,
     chars: u32,
 }
@@ -34,7 +34,7 @@ impl FuzzyWords {
         Self(words.words().iter().map(|word| Shape::of(word)).collect())
     }
 
-    /// The numbers of the words that are most like this one, at most four, and how much: from 0.7 to 1.
+    /// The numbers of the most similar words, at most four, each with its similarity from 0.7 to 1.
     pub(in crate::catalog) fn of(&self, word: &str, words: &Postings) -> Vec<(usize, f32)> {
         let shape = Shape::of(word);
         if (shape.chars as usize) < CHARS_MIN {
@@ -57,7 +57,7 @@ impl FuzzyWords {
         found.into_iter().map(|(number, likeness)| (number, likeness.min(1.0) as f32)).collect()
     }
 
-    /// Memory that it holds, in bytes.
+    /// Its memory, in bytes.
     pub(in crate::catalog) fn bytes(&self) -> usize {
         self.0.capacity() * size_of::<Shape>()
     }
@@ -74,8 +74,8 @@ impl Shape {
         shape
     }
 
-    /// Whether so few edits may lie between two words. Each edit brings at most one letter in and takes one out, so that
-    /// words with more letters of their own than that are never compared.
+    /// Whether the words may be within `EDITS_MAX` edits of each other. Each edit adds and removes at most one letter,
+    /// so words with more different letters are never compared.
     fn may_be(self, other: Self) -> bool {
         let longest = f64::from(self.chars.max(other.chars));
         let edits = (((1.0 - LIKENESS_MIN + SAME_START) * longest) as u32).min(EDITS_MAX);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is not compared could not have been like enough.
+        /// A word that is not compared would not have been similar enough.
         #[test]
         fn nothing_within_the_edits_is_overlooked(word in "[a-f]{3,9}", edits in prop::collection::vec((0_usize..9, 0_u8..4, "[a-f]"), 1..4)) {
             let mut other: Vec<char> = word.chars().collect();

@@ -1,6 +1,6 @@
-//! Compares words, names and vectors: words and their stems, synonyms, misspellings, and which words are in which tools.
+//! Compares words, names and vectors: words and their stems, synonyms, misspellings, and the tools that have each word.
 //!
-//! It knows no tool, only numbers and texts.
+//! It knows no tools, only numbers and texts.
 
 pub(super) mod fuzzy;
 pub(super) mod near_names;

@@ -9,13 +9,14 @@ use crate::text::suggest;
 const NEAR_COUNT: usize = 3;
 const ABBREVIATION_BYTES_MIN: usize = 3;
 
-/// Names that resemble one, the nearest first.
+/// The names that are similar to `asked`, the most similar first.
 pub(in crate::catalog) fn near<'n>(asked: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
     let near = suggest::ranked(asked, names).into_iter().map(|(_, name)| name);
     near.filter(|name| may_mean(asked, name)).take(NEAR_COUNT).map(str::to_owned).collect()
 }
 
-/// Whether the words in which two names differ may be the same word: one mistyped, or another one for the same.
+/// Whether the words in which two names differ may stand for each other: one is a misspelling or a synonym of the
+/// other.
 fn may_mean(asked: &str, name: &str) -> bool {
     let stems = |name: &str| words(name).iter().map(|word| stem(word)).collect::<Vec<_>>();
     let (asked, name) = (stems(asked), stems(name));
@@ -31,7 +32,7 @@ fn may_mean(asked: &str, name: &str) -> bool {
     }
 }
 
-/// Whether the word is the beginning of the other, such as "dir" of "directory".
+/// Whether the word is the beginning of the other one, such as "dir" of "directory".
 fn is_abbreviation(word: &str, other: &str) -> bool {
     word.len() >= ABBREVIATION_BYTES_MIN && other.starts_with(word)
 }

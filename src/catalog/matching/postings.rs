@@ -1,4 +1,4 @@
-//! Which words stand in which tools, and what each counts there: sorted words, and one list of all places.
+//! The tools that have each word, and how much it counts there: sorted words, and one list of all places.
 //!
 //! It knows no ranking and no tools, only their numbers.
 
@@ -10,23 +10,23 @@ use std::ops::Range;
 pub(in crate::catalog) struct Posting {
     /// The tool's number.
     pub(in crate::catalog) tool: u32,
-    /// What the word counts there; above 0.
+    /// The weighted count of the word in that tool; above 0.
     pub(in crate::catalog) count: f32,
 }
 
 /// The tools of each word. Words are numbered in their order from 0.
 #[derive(Debug, Default)]
 pub(in crate::catalog) struct Postings {
-    /// Sorted, each once.
+    /// The words, sorted, each once.
     words: Vec<Box<str>>,
-    /// Where the places of each word end.
+    /// The end of each word's part of `places`.
     ends: Vec<usize>,
-    /// Of the first word, then of the second, and so on; those of one word by number.
+    /// The places of the first word, then those of the second, and so on, each word's sorted by tool number.
     places: Vec<Posting>,
 }
 
 impl Postings {
-    /// From the places of each word; those of one word by number.
+    /// Makes postings from the places of each word, which must be sorted by tool number.
     pub(in crate::catalog) fn new(by_word: HashMap<String, Vec<Posting>>) -> Self {
         let mut sorted: Vec<(String, Vec<Posting>)> = by_word.into_iter().collect();
         sorted.sort_unstable_by(|one, other| one.0.cmp(&other.0));
@@ -43,11 +43,12 @@ impl Postings {
         postings
     }
 
-    /// All parts as one: the tools of each part are numbered from the number beside it on, which grows from part to part.
+    /// Merges postings. The number beside each part is added to its tool numbers; the numbers must grow from part to
+    /// part.
     pub(in crate::catalog) fn merged(parts: &[(u32, &Self)]) -> Self {
         let mut found: HashMap<&str, usize> = HashMap::new();
         let mut sizes: Vec<(&str, usize)> = Vec::new();
-        // The word's place in `sizes` for each word of each part, so that it is looked up once.
+        // The position in `sizes` of each word of each part, so that each word is looked up only once.
         let mut slots: Vec<usize> = Vec::new();
         for (_, part) in parts {
             for number in 0..part.words.len() {
@@ -90,24 +91,24 @@ impl Postings {
         &self.words
     }
 
-    /// A word's number, if any tool has it.
+    /// The number of a word; `None`: no tool has it.
     pub(in crate::catalog) fn number(&self, word: &str) -> Option<usize> {
         self.words.binary_search_by(|known| (**known).cmp(word)).ok()
     }
 
-    /// The numbers of the words that begin with this.
+    /// The numbers of the words that begin with `start`.
     pub(super) fn beginning_with(&self, start: &str) -> Range<usize> {
         let first = self.words.partition_point(|word| **word < *start);
         let count = self.words[first..].partition_point(|word| word.starts_with(start));
         first..first + count
     }
 
-    /// The tools that have the word of this number.
+    /// The tools that have the word with this number.
     pub(in crate::catalog) fn places(&self, number: usize) -> &[Posting] {
         &self.places[self.range(number)]
     }
 
-    /// Memory that it holds, in bytes.
+    /// Its memory, in bytes.
     pub(in crate::catalog) fn bytes(&self) -> usize {
         let texts: usize = self.words.iter().map(|word| size_of::<Box<str>>() + word.len()).sum();
         texts + self.ends.capacity() * size_of::<usize>() + self.places.capacity() * size_of::<Posting>()

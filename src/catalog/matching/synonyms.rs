@@ -1,15 +1,16 @@
-//! Words that mean much the same when people ask for tools. General words of computing and daily life only: a list fitted to
-//! known queries finds nothing more for others.
+//! Words with nearly the same meaning in queries for tools. They are general words of computing and daily life: a list
+//! that is fitted to known queries would not help with others.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
 use super::words::stem;
 
-/// Groups of words, one a line. A word may stand in several; it stands for the words of its own groups, not for theirs.
+/// Groups of synonyms, one a line. A word may be in several groups. It stands for the words of its own groups, but not
+/// for those of their other groups.
 const GROUPS: &str = include_str!("synonyms.txt");
 
-/// By stem, the stems that it may stand for.
+/// The stems that each stem may stand for.
 static BY_STEM: LazyLock<HashMap<String, BTreeSet<String>>> = LazyLock::new(|| {
     let mut by_stem: HashMap<String, BTreeSet<String>> = HashMap::new();
     for group in GROUPS.lines() {
@@ -24,12 +25,12 @@ static BY_STEM: LazyLock<HashMap<String, BTreeSet<String>>> = LazyLock::new(|| {
     by_stem
 });
 
-/// The stems of the words that mean much the same as that of the given stem.
+/// The stems of the synonyms of the word with this stem.
 pub(in crate::catalog) fn synonyms(stem: &str) -> impl Iterator<Item = &str> {
     BY_STEM.get(stem).into_iter().flatten().map(String::as_str)
 }
 
-/// Whether this is the stem of a word of the list.
+/// Whether a word with this stem is in the list.
 pub(in crate::catalog) fn is_known(stem: &str) -> bool {
     BY_STEM.contains_key(stem)
 }

@@ -1,6 +1,6 @@
-//! The vectors of a server's tools, and how near a query's vector comes to each.
+//! The vectors of a server's tools, and their similarity to a query's vector.
 //!
-//! It encodes nothing: whoever has an encoder hands the vectors in.
+//! It encodes nothing: a caller with an encoder provides the vectors.
 
 /// A vector of length 1 for each of a server's tools, in their order.
 #[derive(Debug)]
@@ -10,7 +10,8 @@ pub struct Vectors {
 }
 
 impl Vectors {
-    /// From the numbers of all vectors one behind the other; nothing when they do not come out even, or are no numbers.
+    /// Makes vectors from the numbers of all, one after the other; `None` if the count is no multiple of `dimensions`,
+    /// or a number is not finite.
     #[must_use]
     pub fn new(dimensions: usize, numbers: Vec<f32>) -> Option<Self> {
         let is_sound = dimensions > 0
@@ -19,20 +20,21 @@ impl Vectors {
         is_sound.then(|| Self { dimensions, numbers: numbers.into() })
     }
 
-    /// How many there are.
+    /// The number of vectors.
     #[must_use]
     pub fn count(&self) -> usize {
         self.numbers.len() / self.dimensions
     }
 
-    /// How near each comes to a vector of length 1, from -1 to 1; `None` if that has another number of dimensions.
+    /// The similarity of each vector to a vector of length 1, from -1 to 1; `None` if that has another number of
+    /// dimensions.
     pub(in crate::catalog) fn nearness(&self, vector: &[f32]) -> Option<impl Iterator<Item = f32>> {
         let is_alike = self.dimensions == vector.len();
         is_alike.then(|| self.numbers.chunks_exact(vector.len()).map(|tool| product(tool, vector)))
     }
 }
 
-/// The sum of the products: in eight lanes, always the same, so that it is quick and equal on every machine.
+/// The scalar product, always summed in the same eight lanes, so that it is fast and equal on every machine.
 fn product(one: &[f32], other: &[f32]) -> f32 {
     let mut lanes = [0.0_f32; 8];
     let (ones, others) = (one.chunks_exact(8), other.chunks_exact(8));
@@ -61,7 +63,7 @@ mod tests {
         ])
     }
 
-    /// Vectors of two numbers for the tools of each server that has any.
+    /// A catalog in which each server with tools has vectors of two numbers.
     fn with_vectors(of_mail: [f32; 2], of_shop: [f32; 4]) -> Catalog {
         let catalog = some();
         catalog.servers()[0].set_vectors(Vectors::new(2, of_mail.to_vec()).unwrap());
@@ -80,7 +82,7 @@ mod tests {
         let catalog = with_vectors([1.0, 0.0], [0.0, 1.0, 0.6, 0.8]);
         assert_eq!(found(&catalog, "zebra giraffe", &[1.0, 0.0]), ["sendGmailMessage", "sell"]);
         assert_eq!(found(&catalog, "acquire", &[0.0, 1.0]), ["buy", "sell"]);
-        // Words that are there count beside it, and an exact name before all else.
+        // Matching words count in addition, and an exact name comes before everything.
         assert_eq!(found(&catalog, "message acquire", &[0.0, 1.0])[..2], ["buy", "sell"]);
         assert_eq!(found(&catalog, "shop.sell", &[1.0, 0.0])[0], "sell");
     }
@@ -93,7 +95,7 @@ mod tests {
         assert_eq!(found(&catalog, "zebra giraffe", &[1.0, 0.0]), [""; 0]);
         let whole = with_vectors([1.0, 0.0], [0.0, 1.0, 0.6, 0.8]);
         assert_eq!(found(&whole, "zebra giraffe", &[1.0, 0.0, 0.0]), [""; 0]);
-        // Not one for each tool.
+        // One vector for several tools is refused.
         catalog.servers()[2].set_vectors(Vectors::new(2, vec![1.0, 0.0]).unwrap());
         assert!(!catalog.servers()[2].has_vectors());
     }

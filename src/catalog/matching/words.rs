@@ -1,6 +1,6 @@
-//! Words of identifiers and sentences, and their stems.
+//! Splits identifiers and sentences into words, and words to stems.
 //!
-//! It knows English endings only; other languages are compared as they are written.
+//! It knows English endings only; words of other languages are compared as they are.
 
 const STOP_WORDS: [&str; 78] = [
     "a", "about", "all", "also", "an", "and", "any", "are", "as", "at", "be", "but", "by", "can", "could",
@@ -10,10 +10,11 @@ const STOP_WORDS: [&str; 78] = [
     "use", "used", "using", "via", "want", "was", "we", "were", "what", "when", "where", "which", "who",
     "whose", "will", "with", "would", "you", "your",
 ];
-/// Characters of one word that count; longer ones are no words.
+/// The longest word that counts, in characters; longer texts are no words.
 const WORD_CHARS_MAX: usize = 40;
 
-/// The words of a text in order: split at whatever is no letter or digit, and inside `camelCase` and `HTTPServer`.
+/// The words of a text in order. It is split at every other character than letters and digits, and inside `camelCase`
+/// and `HTTPServer`.
 pub(in crate::catalog) fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -37,12 +38,12 @@ pub(in crate::catalog) fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Whether a word says nothing about a tool.
+/// Whether a word tells nothing about a tool.
 pub(in crate::catalog) fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.binary_search(&word).is_ok()
 }
 
-/// The word without its commonest English endings, so that "listing issues", "lists" and "list issue" meet.
+/// The word without its most common English endings, so that "listing issues", "lists" and "list issue" match.
 pub(in crate::catalog) fn stem(word: &str) -> String {
     if !word.is_ascii() || word.len() < 4 {
         return word.to_owned();
@@ -82,7 +83,7 @@ fn finish(word: &mut String, words: &mut Vec<String>) {
     }
 }
 
-/// Scripts that are written without spaces: every character is taken for a word.
+/// Whether each character of this script counts as a word, since the script is written without spaces.
 fn stands_alone(character: char) -> bool {
     matches!(character, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}')
 }

@@ -1,6 +1,6 @@
-//! What one place of a JSON Schema says, with that which its `$ref` and `allOf` say put together.
+//! The facts that a JSON Schema states about one place, merged with those of its `$ref` and `allOf`.
 //!
-//! It makes no types, and does not choose among alternatives. What contradicts itself is not told from what does not.
+//! It makes no types, and does not choose among alternatives. It does not detect contradictions.
 
 use std::collections::HashSet;
 use std::ptr;
@@ -9,13 +9,13 @@ use serde_json::{Map, Value};
 
 use crate::catalog::refs::target;
 
-/// Schemas that one place is put together from; it is also how deep they refer to each other.
+/// The largest number of schemas that are merged for one place, which also bounds the depth of references.
 const SCHEMAS_MAX: usize = 64;
-/// Properties of one place; what is beyond is known to be there, and no more.
+/// The largest number of properties of one place; of further ones only their existence is known.
 const PROPERTIES_MAX: usize = 300;
 const REQUIRED_MAX: usize = 500;
 const VALUES_MAX: usize = 300;
-/// Keys by which a schema says more than where another stands, and how it is described.
+/// Keywords that describe a value. A schema without them only refers to another one, or describes it in words.
 const STRUCTURE: [&str; 12] = [
     "type",
     "properties",
@@ -34,32 +34,32 @@ const STRUCTURE: [&str; 12] = [
 /// The facts that a schema states about one place.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Facts<'s> {
-    /// The schemas that say it, the nearest first.
+    /// The schemas that state the facts, the nearest first.
     pub(super) schemas: Vec<&'s Map<String, Value>>,
-    /// Names of JSON's types.
+    /// The names of JSON types that are allowed.
     pub(super) kinds: Option<Vec<&'s str>>,
-    /// The values that are allowed, at most [`VALUES_MAX`]; more are taken for any.
+    /// The allowed values, at most [`VALUES_MAX`]; with more, any value counts as allowed.
     pub(super) values: Option<Vec<&'s Value>>,
-    /// Keys of objects, with every schema that is given for each.
+    /// The keys of objects, with all schemas that describe each.
     pub(super) properties: Vec<(&'s str, Vec<&'s Value>)>,
-    /// Whether there are more of them.
+    /// Whether there are more keys.
     pub(super) is_cut: bool,
     pub(super) required: HashSet<&'s str>,
-    /// `additionalProperties`.
+    /// The value of `additionalProperties`.
     pub(super) rest: Option<&'s Value>,
     /// The schemas of `patternProperties`.
     pub(super) patterns: Vec<&'s Value>,
     /// The schema of a list's items.
     pub(super) items: Option<&'s Value>,
-    /// Those of its first items.
+    /// The schemas of a list's first items.
     pub(super) prefix: Option<&'s [Value]>,
-    /// `anyOf` and `oneOf`.
+    /// The alternatives of `anyOf` and `oneOf`.
     pub(super) choices: Vec<&'s [Value]>,
     pub(super) is_nullable: bool,
-    /// Whether nothing is allowed.
+    /// Whether no value is allowed.
     pub(super) is_never: bool,
     pub(super) default: Option<&'s Value>,
-    /// How the last `$ref` to a definition calls it.
+    /// The name of the definition that the last `$ref` names.
     pub(super) name: Option<&'s str>,
 }
 
@@ -67,8 +67,8 @@ pub(super) struct Facts<'s> {
 pub(super) type Identity = Vec<*const Map<String, Value>>;
 
 impl<'s> Facts<'s> {
-    /// Adds what a schema says. Each schema that is looked at, and each property, takes one of the budget; nothing is read
-    /// beyond it.
+    /// Adds the facts of a schema. Each schema and each property takes one from the budget, and nothing is read beyond
+    /// it.
     pub(super) fn add(&mut self, schema: &'s Value, root: &'s Map<String, Value>, budget: &mut usize) {
         match schema {
             Value::Object(schema) => self.add_object(schema, root, budget),
@@ -77,14 +77,14 @@ impl<'s> Facts<'s> {
         }
     }
 
-    /// The same for a schema that is an object, as the whole document is.
+    /// Adds the facts of a schema that is an object, as a whole document is.
     pub(super) fn add_object(
         &mut self,
         schema: &'s Map<String, Value>,
         root: &'s Map<String, Value>,
         budget: &mut usize,
     ) {
-        // Twice the same: a reference that leads back.
+        // A schema that was added before is the end of a circular reference.
         let is_known = self.schemas.iter().any(|known| ptr::eq(*known, schema));
         if *budget == 0 || is_known || self.schemas.len() == SCHEMAS_MAX {
             return;
@@ -110,13 +110,13 @@ impl<'s> Facts<'s> {
         }
     }
 
-    /// What tells it from others.
+    /// The identity by which an object is recognised.
     pub(super) fn identity(&self) -> Identity {
         let says_much = |schema: &&&Map<String, Value>| STRUCTURE.iter().any(|key| schema.contains_key(*key));
         self.schemas.iter().filter(says_much).map(|schema| ptr::from_ref(*schema)).collect()
     }
 
-    /// The first of its schemas' values under a key.
+    /// The value of a keyword in the first of its schemas that has it.
     pub(super) fn first(&self, key: &str) -> Option<&'s Value> {
         self.schemas.iter().find_map(|schema| schema.get(key))
     }
@@ -175,7 +175,7 @@ impl<'s> Facts<'s> {
         }
     }
 
-    /// Both must hold; where nothing could, the nearer schema was meant for something else.
+    /// Keeps the types that both lists allow. If there are none, the types of the nearer schema stay.
     fn narrow_kinds(&mut self, kinds: Vec<&'s str>) {
         let Some(known) = &self.kinds else {
             self.kinds = Some(kinds);
@@ -196,7 +196,7 @@ impl<'s> Facts<'s> {
     }
 }
 
-/// Whether a choice says what a value is, and not only what else must hold of it, such as which keys are needed.
+/// Whether an alternative tells the type of a value, and not only a further condition, such as required keys.
 fn says_what(choice: &Value) -> bool {
     const WHAT: [&str; 11] = [
         "type",

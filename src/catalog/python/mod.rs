@@ -1,6 +1,6 @@
-//! How a tool is called, as Python says it: from its JSON Schemas and from what its results have looked like.
+//! The call of a tool in Python's syntax, from its JSON Schemas and from the shapes of its results.
 //!
-//! Nothing of it is executed, here or in the sandbox; it is read by people, models, and Python's parser.
+//! The text is never executed, here or in the sandbox; people, models and Python's parser read it.
 
 mod facts;
 mod notes;

@@ -1,6 +1,6 @@
-//! What is to be known of a parameter or key beside its type: its description, its format, its bounds.
+//! The notes about a parameter or key beside its type: its description, format and bounds.
 //!
-//! It decides nothing: whether a value keeps the bounds is for the server to say.
+//! It checks nothing: only the server can tell whether a value keeps the bounds.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::text;
 const FORMAT_CHARS_MAX: usize = 40;
 const PATTERN_CHARS_MAX: usize = 120;
 
-/// One line that is safe to show, the description at most `chars_max` characters of it.
+/// The notes in one line that is safe to show, with at most `chars_max` characters of the description.
 pub(super) fn notes(facts: &Facts<'_>, chars_max: usize) -> String {
     let description = facts.first("description").and_then(Value::as_str).unwrap_or("");
     let description = text::inert_excerpt(description, chars_max);
@@ -52,7 +52,7 @@ fn bounds(facts: &Facts<'_>) -> Vec<String> {
     bounds
 }
 
-/// How large a number may be. In old drafts `exclusiveMinimum: true` is said of `minimum`.
+/// The bounds of a number. In old drafts, `exclusiveMinimum: true` refers to `minimum`.
 fn range(facts: &Facts<'_>) -> Option<String> {
     let is_true = |key: &str| facts.first(key) == Some(&Value::Bool(true));
     let least = number(facts, "minimum").filter(|_| !is_true("exclusiveMinimum"));

@@ -1,6 +1,6 @@
-//! Makes types of a JSON Schema.
+//! Reads a JSON Schema as Python types.
 //!
-//! Whatever it does not understand is `Any`, and no schema makes it slow: it looks at so many schemas and no more.
+//! Anything that it does not understand is `Any`. No schema makes it slow, since it visits a bounded number of schemas.
 
 use std::collections::HashMap;
 
@@ -11,25 +11,26 @@ use super::notes::notes;
 use super::types::{Field, Object, Type, Typed};
 use crate::catalog::tool::Tool;
 
-/// Types within types that are followed.
+/// The largest depth of types within types.
 const NESTED_MAX: usize = 24;
 const CHOICES_MAX: usize = 30;
 
 /// The limits on how much of a schema is read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReadLimits {
-    /// Schemas and properties that are looked at.
+    /// The largest number of schemas and properties that are visited.
     pub(super) nodes_max: usize,
-    /// Characters of the notes on one field; 0: none are made.
+    /// The largest number of characters of the notes on one field; 0: no notes are made.
     pub(super) notes_chars_max: usize,
 }
 
-/// The parameters that a tool's input schema describes: the object itself, whose fields may be none, and the others.
+/// The parameters that a tool's input schema describes, as an object whose fields may be empty, and the other objects
+/// that it refers to.
 pub(super) fn parameters(schema: &Map<String, Value>, limits: ReadLimits) -> (Object<'_>, Vec<Object<'_>>) {
     let mut reader = Reader::new(schema, limits);
     let mut facts = Facts::default();
     facts.add_object(schema, schema, &mut reader.budget);
-    // Keys that only some of the choices have may be left out.
+    // Keys that only some of the alternatives have are optional.
     for choice in std::mem::take(&mut facts.choices).into_iter().flatten().take(CHOICES_MAX) {
         let mut of_choice = Facts::default();
         of_choice.add(choice, schema, &mut reader.budget);
@@ -44,13 +45,14 @@ pub(super) fn parameters(schema: &Map<String, Value>, limits: ReadLimits) -> (Ob
     (Object { hint: String::new(), fields, rest }, reader.objects)
 }
 
-/// The type of what a tool returns, where its server says so; that of the value itself where it is wrapped.
+/// The type of a tool's result, if its server declares one. If the result is wrapped, it is the type of the value
+/// inside.
 pub(super) fn described_result(tool: &Tool, limits: ReadLimits) -> Option<Typed<'_>> {
     let output = tool.output_schema.as_ref()?;
     Some(described_within(tool.wrapped_result().unwrap_or(output), output, "result", limits))
 }
 
-/// The type that a schema within another one describes, to which its references lead.
+/// The type of a schema inside `root`, to which its references refer.
 pub(super) fn described_within<'s>(
     schema: &'s Map<String, Value>,
     root: &'s Map<String, Value>,
@@ -70,9 +72,9 @@ struct Reader<'s> {
     notes_chars_max: usize,
     nested: usize,
     objects: Vec<Object<'s>>,
-    /// Objects that have been met: what refers to itself has an end.
+    /// Objects that were read before, so that recursive schemas come to an end.
     known: HashMap<Identity, usize>,
-    /// What is being read since the last object began.
+    /// The objects that are being read now, within each other.
     open: Vec<Identity>,
 }
 
@@ -147,8 +149,8 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// The types of the choices, each together with what holds for all. Further choices that are to be made at once would
-    /// only be ever more combinations.
+    /// The union of the alternatives, each merged with the common facts. Further alternatives at the same place are
+    /// left out, since they would only multiply the combinations.
     fn chosen(&mut self, facts: &Facts<'s>, choices: &'s [Value], hint: &str) -> Type<'s> {
         let mut common = facts.clone();
         common.choices.clear();
@@ -208,7 +210,7 @@ impl<'s> Reader<'s> {
         Type::Object(place)
     }
 
-    /// The type of values under keys that are not known, where the schema says that there may be such.
+    /// The type of values under unknown keys, if the schema allows such keys.
     fn rest(&mut self, facts: &Facts<'s>) -> Option<Type<'s>> {
         let told = match facts.rest {
             Some(schema @ Value::Object(_)) => vec![schema],

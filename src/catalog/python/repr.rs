@@ -1,6 +1,6 @@
-//! Reads the text of a Python list or dict, which some tools return as `repr` writes it.
+//! Parses the `repr` of a Python list or dict, which some tools return as text.
 //!
-//! It reads what the sandbox reads (entrypoint/belljar_sandbox/wire/python_literal.py), within the same bounds.
+//! It accepts what the sandbox accepts (entrypoint/belljar_sandbox/wire/python_literal.py), within the same bounds.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -11,15 +11,15 @@ use serde_json::{Map, Value};
 
 const CHARS_MAX: usize = 1 << 20;
 const DEPTH_MAX: usize = 100;
-/// Digits of an integer beyond which Python refuses to read it.
+/// The largest number of digits of an integer that Python reads.
 const DIGITS_MAX: usize = 4300;
 
-/// A value of Python.
+/// A literal of Python.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Literal {
     Null,
     Bool(bool),
-    /// As it is written.
+    /// An integer, in its written form.
     Int(String),
     Float(f64),
     Str(String),
@@ -29,14 +29,14 @@ pub(super) enum Literal {
     Dict(Vec<(Literal, Literal)>),
 }
 
-/// The JSON value of the list or dict that the whole text is; nothing if it is not a list or dict, or if JSON cannot
-/// express it. Bytes are base64, as in arguments of calls.
+/// The whole text as JSON, if it is a list or dict; `None` if it is not, or if JSON cannot express it. Bytes become
+/// base64, as in arguments of calls.
 #[must_use]
 pub fn json_of_repr(text: &str) -> Option<Value> {
     read(text)?.into_json()
 }
 
-/// The list or dict that the whole text is.
+/// The whole text as a literal, if it is a list or dict.
 pub(super) fn read(text: &str) -> Option<Literal> {
     let text = text.trim_matches(SPACE);
     if !text.starts_with(['[', '{']) || !text.ends_with([']', '}']) || text.chars().nth(CHARS_MAX).is_some() {
@@ -48,7 +48,7 @@ pub(super) fn read(text: &str) -> Option<Literal> {
 }
 
 const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
-/// What is between quotes only as an escape.
+/// Characters that must be escaped between quotes.
 const ESCAPED: [char; 3] = ['\r', '\n', '\0'];
 
 impl Literal {
@@ -73,7 +73,7 @@ impl Literal {
         })
     }
 
-    /// Whether Python takes it as the key of a dict.
+    /// Whether Python accepts it as the key of a dict.
     fn is_hashable(&self) -> bool {
         match self {
             Self::List(_) | Self::Dict(_) => false,
@@ -172,11 +172,11 @@ impl Reader<'_> {
         if whole == digits.len() {
             return (whole <= DIGITS_MAX).then_some(Literal::Int(number));
         }
-        // Rust reads no more than Python here, since the number begins with a digit: `1.`, `1.5`, `1e9`.
+        // Rust accepts the same numbers as Python here, since the text begins with a digit: `1.`, `1.5`, `1e9`.
         number.parse().ok().map(Literal::Float)
     }
 
-    /// The characters between two quotes, with their escapes.
+    /// The text between two quotes, with its escapes replaced.
     fn text(&mut self) -> Option<String> {
         let quote = self.rest.next()?;
         let mut text = String::new();
@@ -204,7 +204,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The character that follows a backslash means. Half of a surrogate pair becomes the replacement character.
+    /// The character that an escape stands for. Half of a surrogate pair becomes the replacement character.
     fn escaped(&mut self, is_text: bool) -> Option<char> {
         let digits = match self.rest.next()? {
             c @ ('\\' | '\'' | '"') => return Some(c),

@@ -1,7 +1,7 @@
-//! Reads the shape of a tool's result as the sandbox unwraps it: structured content, else texts (JSON, the repr of a list
-//! or dict, or neither), else binary content.
+//! Reads the shape of a tool's result in the order in which the sandbox unwraps it: structured content, else texts (as
+//! JSON, as the repr of a list or dict, or as they are), else binary content.
 //!
-//! It keeps no value, and reads no result of a tool that reports an error.
+//! It keeps no value, and does not read results by which a tool reports an error.
 
 use std::fmt;
 
@@ -12,9 +12,10 @@ use serde_json::value::RawValue;
 use super::repr::{self, Literal};
 use super::shape::{Scalar, Shape};
 
-/// Objects and lists within each other that are looked at: as many as shapes keep, and one more to see that there is more.
+/// The largest depth of objects and lists that is read: that of a stored shape, and one more level to notice deeper
+/// ones.
 const DEPTH_MAX: usize = 9;
-/// Items of one list, and keys of one object, that are looked at.
+/// The largest number of items of one list, and of keys of one object, that are read.
 const ITEMS_MAX: usize = 200;
 
 #[derive(Deserialize)]
@@ -47,7 +48,7 @@ struct Resource {
     blob: Option<IgnoredAny>,
 }
 
-/// The shape of a tool's result; nothing when the tool reports an error or the result is not understood.
+/// The shape of a tool's result; `None` if the tool reports an error or the result is not understood.
 pub(super) fn shape_of_result(result: &str) -> Option<Shape> {
     let result: CallResult<'_> = object(result)?;
     if result.is_error {
@@ -86,7 +87,7 @@ fn shape_of_block(block: &str) -> Option<Shape> {
     }
 }
 
-/// Reads an object; what is derived would take a list too.
+/// Reads an object. A derived deserializer would accept a list too.
 fn object<'r, T: Deserialize<'r>>(json: &'r str) -> Option<T> {
     is_object(json).then(|| serde_json::from_str(json).ok())?
 }
@@ -95,7 +96,7 @@ fn is_object(json: &str) -> bool {
     json.trim_start().starts_with('{')
 }
 
-/// A text is what it says, if that is an object or a list, as JSON or as Python writes it.
+/// The shape of a text: that of the object or list in it, as JSON or as a Python literal, if it is one.
 fn shape_of_text(text: &str) -> Shape {
     let may_be_value = text.trim_start_matches([' ', '\t', '\r', '\n']).starts_with(['{', '[']);
     let read = || shape_of(text).or_else(|| Some(shape_of_literal(&repr::read(text)?, 0)));
@@ -110,7 +111,7 @@ fn shape_of_literal(literal: &Literal, depth: usize) -> Shape {
         Literal::Int(_) => Shape::scalar(Scalar::Int),
         Literal::Float(_) => Shape::scalar(Scalar::Float),
         Literal::Str(_) => Shape::scalar(Scalar::Str),
-        // No shape has bytes.
+        // Shapes have no type for bytes.
         Literal::Bytes(_) => Shape::default(),
         Literal::List(items) | Literal::Tuple(items) => Shape::list(union(
             items.iter().take(parts_max).map(|item| shape_of_literal(item, depth + 1)).collect(),
@@ -120,7 +121,7 @@ fn shape_of_literal(literal: &Literal, depth: usize) -> Shape {
                 Literal::Str(key) => Some((key.clone(), shape_of_literal(value, depth + 1))),
                 _ => None,
             };
-            // No shape has keys that are not texts.
+            // Shapes have only keys that are texts.
             let members: Option<Vec<_>> = members.iter().take(parts_max).map(member).collect();
             members.map_or_else(Shape::default, Shape::object)
         }

@@ -1,41 +1,41 @@
-//! The shape of values that were seen: their types and the keys of their objects, merged over all of them.
+//! The shape of observed values: their types and the keys of their objects, merged over all of them.
 //!
-//! It holds no value. Keys that may be values themselves (names, addresses, numbers, dates) are not kept either: objects with
-//! such keys, or with ever other ones, are dicts of which only the values' shape is known.
+//! It has no values. Keys that may be values themselves (names, addresses, numbers, dates) are not stored either: an
+//! object with such keys, or with ever changing ones, is a dict of which only the values' shape is known.
 
 use serde::{Deserialize, Serialize};
 
 use super::types::{Field, Object, Type, Typed};
 
-/// Objects and lists within each other that are kept.
+/// The largest depth of objects and lists in a shape.
 const DEPTH_MAX: usize = 8;
-/// Keys of one object; one with more is a dict.
+/// The largest number of keys of one object; an object with more is a dict.
 const KEYS_MAX: usize = 40;
-/// Shapes within one shape; beyond it the deepest are forgotten.
+/// The largest number of shapes within one shape; beyond it, the deepest are dropped.
 const NODES_MAX: usize = 400;
-/// Keys from which on objects without a common key are dicts.
+/// The number of keys from which objects without a common key are dicts.
 const DIFFERENT_KEYS_MIN: usize = 2;
-/// Keys from which on an object whose values are all alike is a dict.
+/// The number of keys from which an object whose values have the same keys is a dict.
 const LIKE_VALUES_MIN: usize = 3;
 const KEY_CHARS_MAX: usize = 40;
-/// A key with a longer row of digits is no name.
+/// The largest number of consecutive digits in a key that is a name.
 const KEY_DIGITS_MAX: usize = 3;
 
-/// The values that were seen in one place. An empty shape means that the place exists and never had a value.
+/// The values that were observed in one place. An empty shape means that the place exists and never had a value.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Shape {
-    /// Values without parts, in the order of [`Scalar`].
+    /// The types of values without parts, in the order of [`Scalar`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     scalars: Vec<Scalar>,
-    /// The items of lists.
+    /// The items of observed lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     list: Option<Box<Shape>>,
-    /// Objects.
+    /// The fields of observed objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     record: Option<Box<Record>>,
 }
 
-/// A value without parts.
+/// The type of a value without parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Scalar {
@@ -50,15 +50,15 @@ pub(super) enum Scalar {
 /// The fields of the objects in one place.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Record {
-    /// How many there were.
+    /// The number of observed objects.
     seen: u64,
-    /// Keys that are names, in the order in which they were first seen.
+    /// The keys that are names, in the order of their first observation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     fields: Vec<ObservedField>,
-    /// Values under other keys.
+    /// The values under other keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rest: Option<Shape>,
-    /// Whether no key is told any more.
+    /// Whether the objects are dicts, whose keys are not shown.
     #[serde(default)]
     is_dict: bool,
 }
@@ -73,17 +73,17 @@ struct ObservedField {
 }
 
 impl Shape {
-    /// A value without parts.
+    /// The shape of a value without parts.
     pub(super) fn scalar(scalar: Scalar) -> Self {
         Self { scalars: vec![scalar], ..Self::default() }
     }
 
-    /// A list whose items have this shape.
+    /// The shape of a list whose items have this shape.
     pub(super) fn list(items: Self) -> Self {
         Self { list: Some(Box::new(items)), ..Self::default() }
     }
 
-    /// One object.
+    /// The shape of one object.
     pub(super) fn object(members: impl IntoIterator<Item = (String, Self)>) -> Self {
         let mut record = Record { seen: 1, ..Record::default() };
         let mut others = 0;
@@ -100,7 +100,7 @@ impl Shape {
         Self { record: Some(Box::new(record)), ..Self::default() }
     }
 
-    /// What has been seen here or there.
+    /// Adds the observations of another shape.
     pub(super) fn merge(&mut self, other: Self) {
         self.scalars.extend(other.scalars);
         self.scalars.sort_unstable();
@@ -117,7 +117,7 @@ impl Shape {
         }
     }
 
-    /// Forgets the deepest until the rest is within bounds.
+    /// Drops the deepest parts until the rest is within the bounds.
     pub(super) fn bound(&mut self) {
         for depth in (0..=DEPTH_MAX).rev() {
             self.cut(depth);
@@ -127,14 +127,14 @@ impl Shape {
         }
     }
 
-    /// Whether it is within the bounds, and has no key that it should not have: files can be changed by anybody.
+    /// Whether it is within the bounds, and all its keys are names. A shape from a file may have been changed.
     pub(super) fn is_sound(&self) -> bool {
         let mut bounded = self.clone();
         bounded.bound();
         bounded == *self && self.has_names_only()
     }
 
-    /// Whether both say the same, however often it was seen.
+    /// Whether both shapes have the same types, whatever their counts are.
     pub(super) fn says_the_same(&self, other: &Self) -> bool {
         let record = match (&self.record, &other.record) {
             (Some(one), Some(other)) => one.says_the_same(other),
@@ -144,7 +144,7 @@ impl Shape {
         record && self.scalars == other.scalars && same(self.list.as_deref(), other.list.as_deref())
     }
 
-    /// As a type.
+    /// The shape as a type.
     pub(super) fn typed(&self) -> Typed<'_> {
         let mut objects = Vec::new();
         let kind = self.kind("result", &mut objects);
@@ -220,7 +220,7 @@ impl Record {
                 field.seen += other.seen;
                 field.shape.merge(other.shape);
             }
-            // So many, and it is a dict anyhow.
+            // With so many keys, the object is a dict.
             None if is_full => {
                 self.is_dict = true;
                 self.rest.get_or_insert_default().merge(other.shape);
@@ -238,13 +238,13 @@ impl Record {
         if let Some(rest) = other.rest {
             self.rest.get_or_insert_default().merge(rest);
         }
-        // Things of one kind have at least one key that all of them have.
+        // Objects of one kind have at least one key in common.
         let has_common = self.fields.iter().any(|field| field.seen == self.seen);
         self.is_dict |= self.fields.len() >= DIFFERENT_KEYS_MIN && !has_common;
         self.settle();
     }
 
-    /// Whether what stands under the keys are objects, all with the same keys: then these are likely a table's rows by name.
+    /// Whether all values are objects with the same keys. Then they are probably rows of a table, by name.
     fn has_like_values(&self) -> bool {
         let names = |field: &ObservedField| {
             let record = field.shape.record.as_ref().filter(|record| !record.fields.is_empty())?;
@@ -261,7 +261,7 @@ impl Record {
         self.fields.len() >= LIKE_VALUES_MIN && all.all(|names| names.as_ref() == Some(&first))
     }
 
-    /// A dict has no keys of its own.
+    /// Turns the fields of a dict into its values.
     fn settle(&mut self) {
         if self.is_dict {
             for field in std::mem::take(&mut self.fields) {
@@ -311,8 +311,8 @@ fn same(one: Option<&Shape>, other: Option<&Shape>) -> bool {
     }
 }
 
-/// Whether a key is a name that somebody gave to a field: a word or some, neither a number, a date, an address, a path, a hash
-/// nor an identifier of a thing.
+/// Whether a key is the name of a field: one or more words, and no number, date, address, path, hash or identifier of
+/// an object.
 fn is_name(key: &str) -> bool {
     let plain = key.strip_prefix(['@', '$']).unwrap_or(key);
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | ' ');
@@ -327,7 +327,7 @@ fn is_name(key: &str) -> bool {
         && !is_hash(plain)
 }
 
-/// Eight or more hexadecimal digits with numbers among them.
+/// Whether the word has eight or more hexadecimal digits, with decimal ones among them.
 fn is_hash(word: &str) -> bool {
     let mut digits = word.chars().filter(|c| *c != '-' && *c != '_');
     word.len() >= 8 && digits.all(|c| c.is_ascii_hexdigit()) && word.chars().any(|c| c.is_ascii_digit())

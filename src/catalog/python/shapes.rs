@@ -1,4 +1,5 @@
-//! What results of tools have looked like whose servers do not say it: by server, tool and the hash of the tool's schemas.
+//! The shapes of the results of tools whose servers do not declare them: by server, tool and the hash of the tool's
+//! schemas.
 //!
 //! It keeps shapes and counts, never a value; it reads and writes no file.
 
@@ -16,12 +17,12 @@ use crate::catalog::tool::Tool;
 use crate::limits::Limits;
 use crate::names::{ServerName, ToolName};
 
-/// The nesting that a signature shows of a result, the most that has room.
+/// The depths of a result's shape in a signature. The largest one that fits is used.
 const DEPTHS: [usize; 5] = [6, 4, 2, 1, 0];
-/// Longest shape of a result in a signature.
+/// The longest shape of a result in a signature, in characters.
 const WRITTEN_CHARS_MAX: usize = 500;
 
-/// All that has been learned.
+/// All learned shapes.
 #[derive(Debug, Clone, Default)]
 pub struct Shapes {
     limits: Limits,
@@ -40,11 +41,11 @@ pub struct AnsweredCall<'a> {
     pub result: &'a str,
 }
 
-/// The effect of a further result on the shape that is known.
+/// The effect of another result on the known shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Observation {
-    /// The result has no effect: it is not understood, the server declares what the tool returns, or there is no room for
-    /// more tools.
+    /// The result has no effect: it is not understood, the server declares the type of the result, or there are too
+    /// many tools.
     None,
     /// The result has the shape that is known.
     Known,
@@ -55,21 +56,22 @@ pub enum Observation {
 /// The shape of the results of one tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct ToolShape {
-    /// The hash of the schema of the tool that was called; another tool under its name has other results.
+    /// The hash of the schema of the tool that was called. A tool with the same name and another schema has other
+    /// results.
     schema: u64,
     seen: u64,
     shape: Shape,
 }
 
 impl Shapes {
-    /// Nothing yet.
+    /// An empty collection.
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         Self { limits: limits.clone(), ..Self::default() }
     }
 
-    /// Learns from a tool's result. A shape that `is_secret` says not to keep is forgotten, and so is what was known before of
-    /// this tool.
+    /// Learns from a tool's result. If `is_secret` says that a shape must not be stored, the shape is dropped with
+    /// everything that was known about the tool's results.
     pub fn learn(&mut self, answered: &AnsweredCall<'_>, is_secret: &dyn Fn(&str) -> bool) -> Observation {
         let AnsweredCall { server, tool, result } = *answered;
         if tool.output_schema.is_some() || result.len() > self.limits.learned_result_bytes_max {
@@ -98,7 +100,7 @@ impl Shapes {
         if is_new { Observation::New } else { Observation::Known }
     }
 
-    /// The tool's signature, with what its results have looked like where it does not say so itself:
+    /// The tool's signature, with the learned shape of its results if the server declares none:
     /// `list() -> {next: str | None}  # seen 12 times`.
     #[must_use]
     pub fn signature(&self, server: &ServerName, tool: &Tool) -> String {
@@ -112,7 +114,7 @@ impl Shapes {
         fitting.next().unwrap_or_else(|| tool.signature.clone())
     }
 
-    /// The tool's stub, with the same.
+    /// The tool's stub, with the learned shape of its results if the server declares none.
     #[must_use]
     pub fn stub(&self, server: &ServerName, tool: &Tool) -> String {
         let Some(learned) = self.of(server, tool) else { return stub(tool, None, &self.limits) };
@@ -120,23 +122,23 @@ impl Shapes {
         stub(tool, Some((&learned.shape.typed(), note)), &self.limits)
     }
 
-    /// What a file of one server's tools may be called.
+    /// The name of the file for one server's tools, without its extension.
     #[must_use]
     pub fn file_stem(server: &ServerName) -> String {
         format!("{:016x}", fnv1a(0, server.as_str().as_bytes()))
     }
 
-    /// What is known of one server's tools, to be kept in a file.
+    /// The shapes of one server's tools, for a file.
     #[must_use]
     pub fn to_json(&self, server: &ServerName) -> Value {
         let tools = self.by_server.get(server);
         serde_json::json!({"version": VERSION, "server": server, "tools": tools})
     }
 
-    /// Takes in what a file says, but nothing that is not sound or beyond the bounds.
+    /// Adds the shapes in a file, except those that are not valid or exceed the bounds.
     ///
     /// # Errors
-    /// Why nothing of the file can be used.
+    /// The reason why nothing of the file can be used.
     pub fn add_json(&mut self, file: &[u8]) -> Result<(), serde_json::Error> {
         #[derive(Deserialize)]
         struct File {
@@ -163,7 +165,7 @@ impl Shapes {
     }
 }
 
-/// Of what is written; a file of another is not read.
+/// The version of the files' format. Files of other versions are not read.
 const VERSION: u64 = 1;
 
 fn times(seen: u64) -> String {

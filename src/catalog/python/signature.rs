@@ -1,4 +1,4 @@
-//! One line of Python that says how a tool is called.
+//! The signature of a tool: one line of Python.
 //!
 //! It is for reading, not for execution; no schema makes it long or slow.
 
@@ -11,7 +11,8 @@ use crate::catalog::tool::Tool;
 use crate::limits::Limits;
 use crate::text;
 
-/// Schemas looked at for one signature, and types written: more than its line has room for.
+/// The largest number of schemas that are read for one signature, and of types that are written: more than fit into its
+/// line.
 const EXTENT: ReadLimits = ReadLimits { nodes_max: 500, notes_chars_max: 0 };
 const NAME_CHARS_MAX: usize = 60;
 const LITERAL_CHARS_MAX: usize = 40;
@@ -20,12 +21,12 @@ const OPTIONS_MAX: usize = 16;
 /// The tool's signature under its alias, for example
 /// `list_issues(*, owner: str, state: Literal['open','closed'] = 'open') -> dict`.
 ///
-/// Required parameters come first, `= ...` marks an optional one without a known default, and parameters that are no
-/// Python names stand in `**{...}`. Objects with known keys are written `{key: type, optional?: type}`, and end in `…`
-/// where there are more keys than are known or have room.
+/// Required parameters come first, `= ...` marks an optional one without a known default, and parameters whose names
+/// are not valid in Python are in `**{...}`. Objects with known keys are written `{key: type, optional?: type}`, and
+/// end in `…` if there are more keys than are known or fit.
 #[must_use]
 pub fn signature(tool: &Tool, limits: &Limits) -> String {
-    // The less nesting is shown the shorter it gets.
+    // The signature gets shorter if it shows less nesting.
     let mut line = String::new();
     for depth in [3, 1, 0] {
         line = with_depth(tool, depth);
@@ -36,12 +37,12 @@ pub fn signature(tool: &Tool, limits: &Limits) -> String {
     text::bounded(&line, limits.signature_chars_max).into_owned()
 }
 
-/// A schema within another as a type, for example `list[str] | None`.
+/// The type of a schema inside `root`, for example `list[str] | None`.
 pub fn type_of(schema: &Map<String, Value>, root: &Map<String, Value>) -> String {
     written(&described_within(schema, root, "value", EXTENT), 2)
 }
 
-/// A type as signatures write it, with so many levels of dicts and lists.
+/// A type in the form of signatures, with at most `depth` levels of dicts and lists.
 pub(super) fn written(typed: &Typed<'_>, depth: usize) -> String {
     Line { objects: &typed.objects, left: EXTENT.nodes_max }.kind(&typed.kind, depth)
 }
@@ -59,7 +60,7 @@ fn with_depth(tool: &Tool, depth: usize) -> String {
 
 struct Line<'t, 's> {
     objects: &'t [Object<'s>],
-    /// Types that are still written; a schema may name one thing many times.
+    /// The number of types that may still be written; a schema may refer to one type many times.
     left: usize,
 }
 
@@ -135,7 +136,7 @@ impl Line<'_, '_> {
             Type::Union(kinds) => {
                 let mut written: Vec<String> = Vec::new();
                 for kind in kinds.iter().take(OPTIONS_MAX) {
-                    // Different types may look alike where not all of them is shown.
+                    // Different types may look the same if parts of them are not shown.
                     let kind = self.kind(kind, depth);
                     if !written.contains(&kind) {
                         written.push(kind);
@@ -249,7 +250,7 @@ mod tests {
         assert_eq!(line.chars().count(), Limits::default().signature_chars_max);
     }
 
-    /// Nothing is measured: what is not linear here does not come to an end.
+    /// No time is measured: code that is not linear would never end here.
     #[test]
     fn a_hostile_schema_of_many_megabytes_is_no_work() {
         let names = || (0..300_000).map(|n| format!("p{n}"));

@@ -1,7 +1,8 @@
-//! All that is known of how a tool is called, as Python: classes for its objects, then the function with its docstring.
+//! The stub of a tool: everything that is known about its call, as Python classes for its objects and a function with a
+//! docstring.
 //!
-//! The text is whole and harmless source of Python with nothing in it but these, and is meant to be read; it needs only the names of
-//! `typing`. Parameters that are no Python names stand in a class that the function's `**` unpacks.
+//! The text is a complete and harmless Python source for reading, which needs only names of `typing`. Parameters whose
+//! names are not valid in Python are in a class that the function's `**` unpacks.
 
 use std::collections::HashSet;
 
@@ -11,23 +12,25 @@ use crate::catalog::literal::{is_identifier, literal, quoted};
 use crate::catalog::tool::Tool;
 use crate::limits::Limits;
 
-/// What is left out when it gets too long: notes first, then everything but names and description.
+/// The limits of successive attempts, if the stub is too long: notes are shortened first, then everything but names and
+/// description.
 const EXTENTS: [ReadLimits; 3] = [
     ReadLimits { nodes_max: 20_000, notes_chars_max: 1_000 },
     ReadLimits { nodes_max: 20_000, notes_chars_max: 100 },
     ReadLimits { nodes_max: 500, notes_chars_max: 0 },
 ];
-/// What classes cannot be called.
+/// Names that classes must not have.
 const PYTHON_NAMES: [&str; 10] =
     ["Any", "Blob", "False", "Literal", "Never", "None", "NotRequired", "True", "TypedDict", "Unpack"];
 const LITERAL_CHARS_MAX: usize = 200;
-/// A longer name of a parameter or key is left out: it could only be shown in part.
+/// The longest name of a parameter or key, in characters. A longer one is left out, since it could be shown only in
+/// part.
 const NAME_CHARS_MAX: usize = 200;
 const HINT_CHARS_MAX: usize = 40;
 const LINE_CHARS_MAX: usize = 100;
 
-/// The tool's stub, at most `stub_chars_max` characters; `learned` is what its results have looked like, where it says
-/// nothing of them itself, and how that is known.
+/// The tool's stub, at most `stub_chars_max` characters. `learned` is the shape of earlier results, with a note on how
+/// it is known; it is used if the tool declares no result.
 #[must_use]
 pub fn stub(tool: &Tool, learned: Option<(&Typed<'_>, String)>, limits: &Limits) -> String {
     let tries = EXTENTS.iter().map(|extent| Stub::whole(tool, learned.as_ref(), *extent));
@@ -39,9 +42,9 @@ pub fn stub(tool: &Tool, learned: Option<(&Typed<'_>, String)>, limits: &Limits)
 
 struct Stub<'t, 's> {
     objects: &'t [Object<'s>],
-    /// Names of the classes that have been begun, by their places.
+    /// The names of the classes that were begun, by their index.
     names: Vec<Option<String>>,
-    /// Whether they have been written: only then they may be used without quotes.
+    /// Whether each class was written: only then its name may be used without quotes.
     is_written: Vec<bool>,
     text: String,
 }
@@ -80,7 +83,7 @@ impl<'t, 's> Stub<'t, 's> {
         }
     }
 
-    /// What stands between the parentheses, classes defined.
+    /// The parameters between the parentheses. Their classes are written first.
     fn parameters(&mut self, whole: &Object<'_>, prefix: &str, taken: &mut HashSet<String>) -> Vec<String> {
         let (mut first, mut second, mut odd) = (Vec::new(), Vec::new(), Vec::new());
         for field in whole.fields.iter().filter(|field| has_room(field)) {
@@ -114,7 +117,7 @@ impl<'t, 's> Stub<'t, 's> {
         first
     }
 
-    /// A type, when every class that it uses has been written before.
+    /// The text of a type, after every class in it was written.
     fn defined(&mut self, kind: &Type<'_>, prefix: &str, taken: &mut HashSet<String>) -> String {
         match kind {
             Type::Any => "Any".to_owned(),
@@ -179,7 +182,7 @@ impl<'t, 's> Stub<'t, 's> {
             None => String::new(),
         };
         let total = if is_total { "" } else { ", total=False" };
-        // A class would take names that begin so for its own.
+        // Python would mangle names with two leading underscores inside a class.
         let is_plain = |field: &&Field<'_>| is_identifier(field.name) && !field.name.starts_with("__");
         if fields.iter().all(is_plain) && !fields.is_empty() {
             self.text.push_str(&format!("class {name}(TypedDict{total}):\n"));
@@ -197,7 +200,7 @@ impl<'t, 's> Stub<'t, 's> {
         }
     }
 
-    /// Whether it names a class that is not written yet, since it is part of that.
+    /// Whether the type names a class that is not written yet, because the type is part of that class.
     fn is_ahead(&self, kind: &Type<'_>) -> bool {
         match kind {
             Type::Object(place) => !self.is_written[*place],
@@ -208,7 +211,7 @@ impl<'t, 's> Stub<'t, 's> {
     }
 }
 
-/// In one line where it has room, else with a line for each parameter.
+/// The head of the function: one line if it fits, else one line for each parameter.
 fn head(alias: &str, parts: &[String], returns: &str) -> String {
     let line = format!("async def {alias}({}) -> {returns}:\n", parts.join(", "));
     if parts.is_empty() || line.chars().count() <= LINE_CHARS_MAX {
@@ -237,7 +240,7 @@ fn docstring(tool: &Tool, whole: &Object<'_>, seen: &str) -> String {
     parts.join("\n\n")
 }
 
-/// A function's body: the docstring, or an ellipsis. The text means in Python what it says here.
+/// The body of the function: its docstring, or an ellipsis. Escapes keep the text exact in Python.
 fn body(docstring: &str) -> String {
     if docstring.is_empty() {
         return "    ...\n".to_owned();
@@ -262,7 +265,7 @@ fn has_room(field: &Field<'_>) -> bool {
     field.name.chars().nth(NAME_CHARS_MAX).is_none()
 }
 
-/// `ListIssues` and `filter item` make `ListIssuesFilterItem`, with a number behind it if that is taken.
+/// A class name: `ListIssues` and `filter item` make `ListIssuesFilterItem`, with a number at its end if that is taken.
 fn class_name(prefix: &str, hint: &str, taken: &mut HashSet<String>) -> String {
     let hint: String = capitalized(hint).chars().take(HINT_CHARS_MAX).collect();
     let stem = format!("{prefix}{}", if hint.is_empty() { "Object" } else { &hint });
@@ -279,7 +282,7 @@ fn class_name(prefix: &str, hint: &str, taken: &mut HashSet<String>) -> String {
     name
 }
 
-/// The words of a name without what is between them, each with a capital; nothing but ASCII letters and digits.
+/// The words of a name joined, each with a capital letter; only ASCII letters and digits.
 fn capitalized(name: &str) -> String {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric());
     let words = words.map(|word| {
@@ -290,7 +293,7 @@ fn capitalized(name: &str) -> String {
     if name.starts_with(|c: char| c.is_ascii_digit()) { format!("T{name}") } else { name }
 }
 
-/// The word, with underscores behind it until it is not taken.
+/// The word, with underscores appended until it is not taken.
 fn free(word: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let mut word = word.to_owned();
     while is_taken(&word) {

@@ -1,15 +1,15 @@
-//! Types as Python can say them, with the objects among them in a table, so that they may refer to each other.
+//! Python types. The objects among them are in a table, so that types can refer to each other.
 //!
-//! They borrow from the schema or the results that they were read from, and know no spelling.
+//! They borrow from the schema or the results that they were read from, and do not define how a type is written.
 
 use serde_json::Value;
 
 /// A type.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Type<'s> {
-    /// Anything, or nothing that is understood.
+    /// Any value, or a type that is not understood.
     Any,
-    /// No value at all.
+    /// No value.
     Never,
     /// `None`.
     Null,
@@ -21,45 +21,45 @@ pub(super) enum Type<'s> {
     Float,
     /// `str`.
     Str,
-    /// What the sandbox makes of binary content.
+    /// The value that the sandbox makes of binary content.
     Blob,
-    /// One of these values: texts, numbers and booleans, none twice, at least one.
+    /// One of these values: texts, numbers and booleans, at least one, without duplicates.
     Literal(Vec<&'s Value>),
     /// A list of any length.
     List(Box<Type<'s>>),
-    /// A list whose first items are these.
+    /// A list that begins with items of these types.
     Tuple(Vec<Type<'s>>),
-    /// A dict with keys that are not known.
+    /// A dict with unknown keys.
     Dict(Box<Type<'s>>),
-    /// A dict with known keys: its place in the table.
+    /// A dict with known keys, by its index in the table.
     Object(usize),
-    /// One of these, at least two, without repetition, `None` last.
+    /// One of these types: at least two, without duplicates, `None` last.
     Union(Vec<Type<'s>>),
 }
 
 /// A dict with known keys.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Object<'s> {
-    /// What it may be called: words in any spelling.
+    /// Words for its name, in any spelling.
     pub(super) hint: String,
-    /// At least one, each name once.
+    /// The known keys, at least one, without duplicates.
     pub(super) fields: Vec<Field<'s>>,
-    /// The type of values under further keys, where there may be some.
+    /// The type of values under further keys, if there may be some.
     pub(super) rest: Option<Type<'s>>,
 }
 
 /// A known key.
 #[derive(Debug, Clone)]
 pub(super) struct Field<'s> {
-    /// As the server writes it.
+    /// The key in the server's spelling.
     pub(super) name: &'s str,
-    /// Whether it is always there.
+    /// Whether the key is always present.
     pub(super) is_required: bool,
     /// The type of its value.
     pub(super) kind: Type<'s>,
-    /// What the server takes when it is left out.
+    /// The value that the server uses if the key is absent.
     pub(super) default: Option<&'s Value>,
-    /// What is to be known of it beside its type; one line that is safe to show, or nothing.
+    /// Notes about it beside its type: one line that is safe to show, or an empty text.
     pub(super) notes: String,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Typed<'s> {
 }
 
 impl<'s> Type<'s> {
-    /// The union of some types, as simple as it can be said.
+    /// The union of some types, in its simplest form.
     pub(super) fn any_of(kinds: Vec<Type<'s>>) -> Self {
         let mut found: Vec<Type<'s>> = Vec::new();
         let mut values: Vec<&'s Value> = Vec::new();
@@ -99,7 +99,7 @@ impl<'s> Type<'s> {
         }
     }
 
-    /// The type of a value that is one of these; nothing when one is a list or a dict.
+    /// The type of a value that is one of these; `None` if one of them is a list or a dict.
     pub(super) fn one_of(values: &[&'s Value]) -> Option<Self> {
         if values.iter().any(|value| value.is_array() || value.is_object()) {
             return None;
@@ -115,7 +115,7 @@ impl<'s> Type<'s> {
         Some(Self::any_of(kinds))
     }
 
-    /// The types that values have, whichever they are.
+    /// The union of the types of these values.
     pub(super) fn of_values(values: &[&Value]) -> Self {
         Self::any_of(values.iter().map(|value| Self::of_value(value)).collect())
     }
@@ -140,7 +140,7 @@ impl<'s> Type<'s> {
     }
 }
 
-/// The values without repetition, in order; `true` and `1` are different ones.
+/// The values without duplicates, in order; `true` and `1` are different.
 fn unique(values: Vec<&Value>) -> Vec<&Value> {
     let mut seen = std::collections::HashSet::new();
     values.into_iter().filter(|value| seen.insert(value.to_string())).collect()

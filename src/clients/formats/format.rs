@@ -1,6 +1,6 @@
-//! The formats of clients' files: one way to read, to add an entry and to take it out, whatever the format.
+//! The formats of clients' files, with one interface to read a file, add an entry and remove it.
 //!
-//! Every edit is read again, and none is given out that says anything else than what was meant.
+//! The result of every edit is parsed and compared, and an edit with any other effect is not returned.
 
 use super::spanned::{FormatError, Value};
 use super::{json_text, toml_text, yaml_edit, yaml_text};
@@ -9,7 +9,7 @@ use crate::limits::Limits;
 /// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::clients) enum Format {
-    /// JSON, and what editors add to it: comments, and a comma after the last item.
+    /// JSON with the extensions that editors allow: comments, and a comma after the last item.
     Json,
     Toml,
     Yaml,
@@ -25,7 +25,8 @@ impl Format {
         }
     }
 
-    /// The text with this entry below `path`, in place of one of that name; `None` where no edit keeps the rest.
+    /// The text with this entry below `path`, which replaces one of the same name; `None`: no edit keeps the rest of
+    /// the text.
     pub(in crate::clients) fn put(
         self,
         text: &str,
@@ -43,7 +44,7 @@ impl Format {
         (self.read(&edited, limits).ok()?.to_json() == meant).then_some(edited)
     }
 
-    /// The text without this entry; `None` where no edit keeps the rest.
+    /// The text without this entry; `None`: no edit keeps the rest of the text.
     pub(in crate::clients) fn take_out(
         self,
         text: &str,
@@ -58,12 +59,12 @@ impl Format {
         let mut meant = self.read(text, limits).ok()?.to_json();
         members_at(&mut meant, path)?.shift_remove(name)?;
         let mut found = self.read(&edited, limits).ok()?.to_json();
-        // In TOML a table without members may have gone with the last of them.
+        // In TOML, an empty table may have been removed with its last member.
         members_at(&mut found, path)?;
         (found == meant).then_some(edited)
     }
 
-    /// What a person pastes.
+    /// The text of an entry for a person to paste.
     pub(in crate::clients) fn block(self, path: &[&str], name: &str, entry: &serde_json::Value) -> String {
         match self {
             Self::Json => {
@@ -79,7 +80,7 @@ impl Format {
     }
 }
 
-/// The members at a path, whose tables are made where nothing stands.
+/// The members at a path. Missing tables on the path are created.
 fn members_at<'v>(
     value: &'v mut serde_json::Value,
     path: &[&str],

@@ -1,4 +1,4 @@
-//! What must hold of every format, whatever stands in the file: no panic, and no edit that says anything else than meant.
+//! Claims about every format, for any content: no panic, and no edit with another effect than the intended one.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::spanned::{Node, Value};
 use crate::clients::known_clients::clients;
 use crate::limits::Limits;
 
-/// Small files of each format, and what is put into them where.
+/// Small files of each format, and the path at which an entry is added.
 const SEEDS: [(Format, &str, &[&str]); 3] = [
     (
         Format::Json,
@@ -30,7 +30,7 @@ const SEEDS: [(Format, &str, &[&str]); 3] = [
     ),
 ];
 
-/// Reads, edits and masks one text.
+/// Reads, edits and masks one text, and checks the results.
 fn check(format: Format, text: &str, path: &[&str]) {
     let limits = Limits::default();
     let Ok(root) = format.read(text, &limits) else { return };
@@ -47,7 +47,7 @@ fn check(format: Format, text: &str, path: &[&str]) {
     }
 }
 
-/// Every place is in the text, at the beginning of a character.
+/// Checks that every position is in the text, at the beginning of a character.
 fn in_bounds(value: &Value, text: &str) {
     assert!(text.get(value.range.clone()).is_some(), "{:?} of {text:?}", value.range);
     match &value.node {
@@ -67,7 +67,7 @@ fn the_seeds_themselves_are_read_and_edited() {
         check(format, text, path);
         let edited = format.put(text, (path, "new"), &json!({"command": "x"}), &limits).unwrap();
         let back = format.take_out(&edited, (path, "new"), &limits).unwrap();
-        // A table on one line of JSON is given more lines, and nothing else.
+        // An edit may split a JSON table on one line into several lines.
         let words = |text: &str| text.split_whitespace().collect::<String>();
         assert_eq!(words(&back), words(text), "{format:?}");
         if format != Format::Json {

@@ -1,6 +1,6 @@
-//! JSON as clients write it, with comments and commas after the last item: read with places, and edited in place.
+//! JSON as clients write it, with comments and commas after the last item: read with positions, and edited in place.
 //!
-//! It keeps every byte that an edit is not about, and does not know what stands in the file.
+//! An edit keeps all other bytes. This module does not know what the file is about.
 
 use jsonc_parser::ast;
 use jsonc_parser::common::Ranged;
@@ -10,7 +10,7 @@ use serde_json::Number;
 
 use super::spanned::{FormatError, Member, Node, Value};
 
-/// Nothing of JSON5 but what editors write.
+/// The extensions of JSON that editors use, and no others of JSON5.
 const OPTIONS: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_loose_object_property_names: false,
@@ -24,7 +24,7 @@ const OPTIONS: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// Reads a whole text; one without a value is an empty table.
+/// Reads a whole text. A text without a value is an empty table.
 pub(in crate::clients) fn read(text: &str, depth_max: usize) -> Result<Value, FormatError> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), &OPTIONS).map_err(|error| {
         let message = lowercase(&error.kind().to_string());
@@ -37,7 +37,8 @@ pub(in crate::clients) fn read(text: &str, depth_max: usize) -> Result<Value, Fo
     }
 }
 
-/// The text with this member in the object at `path`, in place of one of that name. `None`: it cannot be told how.
+/// The text with this member in the object at `path`, which replaces one of the same name; `None`: the edit is not
+/// possible.
 pub(in crate::clients) fn put(
     text: &str,
     path: &[&str],

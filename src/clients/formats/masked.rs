@@ -1,6 +1,6 @@
-//! A client's file as it may be shown: no value and no comment of it but those of belljar's own entry.
+//! A client's file in a form that may be shown: without values and comments, except those of belljar's own entry.
 //!
-//! It keeps the lines as they are, so that a diff names the right ones.
+//! It keeps all lines, so that a diff has the right line numbers.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::format::Format;
 use super::spanned::{Node, Value};
 use crate::limits::Limits;
 
-/// The text with every string of it hidden, but for those of one entry; nothing of a text that cannot be read.
+/// The text with every string hidden, except those of one entry; empty if the text cannot be read.
 pub(in crate::clients) fn masked(
     format: Format,
     text: &str,
@@ -29,7 +29,7 @@ pub(in crate::clients) fn masked(
         }
         push_without_comments(&mut shown, &text[from..range.start], format);
         let hidden = &text[range.clone()];
-        // A block of several lines stays as many.
+        // A value of several lines keeps its number of lines.
         let feeds = hidden.matches('\n').count();
         shown.push_str("\"…\"");
         shown.push_str(&"\n".repeat(feeds));
@@ -39,7 +39,7 @@ pub(in crate::clients) fn masked(
     shown
 }
 
-/// What stands between values: keys, marks and comments, and of the comments only that they are there.
+/// Appends the text between values: keys and punctuation. A comment is only marked as one.
 fn push_without_comments(shown: &mut String, between: &str, format: Format) {
     let starts: &[&str] = if format == Format::Json { &["//", "/*"] } else { &["#"] };
     let mut rest = between;
@@ -57,7 +57,7 @@ fn push_without_comments(shown: &mut String, between: &str, format: Format) {
             continue;
         }
         quote = match (quote, first) {
-            // No key goes over the end of its line.
+            // No key continues on the next line.
             (_, '\n') => None,
             (None, '"' | '\'') => Some(first),
             (Some(open), _) if open == first => None,

@@ -1,4 +1,4 @@
-//! Texts of clients' files: JSON with comments, TOML and YAML, read with positions and edited in place.
+//! The formats of clients' files: JSON with comments, TOML and YAML, read with positions and edited in place.
 //!
 //! It knows no client.
 

@@ -1,4 +1,4 @@
-//! What a client's file holds, whatever its format: values with the bytes that they stand in, repeated keys kept.
+//! The content of a client's file in any format: values with their byte ranges. Repeated keys are kept.
 //!
 //! It knows no format and no client.
 
@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use serde_json::{Map, Number};
 
-/// A value and the bytes of the file that it takes up.
+/// A value, and the bytes of the file that it consists of.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::clients) struct Value {
     pub(in crate::clients) range: Range<usize>,
@@ -22,7 +22,7 @@ pub(in crate::clients) enum Node {
     Text(String),
     List(Vec<Value>),
     Table(Vec<Member>),
-    /// Something of this format that is not followed, in words.
+    /// A feature of the format that is not supported, in words.
     Unread(&'static str),
 }
 
@@ -38,7 +38,7 @@ pub(in crate::clients) struct Member {
 /// The reason for which a text is not of its format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::clients) struct FormatError {
-    /// The byte.
+    /// The byte at which the error is.
     pub(in crate::clients) at: usize,
     pub(in crate::clients) message: String,
     pub(in crate::clients) hint: &'static str,
@@ -51,12 +51,12 @@ impl FormatError {
 }
 
 impl Value {
-    /// A table without members, which takes up nothing.
+    /// An empty table without a place in the text.
     pub(in crate::clients) fn empty() -> Self {
         Self { range: 0..0, node: Node::Table(Vec::new()) }
     }
 
-    /// What it is, in words.
+    /// The kind of the value, in words.
     pub(in crate::clients) fn kind(&self) -> &'static str {
         match &self.node {
             Node::Null => "null",
@@ -69,7 +69,7 @@ impl Value {
         }
     }
 
-    /// Its members; none where it is no table.
+    /// Its members; empty if it is no table.
     pub(in crate::clients) fn members(&self) -> &[Member] {
         match &self.node {
             Node::Table(members) => members,
@@ -77,12 +77,12 @@ impl Value {
         }
     }
 
-    /// The member of this name; of repeated ones the last, as every client takes it.
+    /// The member of this name. If a key is repeated, the last one counts, as in every client.
     pub(in crate::clients) fn get(&self, key: &str) -> Option<&Value> {
         self.members().iter().rev().find(|member| member.key == key).map(|member| &member.value)
     }
 
-    /// What stands at a path of keys.
+    /// The value at a path of keys.
     pub(in crate::clients) fn at_path(&self, path: &[&str]) -> Option<&Value> {
         path.iter().try_fold(self, |value, key| value.get(key))
     }
@@ -94,7 +94,7 @@ impl Value {
         }
     }
 
-    /// The same without places; of repeated keys the last.
+    /// The value as JSON without positions. If a key is repeated, the last one counts.
     pub(in crate::clients) fn to_json(&self) -> serde_json::Value {
         match &self.node {
             Node::Null | Node::Unread(_) => serde_json::Value::Null,

@@ -1,6 +1,6 @@
-//! TOML as Codex writes it: read with places, and edited in place.
+//! TOML as Codex writes it: read with positions, and edited in place.
 //!
-//! It keeps every byte that an edit is not about, and does not know what stands in the file.
+//! An edit keeps all other bytes. This module does not know what the file is about.
 
 use serde_json::Number;
 use toml_edit::{Document, DocumentMut, InlineTable, Item, Table, TableLike};
@@ -17,7 +17,8 @@ pub(in crate::clients) fn read(text: &str, depth_max: usize) -> Result<Value, Fo
     Ok(Value { range: 0..text.len(), node })
 }
 
-/// The text with this table in the one at `path`, in place of one of that name. `None`: it cannot be told how.
+/// The text with this table in the one at `path`, which replaces one of the same name; `None`: the edit is not
+/// possible.
 pub(in crate::clients) fn put(
     text: &str,
     path: &[&str],

@@ -1,15 +1,15 @@
-//! Adds a member to a block of YAML, or takes it out: the smallest change of the text, and none where it is not plain.
+//! Adds a member to a block of YAML, or removes it, with the smallest change of the text. Unusual texts are not edited.
 //!
-//! It does not check what has come out: `format` reads it again and compares.
+//! It does not check the result: `format` parses it again and compares.
 
 use super::spanned::{Member, Node, Value};
 use super::yaml_text;
 
-/// Deeper than any file of settings.
+/// The largest depth of a file. Files of settings are less deep.
 const DEPTH_MAX: usize = 128;
 
-/// The text with this member in the table at the root's `path` (one key), in place of one of that name.
-/// `None`: it cannot be told how.
+/// The text with this member in the table at `path` below the root (one key), which replaces one of the same name;
+/// `None`: the edit is not possible.
 pub(in crate::clients) fn put(
     text: &str,
     path: &[&str],
@@ -28,7 +28,7 @@ pub(in crate::clients) fn put(
         }
         Node::Table(members) if members.is_empty() => {
             let (before, rest) = text.split_at(at.value.range.start);
-            // Only the braces may go: what stands behind them on the line stays.
+            // Only the braces are removed: the rest of the line stays.
             let rest = rest.strip_prefix("{}")?;
             let line_end = rest.find('\n').map_or(rest.len(), |feed| feed + 1);
             let text = format!("{}{rest}", before.trim_end_matches(' '));
@@ -45,7 +45,7 @@ pub(in crate::clients) fn put(
                 let first = members.first()?;
                 let indent = column(text, first)?;
                 let line_end = line_end(text, at.at);
-                // A flow mapping, or one that begins on the key's line, is left to a person.
+                // A flow mapping, or a block that begins on the key's line, is not edited.
                 (first.at >= line_end && indent > column(text, at)?)
                     .then(|| inserted(text, line_end, &block(name, entry, indent)))
             }
@@ -68,12 +68,12 @@ pub(in crate::clients) fn take_out(text: &str, path: &[&str], name: &str) -> Opt
     Some(format!("{} {{}}{}{}", &text[..key_end], &text[key_end..start], &text[end..]))
 }
 
-/// The member as lines, each behind so many blanks.
+/// The member as lines, each indented by `indent` blanks.
 pub(in crate::clients) fn block(name: &str, entry: &serde_json::Value, indent: usize) -> String {
     let blanks = " ".repeat(indent);
     let mut block = format!("{blanks}{}:\n", key(name));
     for (name, value) in entry.as_object().into_iter().flatten() {
-        // JSON's strings, lists and tables are YAML's, on one line.
+        // Strings, lists and tables in JSON are also valid YAML, on one line.
         block.push_str(&format!("{blanks}  {}: {value}\n", key(name)));
     }
     block
@@ -96,7 +96,7 @@ fn inserted(text: &str, at: usize, block: &str) -> String {
     format!("{before}{feed}{block}{after}")
 }
 
-/// Plain where that is no other word of YAML's.
+/// The key without quotes, unless it would mean something else in YAML.
 fn key(name: &str) -> String {
     let is_plain = name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
@@ -105,7 +105,7 @@ fn key(name: &str) -> String {
     if is_plain { name.to_owned() } else { serde_json::Value::from(name).to_string() }
 }
 
-/// The blanks before a member's key; `None` when something else stands before it on its line.
+/// The number of blanks before a member's key; `None`: other text comes before it on its line.
 fn column(text: &str, member: &Member) -> Option<usize> {
     let line_start = text[..member.at].rfind('\n').map_or(0, |feed| feed + 1);
     let before = &text[line_start..member.at];
@@ -116,7 +116,7 @@ fn line_end(text: &str, at: usize) -> usize {
     text[at..].find('\n').map_or(text.len(), |feed| at + feed + 1)
 }
 
-/// The lines of a member: its key's, and all that stand deeper.
+/// The lines of a member: that of its key, and all following lines that are indented deeper.
 fn lines_of(text: &str, member: &Member) -> Option<(usize, usize)> {
     let indent = column(text, member)?;
     let start = member.at - indent;

@@ -1,4 +1,5 @@
-//! YAML as Goose writes it, read with places. Aliases, merges and second documents are not followed, and said.
+//! YAML as Goose writes it, read with positions. Aliases, merges and second documents are not followed, which is
+//! reported.
 //!
 //! It edits nothing: `yaml_edit` does.
 
@@ -9,10 +10,10 @@ use serde_json::Number;
 
 use super::spanned::{FormatError, Member, Node, Value};
 
-/// Characters between two known places.
+/// The distance of stored positions, in characters.
 const STEP: usize = 256;
 
-/// Reads a whole text; one without a document is an empty table.
+/// Reads a whole text. A text without a document is an empty table.
 pub(in crate::clients) fn read(text: &str, depth_max: usize) -> Result<Value, FormatError> {
     let bytes = Bytes::of(text);
     let mut reader = Reader { bytes: &bytes, depth_max, open: Vec::new(), root: None };
@@ -26,7 +27,7 @@ pub(in crate::clients) fn read(text: &str, depth_max: usize) -> Result<Value, Fo
         reader.take(event, span)?;
     }
     let root = reader.root.unwrap_or_else(Value::empty);
-    // A file of comments only holds one empty scalar.
+    // The parser reads a file of comments as one empty scalar.
     Ok(if root.node == Node::Null { Value { range: root.range, ..Value::empty() } } else { root })
 }
 
@@ -85,7 +86,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Puts a value where it belongs: it is an item, a key, what stands under the last key, or the whole.
+    /// Adds a value to the open node: as an item, as a key, as the value of the last key, or as the root.
     fn give(&mut self, value: Value) -> Result<(), FormatError> {
         let Some(OpenNode { node, key, .. }) = self.open.last_mut() else {
             self.root = Some(value);
@@ -112,7 +113,7 @@ impl Reader<'_> {
     }
 }
 
-/// A scalar without quotes, as the core schema takes it.
+/// The value of a scalar without quotes, by the core schema.
 fn plain(text: &str) -> Node {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Node::Null,
@@ -135,7 +136,7 @@ fn plain(text: &str) -> Node {
 /// The byte offsets of the characters of a text.
 struct Bytes<'t> {
     text: &'t str,
-    /// The byte of every `STEP`th character.
+    /// The byte offset of every `STEP`th character.
     steps: Vec<usize>,
 }
 
@@ -144,7 +145,7 @@ impl<'t> Bytes<'t> {
         Self { text, steps: text.char_indices().step_by(STEP).map(|(at, _)| at).collect() }
     }
 
-    /// The byte at which a character begins; the end of the text for one behind it.
+    /// The byte at which a character begins; the end of the text for a character after it.
     fn at(&self, index: usize) -> usize {
         let Some(&step) = self.steps.get(index / STEP) else { return self.text.len() };
         let rest = &self.text[step..];

@@ -1,6 +1,6 @@
-//! Keeps what a client's file held before belljar was put into it, so that it can come back byte for byte.
+//! Keeps the content that a client's file had before belljar was added to it, so that it can be restored byte for byte.
 //!
-//! The copy may hold the client's secrets: it and its folder are its user's alone.
+//! The copy may have secrets of the client: only its user can read it and its folder.
 
 use std::fs;
 use std::io;
@@ -12,17 +12,17 @@ use crate::clients::error::InstallError;
 use crate::digest;
 use crate::own_file;
 
-/// The place of the copy of one file, and of what is remembered beside it.
+/// The backup of one file: the copy, and a record about it.
 #[derive(Debug)]
 pub(in crate::clients) struct Backup {
-    /// The file that was written.
+    /// The file that was changed.
     path: PathBuf,
     record: PathBuf,
     copy: PathBuf,
 }
 
 impl Backup {
-    /// Of one entry in one file.
+    /// The backup for one entry in one file.
     pub(in crate::clients) fn of(state: &Path, client: &str, name: &str, path: &Path) -> Self {
         let hash = digest::sha256(format!("{}\n{name}", path.display()).as_bytes());
         let file =
@@ -30,17 +30,17 @@ impl Backup {
         Self { path: path.to_owned(), record: file("json"), copy: file("before") }
     }
 
-    /// Whether the file holds what was written when this was kept.
+    /// Whether the file still has the content that was written when this backup was made.
     pub(super) fn is_of(&self, text: Option<&str>) -> bool {
         let record = fs::read(&self.record).unwrap_or_default();
         let record: Value = serde_json::from_slice(&record).unwrap_or_default();
         let written = record.get("written_sha256").and_then(Value::as_str);
         text.is_some_and(|text| written == Some(&digest::sha256(text.as_bytes())))
-            // A copy that has gone cannot come back.
+            // A copy that is gone cannot be restored.
             && (record.get("was_there") == Some(&Value::Bool(false)) || self.copy.is_file())
     }
 
-    /// What the file held before; `None` when there was none.
+    /// The earlier content of the file; `None`: there was no file.
     pub(in crate::clients) fn former(&self) -> Result<Option<String>, InstallError> {
         match fs::read_to_string(&self.copy) {
             Ok(text) => Ok(Some(text)),
@@ -49,7 +49,7 @@ impl Backup {
         }
     }
 
-    /// Keeps what the file held, unless only what is written now is another, and what that is.
+    /// Stores the earlier content of the file, if `before` has it, and the hash of the content that is written now.
     pub(in crate::clients) fn keep(
         &self,
         before: Option<Option<&str>>,
@@ -72,7 +72,7 @@ impl Backup {
         own_file::replace(&self.record, format!("{record:#}\n").as_bytes()).map_err(unkept(&self.record))
     }
 
-    /// Removes what was kept.
+    /// Removes the backup.
     pub(super) fn forget(&self) -> Result<(), InstallError> {
         for path in [&self.record, &self.copy] {
             removed(path).map_err(|source| InstallError::Backup { path: path.clone(), source })?;

@@ -1,6 +1,6 @@
-//! Puts belljar into a client's file, and takes it out again: one entry, and every other byte as it was.
+//! Adds belljar to a client's file, and removes it again: one entry, while every other byte stays.
 //!
-//! It does not know what the entry says. What a file held before is kept beside belljar's state by `backup`.
+//! It does not know the content of the entry. `backup` keeps the earlier content of the file in belljar's state folder.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ pub struct Registration<'r> {
     pub client: &'static Client,
     /// The name of the entry.
     pub name: &'r str,
-    /// In which of its files.
+    /// The scope, which decides the client's file.
     pub scope: Scope,
 }
 
@@ -49,19 +49,19 @@ pub struct InstallContext<'w> {
 pub enum Plan {
     /// The file is as it should be.
     Nothing(PathBuf),
-    /// This.
+    /// This edit is needed.
     Edit(Edit),
 }
 
 /// An edit of one file, not yet made.
 #[derive(Debug)]
 pub struct Edit {
-    /// The file, as the client calls it.
+    /// The path of the file, as the client names it.
     pub path: PathBuf,
-    /// Whether it replaces an entry that is another.
+    /// Whether it replaces an entry that is not belljar's.
     pub replaces: bool,
     before: Option<String>,
-    /// `None` where the file goes.
+    /// The new content; `None`: the file is removed.
     after: Option<String>,
     shown: String,
     backup: Backup,
@@ -71,31 +71,31 @@ pub struct Edit {
 /// The part of a backup that an edit stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BackupPlan {
-    /// The file as it is before this edit is stored.
+    /// The content before this edit is stored.
     Before,
-    /// An earlier backup is kept.
+    /// An earlier backup stays.
     Former,
-    /// The backup is removed, because the entry has gone.
+    /// The backup is removed, because the entry is removed.
     Nothing,
 }
 
 impl Edit {
-    /// The edit as a diff; of what is not belljar's own no value is shown.
+    /// The edit as a diff. Values are shown only for belljar's own entry.
     #[must_use]
     pub fn diff(&self) -> &str {
         &self.shown
     }
 
-    /// Whether the file is removed, since it was made for the entry alone.
+    /// Whether the file is removed, since it was created only for the entry.
     #[must_use]
     pub fn removes_file(&self) -> bool {
         self.after.is_none()
     }
 
-    /// Makes it.
+    /// Makes the edit.
     ///
     /// # Errors
-    /// The system refuses, or the file has been changed since it was read.
+    /// The system refuses, or the file was changed after it was read.
     pub fn make(&self, context: &InstallContext<'_>) -> Result<(), InstallError> {
         let unwritten = |source| InstallError::Unwritten { path: self.path.clone(), source };
         if read(&self.path, context)? != self.before {
@@ -118,7 +118,7 @@ impl Edit {
     }
 }
 
-/// The rule for an entry of another kind under the same name.
+/// The rule for another entry with the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplaceRule {
     /// The entry is replaced.
@@ -127,7 +127,7 @@ pub enum ReplaceRule {
     Refused,
 }
 
-/// What has to be done to have belljar in the client's file.
+/// Plans the edit that adds belljar to the client's file.
 ///
 /// # Errors
 /// The file cannot be read or edited, or another entry has the name.
@@ -155,7 +155,7 @@ pub fn install(
         entry[key] = value;
     }
     let there = existing.entry(registration.name).map(Value::to_json);
-    // One that is belljar at another place is only brought up to date.
+    // An entry that starts belljar at another path is only updated.
     let is_other = there.as_ref().is_some_and(|there| !starts_belljar(there, is_own));
     if let Some(there) = there.as_ref().filter(|_| !is_other) {
         entry = own_entry::with_additions(entry, there);
@@ -181,10 +181,10 @@ pub fn install(
     Ok(Plan::Edit(existing.edit(Some(after), (backup_plan, backup), is_other)))
 }
 
-/// The file that belljar is put into, and its entry there.
+/// The file that belljar is added to, and its entry there.
 ///
 /// # Errors
-/// The file cannot be read, or belljar is not in it.
+/// The file cannot be read, or has no entry of belljar.
 pub(super) fn own_entry_of(
     registration: &Registration<'_>,
     is_own: OwnCommandCheck<'_>,
@@ -198,7 +198,8 @@ pub(super) fn own_entry_of(
     }
 }
 
-/// The setting without which the client refuses belljar's calls, and who does, where its entry does not have it.
+/// The setting that belljar's entry lacks and without which the client refuses its calls, and the mode of the client
+/// that refuses them.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -212,10 +213,11 @@ pub fn missing_approval(
     Ok((!is_set).then_some((approval.key, approval.refuses)))
 }
 
-/// What has to be done to have belljar out of the client's file: the former file where nothing else has changed in it.
+/// Plans the edit that removes belljar from the client's file. If nothing else has changed in it, the earlier file is
+/// restored.
 ///
 /// # Errors
-/// The file cannot be read or edited, or the entry of the name is not belljar's.
+/// The file cannot be read or edited, or the entry with this name is not belljar's.
 pub fn uninstall(
     registration: &Registration<'_>,
     is_own: OwnCommandCheck<'_>,
@@ -254,7 +256,7 @@ struct ExistingFile<'s> {
     file: ClientFile,
     text: Option<String>,
     root: Value,
-    /// Whether the servers stand under one key more.
+    /// Whether the servers are one level deeper, under a further key.
     is_deeper: bool,
 }
 
@@ -311,17 +313,18 @@ impl<'s> ExistingFile<'s> {
             let own = is_own.then_some((&keys[..], self.name));
             masked(self.format(), text.unwrap_or_default(), own, self.limits)
         };
-        // An entry that is replaced, or comes back, is not belljar's.
+        // An entry that is replaced or restored is not belljar's, so its values are hidden.
         let before = masked(self.text.as_deref(), !replaces);
         let shown = compared(&before, &masked(after.as_deref(), backup_plan != BackupPlan::Nothing), 0).text;
         Edit { path: self.file.path, replaces, before: self.text, after, shown, backup, backup_plan }
     }
 }
 
-/// A project may be a stranger's, whose links could lead to any file of the user's.
+/// Refuses a file outside of the project. A project may come from a stranger, and its links could lead to any file of
+/// the user.
 fn check_inside(file: &ClientFile, surroundings: &Surroundings) -> Result<(), InstallError> {
     let project = surroundings.project.as_deref().unwrap_or(Path::new("/"));
-    // What is not there yet is made in the folder that is; a link to nothing leads who knows where.
+    // A missing file is created in its existing folder. A dangling link is refused, since its target is unknown.
     let there = file.path.ancestors().find(|path| path.symlink_metadata().is_ok());
     let is_inside = there
         .zip(project.canonicalize().ok())
@@ -354,7 +357,7 @@ fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// The edit of a text without its byte order mark, which comes back.
+/// Edits a text without its byte order mark, which is kept.
 fn with_mark(text: &str, edit: impl FnOnce(&str) -> Option<String>) -> Option<String> {
     let bare = without_mark(text);
     edit(bare).map(|edited| format!("{}{edited}", &text[..text.len() - bare.len()]))

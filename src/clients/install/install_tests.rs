@@ -1,4 +1,4 @@
-//! What only happens between reading a file and writing it.
+//! Claims about changes of a file between reading and writing it.
 
 use std::fs;
 use std::path::Path;

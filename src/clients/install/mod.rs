@@ -1,4 +1,4 @@
-//! Puts belljar into a client's file, and takes it out again.
+//! Adds belljar to a client's file, and removes it again.
 //!
 //! It starts no client.
 

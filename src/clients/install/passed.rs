@@ -1,4 +1,4 @@
-//! Which variables belljar gets when a client starts it.
+//! The variables that belljar gets when a client starts it.
 //!
 //! It starts no client.
 
@@ -17,11 +17,11 @@ use crate::clients::known_clients::PassedVariables;
 /// Variables with their values.
 pub type Variables = BTreeMap<OsString, OsString>;
 
-/// The client's file, and the variables that belljar gets of these when the client starts it; nothing where it is not known
-/// which.
+/// The client's file, and those of the variables `here` that belljar gets when the client starts it; `None`: it is
+/// unknown which variables the client passes on.
 ///
 /// # Errors
-/// The file cannot be read, or belljar is not in it.
+/// The file cannot be read, or has no entry of belljar.
 pub fn passed(
     registration: &Registration<'_>,
     here: &Variables,
@@ -56,7 +56,7 @@ pub fn passed(
     Ok((path, Some(variables)))
 }
 
-/// The name of a listed variable, unless it is one of another machine.
+/// The name in a list of variables, unless the variable is one of another machine.
 fn local_name(listed: &Json) -> Option<&str> {
     match listed {
         Json::Object(named) if named.get("source").is_some_and(|source| source != "local") => None,

@@ -1,6 +1,6 @@
-//! Which variables of the environment come through a client to belljar, and what its entry needs for that.
+//! The variables of the environment that a client passes to belljar, and the part of its entry that is needed for that.
 //!
-//! No value of a variable is written into a file: entries name variables.
+//! No value of a variable is written into a file: entries only name variables.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -9,10 +9,10 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::clients::known_clients::PassedVariables;
 
-/// Where an entry sets variables.
+/// The key of an entry that sets variables.
 pub(super) const ENV: &str = "env";
 
-/// What an entry of belljar says so that these variables come through: a key of it, and its value.
+/// The key and the value that belljar's entry needs so that these variables are passed on.
 pub(in crate::clients) fn passing(
     passed_variables: PassedVariables,
     wanted: &BTreeSet<String>,
@@ -30,7 +30,7 @@ pub(in crate::clients) fn passing(
     }
 }
 
-/// Whether a variable comes through when the entry does not name it.
+/// Whether the client passes a variable on that the entry does not name.
 pub(super) fn comes_through(passed_variables: PassedVariables, name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     match passed_variables {

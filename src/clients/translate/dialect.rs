@@ -1,4 +1,4 @@
-//! What the keys of each client's entries mean, one table each.
+//! The meaning of the keys in each client's entries, one table for each client.
 //!
 //! It translates nothing: `entry` does.
 
@@ -7,70 +7,70 @@
 pub(in crate::clients) struct Dialect {
     pub(in crate::clients) keys: &'static [(&'static str, KeyMeaning)],
     pub(in crate::clients) references: References,
-    /// What `http` as a type stands for.
+    /// The transport that the type `http` stands for.
     pub(in crate::clients) http: Http,
 }
 
 /// The meaning of a key in an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::clients) enum KeyMeaning {
-    /// The command; a list is the command and its arguments, a table has `path`, `args` and `env`.
+    /// The command. A list is the command with its arguments; a table has `path`, `args` and `env`.
     Command,
     Args,
     Env,
-    /// Names of variables that the server gets as they are in the client's environment.
+    /// Names of variables that the server gets from the client's environment.
     EnvNames,
     Cwd,
     Url,
-    /// An address where Streamable HTTP is spoken.
+    /// An address for Streamable HTTP.
     StreamableUrl,
     Headers,
-    /// Headers whose values are names of variables.
+    /// Headers, with the names of the variables that have their values.
     HeaderVariables,
-    /// The variable that holds the bearer token.
+    /// The name of the variable with the bearer token.
     BearerVariable,
     Kind,
     Disabled,
     Enabled,
-    /// The tools that there are; no others.
+    /// The only tools that are offered.
     Allow,
-    /// The same, where an empty list means all.
+    /// The only tools that are offered; an empty list means all.
     AllowUnlessEmpty,
-    /// Tools that there are not.
+    /// Tools that are not offered.
     Deny,
     Seconds,
     Milliseconds,
-    /// The time of the server's start.
+    /// The longest time of the server's start, in seconds.
     StartSeconds,
     StartMilliseconds,
     Description,
-    /// Of how the client shows it only.
+    /// A key that only affects how the client shows the server.
     Silent,
-    /// No counterpart here; what to do instead, or nothing.
+    /// A key without a counterpart in belljar, with advice or an empty text.
     Foreign(&'static str),
 }
 
 /// The references that a client replaces in its strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::clients) enum References {
-    /// None: every text is what it says.
+    /// No references: every text is taken literally.
     None,
-    /// `${VAR}`, `${VAR:-default}`
+    /// `${VAR}` and `${VAR:-default}`.
     Shell,
-    /// `$VAR` and `${VAR}`
+    /// `$VAR` and `${VAR}`.
     Dollar,
     /// `${env:VAR}`, `${input:ID}`, `${userHome}`, `${workspaceFolder}` and others.
     Editor,
-    /// `${env:VAR}`, `${file:PATH}`
+    /// `${env:VAR}` and `${file:PATH}`.
     EnvAndFile,
-    /// `{env:VAR}`, `{file:PATH}`
+    /// `{env:VAR}` and `{file:PATH}`.
     Braces,
-    /// `$VAR` and `${VAR}` in addresses and headers only, out of the entry's own variables.
+    /// `$VAR` and `${VAR}` in addresses and headers only, from the entry's own variables.
     OwnVariables,
 }
 
 impl References {
-    /// How a user keeps a secret out of the client's file.
+    /// Advice for the user who wants to keep a secret out of the client's file.
     pub(in crate::clients) fn advice(self) -> &'static str {
         match self {
             Self::None => "",
@@ -89,7 +89,7 @@ impl References {
 pub(in crate::clients) enum Http {
     /// Streamable HTTP.
     Streamable,
-    /// That, or HTTP+SSE where it fails.
+    /// Streamable HTTP, or HTTP+SSE if that fails.
     Either,
 }
 

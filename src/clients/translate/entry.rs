@@ -1,6 +1,6 @@
-//! Translates one entry of a client into belljar's form, and says what of it has no counterpart.
+//! Translates one entry of a client into belljar's form, and reports the parts without a counterpart.
 //!
-//! It checks only what has to be known for that; whether the entry is sound, `config` says when it reads the file.
+//! It checks only what the translation needs. `config` checks the entry when it reads the written file.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use super::references::Context;
 use super::translator::{EntryContext, Translation, Translator, UntranslatedEntry};
 use crate::clients::formats::spanned::{Node, Value};
 
-/// Keys of one entry, or of its variables.
+/// The largest number of keys of one entry, and of its variables.
 const KEYS_MAX: usize = 200;
 
-/// The entry in belljar's form.
+/// Translates the entry into belljar's form.
 pub(in crate::clients) fn translate(
     value: &Value,
     surroundings: &EntryContext<'_>,
@@ -40,7 +40,7 @@ pub(in crate::clients) fn translate(
     };
     let mut translator = Translator { surroundings, context, done: Translation::default() };
     let mut seen: Vec<&str> = Vec::new();
-    // Of a repeated key the last counts, as in every client.
+    // If a key is repeated, the last one counts, as in every client.
     for member in value.members().iter().rev() {
         if !seen.contains(&member.key.as_str()) {
             seen.push(&member.key);
@@ -134,7 +134,8 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// The key that counts instead of this one, where an entry has several that mean the same; the first of the dialect does.
+    /// The key that counts instead of this one, if several keys with one meaning are given: the first one of the
+    /// dialect counts.
     fn preferred(&self, key: &str, entry: &Value) -> Option<&'static str> {
         let keys = self.surroundings.dialect.keys;
         let (_, meaning) = keys.iter().find(|(known, _)| *known == key)?;
@@ -155,7 +156,8 @@ impl Translator<'_> {
             .map(|(known, _)| *known)
     }
 
-    /// What is for a command has no effect beside an address, but for variables that it was made of.
+    /// Removes the parts for a command, which have no effect beside an address. Variables that the address uses are
+    /// already in it.
     fn without_parts_of_commands(&mut self) {
         for key in ["args", "env", "cwd"] {
             let is_gone = self.done.entry.shift_remove(key).is_some();
@@ -165,7 +167,7 @@ impl Translator<'_> {
         }
     }
 
-    /// What is left to be checked when all keys are known, and the keys in one order.
+    /// Makes the checks that need all keys, and sorts the keys.
     fn finished(mut self, value: &Value) -> Result<Translation, UntranslatedEntry> {
         let entry = &mut self.done.entry;
         let is_local = entry.contains_key("command");
@@ -181,7 +183,7 @@ impl Translator<'_> {
             let cwd = entry.get("cwd").and_then(Json::as_str).map(str::to_owned);
             let command = entry.get("command").and_then(Json::as_str).unwrap_or_default();
             match (self.surroundings.project, cwd) {
-                // A client starts the servers of a project in its folder.
+                // A client starts a project's servers in the project's folder.
                 (Some(project), None) => {
                     drop(entry.insert("cwd".into(), project.display().to_string().into()))
                 }

@@ -10,14 +10,14 @@ use super::secrets;
 use super::translator::{Translator, UntranslatedEntry};
 use crate::clients::formats::spanned::{Node, Value};
 
-/// belljar takes no longer one.
+/// The longest time that belljar accepts, in seconds.
 const SECONDS_MAX: f64 = 3600.0;
 
 /// The kind of the values of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Values {
     Texts,
-    /// Names of variables that hold them.
+    /// Names of variables, which have the values.
     Variables,
 }
 
@@ -26,7 +26,7 @@ impl Translator<'_> {
         self.done.entry.insert(key.to_owned(), value.into());
     }
 
-    /// Puts a pair into a table of the entry, beside those that are there.
+    /// Adds a pair to a table of the entry.
     pub(super) fn merge(&mut self, key: &str, (name, value): (String, String)) {
         let table = self.done.entry.entry(key).or_insert_with(|| Json::Object(Map::new()));
         let Json::Object(table) = table else { return };
@@ -38,7 +38,7 @@ impl Translator<'_> {
         table.insert(name, value);
     }
 
-    /// A string of the client's as belljar writes it.
+    /// Translates a string of the client into belljar's syntax.
     pub(super) fn text(&mut self, key: &str, value: &Value) -> Result<String, UntranslatedEntry> {
         let Some(text) = scalar(value) else {
             return Err(left_out(value, key, format!("must be a string, not {}", value.kind())));
@@ -56,7 +56,7 @@ impl Translator<'_> {
         let Node::List(items) = &value.node else {
             return Err(left_out(value, key, format!("must be a list of strings, not {}", value.kind())));
         };
-        // Goose replaces nothing in a command line.
+        // Goose replaces no references in a command line.
         let style = self.context.style;
         if style == References::OwnVariables {
             self.context.style = References::None;
@@ -134,7 +134,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// A table of strings; or of names of variables.
+    /// Translates a table of strings, or of names of variables.
     pub(super) fn named(
         &mut self,
         into: &str,
@@ -172,7 +172,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// Variables by their names: strings, or tables with a `name`.
+    /// Translates a list of variables' names: strings, or tables with a `name`.
     pub(super) fn env_names(&mut self, key: &str, value: &Value) -> Result<(), UntranslatedEntry> {
         let Node::List(items) = &value.node else {
             return Err(left_out(value, key, format!("must be a list of names, not {}", value.kind())));
@@ -237,7 +237,7 @@ impl Translator<'_> {
         };
         let seconds = number.as_f64().unwrap_or(0.0) / per_second;
         if seconds > 0.0 && seconds <= SECONDS_MAX {
-            // Whole seconds are written without a point.
+            // Whole seconds are written as integers.
             match seconds.fract() == 0.0 {
                 true => self.put(into, seconds as u64),
                 false => self.put(into, seconds),
@@ -251,14 +251,14 @@ impl Translator<'_> {
 }
 
 fn is_scheme_of_http(scheme: &str) -> bool {
-    // A scheme that a reference brings is known later.
+    // The value of a scheme from a reference is not known here.
     scheme.contains("${") || ["http", "https"].iter().any(|http| scheme.eq_ignore_ascii_case(http))
 }
 
 pub(super) fn variable(key: &str, value: &Value) -> Result<String, UntranslatedEntry> {
     match value.text() {
         Some(name) if references::is_variable(name) => Ok(name.to_owned()),
-        // A token by mistake is not repeated.
+        // The text may be a token by mistake, so it is not repeated.
         _ => Err(left_out(value, key, "must be the name of a variable".into())),
     }
 }
@@ -270,7 +270,7 @@ pub(super) fn boolean(key: &str, value: &Value) -> Result<bool, UntranslatedEntr
     }
 }
 
-/// A string, or a number or boolean as clients hand it to a process.
+/// A string, or a number or boolean in the form in which clients pass it to a process.
 pub(super) fn scalar(value: &Value) -> Option<String> {
     match &value.node {
         Node::Text(text) => Some(text.clone()),

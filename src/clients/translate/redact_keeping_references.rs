@@ -1,24 +1,25 @@
-//! Hides parts of a text but not the references in it: they are no secrets themselves, and say which secret goes where.
+//! Hides parts of a text, but not the references in it: they are no secrets, and show which secret is used where.
 //!
-//! What is hidden, its caller says.
+//! The caller decides which parts are hidden.
 
-/// Behind the end of Unicode's usual characters, so that no rule about words knows them.
+/// The first character that stands for a reference. It is in Unicode's private use area, so that no rule about words
+/// matches it.
 const FIRST_MARK: u32 = 0xf_0000;
-/// How many references of a text are told apart; what is behind them is hidden as any other text.
+/// The largest number of references of a text that are kept; further ones are hidden like other text.
 const REFERENCES_MAX: usize = 1_000;
 
-/// The text as `hide` leaves it, with each reference in its place; those in parts that are hidden are named behind it.
+/// Applies `hide` to the text and keeps its references. References in hidden parts are appended.
 pub(super) fn around_references(text: &str, hide: impl Fn(&str) -> String) -> String {
     let (shown, hidden) = split(text, hide);
     if hidden.is_empty() { shown } else { format!("{shown} with {}", hidden.join(" and ")) }
 }
 
-/// The part of the text that `part` takes, with the references in it, whose own characters it does not see.
+/// The part of the text that `part` returns, with the references in it. `part` does not see their text.
 pub(in crate::clients) fn part_with_references(text: &str, part: impl Fn(&str) -> String) -> String {
     split(text, part).0
 }
 
-/// What is left of the text, and the references that are not.
+/// The text after `hide`, and the references that it has removed.
 fn split(text: &str, hide: impl Fn(&str) -> String) -> (String, Vec<String>) {
     let mut bare: String =
         text.chars().map(|c| if is_mark(c) { char::REPLACEMENT_CHARACTER } else { c }).collect();
@@ -48,7 +49,7 @@ pub(in crate::clients) fn shown_reference(reference: &str) -> String {
     }
 }
 
-/// The references of a text of belljar's, as they are written and in their order.
+/// The references in a text in belljar's syntax, in their order.
 pub(in crate::clients) fn references(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut from = 0;

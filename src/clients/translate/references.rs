@@ -1,6 +1,7 @@
-//! Turns the references of clients' strings into belljar's own: `${VAR}`, `${VAR:-default}`, `${file:PATH}`.
+//! Translates the references of clients into belljar's own: `${VAR}`, `${VAR:-default}`, `${file:PATH}`.
 //!
-//! It looks no variable up. What a client would not replace stays as it is, written so that belljar does not either.
+//! It looks up no variables. Text that the client would not replace is escaped, so that belljar does not replace it
+//! either.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,16 +11,16 @@ use super::dialect::References;
 /// The context in which references are translated.
 pub(in crate::clients) struct Context<'c> {
     pub(in crate::clients) style: References,
-    /// The client, for people.
+    /// The name of the client, for people.
     pub(in crate::clients) title: &'static str,
     pub(in crate::clients) home: &'c Path,
-    /// The folder of the project whose file it is.
+    /// The folder of the project, if the file is a project's.
     pub(in crate::clients) project: Option<&'c Path>,
     /// The folder of the file.
     pub(in crate::clients) folder: &'c Path,
-    /// What VS Code asks for: the description of each input by its id.
+    /// The inputs that VS Code asks for: each description by its id.
     pub(in crate::clients) inputs: &'c BTreeMap<String, String>,
-    /// The entry's own variables, where a client replaces these.
+    /// The entry's own variables, for a client that replaces these.
     pub(in crate::clients) own: &'c BTreeMap<String, String>,
 }
 
@@ -27,7 +28,7 @@ pub(in crate::clients) struct Context<'c> {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::clients) struct TranslatedText {
     pub(in crate::clients) text: String,
-    /// Variables that have to be set, and what each is for.
+    /// Variables that the user has to set, each with its purpose.
     pub(in crate::clients) needs: Vec<(String, String)>,
 }
 
@@ -35,18 +36,18 @@ pub(in crate::clients) struct TranslatedText {
 type ReferenceMatch<'t> = Option<(usize, Result<Piece<'t>, String>)>;
 
 enum Piece<'t> {
-    /// A reference of belljar's.
+    /// A reference in belljar's syntax.
     Reference(String),
-    /// Text that is no reference.
+    /// Literal text.
     Literal(&'t str),
     Value(String),
     Needed(String, String),
 }
 
-/// The string as belljar writes it, or what is wrong with it: a fragment that repeats no value.
+/// Translates a string into belljar's syntax. The error is a fragment that repeats no value.
 pub(in crate::clients) fn translate(text: &str, context: &Context<'_>) -> Result<TranslatedText, String> {
     let mut translated = TranslatedText::default();
-    // Text of its own, whose `${` is none of belljar's.
+    // Literal text, in which `${` has to be escaped.
     let mut literal = String::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
@@ -71,7 +72,7 @@ pub(in crate::clients) fn translate(text: &str, context: &Context<'_>) -> Result
             }
         };
         if let Some(reference) = reference {
-            // "$" right before would make belljar take the reference literally.
+            // With a "$" right before it, belljar would take the reference literally.
             if literal.ends_with('$') {
                 return Err("has a \"$\" right before a reference, which belljar cannot write".into());
             }
@@ -85,7 +86,7 @@ pub(in crate::clients) fn translate(text: &str, context: &Context<'_>) -> Result
     Ok(translated)
 }
 
-/// Whether a text of belljar's holds no reference, so that a secret in it stands there itself.
+/// Whether a text in belljar's syntax has no reference, so that a secret in it is written literally.
 pub(in crate::clients) fn is_literal(text: &str) -> bool {
     !text.replace("$${", "").contains("${")
 }
@@ -117,13 +118,13 @@ fn found<'t>(rest: &'t str, context: &Context<'_>) -> ReferenceMatch<'t> {
     }
 }
 
-/// What stands in `${...}` at the beginning, and how long the whole is.
+/// The content of `${...}` at the beginning, and the length of the whole reference.
 fn braced(rest: &str) -> Option<(usize, &str)> {
     let name = rest.strip_prefix("${")?.split_once('}')?.0;
     Some((name.len() + 3, name))
 }
 
-/// A variable behind `$`, in braces or without, with a default in braces.
+/// The variable after a `$`, with or without braces; in braces with its default.
 fn dollar(rest: &str) -> Option<(usize, &str)> {
     if let Some((length, name)) = braced(rest) {
         let variable = name.split_once(":-").map_or(name, |(variable, _)| variable);
@@ -182,7 +183,7 @@ fn env_or_file<'t>(name: &'t str, context: &Context<'_>) -> Option<Result<Piece<
     }
 }
 
-/// A variable for what VS Code calls an input: `github-token` is GITHUB_TOKEN.
+/// The name of the variable for an input of VS Code: GITHUB_TOKEN for `github-token`.
 fn variable_of(id: &str) -> String {
     let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     let variable: String = id.chars().map(upper).collect();

@@ -1,34 +1,34 @@
-//! Which values of an entry may be secrets, and how an entry is shown without them.
+//! Recognises values of an entry that may be secrets, and shows entries without them.
 
 use serde_json::{Map, Value};
 
 use super::redact_keeping_references::around_references;
 
-/// Stands for a value that is not shown.
+/// The mark for a hidden value.
 const HIDDEN: &str = "…";
-/// The same, where another one stood before.
+/// The mark for a hidden value that has changed.
 const HIDDEN_CHANGED: &str = "… (another than before)";
-/// A word at least this long with letters and digits is taken for a key, if a part of it is long as well.
+/// The shortest word of letters and digits that counts as a key, in characters, if a part of it is long as well.
 const RANDOM_CHARS_MIN: usize = 20;
-/// Parts of words, as of the names of packages, are shorter.
+/// The shortest such part, in characters; parts of other words, such as names of packages, are shorter.
 const RANDOM_PART_CHARS_MIN: usize = 12;
-/// What stands in commands for a shell.
+/// Characters in commands for a shell.
 const SHELL_MARKS: [&str; 8] = ["$(", "`", "|", ";", "&&", "\n", "<(", ">"];
-/// What stands before credentials in a header.
+/// The schemes before credentials in a header, in lower case.
 const SCHEMES: [&str; 4] = ["", "bearer", "basic", "token"];
-/// Those that say in any text that a credential follows.
+/// The schemes that announce a credential in any text.
 const CREDENTIAL_SCHEMES: [&str; 2] = ["bearer ", "basic "];
-/// Shorter words behind one are words of a sentence.
+/// The shortest word after such a scheme that counts as a credential, in characters.
 const CREDENTIAL_CHARS_MIN: usize = 6;
 
-/// Whether a variable, header or option of this name mostly holds a secret.
+/// Whether a variable, header or option of this name usually has a secret as its value.
 pub(super) fn names_secret(name: &str) -> bool {
     let upper = name.to_uppercase();
     let words = ["TOKEN", "SECRET", "PASS", "PWD", "KEY", "CREDENTIAL", "AUTH", "COOKIE", "DSN", "BEARER"];
     words.iter().any(|word| upper.contains(word)) || upper.ends_with("_PAT") || upper == "PAT"
 }
 
-/// Whether an argument holds a secret itself: behind such an option, or by its looks.
+/// Whether an argument is itself a secret: by the option before it, or by its form.
 pub(super) fn is_secret_argument(before: Option<&str>, argument: &str) -> bool {
     let is_option =
         |before: &str| before.starts_with('-') && !before.contains('=') && is_secret_option(before);
@@ -36,7 +36,7 @@ pub(super) fn is_secret_argument(before: Option<&str>, argument: &str) -> bool {
     is_value || shown_argument(argument) != argument
 }
 
-/// A file of servers as it may be shown, beside what it was before.
+/// A file of servers without secrets. A hidden value that differs from that in `before` is marked.
 pub(in crate::clients) fn shown_file(file: &Value, before: Option<&Value>) -> Value {
     let Value::Object(members) = file else { return Value::Null };
     let members = members.iter().map(|(key, value)| {
@@ -56,7 +56,7 @@ pub(in crate::clients) fn shown_file(file: &Value, before: Option<&Value>) -> Va
     Value::Object(members.collect())
 }
 
-/// An entry of belljar's form.
+/// An entry in belljar's form without secrets.
 fn shown_entry(entry: &Value, before: Option<&Value>) -> Value {
     let Value::Object(members) = entry else { return hidden(entry, before) };
     let mut shown = Map::new();
@@ -100,7 +100,7 @@ fn shown_arguments(arguments: &[Value], before: Option<&Value>) -> Vec<Value> {
     shown
 }
 
-/// Every value of it hidden, names kept.
+/// A value with every part hidden, except names.
 fn hidden(value: &Value, before: Option<&Value>) -> Value {
     match value {
         Value::Object(members) => {
@@ -118,7 +118,7 @@ fn hidden(value: &Value, before: Option<&Value>) -> Value {
     }
 }
 
-/// A value of which only what is no credential is shown: references, and a scheme before one.
+/// The parts of a value that are no credentials: references, and a scheme before one.
 fn value_without_credentials(bare: &str) -> String {
     let is_of_reference = |c: char| !c.is_ascii() && !c.is_alphanumeric();
     let literal: String = bare.chars().filter(|c| !is_of_reference(*c)).collect();
@@ -126,7 +126,7 @@ fn value_without_credentials(bare: &str) -> String {
     if is_bare { bare.to_owned() } else { HIDDEN.to_owned() }
 }
 
-/// A masked text, with a word when what it masks is not what it was.
+/// A masked text, with a note if the masked value has changed.
 fn changed(masked: String, text: &str, before: Option<&Value>) -> Value {
     let before = before.and_then(Value::as_str);
     match before {
@@ -136,26 +136,26 @@ fn changed(masked: String, text: &str, before: Option<&Value>) -> Value {
     }
 }
 
-/// An address without its query, and without what looks like a key in its path.
+/// An address without its query, and without parts of its path that look like keys.
 pub(super) fn shown_url(url: &str) -> String {
     let (place, query) = url.split_once('?').map_or((url, false), |(place, _)| (place, true));
     let shown = without_random(&without_user(place));
     if query { format!("{shown}?{HIDDEN}") } else { shown }
 }
 
-/// Whether a value holds a credential whatever its variable or header is called: behind a scheme, or in JSON.
+/// Whether a value has a credential, whatever the name of its variable or header is: after a scheme, or in JSON.
 pub(super) fn holds_credential(value: &str) -> bool {
     without_embedded_credentials(value) != value
 }
 
-/// The text without what stands behind an authentication scheme, and without the secret values of JSON in it.
+/// The text without credentials after authentication schemes, and without the secret values of JSON in it.
 fn without_embedded_credentials(text: &str) -> String {
     let json =
         text.find(['{', '[']).and_then(|at| Some(format!("{}{}", &text[..at], masked_json(&text[at..])?)));
     without_scheme_credentials(&json.unwrap_or_else(|| text.to_owned()))
 }
 
-/// The JSON without its secret values; nothing where it is no JSON, or holds none.
+/// The JSON without its secret values; `None`: it is no JSON, or has no secrets.
 fn masked_json(text: &str) -> Option<String> {
     fn mask(value: &mut Value, is_secret: bool) {
         match value {
@@ -196,7 +196,7 @@ fn without_scheme_credentials(text: &str) -> String {
     shown
 }
 
-/// An argument without the secret in it, if it holds one.
+/// An argument without the secret in it, if it has one.
 fn shown_argument(argument: &str) -> String {
     let argument = &without_embedded_credentials(argument);
     if is_command(argument) {
@@ -211,7 +211,7 @@ fn shown_argument(argument: &str) -> String {
     if argument.contains("://") { shown_url(argument) } else { without_random(argument) }
 }
 
-/// Whether a shell could be meant to run a part of it: that is shown, since what is run has to be seen.
+/// Whether an argument may be a shell command. Such an argument is shown, since the user must see what is executed.
 fn is_command(argument: &str) -> bool {
     SHELL_MARKS.iter().any(|mark| argument.contains(mark))
 }
@@ -233,7 +233,7 @@ fn without_user(url: &str) -> String {
     }
 }
 
-/// The text with a mark for every long word of letters and digits.
+/// The text with a mark in place of every long word of letters and digits.
 fn without_random(text: &str) -> String {
     let is_of_word = |c: char| c.is_ascii_alphanumeric() || "-_.~+".contains(c);
     let mut shown = String::with_capacity(text.len());
@@ -293,7 +293,7 @@ mod tests {
             ])
         );
         assert_eq!(shown["mcpServers"]["b"]["url"], "https://x.example/s/…/mcp?…");
-        // The same before and after looks the same; another one is reported.
+        // An unchanged value has the normal mark, and a changed one has the other mark.
         assert_eq!(shown_file(&entry, Some(&entry)), shown);
         let before = json!({"mcpServers": {"b": {"headers": {"X-Y": "other"}}}});
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The state of translating one entry, and what it comes to.
+//! The state and the result of the translation of one entry.
 //!
 //! It does not know which key means what: `entry` does.
 
@@ -24,13 +24,13 @@ pub(in crate::clients) struct EntryContext<'s> {
 #[derive(Debug, Default)]
 pub(in crate::clients) struct Translation {
     pub(in crate::clients) entry: Map<String, Json>,
-    /// Keys without a counterpart, each with what to do instead.
+    /// Keys without a counterpart, each with advice.
     pub(in crate::clients) foreign: Vec<(String, &'static str)>,
-    /// Variables that have to be set, and what each is for.
+    /// Variables that the user has to set, each with its purpose.
     pub(in crate::clients) needs: Vec<(String, String)>,
-    /// Where secrets stand that were copied as they are.
+    /// The keys of secrets that were copied literally.
     pub(in crate::clients) literal_secrets: Vec<String>,
-    /// What else is to be said, with its key.
+    /// Other notes, each with its key.
     pub(in crate::clients) notes: Vec<(String, String)>,
 }
 

@@ -1,5 +1,5 @@
-//! Folders that confined servers and sandboxed code can change, and the files that are named in them: whoever can put a link in
-//! the place of a file chooses what belljar reads.
+//! The folders that confined servers and sandboxed code can change, and a check of named files against them: a process
+//! that can replace a file by a link chooses what belljar reads.
 //!
 //! It reads no file.
 
@@ -13,7 +13,7 @@ use crate::text;
 /// How much of a path is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// Folders, each with who can change it.
+/// Folders, each with a description of the process that can change it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::config) struct ChangeableFolders(Arc<[(String, PathBuf)]>);
 
@@ -23,7 +23,8 @@ impl ChangeableFolders {
         Self(folders.map(|(who, folder)| (who, ResolvedPath::of(&folder).end)).collect())
     }
 
-    /// What is wrong with a file that is named, if somebody else can choose what it is.
+    /// The message and hint for a named file whose path leads through a folder that others can change; `None`: there is
+    /// no such folder.
     pub(in crate::config) fn misleads(&self, file: &NamedFile) -> Option<(String, &'static str)> {
         let NamedFile { shown, way, read } = file;
         let places: Vec<&PathBuf> = match read {

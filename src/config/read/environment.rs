@@ -27,14 +27,14 @@ pub struct Environment {
 /// The relation of this bridge to a bridge that started it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nesting {
-    /// It was not.
+    /// No other bridge started this one.
     Outermost,
-    /// It was; loading servers could go round in circles.
+    /// Another bridge started this one, so loading servers could start bridges in a circle.
     Nested,
 }
 
 impl Environment {
-    /// Captures this process's own.
+    /// Captures the environment of this process.
     #[must_use]
     pub fn capture() -> Self {
         Self {
@@ -72,19 +72,20 @@ impl Environment {
         }
     }
 
-    /// A folder for what can be made again: in XDG_CACHE_HOME, else where the system keeps such things of the user.
+    /// The folder for files that can be generated again: in XDG_CACHE_HOME, else in the system's folder for caches of
+    /// the user.
     pub(in crate::config) fn cache_dir(&self) -> Option<PathBuf> {
         let usual = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
         self.base_dir("XDG_CACHE_HOME", usual).map(|dir| dir.join("belljar"))
     }
 
-    /// A folder for what the user has installed: in XDG_DATA_HOME, else where the system keeps such things of the user.
+    /// The folder for what the user has installed: in XDG_DATA_HOME, else in the system's folder for data of the user.
     pub(in crate::config) fn data_dir(&self) -> Option<PathBuf> {
         let usual = if cfg!(target_os = "macos") { "Library/Application Support" } else { ".local/share" };
         self.base_dir("XDG_DATA_HOME", usual).map(|dir| dir.join("belljar"))
     }
 
-    /// Where programs keep their configuration: XDG_CONFIG_HOME, else `~/.config`, on every system.
+    /// The folder of programs' configuration: XDG_CONFIG_HOME, else `~/.config`, on every system.
     #[must_use]
     pub fn config_home(&self) -> Option<PathBuf> {
         self.base_dir("XDG_CONFIG_HOME", ".config")
@@ -95,12 +96,13 @@ impl Environment {
         self.config_home().map(|dir| dir.join("belljar/config.toml"))
     }
 
-    /// A folder for what belljar has to remember: in XDG_STATE_HOME, else in `~/.local/state`.
+    /// The folder for belljar's own state: in XDG_STATE_HOME, else in `~/.local/state`.
     pub(in crate::config) fn state_dir(&self) -> Option<PathBuf> {
         self.base_dir("XDG_STATE_HOME", ".local/state").map(|dir| dir.join("belljar"))
     }
 
-    /// A folder as the base directory specification finds it, which has relative ones ignored.
+    /// The base directory that a variable names. Relative paths are ignored, as the base directory specification
+    /// requires.
     fn base_dir(&self, variable: &str, usual: &str) -> Option<PathBuf> {
         let given = self.variable(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
         given.or_else(|| self.home.as_ref().map(|home| home.join(usual)))

@@ -1,4 +1,4 @@
-//! Finds configuration files and reads them whole, refusing whatever is no ordinary file of a trusted owner.
+//! Finds configuration files and reads them whole. A file that is not a regular file of a trusted owner is refused.
 //!
 //! It never blocks on a pipe or device, and does not look at the contents beyond their encoding.
 
@@ -15,10 +15,10 @@ use nix::fcntl::OFlag;
 use crate::limits::Limits;
 use crate::problem::{Position, Problem};
 
-/// Coarser clocks than this, in seconds, no file system in use has.
+/// The coarsest clock of a file system in use, in seconds.
 const SETTLED_SECS: i64 = 2;
 
-/// The `*.json` of a folder, sorted by name, hidden ones left out. A folder that does not exist has none.
+/// The `*.json` files of a folder, sorted by name, without hidden ones. A folder that does not exist has no files.
 pub(in crate::config) fn listed(folder: &Path, limits: &Limits) -> Result<Vec<PathBuf>, Box<Problem>> {
     let refused = |error: io::Error| problem(folder, format!("cannot be listed: {}", said(&error)));
     let metadata = match folder.metadata() {
@@ -59,7 +59,7 @@ pub(in crate::config) enum Fingerprint {
     There([i64; 7]),
     /// There is no file.
     Absent,
-    /// Whether there is a file is unknown: the system's error number.
+    /// The file's state is unknown: the system's error number.
     Unseen(i32),
 }
 
@@ -67,8 +67,8 @@ pub(in crate::config) enum Fingerprint {
 pub(in crate::config) type WatchedFile = (PathBuf, Fingerprint);
 
 impl Fingerprint {
-    /// Whether a later change certainly changes the fingerprint. Two changes within a tick of the file system's clock have
-    /// the same time.
+    /// Whether a later change is certain to change the fingerprint. It is not while the file is new, since two changes
+    /// within one tick of the file system's clock have the same time.
     pub(in crate::config) fn is_settled(&self) -> bool {
         let Self::There([_, _, _, modified, _, changed, _]) = self else { return true };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs().cast_signed());
@@ -78,7 +78,7 @@ impl Fingerprint {
 
 /// Takes a file's fingerprint without reading it.
 pub(in crate::config) fn fingerprint(path: &Path) -> Fingerprint {
-    // Of a link what it leads to counts.
+    // For a link, the fingerprint is that of its target.
     let seen = path.symlink_metadata();
     let is_link = seen.as_ref().is_ok_and(Metadata::is_symlink);
     let metadata = match if is_link { path.metadata() } else { seen } {
@@ -92,7 +92,7 @@ pub(in crate::config) fn fingerprint(path: &Path) -> Fingerprint {
     Fingerprint::There([device, inode, bytes, mtime.0, mtime.1, ctime.0, ctime.1])
 }
 
-/// Whether there is nothing at the path. A link to nothing is something, and what cannot be seen may be.
+/// Whether nothing exists at the path. A dangling link exists, and a path that cannot be examined may exist.
 pub(in crate::config) fn is_absent(path: &Path) -> bool {
     path.symlink_metadata().is_err_and(|error| says_absent(&error))
 }
@@ -101,30 +101,31 @@ fn says_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// A file's bytes.
+/// Reads a configuration file, if its owner is trusted and it is not too large.
 pub(in crate::config) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<Vec<u8>, Box<Problem>> {
     read_at_most(path, uid, limits.config_file_bytes_max)
 }
 
-/// A file's bytes, where these are at most so many.
+/// Reads a file of at most `bytes_max` bytes whose owner is trusted.
 pub(super) fn read_at_most(path: &Path, uid: u32, bytes_max: u64) -> Result<Vec<u8>, Box<Problem>> {
     let metadata = path.metadata().map_err(|error| unreadable(path, &error))?;
     trusted(path, &metadata, uid, bytes_max)?;
     let file = opened(path)?;
-    // What the path named may have been replaced since: only what was opened counts.
+    // The path may lead to another file by now: the checks count for the file that was opened.
     let opened = file.metadata().map_err(|error| unreadable(path, &error))?;
     trusted(path, &opened, uid, bytes_max)?;
     bounded_bytes(path, file, bytes_max)
 }
 
-/// The same of a path without links, which must not have led elsewhere when the file was opened.
+/// Reads a file as [`read_at_most`] does. `path` must have no links, and a file that was opened at another place is
+/// refused.
 pub(super) fn read_at_its_place(path: &Path, uid: u32, bytes_max: u64) -> Result<Vec<u8>, Box<Problem>> {
     let metadata = path.metadata().map_err(|error| unreadable(path, &error))?;
     trusted(path, &metadata, uid, bytes_max)?;
     let file = opened(path)?;
     let opened = file.metadata().map_err(|error| unreadable(path, &error))?;
     trusted(path, &opened, uid, bytes_max)?;
-    // Where there is no such list there are no confined servers either.
+    // Systems without this folder have no confined servers, so nobody can replace the path.
     let place = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
     if place.is_ok_and(|place| place != path) {
         return refuse(problem(path, "was replaced while it was read"));
@@ -132,7 +133,7 @@ pub(super) fn read_at_its_place(path: &Path, uid: u32, bytes_max: u64) -> Result
     bounded_bytes(path, file, bytes_max)
 }
 
-/// Its text without its byte order mark.
+/// The text of a file, without a byte order mark.
 pub(in crate::config) fn text(path: &Path, mut bytes: Vec<u8>) -> Result<String, Box<Problem>> {
     if bytes.starts_with(&[0xff, 0xfe])
         || bytes.starts_with(&[0xfe, 0xff])
@@ -158,7 +159,7 @@ pub(in crate::config) fn text(path: &Path, mut bytes: Vec<u8>) -> Result<String,
     Ok(text)
 }
 
-/// The file, without waiting for whatever it may be.
+/// Opens a file without blocking, whatever kind of file it is.
 fn opened(path: &Path) -> Result<File, Box<Problem>> {
     let flags = (OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
@@ -222,7 +223,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Problem {
     }
 }
 
-/// The system's words without Rust's "(os error 13)".
+/// The system's message without Rust's suffix such as "(os error 13)".
 fn said(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(code) => Errno::from_raw(code).desc().to_lowercase(),

@@ -1,4 +1,4 @@
-//! JSON with the place of every value and every repeated key kept, so that a problem can point at its line.
+//! Parses JSON and keeps the position of every value and every repeated key, so that a problem can point at its line.
 //!
 //! It is for configuration files only: small, read once. It accepts nothing that RFC 8259 does not.
 
@@ -16,7 +16,7 @@ pub(in crate::config) enum Node {
     Null,
     Bool(bool),
     Number(f64),
-    /// TOML alone has these.
+    /// A date. Only TOML has dates.
     Date,
     String(String),
     Array(Vec<Spanned>),
@@ -41,7 +41,7 @@ pub(in crate::config) struct JsonError {
 }
 
 impl Node {
-    /// What it is, in words.
+    /// The kind of the value, in words.
     pub(in crate::config) fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -56,7 +56,7 @@ impl Node {
 }
 
 impl Spanned {
-    /// The value in one form, wherever it stands: two that mean the same are written alike. It may hold secrets.
+    /// The value in a canonical form: values with the same meaning give the same text. It may contain secrets.
     pub(in crate::config) fn written(&self) -> String {
         match &self.node {
             Node::Null => "null".to_owned(),
@@ -198,7 +198,7 @@ impl Reader<'_> {
         closes
     }
 
-    /// Steps over what follows an item: whether that was the end of the whole.
+    /// Steps over the separator after an item, and returns whether it was the end of the array or object.
     fn ends_item(&mut self, end: u8) -> Result<bool, JsonError> {
         self.skip_blanks()?;
         if self.closes(end) {
@@ -223,7 +223,7 @@ impl Reader<'_> {
             self.at += 1;
         }
         match serde_json::from_str::<serde_json::Number>(&self.text[start..self.at]) {
-            // One that no float can hold is infinite, which is within no bounds.
+            // A number that no float can hold becomes infinite, which every bound refuses.
             Ok(number) => Ok(Node::Number(number.as_f64().unwrap_or(f64::INFINITY))),
             Err(_) => {
                 self.at = start;
@@ -245,7 +245,7 @@ impl Reader<'_> {
         Ok(node)
     }
 
-    /// Finds the closing quote here, and leaves escapes and Unicode to serde_json.
+    /// Finds the closing quote and leaves escapes and Unicode to serde_json.
     fn string(&mut self) -> Result<String, JsonError> {
         let start = self.at;
         let bytes = self.text.as_bytes();

@@ -1,16 +1,16 @@
-//! Tells the line and column of any byte of a text, however large it is and however often it is asked.
+//! Finds the line and column of any byte of a text, quickly for large texts and many lookups.
 //!
 //! It keeps no copy of the text.
 
 use crate::problem::Position;
 
-/// Bytes between two of the places that are kept.
+/// Distance of the stored positions, in bytes.
 const STRIDE_BYTES: usize = 1024;
 
-/// The places of a text.
+/// An index of the lines of a text.
 pub(in crate::config) struct LineIndex<'t> {
     text: &'t [u8],
-    /// Those of every so many bytes.
+    /// The positions of every `STRIDE_BYTES`-th byte.
     kept: Vec<Position>,
 }
 
@@ -25,7 +25,7 @@ impl<'t> LineIndex<'t> {
         Self { text: text.as_bytes(), kept: kept.collect() }
     }
 
-    /// Where the byte stands; behind the end, where the text ends.
+    /// The position of the byte. Behind the end of the text, it is the position of the end.
     pub(in crate::config) fn position(&self, at: usize) -> Position {
         let at = at.min(self.text.len());
         let begin = (at / STRIDE_BYTES).min(self.kept.len().saturating_sub(1));

@@ -1,24 +1,24 @@
 //! Files that the configuration names by references and that others may be able to change, with all places on the way there.
 //!
-//! It judges nothing: who can change what is known when all entries have been read.
+//! It judges nothing: who can change a file is known only when all entries have been read.
 
 use crate::confine::ResolvedPath;
 
 /// A file that the configuration names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::config) struct NamedFile {
-    /// As it is written, for the user.
+    /// The reference as the user wrote it.
     pub(in crate::config) shown: String,
-    /// Where it leads.
+    /// The resolved path, with all links and folders on the way.
     pub(in crate::config) way: ResolvedPath,
     pub(in crate::config) read: ReadTime,
 }
 
-/// Who reads a file, and with that what can go wrong.
+/// When a file is read, which decides what could be changed before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::config) enum ReadTime {
     /// It was read, and nothing else than where its way led: only the links of the way count.
     Now,
-    /// It is opened or run later, when the way may have been changed.
+    /// The file is opened or run later, when any part of the path may have been changed.
     Later,
 }

@@ -1,12 +1,12 @@
-//! Which values are no secrets although a reference has brought them: those that only say where something is.
+//! Decides which values of references are no secrets: those that only say where something is.
 //!
-//! Results of servers are full of such values, and code could not use what stands in their place.
+//! Results of servers often contain such values, and code could not use them if they were redacted.
 
 use std::path::Path;
 
 use url::Url;
 
-/// Longer parts of an address may be what gives access to it.
+/// The longest part of an address that counts as a name, in bytes; a longer one may be a token.
 const PART_BYTES_MAX: usize = 15;
 
 /// Whether the value is an absolute path at which something exists.

@@ -1,8 +1,8 @@
 //! Replaces references in a configured value: `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${file:PATH}`, `${cmd:PROGRAM
 //! ARGUMENTS}`.
 //!
-//! It runs nothing: what a command prints is handed in. It knows no other shell syntax: `$NAME` stays, `$${` is a literal
-//! `${`.
+//! It runs nothing: the caller passes in the output of commands. It knows no other shell syntax: `$NAME` stays, `$${`
+//! is a literal `${`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,11 +18,11 @@ use crate::limits::Limits;
 use crate::programs::locate_program;
 use crate::text;
 
-/// What other programs' references begin with.
+/// The beginnings of references that other programs use.
 const KINDS: [&str; 5] = ["input:", "command:", "workspaceFolder", "userHome", "prompt:"];
-/// Variables that tell where and who, which texts may repeat.
+/// Variables that name places and users. Their values may be repeated in texts.
 const NO_SECRETS: [&str; 8] = ["HOME", "USER", "LOGNAME", "PWD", "PATH", "SHELL", "TMPDIR", "LANG"];
-/// How much of a program's name or a path is shown, in characters.
+/// The longest part of a program's name or a path that is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 200;
 const LITERAL_HINT: &str = "write $${ for a literal ${";
 
@@ -32,7 +32,7 @@ pub(in crate::config) struct Sources<'s> {
     pub(in crate::config) limits: &'s Limits,
     pub(in crate::config) files: Files,
     pub(in crate::config) commands: Commands<'s>,
-    /// What servers are not given unasked.
+    /// The files and folders that a server gets only if its entry names them.
     pub(in crate::config) private: &'s PrivatePlaces,
 }
 
@@ -41,7 +41,7 @@ pub(in crate::config) struct Sources<'s> {
 pub(in crate::config) enum Files {
     /// The file is read.
     Read,
-    /// Nothing is opened.
+    /// No file is opened.
     Closed,
 }
 
@@ -50,32 +50,32 @@ pub(in crate::config) enum Files {
 pub(in crate::config) enum Commands<'s> {
     /// The user has not allowed it.
     Refused,
-    /// It is noted, to be run when the server is started.
+    /// The command is collected, to be run when the server is started.
     Later,
-    /// It was run: this is what each printed, by how it is written.
+    /// The commands were run: the output of each, by the text of its reference.
     Ran(&'s BTreeMap<String, String>),
 }
 
 /// A command of a `${cmd:…}`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CommandLine {
-    /// As it is written.
+    /// The text inside the reference.
     pub written: String,
-    /// The program and its arguments; never empty. A program with a slash is taken from the folder.
+    /// The program and its arguments; never empty. A program with a slash is relative to `folder`.
     pub words: Vec<String>,
-    /// Where it runs: the folder of the file that refers to it.
+    /// The working folder: that of the file with the reference.
     pub folder: Option<PathBuf>,
 }
 
 /// The values, files and commands that references have led to.
 #[derive(Default)]
 pub(in crate::config) struct ResolvedReferences {
-    /// The values of references, under names that can be shown.
+    /// The values to redact, each with a name that can be shown.
     pub(in crate::config) values: Vec<(String, String)>,
     pub(in crate::config) files: Vec<WatchedFile>,
     /// The commands that are still to be run.
     pub(in crate::config) commands: Vec<CommandLine>,
-    /// The files that were named, those on the lines of commands among them.
+    /// The files that were named, including those on command lines.
     pub(in crate::config) named: Vec<NamedFile>,
 }
 
@@ -87,8 +87,8 @@ pub(in crate::config) struct Unresolved {
 }
 
 impl Sources<'_> {
-    /// The value with every reference replaced; `None` while a command has to be run for it. `folder` is where relative paths
-    /// are taken from.
+    /// Replaces every reference in the value; `None` while the value needs the output of a command that was not run.
+    /// Relative paths are taken from `folder`.
     pub(in crate::config) fn substitute(
         &self,
         value: &str,
@@ -133,7 +133,7 @@ impl Sources<'_> {
             None => (reference, None),
         };
         let bare = name.strip_prefix("env:");
-        // A password may look like a reference: what may be one is not repeated.
+        // A password may look like a reference, so a text that may be one is not repeated.
         let shown = match bare {
             Some(bare) => format!("${{env:{bare}}}"),
             None if is_usual_name(name) => format!("${{{name}}}"),
@@ -158,7 +158,7 @@ impl Sources<'_> {
         Ok(found.to_owned())
     }
 
-    /// A value that is kept out of texts from now on, unless it only says where something is.
+    /// Marks a value as one to redact, unless it only says where something is.
     fn note(&self, name: &str, found: &str, resolved: &mut ResolvedReferences) {
         let is_place = (self.files == Files::Read && is_existing_path(found)) || is_plain_address(found);
         if !is_place {
@@ -184,10 +184,10 @@ impl Sources<'_> {
             return Err(unresolved("is not opened here"));
         }
         let path = self.environment.resolve(path.trim(), folder);
-        // Before it is read: what is changed meanwhile is seen as changed.
+        // The fingerprint is taken before the file is read, so that a change in between is noticed.
         resolved.files.push((path.clone(), file::fingerprint(&path)));
         let way = ResolvedPath::of(&std::path::absolute(&path).unwrap_or_else(|_| path.clone()));
-        // What the path leads to could be another file by now: only the end of this way is read.
+        // The path may lead to another file by now: only the file at the end of the resolved path is read.
         let bytes = file::read_at_its_place(&way.end, self.environment.uid, self.limits.reference_bytes_max)
             .map_err(|problem| unresolved(&problem.message))?;
         resolved.named.push(NamedFile { shown: shown.clone(), way, read: ReadTime::Now });
@@ -243,7 +243,7 @@ impl Sources<'_> {
 }
 
 impl Sources<'_> {
-    /// The program of a command, and what among its arguments are files.
+    /// Records the program of a command, and those of its arguments that name existing files.
     fn files_of_command(&self, words: &[String], folder: Option<&Path>, resolved: &mut ResolvedReferences) {
         let shown = format!("${{cmd:{} …}}", text::bounded(&words[0], SHOWN_CHARS_MAX));
         let folder = folder.or(self.environment.cwd.as_deref()).unwrap_or(Path::new("/"));
@@ -263,7 +263,8 @@ impl Sources<'_> {
     }
 }
 
-/// An address up to its path as it is written, where references stand in that; without their defaults.
+/// The part of an address before its path as it is written, without the defaults of references; `None` if it has no
+/// reference.
 pub(in crate::config) fn written_origin(url: &str) -> Option<String> {
     let (mut origin, mut rest, mut refers) = (String::new(), url, false);
     while let Some(first) = rest.chars().next() {
@@ -290,7 +291,7 @@ pub(in crate::config) fn written_origin(url: &str) -> Option<String> {
     refers.then_some(origin)
 }
 
-/// The words of a command: blanks part them, except between single or double quotes, which are left out.
+/// Splits a command into words at blanks. Single or double quotes keep blanks together and are removed.
 fn words(written: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -312,7 +313,7 @@ fn words(written: &str) -> Option<Vec<String>> {
     (is_whole && !written.contains('\0')).then_some(words)
 }
 
-/// Without the one line end that editors and programs put behind a line.
+/// The text without one line end at its end, which editors and programs add.
 fn without_line_end(text: &str) -> &str {
     text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n')).unwrap_or(text)
 }
@@ -321,7 +322,7 @@ fn unresolved(message: impl Into<String>) -> Unresolved {
     Unresolved { message: message.into(), hint: LITERAL_HINT }
 }
 
-/// As variables are mostly called; passwords are not.
+/// Whether the text has the usual form of a variable's name. Passwords rarely have it.
 fn is_usual_name(name: &str) -> bool {
     is_variable_name(name) && !name.contains(|c: char| c.is_ascii_lowercase())
 }

@@ -1,5 +1,5 @@
-//! Which projects' files the user trusts: a file comes with a cloned repository, and counts in full only as the bytes
-//! that the user has seen.
+//! Records which projects' files the user trusts. Such a file comes with a cloned repository, so trust covers only the
+//! exact bytes that the user has seen.
 //!
 //! It does not decide what an untrusted file may do; `resolve` does.
 
@@ -14,22 +14,22 @@ use crate::digest;
 use crate::limits::Limits;
 use crate::own_file;
 
-/// Where it is remembered, in the user's state folder.
+/// The name of the file in the user's state folder that records trust.
 const STORE: &str = "trusted.json";
 
 /// The trust of the user in a project's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
-    /// These very bytes.
+    /// The user trusts exactly these bytes.
     Trusted,
-    /// Other bytes, which stood there before.
+    /// The user trusts an earlier content of the file.
     Changed,
-    /// It was never trusted.
+    /// The user never trusted the file.
     Unknown,
 }
 
 impl Trust {
-    /// What is to be said of a project's file that is refused something, behind "a project".
+    /// The end of a message that begins with "a project", about a setting that its file may not change.
     pub(in crate::config) fn because(self) -> &'static str {
         match self {
             Self::Trusted => "even though it is trusted",
@@ -42,7 +42,7 @@ impl Trust {
 /// The reason for which trust could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    /// There is no place for it.
+    /// No home folder is known, so there is no place to record trust.
     #[error("no home folder is known, so there is no place to remember what is trusted")]
     NoHome,
     /// There is no working folder.
@@ -51,29 +51,29 @@ pub enum TrustError {
     /// The project has no such file, or it may not be read.
     #[error("{message}")]
     Unreadable {
-        /// What is wrong with it, with its path.
+        /// The problem with the file, with its path.
         message: String,
     },
-    /// What was remembered cannot be read or written.
+    /// The record of trust cannot be read or written.
     #[error("cannot write {path}: {source}")]
     Store {
-        /// The file that remembers.
+        /// The file with the record.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// The file of the project in the working folder.
+/// The path of the project's file in the working folder.
 #[must_use]
 pub fn project_file(environment: &Environment) -> Option<PathBuf> {
     environment.cwd.as_ref().map(|cwd| cwd.join(".belljar/config.toml"))
 }
 
-/// Trusts the project's file in the working folder as it is now; the answer is its path and text.
+/// Trusts the project's file in the working folder with its present content, and returns its path and text.
 ///
 /// # Errors
-/// The file cannot be read, or the trust cannot be remembered.
+/// The file cannot be read, or the record of trust cannot be written.
 pub fn trust_project(environment: &Environment, limits: &Limits) -> Result<(PathBuf, String), TrustError> {
     let path = project_file(environment).ok_or(TrustError::NoFolder)?;
     let unreadable = |problem: Box<_>| TrustError::Unreadable { message: ToString::to_string(&problem) };
@@ -84,22 +84,22 @@ pub fn trust_project(environment: &Environment, limits: &Limits) -> Result<(Path
     Ok((path, text))
 }
 
-/// Forgets that the project's file was trusted; the answer is its path.
+/// Ends the trust in the project's file, and returns its path.
 ///
 /// # Errors
-/// It cannot be forgotten.
+/// There is no working folder, or the record of trust cannot be written.
 pub fn distrust_project(environment: &Environment, limits: &Limits) -> Result<PathBuf, TrustError> {
     let path = project_file(environment).ok_or(TrustError::NoFolder)?;
     change(environment, limits, &path, None)?;
     Ok(path)
 }
 
-/// Where trust is remembered.
+/// The path of the record of trust.
 pub(in crate::config) fn store(environment: &Environment) -> Option<PathBuf> {
     environment.state_dir().map(|dir| dir.join(STORE))
 }
 
-/// Whether these bytes of a project's file are trusted.
+/// Compares these bytes of a project's file with the record of trust.
 pub(in crate::config) fn trust_of(
     environment: &Environment,
     limits: &Limits,
@@ -116,7 +116,7 @@ pub(in crate::config) fn trust_of(
     }
 }
 
-/// What is remembered; what cannot be read is trusted by nobody.
+/// The record of trust. A record that cannot be read trusts nothing.
 fn remembered(environment: &Environment, limits: &Limits, store: &Path) -> Map<String, Value> {
     let bytes = file::read(store, environment.uid, limits).unwrap_or_default();
     serde_json::from_slice(&bytes).unwrap_or_default()
@@ -140,7 +140,7 @@ fn change(
         .map_err(|source| TrustError::Store { path: store.clone(), source })
 }
 
-/// One name for one file, by whatever way it is reached.
+/// The canonical name of a file, the same for every path that leads to it.
 fn name_of(path: &Path) -> String {
     path.canonicalize().unwrap_or_else(|_| path.to_owned()).display().to_string()
 }

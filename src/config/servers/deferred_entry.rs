@@ -50,7 +50,7 @@ impl DeferredEntry {
         self.changeable = changeable.clone();
     }
 
-    /// What is wrong with the first of these files that somebody else can choose.
+    /// The message and hint for the first of these files that others can replace.
     pub(super) fn misled(&self, named: &[NamedFile]) -> Option<(String, &'static str)> {
         named.iter().find_map(|file| self.changeable.misleads(file))
     }
@@ -61,13 +61,13 @@ impl DeferredEntry {
         &self.source.commands
     }
 
-    /// The entry in one form that tells whether another one means the same. It may hold secrets.
+    /// The entry in a canonical form: entries with the same meaning give the same text. It may contain secrets.
     #[must_use]
     pub fn written(&self) -> String {
         format!("{}{:?}", self.source.member.value.written(), self.changeable)
     }
 
-    /// Whether the program or the address itself is not known yet.
+    /// Whether the program or the address itself needs the output of a command.
     #[must_use]
     pub fn hides_reach(&self) -> bool {
         self.source.hides_reach

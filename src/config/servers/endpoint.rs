@@ -23,7 +23,7 @@ const OWN_HEADERS: [&str; 12] = [
 ];
 
 impl Reading<'_> {
-    /// The address of an entry and what belongs to it, unless something about it was reported.
+    /// The remote server of an entry; `None` where a problem with it was reported.
     pub(in crate::config) fn endpoint(&mut self, key: &str, parts: &Parts<'_>) -> Option<Endpoint> {
         let member = parts.url?;
         for (part, value) in
@@ -80,7 +80,7 @@ impl Reading<'_> {
 
     fn http_transport(&mut self, key: &str, value: Option<&Spanned>) -> Option<HttpTransport> {
         let Some(Spanned { at, node: Node::String(kind) }) = value else {
-            // Of another kind: reported before.
+            // A value of another kind was reported before.
             return value.is_none().then_some(HttpTransport::Detected);
         };
         match kind.as_str() {
@@ -134,7 +134,7 @@ fn sends_in_the_clear(endpoint: &Endpoint) -> bool {
     endpoint.url.scheme() == "http" && has_secrets && !is_loopback(&endpoint.url)
 }
 
-/// RFC 9110, section 5.6.2.
+/// Whether a header's name may contain the byte: RFC 9110, section 5.6.2.
 fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

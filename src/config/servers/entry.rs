@@ -20,21 +20,21 @@ use crate::config::read::references::{
 use crate::names::ServerName;
 use crate::problem::{OF_FILE_MAX, Position, Severity, report};
 
-/// Keys of one entry.
+/// The largest number of keys of one entry.
 const KEYS_MAX: usize = 200;
 
-/// An entry with a good name, and where it stands.
+/// An entry with a valid name, and its place.
 #[derive(Debug, Clone)]
 pub(in crate::config) struct Entry {
     pub(super) name: ServerName,
     pub(super) path: PathBuf,
     pub(super) position: Position,
     pub(super) key: String,
-    /// The environment variables that it refers to, also where it is not used.
+    /// The environment variables that it refers to, even if it is not used.
     pub(super) variables: BTreeSet<String>,
     /// The files that it names.
     pub(super) named: Vec<NamedFile>,
-    /// The server, or why there is none, to be said behind "is configured, but".
+    /// The server, or the reason for which there is none, worded to follow "is configured, but".
     pub(super) read: Result<Box<ServerConfig>, String>,
 }
 
@@ -70,7 +70,7 @@ impl Reading<'_> {
         Entry { name, path, position, key, variables: variables_of(&member.value), named: Vec::new(), read }
     }
 
-    /// An entry that is not read for this reason, which is reported.
+    /// Reports this error and returns the entry without a server; `None` if its name is invalid.
     pub(super) fn refused(&mut self, member: &Member, message: &str) -> Option<Entry> {
         let key = format!("{}.{}", self.section.name(), member.key);
         let problems_before = self.problems.len();
@@ -80,7 +80,7 @@ impl Reading<'_> {
         Some(self.as_entry(name, key, member, read))
     }
 
-    /// Why an entry is not used, of which this was said since then.
+    /// The reason for which an entry is not used, from the problems that were reported since `problems_before`.
     fn reason(&self, problems_before: usize) -> String {
         let told = &self.problems[problems_before..];
         match told.iter().max_by_key(|problem| (problem.severity, std::cmp::Reverse(problem.position))) {
@@ -90,7 +90,7 @@ impl Reading<'_> {
         }
     }
 
-    /// The server of an entry, unless something about it was reported.
+    /// The server of an entry; `None` where a problem with it was reported.
     fn server(&mut self, name: &ServerName, key: &str, member: &Member) -> Option<ServerConfig> {
         let Node::Object(members) = &member.value.node else {
             let message = format!("must be an object, not {}", member.value.node.kind());
@@ -130,7 +130,7 @@ impl Reading<'_> {
         (self.errors == errors_before).then_some(server)
     }
 
-    /// What has to be found out when the server is started.
+    /// The entry with the commands whose output it needs; `None` if it has no commands.
     fn deferred(&mut self, member: &Member, parts: &Parts<'_>) -> Option<DeferredEntry> {
         let commands = std::mem::take(&mut self.resolved.commands);
         let target = [parts.command, parts.url.map(|member| &member.value)].into_iter().flatten();
@@ -210,15 +210,15 @@ impl Reading<'_> {
         parts
     }
 
-    /// A choice of tools, of which there is one under whichever name.
+    /// Sets one of the two lists of tools. A list may have several names, and only one of them may be used.
     fn choice<'m>(&mut self, chosen: &mut Option<&'m Spanned>, member: &'m Member, at: &str) {
         if chosen.replace(&member.value).is_some() {
             self.report(member.key_at, at, "means the same as another key, which is there too");
         }
     }
 
-    /// The way to the server, unless something about it was reported. With a slip in a key, one that is missing is there
-    /// most likely.
+    /// How the server is reached; `None` where a problem with it was reported. With an unknown key in the entry
+    /// (`has_slip`), a missing command is not reported: most likely it is the misspelt key.
     fn transport(
         &mut self,
         key: &str,
@@ -277,10 +277,10 @@ impl Reading<'_> {
 }
 
 impl DeferredEntry {
-    /// Reads the entry again with the output of its commands, each by how the command is written.
+    /// Reads the entry again with the output of its commands, by the text of their references.
     ///
     /// # Errors
-    /// What is wrong with the entry then; no value is repeated.
+    /// The reason for which the entry cannot be used with this output. It repeats no value.
     pub fn finished(&self, printed: &BTreeMap<String, String>) -> Result<ServerConfig, String> {
         let EntrySource { environment, limits, private, path, text, section, member, .. } = self.source();
         let commands = Commands::Ran(printed);

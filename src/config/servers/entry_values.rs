@@ -8,11 +8,11 @@ use crate::config::read::json::{Node, Spanned};
 use crate::config::read::references::Unresolved;
 use crate::problem::Severity;
 
-/// Variables, or headers, of one entry.
+/// The largest number of variables, or of headers, of one entry.
 const NAMES_MAX: usize = 1_000;
 
 impl Reading<'_> {
-    /// An object of strings with their references replaced; `wrong` says what is wrong with a name.
+    /// Reads an object of strings and replaces their references; `wrong` returns the problem with a name.
     pub(super) fn named(
         &mut self,
         key: &str,
@@ -53,7 +53,7 @@ impl Reading<'_> {
         sound.then(|| NamedSecrets::new(pairs))
     }
 
-    /// A string with its references replaced. What is wrong with it is said without repeating it.
+    /// Reads a string and replaces its references. Problems with it are reported without repeating it.
     pub(super) fn value(&mut self, key: &str, value: &Spanned) -> Option<String> {
         let Node::String(text) = &value.node else {
             let message = format!("must be a string, not {}", value.node.kind());

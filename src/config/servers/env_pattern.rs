@@ -10,7 +10,7 @@ impl EnvPattern {
     /// Checks a pattern.
     ///
     /// # Errors
-    /// What is wrong with it, to be said behind its key.
+    /// The problem with the pattern, worded to follow its key.
     pub fn new(text: &str) -> Result<Self, String> {
         let name = text.strip_suffix('*').unwrap_or(text);
         if text.is_empty() {
@@ -31,13 +31,13 @@ impl EnvPattern {
         &self.0
     }
 
-    /// Whether the pattern has this name.
+    /// Whether the pattern matches this name.
     pub(super) fn matches(&self, name: &str) -> bool {
         matches(&self.0, name)
     }
 }
 
-/// Whether a pattern, a name or the beginning of names and a `*`, has this name.
+/// Whether a pattern matches this name. A pattern is a name, or the beginning of names and a `*`.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(beginning) => name.starts_with(beginning),

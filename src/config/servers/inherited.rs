@@ -1,4 +1,4 @@
-//! Which variables of the bridge's environment a server inherits: a default set, and those that its entry names.
+//! The variables of the bridge's environment that a server inherits: a default set, and those that its entry names.
 //!
 //! A server gets its own credentials by `env`; other variables of belljar's environment are not passed on.
 
@@ -58,8 +58,8 @@ const DEFAULTS: [&str; 39] = [
     "__CF_USER_TEXT_ENCODING",
 ];
 
-/// Those of the default set that may hold credentials for registries of packages, and the exceptions: a confined server has
-/// only the latter.
+/// Variables of the default set that may hold credentials for package registries. A confined server inherits only the
+/// exceptions in [`PLACES`].
 const OF_REGISTRIES: [&str; 4] = ["NPM_CONFIG_*", "npm_config_*", "PIP_*", "UV_*"];
 const PLACES: [&str; 6] = [
     "NPM_CONFIG_CACHE",
@@ -69,7 +69,8 @@ const PLACES: [&str; 6] = [
     "UV_PYTHON_INSTALL_DIR",
     "UV_TOOL_DIR",
 ];
-/// Those that may hold credentials for proxies, which a confined server has if it has the network.
+/// Variables of the default set that may hold credentials for proxies. A confined server inherits them only with
+/// network.
 const PROXIES: [&str; 8] = [
     "ALL_PROXY",
     "FTP_PROXY",
@@ -81,7 +82,7 @@ const PROXIES: [&str; 8] = [
     "https_proxy",
 ];
 
-/// Variables that shells keep for themselves. A server's words hold them by chance.
+/// Variables that shells keep for themselves. They are not reported as withheld.
 const OF_SHELLS: [&str; 4] = ["OLDPWD", "PWD", "SHLVL", "_"];
 
 /// The variables of the bridge's environment that a server gets.
@@ -94,7 +95,8 @@ pub struct Inherited {
 }
 
 impl Environment {
-    /// What a server that is started in this way inherits; of the default set, a confined one inherits less.
+    /// The variables that a server inherits if it is started in this way. A confined one inherits fewer of the default
+    /// set.
     #[must_use]
     pub fn inherited(&self, launch: &Launch, sandbox: Option<&ServerSandbox>) -> Inherited {
         let is_default = |name: &str| {
@@ -120,7 +122,7 @@ impl Environment {
         }
     }
 
-    /// The variables that these patterns bring beside the default ones, by their names.
+    /// The names of the bridge's variables that match these patterns.
     #[must_use]
     pub fn inherited_by(&self, patterns: &[EnvPattern]) -> Vec<&str> {
         let names = self.variables.keys().filter_map(|name| name.to_str());

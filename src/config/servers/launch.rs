@@ -13,13 +13,13 @@ use crate::problem::Severity;
 use crate::programs::locate_program;
 use crate::text::{self, suggest};
 
-/// Keys of `sandbox`.
+/// The keys of a `sandbox` object.
 const SANDBOX_KEYS: [&str; 4] = ["read", "write", "network", "env"];
-/// How much of a path is shown, in characters.
+/// The longest part of a path that is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 200;
 
 impl Reading<'_> {
-    /// The command of an entry and what belongs to it, unless something about it was reported.
+    /// The command of an entry with its arguments and environment; `None` where a problem with it was reported.
     pub(super) fn launch(&mut self, key: &str, entry_at: usize, parts: &Parts<'_>) -> Option<Launch> {
         for (part, value) in [("headers", parts.headers), ("login", parts.login)] {
             if let Some(value) = value {
@@ -60,7 +60,7 @@ impl Reading<'_> {
         Some(Launch { program, args: args?, env: env?, env_inherit, cwd, sandbox })
     }
 
-    /// What the entry says of its server's confinement, and the variables that it inherits besides.
+    /// The confinement that the entry sets, and the patterns of further variables that the server inherits.
     fn sandbox(&mut self, key: &str, value: Option<&Spanned>) -> Option<(SandboxChoice, Vec<EnvPattern>)> {
         let members = match value.map(|value| (value.at, &value.node)) {
             None | Some((_, Node::Null)) => return Some((SandboxChoice::Default, vec![])),
@@ -107,7 +107,7 @@ impl Reading<'_> {
         (self.errors == errors_before).then_some((SandboxChoice::Yes(sandbox), env))
     }
 
-    /// Files and folders of the user's; relative ones are taken from the file's folder.
+    /// The user's files and folders that a key names. Relative paths are taken from the configuration file's folder.
     fn places(&mut self, key: &str, value: &Spanned, access: Access) -> Option<Vec<PathBuf>> {
         let Node::Array(items) = &value.node else {
             self.report(value.at, key, format!("must be an array of paths, not {}", value.node.kind()));
@@ -118,7 +118,7 @@ impl Reading<'_> {
             let at = format!("{key}[{index}]");
             let written = self.value(&at, item)?;
             let place = self.sources.environment.resolve(&written, self.path.parent());
-            // A link leads there as well.
+            // The place may be a link: its target is checked too.
             let end =
                 if self.sources.files == Files::Read { ResolvedPath::of(&place).end } else { place.clone() };
             let is_kernel =
@@ -141,7 +141,8 @@ impl Reading<'_> {
         Some(places)
     }
 
-    /// Says what a place gives a server that hardly any server should have. What would free the server is an error.
+    /// Reports access that hardly any server should have. Access that would let the server change its own rights is an
+    /// error.
     fn private(&mut self, at: usize, key: &str, place: &Path, access: Access) {
         let Some((private, met)) = self.sources.private.at(place) else { return };
         let changes = access == Access::Change;
@@ -162,7 +163,7 @@ impl Reading<'_> {
         self.push(severity, (at, key), message, "name only the folders that the server needs");
     }
 
-    /// A command with a slash is taken from the server's working folder, or else from the file's; others stay names.
+    /// A command with a slash is relative to the server's working folder, or else to the file's. Others stay names.
     fn program(&self, program: &str, cwd: Option<&Path>) -> PathBuf {
         if program.contains('/') {
             self.sources.environment.resolve(program, cwd.or(self.path.parent()))

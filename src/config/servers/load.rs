@@ -1,5 +1,5 @@
-//! Gathers the servers of all configuration files. Where a name stands on several levels the first counts; where it stands
-//! twice on one, none does, so that no name of a file and no clock decides.
+//! Collects the servers of all configuration files. If several levels have a name, the first level counts. If one level
+//! has it twice, no entry counts, so that neither file names nor times decide.
 //!
 //! It starts nothing and connects to nothing: a server is data until its first use.
 
@@ -30,16 +30,17 @@ use crate::limits::Limits;
 use crate::problem::{OF_FILE_MAX, Origin, Problem, Severity};
 use crate::text::suggest;
 
-/// The rules of the operator for the entries of servers.
+/// The operator's rules for the entries of servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::config) struct EntryRules<'p> {
     pub(in crate::config) self_servers: SelfServers,
     pub(in crate::config) commands: AllowCommands,
-    /// Why it is not known whether servers are confined whose entries do not say so: these are not used.
+    /// The problem with the setting that confines servers. While there is one, entries without a `sandbox` are not
+    /// used.
     pub(in crate::config) unconfined: Option<&'p Problem>,
-    /// What servers are not given unasked.
+    /// The files and folders that a server gets only if its entry names them.
     pub(in crate::config) private: &'p PrivatePlaces,
-    /// What code can change.
+    /// The folders that are mounted into sandboxes.
     pub(in crate::config) mounts: &'p [MountedFolder],
 }
 
@@ -52,7 +53,7 @@ pub(in crate::config) struct LoadedServers {
     pub(in crate::config) refused: Vec<RefusedServer>,
     /// The files that references have led to.
     pub(in crate::config) files: Vec<WatchedFile>,
-    /// The environment variables that entries refer to, those that are not used among them.
+    /// The environment variables that entries refer to, including entries that are not used.
     pub(in crate::config) variables: BTreeSet<String>,
     pub(in crate::config) entries: EntriesByFile,
     /// The problems with files that could not be read.
@@ -64,9 +65,8 @@ pub(in crate::config) struct LoadedServers {
 /// The entries of each file as they were when the file could be read last.
 pub(in crate::config) type EntriesByFile = BTreeMap<PathBuf, Vec<(Level, Entry)>>;
 
-/// What the bytes of one configuration file say: its sound servers in the file's order, each name once, and all that is
-/// wrong with the rest. It opens nothing and runs nothing: the path is where relative ones are taken from, and what problems
-/// name.
+/// Reads the bytes of one configuration file: the valid servers in the file's order, each name once, and the problems
+/// with the rest. Nothing is opened or run: `path` only resolves relative paths and is named in problems.
 #[must_use]
 pub fn servers_of_file(
     environment: &Environment,
@@ -81,8 +81,8 @@ pub fn servers_of_file(
     (entries.into_iter().filter_map(|entry| entry.read.ok()).map(|server| *server).collect(), problems)
 }
 
-/// The servers of a project's and the user's config.toml, of `~/MCPs/*.json`, and of what MCP_SERVERS_CONFIG names. Of a
-/// file that cannot be read now, those `before` go on.
+/// Loads the servers of a project's and the user's config.toml, of `~/MCPs/*.json`, and of MCP_SERVERS_CONFIG. A file
+/// that cannot be read now keeps its entries from `before`.
 pub(in crate::config) fn load(
     environment: &Environment,
     limits: &Limits,
@@ -100,7 +100,7 @@ pub(in crate::config) fn load(
         AllowCommands::No => Commands::Refused,
     };
     let (paths, unlisted) = json_files(environment, limits, problems);
-    // Files that are links are belljar's where they are, too.
+    // A configuration file that is a link is also protected at the path of the link.
     let own = tables.iter().filter(|file| file.owner == FileOwner::User).map(|file| file.path.clone());
     let private = &rules.private.with(own.chain(paths.iter().map(|(_, path)| path.clone())));
     let sources = Sources { environment, limits, files: Files::Read, commands, private };
@@ -187,7 +187,7 @@ pub(in crate::config) fn load(
     LoadedServers { servers, refused, files, variables, entries: entries_by_file, unread, changeable }
 }
 
-/// Where JSON files may be: the user's folder, and the folder or file that MCP_SERVERS_CONFIG names.
+/// The places of JSON files: the user's folder, and the folder or file that MCP_SERVERS_CONFIG names.
 pub(in crate::config) fn places(environment: &Environment) -> Vec<PathBuf> {
     let own = environment.home.as_ref().map(|home| home.join("MCPs"));
     let named = environment.variable("MCP_SERVERS_CONFIG").map(|named| match named.to_str() {
@@ -197,7 +197,7 @@ pub(in crate::config) fn places(environment: &Environment) -> Vec<PathBuf> {
     own.into_iter().chain(named).collect()
 }
 
-/// The files to read, each once even when it is reached twice; and the folders that cannot be listed.
+/// The files to read, each once even if several paths lead to it, and the folders that cannot be listed.
 fn json_files(environment: &Environment, limits: &Limits, problems: &mut Vec<Problem>) -> JsonFiles {
     let (mut paths, mut unlisted) = (Vec::new(), Vec::new());
     for (index, place) in places(environment).into_iter().enumerate() {
@@ -241,7 +241,7 @@ fn of_table(
     let mut entries: Vec<Entry> = table.members.iter().filter_map(|member| reading.entry(member)).collect();
     files.append(&mut reading.end());
     if let Some(defect) = &table.defect {
-        // What cannot be read may have been what an entry leaves out.
+        // The part that cannot be read may belong to an entry, for example its `sandbox`.
         for entry in &mut entries {
             entry.read = Err(format!("cannot be used: {defect}"));
         }
@@ -249,7 +249,7 @@ fn of_table(
     entries.into_iter()
 }
 
-/// The servers of a project's file that are not taken from it.
+/// Refuses the servers of a project's file that the user does not trust, and reports each.
 fn not_trusted(
     path: &Path,
     table: &ServerTable,
@@ -277,7 +277,7 @@ fn not_trusted(
     refused
 }
 
-/// The entries of a JSON file; nothing where it says none, which is reported.
+/// The entries of a JSON file; `None` if it has no readable ones, which is reported.
 fn entries_of(
     sources: &Sources<'_>,
     path: &Path,
@@ -346,7 +346,7 @@ fn is_nearly_servers(key: &str) -> bool {
     key == "servers" || suggest::is_like(key, "mcpServers")
 }
 
-/// The entries of one file; a name that stands there twice has none that can be used.
+/// The entries of one file. A name that is repeated in it gives one entry that is refused.
 fn named_once(reading: &mut Reading<'_>, members: &[Member]) -> Vec<Entry> {
     let mut by_name: BTreeMap<&str, Vec<&Member>> = BTreeMap::new();
     for member in members {
@@ -367,7 +367,7 @@ fn named_once(reading: &mut Reading<'_>, members: &[Member]) -> Vec<Entry> {
     entries
 }
 
-/// An entry that would start this bridge is no server of it.
+/// Refuses an entry that would start this bridge.
 fn refuse_own(environment: &Environment, entry: &mut Entry, problems: &mut Vec<Problem>) {
     let Ok(server) = &entry.read else { return };
     let Transport::Launch(Launch { program, args, cwd, .. }) = &server.transport else { return };
@@ -410,11 +410,11 @@ fn refuse_misled(entry: &mut Entry, changeable: &ChangeableFolders, problems: &m
     }
 }
 
-/// An entry that leaves to a setting whether its server is confined is not used while that cannot be read.
+/// Refuses an entry without a `sandbox` while the setting that would confine its server cannot be read.
 fn refuse_unconfined(entry: &mut Entry, problem: &Problem) {
     let Ok(server) = &entry.read else { return };
     if let Transport::Launch(Launch { sandbox: SandboxChoice::Default, .. }) = &server.transport {
-        // The hint says what the setting does, which is for the user alone.
+        // The hint explains the setting, which is for the user only.
         let problem = Problem { hint: String::new(), ..problem.clone() };
         let reason =
             "is not started, since servers.sandbox cannot be read and its entry has no sandbox of its own";

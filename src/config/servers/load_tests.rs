@@ -1,4 +1,5 @@
-//! Claims about entries of servers: their keys in every kind of file, which of several counts, and what becomes of the rest.
+//! Claims about entries of servers: their keys in every kind of file, which of several counts, and what happens to the
+//! rest.
 //!
 //! They use real files in a temporary home.
 
@@ -61,7 +62,7 @@ fn the_keys_of_every_server_mean_the_same_in_json_and_toml() {
     assert_eq!(json.call_time, Some(Duration::from_secs(3_600)));
 }
 
-/// The patterns of the server x.
+/// The patterns of variables that the server x inherits.
 fn inherits(home: &Home) -> Vec<String> {
     let config = home.load();
     let Transport::Launch(launch) = &config.servers[0].transport else { panic!("a command") };
@@ -258,7 +259,7 @@ fn a_link_that_a_confined_server_can_change_leads_to_no_file() {
             "{refused}"
         );
     }
-    // What is opened later can have been changed by then.
+    // A file that is opened later may have been changed by then.
     for (entry, said) in [
         ("command = \"c\"\nenv = { T = \"${cmd:cat @/w/token}\" }", "${cmd:cat …}"),
         ("command = \"c\"\nenv = { T = \"${cmd:cat --file=@/mine}\" }", "${cmd:cat …}"),
@@ -476,7 +477,7 @@ fn only_the_user_lets_commands_be_run() {
     let said = "warning work/.belljar/config.toml:2:13: policy.allow_cmd: is not taken from a project even though it is \
                 trusted; only the user's own config.toml and the environment set it";
     assert!(home.seen().lines().any(|line| line == said), "{}", home.seen());
-    // What the user has allowed, a trusted project may use.
+    // A trusted project may use a permission that the user has given.
     let home = Home::new().user(allow).project(entry);
     trust_project(&home.environment(), &Limits::default()).unwrap();
     assert!(runs(&home));

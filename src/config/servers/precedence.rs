@@ -1,4 +1,4 @@
-//! Which of several entries with one name counts: that of the first level that has the name.
+//! Decides which of several entries with one name counts: that of the first level that has the name.
 //!
 //! It reads nothing.
 
@@ -18,12 +18,12 @@ pub(in crate::config) enum Level {
     User,
     /// `~/MCPs/*.json`.
     Folder,
-    /// What MCP_SERVERS_CONFIG names.
+    /// The file or folder that MCP_SERVERS_CONFIG names.
     Named,
 }
 
-/// The servers that count, and why others do not, both sorted by name. An entry that cannot be used keeps its name from
-/// later levels: another server than the one that is meant must not take its place.
+/// The servers to use and the refused ones, both sorted by name. An entry that cannot be used still reserves its name:
+/// a server of a later level must not take the place of the one that is meant.
 pub(super) fn first(
     entries: Vec<(Level, Entry)>,
     problems: &mut Vec<Problem>,
@@ -57,7 +57,7 @@ pub(super) fn first(
     (servers, refused)
 }
 
-/// The one sound entry of a level, or why there is none.
+/// The one valid entry of a level, or the reason for which there is none.
 fn only(
     entries: Vec<Entry>,
     problems: &mut Vec<Problem>,

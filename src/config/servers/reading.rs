@@ -1,4 +1,5 @@
-//! The state of reading one file with entries: where it is, what is wrong with it so far, and where its references led.
+//! The state of reading one file with entries: the position, the problems so far, and the references that were
+//! resolved.
 //!
 //! It does not know which key means what: `entry` and the modules of its keys do.
 
@@ -11,7 +12,7 @@ use crate::config::read::line_index::LineIndex;
 use crate::config::read::references::{ResolvedReferences, Sources};
 use crate::problem::{OF_FILE_MAX, Origin, Position, Problem, Severity};
 
-/// What a value is taken for while a command has to be run for it: valid wherever a value may be.
+/// Stands in for the value of a reference whose command has not run yet. It is valid for every key.
 pub(super) const STAND_IN: &str = "https://known.later.invalid/";
 
 /// One file that is being read.
@@ -22,22 +23,22 @@ pub(super) struct Reading<'r> {
     pub(super) section: Section,
     pub(super) problems: &'r mut Vec<Problem>,
     places: LineIndex<'r>,
-    /// Errors that were found, those that were not told among them.
+    /// The number of errors, including those that were not reported one by one.
     pub(super) errors: usize,
     told: usize,
     untold: usize,
     /// The files that references have led to.
     pub(super) files: Vec<WatchedFile>,
-    /// What the entry that is being read has referred to.
+    /// The references of the entry that is being read.
     pub(super) resolved: ResolvedReferences,
 }
 
-/// Under what entries stand, and with that in which kind of file.
+/// The section that holds the entries, which also tells the kind of file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Section {
-    /// A JSON file, as clients have.
+    /// `mcpServers` of a JSON file, as clients have it.
     McpServers,
-    /// A config.toml.
+    /// `servers` of a config.toml.
     Servers,
 }
 
@@ -65,7 +66,7 @@ pub(super) struct Parts<'m> {
 }
 
 impl Section {
-    /// As it is written.
+    /// The section's key in the file.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::McpServers => "mcpServers",
@@ -119,7 +120,8 @@ impl Reading<'_> {
         self.problems.push(problem);
     }
 
-    /// Says what was not told one by one; the answer are the files that references have led to.
+    /// Reports the number of problems that were not reported one by one, and returns the files that references have led
+    /// to.
     pub(super) fn end(self) -> Vec<WatchedFile> {
         self.problems.extend(Problem::untold(Origin::File(self.path.to_owned()), self.untold));
         self.files

@@ -27,13 +27,13 @@ const OPTIONS_WITH_VALUE: [&str; 14] = [
     "--user",
 ];
 
-/// Options whose next argument is a package, module or program: what is to be looked at.
+/// Options whose next argument names the package, module or program that is started.
 const OPTIONS_NAMING: [&str; 6] = ["--from", "-p", "--package", "-m", "--spec", "--bin"];
 
-/// Launchers within launchers that are followed; a deeper nest is left to `PARENT_VARIABLE`.
+/// How many nested launchers are followed; `PARENT_VARIABLE` stops deeper nests.
 const DEPTH_MAX: usize = 8;
 
-/// Whether a command line leads back to this bridge.
+/// Whether a command line starts this bridge.
 #[must_use]
 pub fn is_own(program: &str, args: &[String], cwd: &Path, environment: &Environment) -> bool {
     names_own(program, args, DEPTH_MAX) || is_running_file(program, cwd, environment)
@@ -64,7 +64,8 @@ fn names_own(program: &str, args: &[String], depth_left: usize) -> bool {
     }
 }
 
-/// The first arguments that are no options: a package, a module, a script, an image, or another launcher.
+/// Whether what a launcher starts is this bridge. It looks at the first argument that is no option: a package, a
+/// module, a script, an image, or another launcher.
 fn launched(launcher: &str, args: &[String], depth_left: usize) -> bool {
     let mut rest = args;
     while let Some((first, after)) = rest.split_first() {
@@ -93,14 +94,14 @@ fn takes_value(launcher: &str, option: &str) -> bool {
         }
 }
 
-/// A verb, assignment or amount before the argument that counts.
+/// Whether an argument is a verb, an assignment or an amount, behind which the program follows.
 fn is_preamble(argument: &str) -> bool {
     matches!(argument, "run" | "tool" | "exec" | "x" | "dlx" | "start" | "container")
         || (argument.contains('=') && !argument.contains('@'))
         || argument.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// Every simple command of a `-c` text.
+/// Whether any simple command in the text of `-c` starts this bridge.
 fn shell_names_own(args: &[String], depth_left: usize) -> bool {
     let Some(flag) =
         args.iter().position(|arg| arg.starts_with('-') && !arg.starts_with("--") && arg.ends_with('c'))

@@ -1,6 +1,6 @@
-//! One configured server: how it is reached, and what its entry says of its use.
+//! One configured server: how it is reached, and the rules for its use.
 //!
-//! It checks nothing: `entry` makes it of what is sound.
+//! It checks nothing: `entry` makes it from checked values.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,82 +13,83 @@ use crate::policy::ToolChoice;
 use crate::problem::Position;
 use crate::text;
 
-/// How much of a program's path is shown, in characters.
+/// The longest part of a program's path that is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 200;
-/// Shorter values of references are words as any other.
+/// The shortest value of a reference that is redacted, in bytes; shorter ones are too likely to be ordinary words.
 const SECRET_BYTES_MIN: usize = 6;
 
-/// A server that may be used. Two are equal when they are configured alike, wherever in their file they stand.
+/// A server that may be used. Two are equal if they are configured alike; their positions in the file do not matter.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
     /// Its name, unique among all files.
     pub name: ServerName,
-    /// What the operator says it is for.
+    /// The operator's description of its purpose.
     pub description: Option<String>,
-    /// How it is reached. With `deferred`, only as far as that is known without its commands.
+    /// How it is reached. With `deferred`, only the parts that need no command's output.
     pub transport: Transport,
-    /// Its address up to the path, as it is written with references; nothing where none stand there.
+    /// Its address before the path, as it is written with references; `None`: that part has no reference.
     pub written_origin: Option<String>,
-    /// What its entry says of its use.
+    /// The rules for its use.
     pub rules: ServerRules,
-    /// What references have brought into its entry, under names that can be shown.
+    /// The values of the references in its entry, under names that can be shown.
     pub references: NamedSecrets,
-    /// What has to be found out when it is started.
+    /// The entry, if commands have to be run when the server is started.
     pub deferred: Option<DeferredEntry>,
-    /// The file that it stands in.
+    /// The configuration file.
     pub source: PathBuf,
-    /// Where it stands there.
+    /// The position of the entry in the file.
     pub position: Position,
-    /// Its key there, such as `mcpServers.github`.
+    /// The key of the entry in the file, such as `mcpServers.github`.
     pub key: String,
 }
 
-/// The rules of an entry for the use of its server.
+/// The rules that an entry sets for the use of its server.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ServerRules {
-    /// The longest time of its start; `None`: that of any server.
+    /// The longest time of its start; `None`: the limit for all servers.
     pub start_time: Option<Duration>,
-    /// The longest time of one call; `None`: the run's.
+    /// The longest time of one call; `None`: the time of the run.
     pub call_time: Option<Duration>,
-    /// Calls that are under way at once; `None`: as many as of any server.
+    /// The largest number of simultaneous calls; `None`: the limit for all servers.
     pub calls_at_once: Option<usize>,
     /// The tools that are offered.
     pub tools: ToolChoice,
-    /// What becomes of files of the sandbox in arguments.
+    /// The treatment of binary values of the sandbox in arguments.
     pub sandbox_files: SandboxFiles,
 }
 
 /// The treatment of binary values of the sandbox in arguments of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SandboxFiles {
-    /// They are sent, as base64.
+    /// Binary values are sent as base64.
     #[default]
     Sent,
-    /// A call with one is refused where it is made. That keeps from mistakes: code can send base64 text of its own.
+    /// A call with a binary value is refused in the sandbox. That prevents mistakes, not intent: code can send its own
+    /// base64.
     Kept,
 }
 
-/// A server that stands in the configuration and cannot be used.
+/// A server that is configured and cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedServer {
-    /// Its name.
+    /// The server's name.
     pub name: ServerName,
-    /// The file that it stands in.
+    /// The configuration file.
     pub source: PathBuf,
-    /// Where it stands there.
+    /// The position of the entry in the file.
     pub position: Position,
-    /// Why, to be said behind "is configured, but"; without a value that could be a secret.
+    /// The reason, worded to follow "is configured, but". It contains no value that could be a secret.
     pub reason: String,
 }
 
 impl ServerConfig {
-    /// Where its entry stands, for the operator.
+    /// The place of its entry, for the operator.
     #[must_use]
     pub fn place(&self) -> String {
         format!("{} of {}", self.key, self.source.display())
     }
 
-    /// How it is reached, for the operator: the program or the address as far as that is no secret.
+    /// How it is reached, for the operator: the program or the address, without secrets.
     #[must_use]
     pub fn shown_reach(&self) -> String {
         let shown = match &self.transport {
@@ -101,19 +102,19 @@ impl ServerConfig {
         text::inert_excerpt(&self.without_references(shown), SHOWN_CHARS_MAX)
     }
 
-    /// Where its address leads, for the operator; references in that as they are written.
+    /// The origin of its address, for the operator. References in it are shown as they are written.
     #[must_use]
     pub fn shown_origin(&self, endpoint: &Endpoint) -> String {
         let origin = self.written_origin.clone().unwrap_or_else(|| endpoint.origin());
         text::inert_excerpt(&origin, SHOWN_CHARS_MAX)
     }
 
-    /// The text with what references have brought written as their names.
+    /// The text with the values of references replaced by their names.
     #[must_use]
     pub fn without_references(&self, text: String) -> String {
         let mut secrets: Vec<(&str, &str)> =
             self.references.iter().filter(|(_, value)| value.len() >= SECRET_BYTES_MIN).collect();
-        // One that contains another goes first.
+        // Longer values come first, since one may contain another.
         secrets.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
         secrets.into_iter().fold(text, |text, (name, value)| text.replace(value, &format!("[{name}]")))
     }

@@ -1,4 +1,4 @@
-//! The keys that an entry may have, and what those say that are the same for every kind of server.
+//! The keys of an entry, and the values that mean the same for every kind of server.
 //!
 //! It does not read how a server is reached: `launch` and `endpoint` do.
 
@@ -11,7 +11,7 @@ use crate::policy::{Pattern, ToolChoice};
 use crate::problem::Severity;
 use crate::text::suggest;
 
-/// Every key that counts, as it is written in TOML.
+/// Every key that has an effect, as it is written in TOML.
 pub(in crate::config) const KEYS: [&str; 20] = [
     "command",
     "args",
@@ -36,7 +36,7 @@ pub(in crate::config) const KEYS: [&str; 20] = [
 ];
 pub(in crate::config) const URL_KEYS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
 
-/// Keys that clients use for themselves and that change nothing here.
+/// Keys that only concern the client that wrote the file. They are ignored.
 pub(super) const CLIENT_KEYS: [&str; 33] = [
     "$schema",
     "alwaysAllow",
@@ -72,7 +72,7 @@ pub(super) const CLIENT_KEYS: [&str; 33] = [
     "version",
     "watchPaths",
 ];
-/// Keys by which clients mean something that an entry can say here under another name.
+/// Keys of clients, each with the key that has that meaning here.
 const CLIENT_KEYS_MEANING: [(&str, &str); 5] = [
     ("tool_timeout_sec", "timeout"),
     ("envFile", "env"),
@@ -80,21 +80,21 @@ const CLIENT_KEYS_MEANING: [(&str, &str); 5] = [
     ("startup_timeout_ms", "start_timeout"),
     ("startup_timeout_sec", "start_timeout"),
 ];
-/// Names that clients have for `allow` and `deny`, in lower case with underscores.
+/// Clients' names for `allow` and `deny`, in lower case with underscores.
 pub(super) const CLIENT_ALLOW: [&str; 2] = ["enabled_tools", "include_tools"];
 pub(super) const CLIENT_DENY: [&str; 2] = ["disabled_tools", "exclude_tools"];
 
-/// The longest time of one call.
+/// The longest time of one call, in seconds.
 const CALL_S_MAX: f64 = 86_400.0;
-/// The longest time of a start.
+/// The longest time of a start, in seconds.
 const START_S_MAX: f64 = 3_600.0;
-/// In a client's file, larger numbers are milliseconds.
+/// The largest number that a client's file gives in seconds; larger ones are milliseconds.
 const CLIENT_S_MAX: f64 = 3_600.0;
-/// Items of one key.
+/// The largest number of items of one key.
 const ITEMS_MAX: usize = 1_000;
 
 impl Reading<'_> {
-    /// Says that a key has no effect: one of a client's own is no problem, a slip in a key of ours is an error.
+    /// Reports that a key has no effect. A key that only concerns the client is ignored; an unknown key is an error.
     pub(super) fn unknown_key(&mut self, at: usize, full: &str, key: &str) {
         let is_json = self.section == Section::McpServers;
         if is_json && CLIENT_KEYS.contains(&key) {
@@ -112,7 +112,7 @@ impl Reading<'_> {
         self.push(Severity::Error, (at, full), "is no key that belljar knows", &hint);
     }
 
-    /// What the entry says of the use of its server; `None` where that was reported.
+    /// The rules for the use of the server; `None` where a problem with one was reported.
     pub(in crate::config) fn rules(&mut self, key: &str, parts: &Parts<'_>) -> Option<ServerRules> {
         let start_time = self.time(&format!("{key}.start_timeout"), parts.start_timeout, START_S_MAX);
         let call_time = self.time(&format!("{key}.timeout"), parts.timeout, CALL_S_MAX);
@@ -150,7 +150,7 @@ impl Reading<'_> {
     fn calls_at_once(&mut self, key: &str, value: Option<&Spanned>) -> Option<Option<usize>> {
         let Some((at, given)) = self.number(key, value, "a whole number")? else { return Some(None) };
         let max = self.sources.limits.calls_in_flight_per_server_max;
-        // Compared as they are written: no rounding makes a number of this size another one.
+        // The numbers are small enough for exact comparison.
         let number = (1..=max).find(|number| *number as f64 == given);
         if number.is_none() {
             self.report(at, key, format!("is {given}, it must be a whole number from 1 to {max}"));
@@ -169,7 +169,7 @@ impl Reading<'_> {
         }
     }
 
-    /// A list of texts, each read by `read`; `None` where something about it was reported.
+    /// A list of texts, each read by `read`; `None` where a problem with one was reported.
     pub(in crate::config) fn items<T>(
         &mut self,
         key: &str,
@@ -216,7 +216,7 @@ impl Reading<'_> {
     }
 }
 
-/// `maxConcurrency` as `max_concurrency`.
+/// The key in snake case: `maxConcurrency` becomes `max_concurrency`.
 pub(super) fn snake_case(key: &str) -> String {
     let mut snake = String::with_capacity(key.len() + 4);
     for character in key.chars() {

@@ -1,6 +1,6 @@
-//! How a server is reached: started by a command, or found at an address.
+//! How a server is reached: by starting a command, or at an address.
 //!
-//! It checks nothing: `launch` and `endpoint` make these from what an entry says.
+//! It checks nothing: `launch` and `endpoint` make these types from an entry.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,47 +12,47 @@ use crate::config::settings::choices::SandboxServers;
 use crate::confine::ServerSandbox;
 use crate::service_login::LoginSettings;
 
-/// The way to a server.
+/// The transport to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transport {
-    /// It is started, and spoken to over its stdin and stdout.
+    /// The bridge starts the server and talks to it over stdin and stdout.
     Launch(Launch),
-    /// It runs somewhere, and is spoken to over HTTP.
+    /// The server is running elsewhere, and the bridge talks to it over HTTP.
     Endpoint(Endpoint),
 }
 
 /// The command and the environment that a local server is started with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
-    /// A name to be looked for on PATH, or an absolute path. A relative path of the file was taken from `cwd`, or
-    /// without one from the file's folder.
+    /// A name to search on PATH, or an absolute path. A relative path in the file was resolved against `cwd`, or
+    /// without one against the file's folder.
     pub program: PathBuf,
-    /// Its arguments.
+    /// The program's arguments.
     pub args: Vec<String>,
-    /// Variables on top of those that it inherits.
+    /// Variables in addition to the inherited ones.
     pub env: NamedSecrets,
-    /// Variables of the bridge's environment that it inherits beside the default ones.
+    /// Patterns of the bridge's variables that it inherits in addition to the default ones.
     pub env_inherit: Vec<EnvPattern>,
-    /// Its working folder, absolute: a relative one of the file was taken from the file's folder. `None`: the bridge's.
+    /// Its working folder, absolute; a relative one was resolved against the file's folder. `None`: the bridge's.
     pub cwd: Option<PathBuf>,
-    /// What its entry says of its confinement.
+    /// The confinement that its entry sets.
     pub sandbox: SandboxChoice,
 }
 
 /// The confinement that an entry sets for its server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum SandboxChoice {
-    /// Nothing: `servers.sandbox` decides.
+    /// The entry sets none: `servers.sandbox` decides.
     #[default]
     Default,
-    /// The server has the user's rights.
+    /// The server runs with the user's rights.
     No,
-    /// It is confined.
+    /// The server is confined.
     Yes(ServerSandbox),
 }
 
 impl SandboxChoice {
-    /// What the server is confined to, if it is.
+    /// The server's confinement; `None`: the server runs with the user's rights.
     #[must_use]
     pub fn resolved(&self, by_default: SandboxServers) -> Option<ServerSandbox> {
         match (self, by_default) {
@@ -68,18 +68,18 @@ impl SandboxChoice {
 pub struct Endpoint {
     /// `http` or `https`, with a host, without a user and a fragment. Its path and query may hold secrets.
     pub url: Url,
-    /// What is spoken there.
+    /// The transport there.
     pub transport: HttpTransport,
-    /// Sent with each request, to this origin only.
+    /// Headers of each request. They are sent to this origin only.
     pub headers: NamedSecrets,
-    /// What the entry says of the login.
+    /// The login that the entry sets.
     pub login: LoginSettings,
 }
 
 /// A transport of MCP over HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HttpTransport {
-    /// The entry does not say; it is found out.
+    /// The entry does not say; the bridge detects it.
     Detected,
     /// Streamable HTTP, since protocol version 2025-03-26.
     Streamable,
@@ -92,7 +92,7 @@ pub enum HttpTransport {
 pub struct NamedSecrets(Vec<(String, String)>);
 
 impl Endpoint {
-    /// The address as far as it is no secret: scheme, host and port.
+    /// The address without secrets: scheme, host and port.
     #[must_use]
     pub fn origin(&self) -> String {
         self.url.origin().ascii_serialization()
@@ -115,12 +115,12 @@ impl NamedSecrets {
         Self(pairs)
     }
 
-    /// Names and values.
+    /// The names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -1,11 +1,11 @@
-//! What the operator chooses among: values of settings that are words or switches.
+//! The choices of the operator: values of settings that are words or switches.
 //!
 //! It reads nothing; `load` does.
 
 /// The engine that the operator asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EngineChoice {
-    /// The best one that answers.
+    /// The best engine that answers.
     Auto,
     /// Podman, wherever it is found.
     Podman,
@@ -13,20 +13,20 @@ pub enum EngineChoice {
     Docker,
     /// Processes of this machine, without a container engine.
     Process,
-    /// The one at this `unix://`, `tcp://` or `ssh://` address.
+    /// The engine at this `unix://`, `tcp://` or `ssh://` address.
     Url(String),
 }
 
-/// The user of the code inside.
+/// The user that the sandboxed code runs as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContainerUser {
-    /// Each sandbox has one that no other has.
+    /// Each sandbox has a user of its own.
     Own,
     /// A user and group by number.
     Fixed {
-        /// The user, at least 1.
+        /// The user's number, at least 1.
         uid: u32,
-        /// The group.
+        /// The group's number.
         gid: u32,
     },
 }
@@ -34,9 +34,9 @@ pub enum ContainerUser {
 /// The treatment of entries that would start this bridge as its own server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SelfServers {
-    /// They are left out.
+    /// The entries are left out.
     Skip,
-    /// They are servers as any other.
+    /// The entries are used like others.
     Allow,
 }
 
@@ -49,100 +49,100 @@ pub enum SandboxServers {
     No,
 }
 
-/// The permission of entries to run commands for their values.
+/// The permission of entries to run commands with `${cmd:…}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AllowCommands {
-    /// When their server is started.
+    /// Commands run when their server is started.
     Yes,
-    /// A server whose entry has one is not used.
+    /// A server whose entry has a command is not used.
     No,
 }
 
 /// The treatment of the variables when a run has to be killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rollback {
-    /// They are as before that run.
+    /// The variables are restored to their values before that run.
     On,
-    /// They are gone.
+    /// The variables are lost.
     Off,
 }
 
 /// The choice to start the sandbox ahead of the first run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prewarm {
-    /// Right after `initialize`.
+    /// The sandbox is started right after `initialize`.
     On,
-    /// By the first run.
+    /// The sandbox is started by the first run.
     Off,
 }
 
 /// The choice to send structured content in replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StructuredContent {
-    /// Text and images only.
+    /// Replies have text and images only.
     Off,
-    /// Beside the text.
+    /// Replies have structured content in addition to the text.
     On,
 }
 
-/// The choice to learn the shapes of results and show them in signatures.
+/// The choice to record the shapes of results and show them in signatures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LearnShapes {
-    /// Their keys and types are kept, never a value.
+    /// Keys and types of results are recorded, never a value.
     On,
-    /// Nothing is kept or read.
+    /// No shapes are recorded or read.
     Off,
 }
 
-/// The amount that is logged about calls and runs.
+/// The amount that the audit log records of calls and runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audit {
-    /// Nothing.
+    /// No records.
     Off,
-    /// A line for each, with a hash of a call's arguments.
+    /// One line for each call and run, with a hash of a call's arguments.
     Hash,
-    /// The same, with the arguments.
+    /// One line for each call and run, with the arguments of a call.
     Arguments,
 }
 
-/// The amount of a session that is recorded.
+/// The amount of a session that the journal records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Journal {
-    /// Nothing.
+    /// No records.
     Off,
-    /// Code, outcomes and the beginning of outputs; of calls no arguments and no results.
+    /// Code, outcomes and the beginning of outputs; no arguments and no results of calls.
     Calls,
-    /// These as well.
+    /// In addition, the arguments and results of calls.
     Full,
 }
 
 /// The permission of servers to use the model of a client that offers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sampling {
-    /// The client asks its user.
+    /// Servers may use it; the client asks its user.
     Ask,
-    /// Never.
+    /// Servers may not use it.
     Off,
 }
 
 /// The model that code may ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelVia {
-    /// The endpoint where one is set, else the client's.
+    /// The endpoint's model if one is set, else the client's.
     Auto,
-    /// The endpoint's.
+    /// The endpoint's model.
     Endpoint,
-    /// The client's.
+    /// The client's model.
     Sampling,
-    /// None.
+    /// No model.
     Off,
 }
 
 /// The choice to search tools by meaning in addition to words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Semantic {
-    /// When a model is installed.
+    /// Tools are searched by meaning if a model is installed.
     Auto,
-    /// Never.
+    /// Tools are searched by words only.
     Off,
 }

@@ -1,4 +1,4 @@
-//! What can be set: each setting's names, form, default and bounds, from the embedded `config/defaults.json`, their
+//! The definitions of all settings: names, form, default and bounds, from the embedded `config/defaults.json`, their
 //! only source. One line there makes a setting of the environment, of config.toml and of the schema for editors.
 //!
 //! It does not read what the operator wrote; `resolve` does.
@@ -17,13 +17,13 @@ pub(in crate::config) struct Definition {
     /// Its place in a config.toml, such as `run.timeout`; `None`: it has none.
     pub(in crate::config) key: Option<String>,
     pub(in crate::config) form: ValueForm,
-    /// What counts when it is not set; `None`: nothing does.
+    /// The value if nobody sets one; `None`: no value.
     pub(in crate::config) default: Option<String>,
-    /// What may be written, for people.
+    /// The allowed values, in words for people.
     pub(in crate::config) allowed: String,
-    /// What may be written, where these are a few words.
+    /// The allowed values, if they are a few words.
     pub(in crate::config) words: Vec<String>,
-    /// The smallest and the largest number.
+    /// The smallest and the largest allowed number.
     pub(in crate::config) bounds: Option<(Value, Value)>,
     pub(super) of_project: ProjectPermission,
     pub(in crate::config) counts: EffectTime,
@@ -46,9 +46,9 @@ pub(in crate::config) enum ValueForm {
     Integer,
     Number,
     Switch,
-    /// Bytes as a number, or with a unit.
+    /// A size in bytes: a number, or a text with a unit.
     Size,
-    /// Texts; in a variable, with commas between them.
+    /// A list of texts; a variable separates them by commas.
     List,
 }
 
@@ -56,7 +56,7 @@ pub(in crate::config) enum ValueForm {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProjectPermission {
     Nothing,
-    /// The file may not set it even with trust.
+    /// The file may not set it unless the user trusts the file.
     Never,
     Anything,
     /// The file may set a smaller number than the one that is in effect without it.
@@ -78,7 +78,7 @@ impl Definition {
         self.key.as_deref().unwrap_or(&self.variable)
     }
 
-    /// A value as JSON has it: what was written as text becomes a number, a boolean or an array.
+    /// A text as a typed JSON value: a number, a boolean, an array or a string.
     pub(in crate::config) fn typed(&self, text: &str) -> Value {
         let number = |text: &str| serde_json::from_str::<Value>(text).ok().filter(Value::is_number);
         match self.form {

@@ -1,4 +1,4 @@
-//! Changes one setting in the user's own config.toml, and nothing else in it: what the user wrote stays as it is.
+//! Changes one setting in the user's own config.toml. The rest of the file stays as the user wrote it.
 //!
 //! A file that cannot be read as a whole is not touched.
 
@@ -16,41 +16,41 @@ use crate::problem::Problem;
 /// The reason for which a setting was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
-    /// There is no place for the file.
+    /// No home folder is known, so there is no place for the file.
     #[error("no home folder is known, so there is no config.toml; set HOME or XDG_CONFIG_HOME")]
     NoHome,
-    /// The file cannot be changed.
+    /// The file cannot be read as a configuration file.
     #[error("{problem}; correct it first")]
     Unreadable {
-        /// What is wrong with it, and where.
+        /// The problem and its place.
         problem: Box<Problem>,
     },
-    /// It is not TOML.
+    /// The file is not valid TOML.
     #[error("{path}:{line}:{column}: {message}; correct it first")]
     NoToml {
         /// The file.
         path: String,
-        /// From 1.
+        /// The line of the error, from 1.
         line: usize,
-        /// From 1, in characters.
+        /// The column of the error, from 1, in characters.
         column: usize,
-        /// What is wrong there.
+        /// The parser's message.
         message: String,
     },
-    /// The section is something else.
+    /// The file has a value that is no table under the section's name.
     #[error("{path}: {section:?} is no table; correct it first")]
     NoTable {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// The section.
+        /// The name of the section.
         section: &'static str,
     },
-    /// It cannot be written.
+    /// The file cannot be written.
     #[error("{path} cannot be written: {source}")]
     Write {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// Why.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -59,10 +59,10 @@ pub enum EditError {
 const SECTION: &str = "sandbox";
 const KEY: &str = "image";
 
-/// Writes `sandbox.image`, or takes it out. Returns the file.
+/// Sets `sandbox.image`, or removes it for `None`. Returns the path of the file.
 ///
 /// # Errors
-/// Why it stays as it is.
+/// The file cannot be read, is not valid TOML, or cannot be written. It is unchanged then.
 pub fn set_image(environment: &Environment, image: Option<&str>) -> Result<PathBuf, EditError> {
     let path = environment.config_file().ok_or(EditError::NoHome)?;
     let shown = || path.display().to_string();
@@ -83,7 +83,7 @@ pub fn set_image(environment: &Environment, image: Option<&str>) -> Result<PathB
     let table =
         section.as_table_like_mut().ok_or_else(|| EditError::NoTable { path: shown(), section: SECTION })?;
     match (image, table.get_mut(KEY)) {
-        // What stands beside it, as a remark does, stays.
+        // Comments and blanks around the value stay.
         (Some(image), Some(Item::Value(old))) => {
             let decor = old.decor().clone();
             *old = image.into();

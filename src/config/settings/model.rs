@@ -1,6 +1,6 @@
-//! Which model code may ask, by which way and how often: the section `[model]`.
+//! The section `[model]`: which model code may ask, through which service, and how often.
 //!
-//! It asks nobody and runs nothing. A key stands in no setting: only where it is found does.
+//! It sends no request and runs nothing. No setting contains a key: a setting only refers to one.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -25,58 +25,58 @@ use crate::problem::Severity;
 
 const ENDPOINT: &str = "MCP_BRIDGE_MODEL_ENDPOINT";
 const KEY: &str = "MCP_BRIDGE_MODEL_KEY";
-/// Longest name of a model, in characters.
+/// The longest name of a model, in characters.
 const NAME_CHARS_MAX: usize = 200;
-/// Whole tokens that a budget may have.
+/// The largest budget, in tokens.
 const TOKENS_MAX: u64 = 1_000_000_000_000;
 
 /// The settings for requests to a model.
 #[derive(Debug, Clone)]
 pub struct ModelSettings {
-    /// Who is asked.
+    /// The access to the model.
     pub access: ModelAccess,
-    /// The model that is wanted; a client that is asked may take another one.
+    /// The name of the wanted model. A client may use another one.
     pub name: Option<String>,
-    /// How much.
+    /// The bounds on requests.
     pub bounds: ModelBounds,
-    /// What the key's reference has led to.
+    /// The files that were read for the key's reference.
     pub(in crate::config) files: Vec<WatchedFile>,
-    /// The files that it names.
+    /// The files that the key's reference names.
     pub(in crate::config) named: Vec<NamedFile>,
-    /// The environment variables that it refers to.
+    /// The environment variables that the key's reference names.
     pub(in crate::config) variables: BTreeSet<String>,
 }
 
 /// The way in which helpers reach a language model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelAccess {
-    /// Nobody.
+    /// No model is asked.
     Off,
-    /// Nobody, since what is set cannot be used: why.
+    /// No model is asked, since the settings cannot be used, for this reason.
     Unusable(String),
-    /// A service that speaks OpenAI's chat completions.
+    /// A service that supports OpenAI's chat completions API.
     Endpoint(ModelEndpoint),
-    /// The client of the run, where it offers its model.
+    /// The client of the run, if it supports sampling.
     Sampling,
 }
 
-/// A service that speaks OpenAI's chat completions. `Debug` shows no more of the address than its origin.
+/// A service that supports OpenAI's chat completions API. `Debug` shows only the origin of its address.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ModelEndpoint {
-    /// `http` or `https`, with a host, without a user and a fragment; `chat/completions` comes behind its path.
+    /// `http` or `https`, with a host, without a user and a fragment. `chat/completions` is appended to its path.
     pub url: Url,
-    /// The model's name there.
+    /// The model's name at the service.
     pub name: String,
-    /// What is sent as the bearer's token; `None`: nothing is.
+    /// The bearer token; `None`: requests have none.
     pub key: Option<ModelKey>,
 }
 
 /// The source of the key. `Debug` shows nothing of it.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ModelKey {
-    /// It is known.
+    /// The key itself.
     Value(String),
-    /// This command prints it.
+    /// A command that prints the key.
     Command(CommandLine),
 }
 
@@ -89,16 +89,16 @@ pub struct ModelBounds {
     pub requests_per_session: u64,
     /// Tokens of one run, sent and received.
     pub tokens_per_run: u64,
-    /// The same of one session.
+    /// Tokens of one session, sent and received.
     pub tokens_per_session: u64,
-    /// How long one request may take, with all that is tried again.
+    /// The longest time of one request, including retries.
     pub time: Duration,
-    /// Requests that are under way at once; at least 1.
+    /// The largest number of simultaneous requests; at least 1.
     pub at_once: usize,
 }
 
 impl ModelSettings {
-    /// As the settings have it, as far as they can be read.
+    /// Reads the section. Problems are reported through `settings`.
     pub(in crate::config) fn read(
         settings: &mut Settings<'_>,
         environment: &Environment,
@@ -162,7 +162,8 @@ impl ModelSettings {
         Self { access, name, bounds, files: resolved.files, named: resolved.named, variables }
     }
 
-    /// Nobody is asked, since some of the section could not be read: it is not replaced by something looser.
+    /// Turns the model off because of this problem with the section: the defaults could be looser than what the user
+    /// wrote.
     pub(in crate::config) fn made_unusable(self, problem: &impl fmt::Display) -> Self {
         match self.access {
             ModelAccess::Off => self,
@@ -172,7 +173,7 @@ impl ModelSettings {
 }
 
 impl ModelEndpoint {
-    /// The address as far as it is no secret: scheme, host and port.
+    /// The address without secrets: scheme, host and port.
     #[must_use]
     pub fn origin(&self) -> String {
         self.url.origin().ascii_serialization()
@@ -200,7 +201,7 @@ fn name(text: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
-/// A single reference. What else stands there may be a key, and is not repeated.
+/// Checks that the text is a single reference. Another text may be a key, so the error does not repeat it.
 fn reference(text: &str) -> Result<String, String> {
     let text = text.trim();
     let inner = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
@@ -210,7 +211,7 @@ fn reference(text: &str) -> Result<String, String> {
     }
 }
 
-/// The key, or why it cannot be had; that is said as a problem as well.
+/// Resolves the reference to the key. An error is also reported as a problem.
 fn key(
     sources: &Sources<'_>,
     settings: &mut Settings<'_>,
@@ -237,7 +238,7 @@ fn key(
     Err(said)
 }
 
-/// Whether it can be sent as a bearer's token.
+/// Whether the text can be sent as a bearer token.
 fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
 }

@@ -1,4 +1,4 @@
-//! Claims about the section `[model]`: what is asked by which way, where keys are, and what a project may do.
+//! Claims about the section `[model]`: which model is asked, where keys come from, and what a project may set.
 
 use std::fs;
 

@@ -1,6 +1,6 @@
-//! Folders of the user that code may read, or write, as `[[mount]]` of the user's config.toml has them.
+//! Reads the `[[mount]]` tables of the user's config.toml: folders of the user that code may read, or write.
 //!
-//! It looks that they are there and safe to hand over; it mounts nothing. A project has none.
+//! It checks that they exist and are safe to share; it mounts nothing. A project's file may have no such tables.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -10,13 +10,14 @@ use crate::confine::LOGIN_PLACES;
 use crate::problem::{Position, Problem, Severity};
 use crate::text;
 
-/// Folders that may be mounted.
+/// The largest number of mounted folders.
 const MOUNTS_MAX: usize = 32;
-/// Where they are inside.
+/// The folder in the sandbox that holds all mounts.
 const BELOW: &str = "/mnt/";
-/// Longest path inside, in bytes.
+/// The longest path inside, in bytes.
 const GUEST_BYTES_MAX: usize = 200;
-/// Folders of the system: they, what is in them, and what they are in are not mounted. Those of macOS come last.
+/// Folders of the system. No folder that is one of them, lies in one or contains one is mounted. Those of macOS come
+/// last.
 const OF_THE_SYSTEM: [&str; 47] = [
     "/bin",
     "/boot",
@@ -68,23 +69,23 @@ const OF_THE_SYSTEM: [&str; 47] = [
 ];
 /// Folders that every user or program shares: only folders inside them are mounted.
 const SHARED: [&str; 6] = ["/Users", "/Volumes", "/home", "/private/tmp", "/tmp", "/var/tmp"];
-/// Where desktops attach disks, in a folder of the system.
+/// The folder of the system in which desktops mount disks.
 const DISKS: &str = "/run/media";
 
-/// A folder of the user inside the sandbox.
+/// A folder of the user that is mounted into sandboxes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountedFolder {
-    /// Where it is, absolute and without links.
+    /// Its path on the host, absolute and without links.
     pub host: PathBuf,
-    /// Where code finds it, below `/mnt`.
+    /// Its path in the sandbox, below `/mnt`.
     pub guest: String,
     /// Whether code may write to it.
     pub writable: bool,
-    /// The file that says so, and where.
+    /// The file that has the `[[mount]]`, and the position in it.
     pub source: (PathBuf, Position),
 }
 
-/// Those that can be mounted; what is wrong with the others is said.
+/// The folders that can be mounted. Problems with the others are reported.
 pub(in crate::config) fn mounts(
     environment: &Environment,
     own: &[PathBuf],
@@ -135,7 +136,7 @@ fn checked(
     if let Some(why) = is_kept_from_code(environment, own, &host) {
         return Err(format!("host: {shown} {why}"));
     }
-    // Engines have a syntax in which these separate.
+    // These characters are separators in the syntax of engines.
     let is_plain =
         host.to_str().is_some_and(|host| !host.contains([':', ',']) && !host.contains(char::is_control));
     if !is_plain {
@@ -156,7 +157,7 @@ fn checked(
             "guest: \"{shown}\" must be below /mnt, of ASCII letters, digits, '.', '_' and '-'"
         ));
     }
-    // Through the one, code could put a link in the place of the other.
+    // Through the writable one, code could replace the other by a link.
     let is_beside = |other: &&MountedFolder| {
         (written.writable || other.writable)
             && (host.starts_with(&other.host) || other.host.starts_with(&host))
@@ -178,12 +179,12 @@ fn checked(
     }
 }
 
-/// Without links, where it is there.
+/// The path with links resolved, if it exists.
 fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// Why no code may have this folder; `own` are belljar's.
+/// The reason for which code may not have this folder; `own` are belljar's folders.
 fn is_kept_from_code(environment: &Environment, own: &[PathBuf], host: &Path) -> Option<&'static str> {
     if !host.components().any(|part| matches!(part, Component::Normal(_))) {
         return Some("is all of the machine; mount a folder with your data");
@@ -198,7 +199,7 @@ fn is_kept_from_code(environment: &Environment, own: &[PathBuf], host: &Path) ->
         return Some("holds your whole home, with all keys and logins");
     }
     if let Some(home) = environment.home.as_deref().map(real) {
-        // As they are named and where they are: many are links to folders elsewhere.
+        // Both the names and their targets, since many are links to folders elsewhere.
         let mut logins = LOGIN_PLACES.iter().map(|name| home.join(name)).flat_map(|path| [real(&path), path]);
         if logins.any(|login| host.starts_with(&login) || (login.starts_with(host) && login.exists())) {
             return Some("holds keys or logins");
@@ -209,7 +210,7 @@ fn is_kept_from_code(environment: &Environment, own: &[PathBuf], host: &Path) ->
 }
 
 fn is_of_the_system(environment: &Environment, host: &Path) -> bool {
-    // Root's home is the home of a user who is root.
+    // The home of root is itself such a folder, and yet a user's home if root is the user.
     let is_in_home = environment
         .home
         .as_deref()

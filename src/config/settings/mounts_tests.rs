@@ -1,4 +1,4 @@
-//! What may be mounted, and what is said of the rest.
+//! Claims about which folders may be mounted, and about the messages for the others.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,7 +6,7 @@ use std::fs;
 use super::*;
 use crate::config::{Config, ConfigFiles, edited_settings};
 
-/// A user's folder, whose `data` can be mounted.
+/// A user's folder, with a folder `data` that can be mounted.
 struct User(tempfile::TempDir);
 
 impl User {
@@ -37,7 +37,7 @@ impl User {
         fs::write(self.path(".config/belljar/config.toml"), config).unwrap();
     }
 
-    /// What is mounted, and what is said of the rest.
+    /// The mounted folders, and the messages for the others.
     fn loads(&self, config: &str) -> (Vec<String>, Vec<String>) {
         self.writes(config);
         let config = Config::load(&self.environment());

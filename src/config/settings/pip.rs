@@ -1,13 +1,13 @@
-//! What the environment says of where packages come from, for the builds of images.
+//! Reads from the environment where packages come from, for the builds of images.
 //!
-//! Its values can hold passwords: they are shown nowhere.
+//! The values can contain passwords, so they are never shown.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 
 use crate::config::read::environment::Environment;
 
-/// Variables that a build is given as they are.
+/// Variables that a build gets unchanged.
 const PASSED_ON: [&str; 8] = [
     "PIP_INDEX_URL",
     "PIP_DEFAULT_TIMEOUT",
@@ -18,7 +18,7 @@ const PASSED_ON: [&str; 8] = [
     "https_proxy",
     "no_proxy",
 ];
-/// The first that names a file has the certificates that pip trusts.
+/// Variables that may name a file of the certificates that pip trusts; the first one that is set counts.
 const CERTIFICATES: [&str; 3] = ["PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"];
 
 /// The sources of packages.
@@ -30,7 +30,7 @@ pub struct PackageSources {
 }
 
 impl Environment {
-    /// Where packages come from.
+    /// The sources of packages that the environment names.
     #[must_use]
     pub fn package_sources(&self) -> PackageSources {
         let text = |name: &&str| Some(((*name).to_owned(), self.variable(name)?.to_str()?.to_owned()));

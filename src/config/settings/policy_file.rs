@@ -1,6 +1,6 @@
-//! Reads the user's policy.toml, beside the user's config.toml: which calls pass. A project has none.
+//! Reads the user's policy.toml, beside the user's config.toml: the rules for calls. A project has no such file.
 //!
-//! What cannot be read lets no call pass: half of a policy could be the looser half.
+//! If it cannot be read, no call is allowed: the readable half of a policy could be the looser half.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::policy::Policy;
 use crate::problem::{Position, Problem};
 use crate::text::{self, suggest};
 
-/// Longest message of the parser that is repeated, in characters.
+/// The longest part of a parser's message that is repeated, in characters.
 const MESSAGE_CHARS_MAX: usize = 300;
 
 /// The user's policy, which may be edited while the bridge runs.
 #[derive(Debug, Clone)]
 pub struct PolicyFile {
-    /// Nothing where no file changes it.
+    /// The environment that names the files; `None`: no file changes the policy.
     environment: Option<Environment>,
     limits: Limits,
     profile_setting: ProfileSetting,
@@ -57,7 +57,7 @@ impl PolicyFile {
         file
     }
 
-    /// One that no file changes.
+    /// A policy that no file changes.
     #[must_use]
     pub fn fixed(policy: Policy) -> Self {
         let profile_setting = ProfileSetting { profile: policy.profile, defect: policy.defect.clone() };
@@ -65,14 +65,14 @@ impl PolicyFile {
         Self { environment: None, limits, profile_setting, seen: Fingerprints::default(), policy }
     }
 
-    /// The policy as it was read.
+    /// The policy as it was read last.
     #[must_use]
     pub fn policy(&self) -> Arc<Policy> {
         Arc::clone(&self.policy)
     }
 
-    /// Looks at the file, and at those that may set the profile; when the policy is not what it was, its problems are
-    /// returned.
+    /// Checks the policy's file and the files that may set the profile. If the policy has changed, reads it again and
+    /// returns its problems; `None`: it has not changed.
     pub fn look(&mut self) -> Option<Vec<Problem>> {
         let environment = self.environment.as_ref()?;
         let seen = self.fingerprints();
@@ -110,7 +110,7 @@ impl PolicyFile {
                 let hint = format!("{} no call of a tool passes until that is right", problem.hint);
                 let problem = problem.hint(hint.trim_start());
                 problems.push(problem.clone());
-                // Whatever comes next is compared with the rules that there were.
+                // The earlier rules stay, so that the next policy is compared with them.
                 Policy { defect: Some(problem.to_string()), ..Policy::clone(&self.policy) }
             })
         });
@@ -150,8 +150,8 @@ fn problem(path: &Path, text: &str, error: &Error) -> Problem {
     }
 }
 
-/// Of the words that the parser would take the one that is most like what stands there: it quotes first the one, then the
-/// others.
+/// The allowed word that is most similar to the one in the file. The parser's message quotes the file's word first,
+/// then the allowed ones.
 fn did_you_mean(message: &str) -> Option<&str> {
     let message = message.strip_prefix("unknown ")?;
     let mut words = message.split('`').skip(1).step_by(2);
@@ -212,7 +212,7 @@ mod tests {
         let user = User::new(rule);
         let (mut file, _) = user.opens();
         assert!(file.look().is_none());
-        // Also by way of one that cannot be read.
+        // The claim also holds if the file was invalid in between.
         user.writes("policy.toml", "[[rule]");
         assert_eq!(file.look().map(|problems| problems.len()), Some(1));
         for _ in 0..2 {

@@ -1,6 +1,6 @@
-//! The profile of the policy as the settings have it, also when these are edited while the bridge runs.
+//! Reads the profile of the policy from the settings, also when these are edited while the bridge runs.
 //!
-//! Of other settings it says nothing.
+//! It reads no other settings.
 
 use super::resolve::Settings;
 use super::toml_file::ReadFailures;
@@ -14,26 +14,27 @@ use crate::problem::{Origin, Problem};
 const VARIABLE: &str = "MCP_BRIDGE_POLICY";
 const KEY: &str = "policy.profile";
 
-/// The profile, which decides where no rule does.
+/// The profile, which decides about calls that no rule matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::config) struct ProfileSetting {
     pub(in crate::config) profile: Profile,
-    /// What is wrong with it: then no call passes.
+    /// The problem with the profile. While there is one, no call is allowed.
     pub(in crate::config) defect: Option<String>,
 }
 
 impl ProfileSetting {
-    /// The profile as the settings have it.
+    /// Reads the profile from the settings.
     pub(in crate::config) fn profile(settings: &mut Settings<'_>) -> Profile {
         settings.required(VARIABLE, values::profile)
     }
 
-    /// With what is misread of all settings: one that cannot be read must not be replaced by something looser.
+    /// Joins the profile with the problem of the policy's settings: one that cannot be read must not become a looser
+    /// one.
     pub(in crate::config) fn new(profile: Profile, read_failures: &ReadFailures) -> Self {
         Self { profile, defect: read_failures.policy.as_ref().map(ToString::to_string) }
     }
 
-    /// As the files have it now.
+    /// Reads the profile again from the files.
     pub(in crate::config) fn again(
         &self,
         environment: &Environment,
@@ -56,7 +57,7 @@ impl ProfileSetting {
     }
 }
 
-/// The files that it may stand in, or depend on.
+/// The files that may set the profile, or decide whether a file may.
 pub(in crate::config) fn places(environment: &Environment) -> impl Iterator<Item = std::path::PathBuf> {
     toml_file::paths(environment).into_iter().chain(trust::store(environment))
 }

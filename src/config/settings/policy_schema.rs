@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-/// The schema.
+/// The JSON schema of a policy.toml.
 #[must_use]
 pub fn policy_schema() -> Value {
     let pattern =

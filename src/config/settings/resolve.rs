@@ -1,6 +1,7 @@
-//! Decides for each setting which of its values counts: the environment's, a project's, the user's, or the default.
+//! Decides for each setting which of its values is in effect: the environment's, a project's, the user's, or the
+//! default.
 //!
-//! A project's file that the user does not trust only narrows what would count without it. What values mean is `load`'s.
+//! A project's file that the user does not trust can only tighten settings. `load` decides what values mean.
 
 use std::path::PathBuf;
 
@@ -13,40 +14,40 @@ use crate::limits::Limits;
 use crate::problem::{Origin, Position, Problem, Severity};
 use crate::text::{self, suggest};
 
-/// What the names of most variables begin with.
+/// The prefix of most variables' names.
 const VARIABLE_PREFIX: &str = "MCP_BRIDGE_";
 /// The variable that confines servers.
 const SANDBOX_SERVERS: &str = "MCP_BRIDGE_SANDBOX_SERVERS";
 
-/// A setting as it counts.
+/// A setting with the value that is in effect.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting {
     /// Its key in a config.toml, such as `run.timeout`; its variable, where it has none.
     pub name: String,
-    /// Its value as JSON has it, without password and query in an address; `None`: it is not set and has no default.
+    /// Its value as JSON, without password and query in an address; `None`: it is not set and has no default.
     pub value: Option<serde_json::Value>,
-    /// Where the value comes from.
+    /// The source of the value.
     pub source: Source,
 }
 
 /// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// Nobody has set it.
+    /// The default: nobody has set the value.
     Default,
-    /// A file, at this place.
+    /// A file.
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Where the value stands.
+        /// The position of the value in the file.
         position: Position,
     },
-    /// This environment variable.
+    /// An environment variable, by its name.
     Variable(String),
 }
 
 impl Source {
-    /// An error about the value that stands there.
+    /// An error about the value from this source.
     pub(in crate::config) fn problem(
         &self,
         key: &str,
@@ -60,7 +61,7 @@ impl Source {
     }
 }
 
-/// Everything that the operator has written about settings.
+/// All values of settings that the operator has written.
 pub(in crate::config) struct Settings<'s> {
     environment: &'s Environment,
     definitions: Vec<Definition>,
@@ -91,7 +92,7 @@ impl<'s> Settings<'s> {
         let of_servers = of_servers.map(|(problem, _)| problem.clone());
         problems.extend(unknown.into_iter().map(|(problem, _)| problem));
         let trusted = || files.iter().filter(|file| is_trusted(file.owner));
-        // No project sets this one.
+        // Only the user's own file may set `servers.sandbox`.
         let own = || files.iter().filter(|file| file.owner == FileOwner::User);
         let read_failures = ReadFailures {
             sandbox: trusted().find_map(|file| file.read_failures.sandbox.clone()),
@@ -102,7 +103,7 @@ impl<'s> Settings<'s> {
         Self { environment, definitions, files, problems, counting: Vec::new(), read_failures }
     }
 
-    /// The value that counts, or `None` where nothing is set and nothing is the default.
+    /// The value that is in effect; `None` if nothing is set and there is no default.
     pub(in crate::config) fn optional<T>(
         &mut self,
         variable: &str,
@@ -128,7 +129,7 @@ impl<'s> Settings<'s> {
                     Err(problem) => self.problems.push(*problem),
                     Ok(text) => {
                         let source = Source::File { path: file.path.clone(), position: written.position };
-                        // What was narrowed is read again: the value is no longer the one that was written.
+                        // A narrowed value differs from the written one, so it is parsed again.
                         let value = if text == written.text { Some(value) } else { parse(&text).ok() };
                         counting = EffectiveValue { value, text: Some(text), source };
                         unreadable = None;
@@ -161,7 +162,7 @@ impl<'s> Settings<'s> {
         if let Some(read_failures) = read_failures.filter(|read_failures| read_failures.is_none()) {
             *read_failures = unreadable;
         }
-        // Whatever else may have been meant for it, the variable counts more.
+        // The variable takes precedence over every file, also over a misspelt key.
         if variable == SANDBOX_SERVERS && matches!(counting.source, Source::Variable(_)) {
             self.read_failures.servers = None;
         }
@@ -170,7 +171,7 @@ impl<'s> Settings<'s> {
         counting.value
     }
 
-    /// The value that counts: the operator's, or the default.
+    /// The value that is in effect: the operator's, or the default.
     pub(in crate::config) fn required<T>(
         &mut self,
         variable: &str,
@@ -179,20 +180,20 @@ impl<'s> Settings<'s> {
         self.optional(variable, parse).expect("the table has a sound default: tested in `load`")
     }
 
-    /// Where the value of a setting that was asked for comes from.
+    /// The source of a setting that was read before.
     pub(in crate::config) fn source(&self, variable: &str) -> Source {
         let row = self.definitions.iter().find(|row| row.variable == variable);
         let counting = self.counting.iter().find(|setting| row.is_some_and(|row| row.name() == setting.name));
         counting.map_or(Source::Default, |setting| setting.source.clone())
     }
 
-    /// Whether the value of a setting that was asked for comes from a project that the user does not trust.
+    /// Whether the value of a setting that was read before comes from a project that the user does not trust.
     pub(in crate::config) fn is_of_untrusted_project(&self, variable: &str) -> bool {
         let Source::File { path, .. } = self.source(variable) else { return false };
         self.files.iter().any(|file| file.path == path && !is_trusted(file.owner))
     }
 
-    /// What is shown of a setting whose value does not count, since that of another one bounds it.
+    /// Shows a setting with the value and source of another one, which bounds it.
     pub(in crate::config) fn bounded_by(&mut self, variable: &str, other: &str) {
         let row_of = |variable: &str| self.definitions.iter().find(|row| row.variable == variable);
         let name_of = |variable: &str| row_of(variable).map(|row| row.name().to_owned());
@@ -206,12 +207,12 @@ impl<'s> Settings<'s> {
         }
     }
 
-    /// Says something else that is wrong.
+    /// Reports another problem.
     pub(in crate::config) fn problem(&mut self, problem: Problem) {
         self.problems.push(problem);
     }
 
-    /// What was asked for, in the documented order, what may be missing of it, and the files.
+    /// The settings that were read, in the documented order; the parts that could not be read; and the files.
     pub(in crate::config) fn finish(self) -> (Vec<Setting>, ReadFailures, Vec<TomlFile>) {
         let place = |setting: &Setting| self.definitions.iter().position(|row| row.name() == setting.name);
         let mut counting = self.counting;
@@ -219,7 +220,7 @@ impl<'s> Settings<'s> {
         (counting, self.read_failures, self.files)
     }
 
-    /// Says that a value is not used, and what is instead.
+    /// Reports that a value is not used, and which one is in effect instead.
     fn refused<T>(&mut self, row: &Definition, problem: Problem, counting: &EffectiveValue<T>) -> Problem {
         let default = row.default.as_deref().unwrap_or("none");
         let instead = match &counting.source {
@@ -241,7 +242,7 @@ impl<'s> Settings<'s> {
         problem
     }
 
-    /// The text that counts of a file's value, or why it does not.
+    /// The text of a file's value as far as it is allowed, or the reason for which it is not.
     fn allowed<T>(
         &self,
         row: &Definition,
@@ -296,8 +297,8 @@ impl<'s> Settings<'s> {
     }
 }
 
-/// Variables that look like settings and are none: a slip, or one of another version.
-/// Each has the variable beside it that it most likely stands for.
+/// Variables that look like settings but are not: misspelt names, or names of another version. With each comes the
+/// variable that was most likely meant.
 fn unknown_variables(
     environment: &Environment,
     definitions: &[Definition],
@@ -328,7 +329,7 @@ fn is_trusted(owner: FileOwner) -> bool {
     matches!(owner, FileOwner::User | FileOwner::Project(Trust::Trusted))
 }
 
-/// How much a limit allows; nothing set allows everything.
+/// The size of a limit as a number; a limit that is not set is infinite.
 fn magnitude(form: ValueForm, text: Option<&str>) -> f64 {
     let Some(text) = text else { return f64::INFINITY };
     let read = match form {

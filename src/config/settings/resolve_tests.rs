@@ -118,7 +118,7 @@ fn a_project_that_is_not_trusted_only_narrows() {
     insta::assert_snapshot!(home.settings().replace(home.folder.path().to_str().unwrap(), "~"));
     let config = home.load();
     assert_eq!((config.memory_bytes, config.sandbox_problem), (512 << 20, None));
-    // Choosing among the user's servers widens nothing, even where none is left.
+    // A choice among the user's servers widens nothing, even if it leaves none.
     assert_eq!(config.chosen_servers, Some(vec![]));
 }
 
@@ -196,10 +196,10 @@ fn a_file_that_may_have_held_a_limit_and_cannot_be_read_starts_no_sandbox() {
         assert_eq!(problem(&format!("[run]\n{choice}")).unwrap(), "is no key that belljar knows", "{choice}");
     }
     assert_eq!(problem(" \n"), None);
-    // What the environment says instead is good.
+    // A valid value in the environment replaces it.
     let home = Home::new().user("[sandbox]\nmemory = \"6x\"").variable("MCP_BRIDGE_MEMORY", "64m");
     assert_eq!(home.load().sandbox_problem, None);
-    // A project that is not trusted can take nothing away.
+    // A problem in an untrusted project's file has no effect.
     assert_eq!(Home::new().project("[sandbox]\nmemory = 64m").load().sandbox_problem, None);
 }
 
@@ -219,7 +219,7 @@ fn a_file_that_may_have_held_a_policy_and_cannot_be_read_lets_no_call_pass() {
         let defect = defect(text).unwrap_or_else(|| panic!("no defect: {text}"));
         assert!(defect.contains(said), "{defect}");
     }
-    // Their defaults are the tighter ones.
+    // The defaults of these keys are the stricter values.
     assert_eq!(defect("[policy]\nallow_cmd = 3\nprofile = \"careful\""), None);
     assert_eq!(defect("[run]\ntimeot = 3"), None);
     let slip = "[policy]\nprofile = \"carefull\"";

@@ -1,4 +1,4 @@
-//! The session that another one begins with, as it is written: a name, and how far.
+//! The session that a new one resumes, as the operator writes it: a name, and optionally a run.
 //!
 //! It does not look for the session.
 
@@ -6,15 +6,15 @@ use std::str::FromStr;
 
 use crate::text;
 
-/// Longest name that is repeated, in characters.
+/// The longest part of a name that is repeated, in characters.
 const NAME_CHARS_MAX: usize = 60;
 
-/// The session that is resumed, and its last run that counts.
+/// The session that is resumed, and the last run to replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResumeFrom {
     /// The beginning of its name, or `last`.
     pub session: String,
-    /// The last run of it that counts; nothing: all of them do.
+    /// The last run to replay; `None`: all runs.
     pub until: Option<u64>,
 }
 

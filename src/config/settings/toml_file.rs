@@ -1,6 +1,6 @@
-//! Reads a config.toml: its settings as texts with their places, and every problem at once.
+//! Reads a config.toml: its settings as texts with their positions, and all problems at once.
 //!
-//! It knows which keys there are and of what form their values are, not what values mean.
+//! It knows the keys and the forms of their values, not what values mean.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::text::{self, suggest};
 
 /// The section of the servers' entries.
 const SERVERS: &str = "servers";
-/// The key there that confines servers.
+/// The key in that section that confines servers.
 const SANDBOX: &str = "sandbox";
 /// The tables of mounted folders.
 const MOUNT: &str = "mount";
@@ -30,9 +30,9 @@ const MOUNT_KEYS: [&str; 3] = ["host", "guest", "writable"];
 /// The owner of a settings file, which decides what the file may set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::config) enum FileOwner {
-    /// The user's own.
+    /// The user, whose own file it is.
     User,
-    /// A project's, which came with its repository.
+    /// A project, whose file came with its repository.
     Project(Trust),
 }
 
@@ -46,9 +46,9 @@ pub(in crate::config) struct TomlFile {
     pub(in crate::config) servers: Option<ServerTable>,
     /// The `[[mount]]` tables, which are not checked yet.
     pub(in crate::config) mounts: Vec<WrittenMount>,
-    /// The problem for which the file could not be read, or not as a whole.
+    /// The problem for which the file could not be read as a whole.
     pub(in crate::config) unread: Option<Problem>,
-    /// The problems with sections that may have said more.
+    /// The problems in sections that may have had further values.
     pub(in crate::config) read_failures: ReadFailures,
 }
 
@@ -61,17 +61,17 @@ pub(in crate::config) struct ReadFailures {
     pub(in crate::config) policy: Option<Problem>,
     /// A problem with the model or its budgets.
     pub(in crate::config) model: Option<Problem>,
-    /// Whether servers are confined whose entries do not say so.
+    /// A problem with the setting that confines servers.
     pub(in crate::config) servers: Option<Problem>,
 }
 
 /// The entries below `[servers]`.
 pub(in crate::config) struct ServerTable {
-    /// The whole file's.
+    /// The text of the whole file.
     pub(in crate::config) text: Arc<str>,
-    /// In the file's order.
+    /// The entries, in the file's order.
     pub(in crate::config) members: Vec<Member>,
-    /// Why some of the file could not be read: what of, is not known.
+    /// A problem with an unknown part of the file, which may belong to any entry.
     pub(in crate::config) defect: Option<Problem>,
 }
 
@@ -84,13 +84,13 @@ pub(in crate::config) struct WrittenValue {
 /// A `[[mount]]` as it is written, not yet checked.
 pub(in crate::config) struct WrittenMount {
     pub(in crate::config) host: String,
-    /// Without it, the folder's own name.
+    /// The path in the sandbox; `None`: the folder's own name below `/mnt`.
     pub(in crate::config) guest: Option<String>,
     pub(in crate::config) writable: bool,
     pub(in crate::config) position: Position,
 }
 
-/// The user's file and the project's, where they are there: what counts more comes later.
+/// The user's file and the project's, if they exist, in the order of increasing precedence.
 pub(super) fn read_all(
     environment: &Environment,
     limits: &Limits,
@@ -103,12 +103,12 @@ pub(super) fn read_all(
         .collect()
 }
 
-/// Where they are, whether they are there or not.
+/// The paths of both files, whether they exist or not.
 pub(in crate::config) fn paths(environment: &Environment) -> Vec<PathBuf> {
     places(environment).map(|(path, _)| path).collect()
 }
 
-/// Whether the user's own holds nothing: somebody may be about to write it. What a project's holds is no reason to wait.
+/// Whether the user's own file is empty: an editor may be about to write it. A project's empty file is read as it is.
 pub(in crate::config) fn is_emptied(environment: &Environment) -> bool {
     environment.config_file().is_some_and(|path| path.metadata().is_ok_and(|about| about.len() == 0))
 }
@@ -181,7 +181,7 @@ struct Reading<'r> {
     places: LineIndex<'r>,
     file: &'r mut TomlFile,
     problems: &'r mut Vec<Problem>,
-    /// How many problems there may be.
+    /// The number of problems that are reported one by one.
     told_max: usize,
     untold: usize,
 }
@@ -279,7 +279,7 @@ impl Reading<'_> {
         let sections = || self.definitions.iter().filter_map(Definition::section).chain([SERVERS, MOUNT]);
         if !sections().any(|known| known == section) {
             let keys = self.definitions.iter().filter_map(|row| row.key.as_deref());
-            // A key without its section is as usual a slip as a misspelt section.
+            // A key without its section is as common a mistake as a misspelt section.
             let of_key = keys.clone().find(|key| key.split('.').next_back() == Some(section));
             let of_key = of_key.map(|key| format!("did you mean {key:?}?"));
             let hint = of_key.or_else(|| suggest::did_you_mean(section, sections())).unwrap_or_default();
@@ -324,12 +324,12 @@ impl Reading<'_> {
             .key(text::bounded(key, 100))
             .hint(hint);
         let ReadFailures { sandbox, policy, model, servers } = &mut self.file.read_failures;
-        // Anything may have stood in what is no TOML or no section.
+        // A part that is no TOML, or no known section, may have held any setting.
         let (section, name) = key.split_once('.').unwrap_or_default();
         if section.is_empty() || section == "sandbox" || section == "run" && may_mean_servers(name) {
             sandbox.get_or_insert_with(|| problem.clone());
         }
-        // What the other known keys of the policy allow is off by default.
+        // The other known keys of the policy are off by default, so a problem with them loosens nothing.
         let is_known = self.definitions.iter().any(|row| row.key.as_deref() == Some(key));
         if section.is_empty() || section == "policy" && (name == "profile" || !is_known) {
             policy.get_or_insert_with(|| problem.clone());
@@ -353,7 +353,7 @@ impl Reading<'_> {
     }
 }
 
-/// Whether a key below `[servers]` that is no setting is a slip for `sandbox` and not the name of a server.
+/// Whether an unknown key below `[servers]` is most likely a misspelt `sandbox` and not the name of a server.
 fn is_misspelt_sandbox(key: &str, value: &DeValue<'_>) -> bool {
     match value {
         DeValue::Boolean(_) => true,
@@ -365,12 +365,12 @@ fn is_misspelt_sandbox(key: &str, value: &DeValue<'_>) -> bool {
     }
 }
 
-/// Whether the key of a run's settings, known or not, is the one that chooses servers.
+/// Whether a key of the section `[run]`, known or not, may be meant to choose servers.
 fn may_mean_servers(key: &str) -> bool {
     key.to_lowercase().contains("server") || suggest::is_like(key, "servers")
 }
 
-/// The value as a variable would hold it, or what it must be.
+/// The value as a variable would hold it, or a description of the required form.
 fn as_text(form: ValueForm, value: &Spanned<DeValue<'_>>) -> Result<String, &'static str> {
     match (form, value.get_ref()) {
         (ValueForm::Text | ValueForm::Size, DeValue::String(text)) => Ok(text.to_string()),
@@ -398,7 +398,7 @@ fn as_text(form: ValueForm, value: &Spanned<DeValue<'_>>) -> Result<String, &'st
     }
 }
 
-/// A table as the reader of entries has it, in the file's order.
+/// The members of a table in the form of the JSON reader, in the file's order.
 fn members<'a, 'i: 'a>(
     table: impl Iterator<Item = (&'a Spanned<std::borrow::Cow<'i, str>>, &'a Spanned<DeValue<'i>>)>,
 ) -> Vec<Member> {

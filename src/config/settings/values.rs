@@ -1,6 +1,6 @@
-//! How the value of each setting is written.
+//! Parses the text of each setting's value.
 //!
-//! It does not know where a value stood, nor what it is used for.
+//! It does not know where a value was written, nor what it is used for.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::protocol::{ExtraSystemCall, PostureField};
 use crate::run::OutputMode;
 use crate::text;
 
-/// A value as a problem may repeat it: short and on one line.
+/// The value in a form that a problem may repeat: short and on one line.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text::inert_excerpt(text, 60))
 }
@@ -59,12 +59,12 @@ pub(in crate::config) fn workspace(value: &str) -> Result<WorkspaceName, String>
     WorkspaceName::new(value).map_err(|error| error.to_string())
 }
 
-/// The parts between commas, without the empty ones.
+/// The items between commas, without empty ones.
 pub(in crate::config) fn list(value: &str) -> Vec<String> {
     value.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
-/// An address without its password and its query.
+/// The address without its password and its query.
 pub(super) fn without_secrets(value: &str) -> String {
     let Some((scheme, rest)) = value.split_once("://") else { return value.to_owned() };
     if let Some((before, _)) = rest.split_once('?') {
@@ -168,7 +168,7 @@ pub(in crate::config) fn engine(value: &str) -> Result<EngineChoice, String> {
             Err(format!("is {}, an address without a place", quoted(value)))
         };
     }
-    // The seed took the path of an engine's command here.
+    // Earlier versions accepted the path of an engine's command.
     match value.rsplit('/').next().unwrap_or(value).to_ascii_lowercase().as_str() {
         "auto" => Ok(EngineChoice::Auto),
         "podman" => Ok(EngineChoice::Podman),
@@ -207,7 +207,7 @@ pub(in crate::config) fn container_user(value: &str) -> Result<ContainerUser, St
     }
 }
 
-/// Names of what may be weaker; one that is unknown allows nothing at all.
+/// The properties of the sandbox that may be weaker. With an unknown name, none may be.
 pub(in crate::config) fn posture_fields(value: &str) -> Result<Vec<PostureField>, String> {
     list(value)
         .iter()

@@ -34,25 +34,25 @@ pub struct CleanupList {
     pub creating: BTreeSet<u64>,
 }
 
-/// How long a dead bridge's lock may still be held: the kernel closes its files one after the other.
+/// The longest time for which a dead bridge's lock may still be held: the kernel closes its files one after the other.
 const RELEASE: Duration = Duration::from_secs(5);
-/// How long an engine that does not answer is asked again: it may be starting.
+/// How long an engine that does not answer is asked again, since it may be starting.
 const UNREACHABLE: Duration = Duration::from_secs(60);
-/// How long a container may take to appear that was asked for by a bridge now dead.
+/// The longest time until a container appears that a bridge requested before it died.
 const APPEARING: Duration = Duration::from_secs(6);
-/// One look at the engine, with what it removes.
+/// The longest time of one look at the engine, with the removals.
 const LOOK: Duration = Duration::from_secs(15);
-/// Between two looks: first and longest.
+/// First and longest pause between two looks.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 
 impl CleanupList {
-    /// Removes them, once their owner is dead; nothing while it lives.
+    /// Removes the resources after their owner's death. While the owner lives, nothing is removed.
     ///
     /// # Errors
-    /// When the engine did not answer in all the time, or would not remove a container. The owner's files are gone then
-    /// as well; the next start looks for the containers again.
+    /// The engine did not answer for the whole time, or did not remove a container. The owner's files are removed all
+    /// the same; the next start looks for the containers again.
     pub async fn remove(&self) -> Result<(), EngineError> {
-        // Held meanwhile, so that no other bridge does the same.
+        // The lock is held meanwhile, so that no other bridge does the same.
         let Ok(_lock) = taken_over(&self.lock).await else { return Ok(()) };
         let removed = match &self.engine {
             Some(address) => self.remove_containers(address).await,
@@ -82,7 +82,7 @@ impl CleanupList {
                         return Err(EngineError::Timeout { action: "remove containers", after: UNREACHABLE });
                     }
                 }
-                // Podman's service of the bridge's own ends with the bridge, and so do the containers.
+                // A Podman service that the bridge started ends with the bridge, and so do its containers.
                 Err(error) if started.elapsed() > UNREACHABLE || self.is_private(address) => {
                     return Err(error);
                 }
@@ -93,7 +93,7 @@ impl CleanupList {
         }
     }
 
-    /// Removes what is there now; returns the numbers of the sandboxes that were.
+    /// Removes the present containers of the owner, and returns the numbers of their sandboxes.
     async fn look(
         &self,
         address: &str,
@@ -114,11 +114,12 @@ impl CleanupList {
             let number = container.labels.as_ref().and_then(|labels| labels.get(SANDBOX)?.parse().ok());
             found.push(number.unwrap_or_default());
             let Some(id) = container.id else { continue };
-            // First, since Podman asks politely before it removes by force. One that does not run cannot be killed.
+            // The container is killed first, since Podman's forced removal begins with SIGTERM. Killing fails if it
+            // does not run.
             let at_once = KillContainerOptionsBuilder::default().signal("KILL").build();
             let _killed_or_not_running = docker.kill_container(&id, Some(at_once)).await;
             if let Err(error) = remove(docker, &id).await {
-                // Busy with being started, perhaps: the next look tries again.
+                // The container may be just starting; the next look tries again.
                 tracing::debug!(%error, container = id, "a container could not be removed yet");
             }
         }
@@ -140,10 +141,10 @@ impl CleanupList {
     }
 }
 
-/// The lock is held: its owner lives, or another bridge is cleaning up.
+/// The lock is held, because its owner lives or another bridge is cleaning up.
 struct LockHeld;
 
-/// The lock, as soon as its owner is dead; nothing when there is none.
+/// Waits until the owner is dead, and takes its lock; `None` if there is no lock.
 async fn taken_over(path: &Path) -> Result<Option<Flock<File>>, LockHeld> {
     let started = Instant::now();
     let Ok(mut file) = File::open(path) else { return Ok(None) };
@@ -152,7 +153,8 @@ async fn taken_over(path: &Path) -> Result<Option<Flock<File>>, LockHeld> {
             Ok(lock) => return Ok(Some(lock)),
             Err((back, Errno::EWOULDBLOCK)) if started.elapsed() < RELEASE => file = back,
             Err((_, Errno::EWOULDBLOCK)) => return Err(LockHeld),
-            // A file system without locks says nothing of its owner, who has closed our stdin.
+            // A file system without locks tells nothing about the owner. The owner is dead, since it has closed our
+            // stdin.
             Err(_) => return Ok(None),
         }
         tokio::time::sleep(PAUSE.0).await;
@@ -188,7 +190,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let owner = Owner::claim(lock_path(dir.path(), "x")).unwrap();
         std::fs::create_dir(owner.sockets()).unwrap();
-        // Nobody listens there: to look for containers would fail.
+        // Nothing listens at this address, so a search for containers would fail.
         let engine = Some(format!("unix://{}", owner.sockets().join("engine.sock").display()));
         let told = CleanupList { engine, ..cleanup_list(owner.lock().to_owned()) };
         told.remove().await.unwrap();

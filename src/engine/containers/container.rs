@@ -1,4 +1,4 @@
-//! One locked container: how it is configured, started, attached to and removed.
+//! One locked container: its configuration, start, attachment and removal.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -24,16 +24,16 @@ use super::super::usage::UsageMeter;
 use super::super::users::Reservation;
 use super::find::{ContainerEngine, EngineKind};
 
-/// The container, to be closed by [`Container::close`].
+/// A container, which must be closed with [`Container::close`].
 #[derive(Debug)]
 pub(super) struct Container {
     docker: Docker,
     id: String,
     request: Duration,
     command: Vec<String>,
-    /// The limit of CPU time that the engine was asked for.
+    /// The requested limit of CPU time.
     cpu: Option<CpuQuota>,
-    /// Whether the user was asked for.
+    /// Whether the specification named the user.
     is_users_choice: bool,
     /// The user of its processes.
     user: User,
@@ -42,11 +42,11 @@ pub(super) struct Container {
     /// The image that it was made of.
     image: String,
     python_id: Option<String>,
-    /// What the engine said it would not do.
+    /// The engine's warnings about requests that it does not fulfil.
     warnings: Vec<String>,
 }
 
-/// Why a sandbox has no user of its own.
+/// The reason why a sandbox has no user of its own.
 const SHARED_USER: &str = "the engine maps too few users for one of each sandbox: sandboxes share user 65534, and the \
                            kernel's limits of it";
 
@@ -54,8 +54,7 @@ impl ContainerEngine {
     /// Creates, attaches to, and starts a container. An optional CPU limit that the engine refuses is left out.
     ///
     /// # Errors
-    /// [`EngineError::ImageMissing`]; the engine's refusal of any of the three steps, or its silence. What was created is
-    /// removed again.
+    /// [`EngineError::ImageMissing`], or the failure of one of the three steps. A created container is removed again.
     pub(super) async fn started(&self, spec: &SandboxSpec) -> Result<(Container, Streams), StartFailure> {
         if let Some(name) = &spec.oci_runtime {
             self.check_runtime(name).await.map_err(|error| StartFailure { may_exist: false, error })?;
@@ -63,7 +62,7 @@ impl ContainerEngine {
         let refuses_limit = self.refuses_cpu_limit.load(Ordering::Relaxed);
         let cpu = spec.cpu.filter(|cpu| !(cpu.optional && refuses_limit));
         match self.start_with(spec, cpu).await {
-            // A kernel without the controller, or an engine to which its user's manager has not delegated it.
+            // The kernel lacks the controller, or the user's service manager has not delegated it to the engine.
             Err(StartFailure { error: EngineError::Refused { action, message }, may_exist: false })
                 if cpu.is_some_and(|cpu| cpu.optional) && message.to_ascii_lowercase().contains("cpu") =>
             {
@@ -114,20 +113,20 @@ impl ContainerEngine {
             let is_none = matches!(error, EngineError::Refused { .. } | EngineError::ImageMissing { .. });
             StartFailure { may_exist: !is_none, error }
         })?;
-        // Beside the start, since it takes Podman some milliseconds.
+        // Both happen at once, since the image's id takes Podman some milliseconds.
         let (started, image_id) = tokio::join!(container.attach_and_start(), container.image_id());
         match started {
             Ok(streams) => {
-                // An ID is what the engine says: those of one engine tell nothing of another's images.
+                // The engine's place is part of the id, since images of different engines may have the same id.
                 container.python_id = image_id.map(|id| format!("{} {id}", self.place()));
                 Ok((container, streams))
             }
-            // The first failure is the one that tells; the other one is in the log.
+            // The first failure is reported, and a second one is only logged.
             Err(error) => Err(StartFailure { may_exist: Box::new(container).close().await.is_err(), error }),
         }
     }
 
-    /// Creates it from the first image that is there.
+    /// Creates a container from the first image that exists.
     async fn create(
         &self,
         user: User,
@@ -158,7 +157,7 @@ impl ContainerEngine {
                     });
                 }
                 Err(error) if is_not_found(&error) => {
-                    // It may be something else that is not found.
+                    // The error "not found" may be about something else than the image.
                     let about = tokio::time::timeout(spec.request, self.inspect_image(image)).await;
                     if about.map_err(late)??.is_some() {
                         return Err(EngineError::request(action, &error));
@@ -185,17 +184,17 @@ impl Container {
         }
     }
 
-    /// The number of its first process, where the engine is.
+    /// The number of its first process, on the engine's machine.
     async fn pid(&self) -> Option<u32> {
         u32::try_from(self.described().await?.state?.pid?).ok()
     }
 
-    /// The image that it was made of, whatever has the image's name now.
+    /// The id of the image that it was made from, even if the name belongs to another image now.
     async fn image_id(&self) -> Option<String> {
         self.described().await?.image
     }
 
-    /// What the engine says of it.
+    /// The engine's description of the container.
     async fn described(&self) -> Option<ContainerInspectResponse> {
         let request = self.docker.inspect_container(&self.id, None::<InspectContainerOptions>);
         bounded(self.request, "describe the container", request)
@@ -205,7 +204,7 @@ impl Container {
     }
 
     async fn attach_and_start(&self) -> Result<Streams, EngineError> {
-        // Attached before the start: whatever is written before somebody listens is lost (no log driver).
+        // The client attaches before the start: without a log driver, earlier output is lost.
         let options = AttachContainerOptionsBuilder::default()
             .stdin(true)
             .stdout(true)
@@ -224,7 +223,7 @@ impl Container {
             self.docker.start_container(&self.id, None::<StartContainerOptions>),
         )
         .await?;
-        // A broken stream says no more.
+        // A broken stream has no further output.
         let whole = attached.output.take_while(|item| {
             if let Err(error) = item {
                 tracing::debug!(%error, "the attached stream broke");
@@ -263,15 +262,15 @@ impl Instance for Container {
     }
 }
 
-/// Whether the OCI runtime has refused a user that has no number outside. Only the runtime finds that out, at the start or,
-/// on Podman, when the container is attached to. runc speaks of an unmapped user, crun of the system call `setresuid`.
+/// Whether the OCI runtime has refused a user that is not mapped to a number outside. Only the runtime detects that, at
+/// the start or, on Podman, at the attachment. runc names an unmapped user, crun the system call `setresuid`.
 fn is_user_unmapped(error: &EngineError) -> bool {
     let EngineError::Refused { message, .. } = error else { return false };
     let message = message.to_lowercase();
     message.contains("uid") || message.contains("unmapped")
 }
 
-/// Kills and removes a container. One that is gone, or being removed because it ended by itself, is as wanted.
+/// Kills and removes a container. It is no error if the container is gone, or is being removed because it has ended.
 pub(super) async fn remove(docker: &Docker, id: &str) -> Result<(), bollard::errors::Error> {
     let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
     match docker.remove_container(id, Some(options)).await {
@@ -291,19 +290,19 @@ async fn bounded<T>(
         .map_err(|error| EngineError::request(action, &error))
 }
 
-/// What a mounted folder is besides read-only.
+/// Mount options of a folder, beside read-only.
 const SHUT: &str = "noexec,nosuid,nodev";
 
 fn access(folder: &Folder) -> &'static str {
     if folder.writable { "rw" } else { "ro" }
 }
 
-/// As Podman takes it.
+/// The folder as a bind in Podman's syntax.
 fn bind(folder: &Folder) -> String {
     format!("{}:{}:{},{SHUT},private", folder.host, folder.guest, access(folder))
 }
 
-/// As Docker takes it, whose binds know no `noexec`: an unnamed volume, which goes with its container.
+/// The folder for Docker, whose binds have no `noexec`: an unnamed volume, which is removed with its container.
 fn volume(folder: &Folder) -> bollard::models::Mount {
     let options = [
         ("type", "none".to_owned()),
@@ -356,7 +355,7 @@ fn create_body(spec: &SandboxSpec, cpu: Option<CpuQuota>, engine: &ContainerEngi
             ulimit("core", 0),
         ]),
         tmpfs: Some(tmpfs.collect()),
-        // Otherwise the engine writes every frame to disk.
+        // With a log driver, the engine would write every frame to disk.
         log_config: Some(HostConfigLogConfig { typ: Some("none".into()), config: None }),
         auto_remove: Some(true),
         ..HostConfig::default()
@@ -372,11 +371,11 @@ fn create_body(spec: &SandboxSpec, cpu: Option<CpuQuota>, engine: &ContainerEngi
         }
     }
     ContainerCreateBody {
-        // As the entrypoint, so that an image's own one does not stand between us and PID 1.
+        // The command is the entrypoint, so that the image's own entrypoint is not executed.
         entrypoint: Some(spec.command.clone()),
         env: Some(ENVIRONMENT.iter().map(|(name, value)| format!("{name}={value}")).collect()),
-        // Docker makes a missing working directory itself, as root and over the tmpfs's mode, so not /workspace;
-        // the supervisor goes there.
+        // Docker creates a missing working directory itself, as root and with another mode than the tmpfs, so it is not
+        // /workspace. The supervisor changes to that.
         working_dir: Some("/tmp".into()),
         hostname: Some("sandbox".into()),
         attach_stdin: Some(true),
@@ -405,8 +404,8 @@ mod tests {
 
     const PING: (&str, &str) = ("/_ping", "200 OK");
 
-    /// An engine that answers a request whose first line has a text with this status and body. What it has no answer to it
-    /// leaves open.
+    /// An engine with an answer for each request whose first line contains a text: a status and a body. Other requests
+    /// get no answer.
     async fn engine(answers: &'static [(&str, &str)]) -> ContainerEngine {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let choice = Choice::At(format!("tcp://{}", listener.local_addr().unwrap()));
@@ -463,7 +462,7 @@ mod tests {
         assert!(matches!(error, EngineError::Timeout { after, .. } if after == request), "{error}");
     }
 
-    /// Its image's name has been given to another image since.
+    /// The image's name was given to another image meanwhile.
     #[tokio::test]
     async fn a_container_is_of_the_image_that_it_was_made_of_on_its_engine() {
         let engine = engine(&[

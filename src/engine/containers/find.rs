@@ -57,19 +57,19 @@ pub enum EngineKind {
 #[derive(Debug, Clone)]
 pub struct ContainerEngine {
     pub(super) docker: Docker,
-    /// Where it listens.
+    /// The address at which it listens.
     pub address: String,
     /// Whether it is Podman or Docker.
     pub(super) kind: EngineKind,
-    /// Processors of the machine that containers run on, once they have been counted.
+    /// The number of processors of the containers' machine, after it was counted.
     processors: Arc<OnceCell<u64>>,
     /// Set once the engine has refused a default CPU limit, so that later containers are created without one.
     pub(super) refuses_cpu_limit: Arc<AtomicBool>,
-    /// What it says of itself, once somebody has asked.
+    /// The engine's description of itself, after it was requested.
     said: Arc<OnceCell<EngineInfo>>,
-    /// Which users its sandboxes may have.
+    /// The users that its sandboxes may have.
     pub(super) users: Arc<UserRanges>,
-    /// The service that the bridge started for itself, kept for its `Drop`.
+    /// The service that the bridge has started for itself. Dropping it ends the service.
     service: Option<Arc<PrivateSocket>>,
 }
 
@@ -78,17 +78,17 @@ enum Candidate {
     OwnPodman,
 }
 
-/// Parts of the paths of sockets that lead into a virtual machine: those of Docker Desktop, Colima, Lima, Rancher Desktop
-/// and `podman machine`.
+/// Parts of paths of sockets of virtual machines: Docker Desktop, Colima, Lima, Rancher Desktop and `podman machine`.
 const VIRTUAL_MACHINES: [&str; 5] = ["/.docker/", "/.colima/", "/.lima/", "/.rd/", "machine"];
 
-/// How long one place may take to answer; one that hangs must not hide a working one behind it.
+/// The longest time for an answer from one place: an engine that hangs must not hide a working one after it.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// The first engine that answers; `sockets` is the folder for sockets of the bridge's own, made when it is needed.
+/// The first engine that answers. `sockets` is the folder for sockets of the bridge's own, which is created when it is
+/// needed.
 ///
 /// # Errors
-/// [`EngineError::NoEngine`] lists every place and why it did not serve.
+/// [`EngineError::NoEngine`] lists every place with the reason why it was not used.
 pub async fn find(locations: &EngineLocations, sockets: &Path) -> Result<ContainerEngine, EngineError> {
     let mut tried = Vec::new();
     for candidate in candidates(locations) {
@@ -112,7 +112,7 @@ impl EngineLocations {
     }
 }
 
-/// Those that variables name. DOCKER_HOST may name Podman's socket, and often does.
+/// The engines that variables name. DOCKER_HOST often names Podman's socket.
 fn named(locations: &EngineLocations) -> Vec<Candidate> {
     let at = |address: &Option<String>, only| address.clone().map(|address| Candidate::At { address, only });
     let container_host = at(&locations.container_host, None);
@@ -128,7 +128,7 @@ fn named(locations: &EngineLocations) -> Vec<Candidate> {
 }
 
 fn candidates(locations: &EngineLocations) -> Vec<Candidate> {
-    // Whoever names one means it: code that is for another machine must not run on this one because that is down.
+    // If the user names an engine, no other one is tried: code for another machine must not run on this one.
     let list = named(locations);
     if !list.is_empty() || locations.choice == Choice::Process {
         return list;
@@ -140,7 +140,7 @@ fn candidates(locations: &EngineLocations) -> Vec<Candidate> {
 
     let podman = locations.choice != Choice::Docker;
     let docker = locations.choice != Choice::Podman;
-    // Podman may listen at Docker's places.
+    // Podman may listen at Docker's paths.
     let only_docker = (locations.choice == Choice::Docker).then_some(EngineKind::Docker);
     let mut list = Vec::new();
     if podman {
@@ -161,7 +161,7 @@ fn candidates(locations: &EngineLocations) -> Vec<Candidate> {
     if docker {
         list.extend(socket("/var/run/docker.sock".into(), only_docker));
     }
-    // Desktop engines: they run in a machine of their own.
+    // Desktop engines come last: they run in a virtual machine.
     let at_home = |path: &str| locations.home.as_ref().map(|home| home.join(path));
     if podman {
         let machine = at_home(".local/share/containers/podman/machine/podman.sock");
@@ -184,8 +184,8 @@ async fn own_podman(locations: &EngineLocations, sockets: &Path) -> Result<Conta
     connect(&address, Some(Arc::new(service))).await
 }
 
-/// An engine behind ssh: its socket is forwarded to a private one here, unless the address names none; then the
-/// remote `docker` command is asked for it.
+/// An engine behind ssh. Its socket is forwarded to a private one here. If the address names no socket, the remote
+/// `docker` command is asked for it.
 async fn connect_by_ssh(
     address: &str,
     locations: &EngineLocations,
@@ -223,8 +223,8 @@ async fn connect_to(
 
 async fn connect(address: &str, service: Option<Arc<PrivateSocket>>) -> Result<ContainerEngine, String> {
     let seconds = 120;
-    // No version is negotiated: bollard 0.21 asks without one, and the engine answers as its own newest. It would
-    // also cost half a second on Podman, which starts its runtime to tell its version.
+    // No version is negotiated: bollard 0.21 sends requests without one, and the engine uses its newest version. The
+    // negotiation would take half a second on Podman, which starts its runtime to report its version.
     let docker = if address.starts_with("unix://") {
         Docker::connect_with_unix(address, seconds, API_DEFAULT_VERSION)
     } else if address.starts_with("tcp://") || address.starts_with("http://") {
@@ -254,8 +254,8 @@ async fn connect(address: &str, service: Option<Arc<PrivateSocket>>) -> Result<C
     })
 }
 
-/// Pings the engine under a path that only Podman serves, then under the one that both serve. Asking for the version
-/// would take Podman half a second.
+/// Pings the engine under a path that only Podman has, then under one that both have. A request for the version would
+/// take Podman half a second.
 async fn kind(docker: &Docker) -> Result<EngineKind, bollard::errors::Error> {
     let podman = docker.clone().with_request_modifier(|mut request| {
         if let Ok(uri) = request.uri().to_string().replace("/_ping", "/libpod/_ping").parse() {
@@ -281,7 +281,8 @@ impl ContainerEngine {
         self.address.starts_with("unix://")
     }
 
-    /// What tells it from other engines, also in later sessions. A service of the bridge's own has a new socket each time.
+    /// An identifier of the engine that is the same in later sessions. A private service has a new socket each time, so
+    /// its address is not used.
     pub(super) fn place(&self) -> &str {
         match &self.service {
             Some(_) if self.is_of_this_machine() => "podman of this machine",
@@ -289,7 +290,7 @@ impl ContainerEngine {
         }
     }
 
-    /// What the engine says of itself; half a second on Podman.
+    /// The engine's description of itself; it takes half a second on Podman.
     pub(super) async fn ask_about(&self) -> Result<EngineInfo, EngineError> {
         let action = "tell its version";
         let version = tokio::time::timeout(ANSWER, self.docker.version())
@@ -309,14 +310,14 @@ impl ContainerEngine {
         })
     }
 
-    /// Makes sure that the engine uses the OCI runtime of this name for a container that is created with it.
+    /// Checks that the engine will use the OCI runtime of this name for a container that requests it.
     ///
     /// # Errors
-    /// [`EngineError::RuntimeIgnored`]. Docker itself refuses a runtime that it does not know, later.
+    /// [`EngineError::RuntimeIgnored`]. Docker refuses an unknown runtime itself, later.
     pub(super) async fn check_runtime(&self, wanted: &str) -> Result<(), EngineError> {
         let about = self.said.get_or_try_init(async || self.ask_about().await).await?;
         let has = about.runtime.as_ref().map(|runtime| runtime.name.clone());
-        // Podman's Docker-compatible API ignores the name in the request.
+        // Podman's Docker-compatible API ignores the runtime in the request.
         match self.kind {
             EngineKind::Podman if has.as_deref() != Some(wanted) => {
                 Err(EngineError::RuntimeIgnored { wanted: wanted.to_owned(), has })
@@ -325,7 +326,8 @@ impl ContainerEngine {
         }
     }
 
-    /// Counted once. An engine of this machine is not asked, since that takes Podman up to a second.
+    /// The number of processors, counted once. For an engine on this machine, the machine is asked: Podman needs up to
+    /// a second.
     pub(super) async fn count_processors(&self, after: Duration) -> Result<u64, EngineError> {
         let count = self.processors.get_or_try_init(async || match self.shares_kernel() {
             true => Ok(online_processors()),
@@ -343,7 +345,7 @@ impl ContainerEngine {
         Ok(info.ncpu.and_then(|count| u64::try_from(count).ok()).unwrap_or(1).max(1))
     }
 
-    /// For people to read.
+    /// The name of the kind, for people.
     pub(in super::super) fn kind_name(&self) -> &'static str {
         match self.kind {
             EngineKind::Podman => "Podman",
@@ -351,7 +353,7 @@ impl ContainerEngine {
         }
     }
 
-    /// Whether its containers run on this machine's kernel, as far as its address tells.
+    /// Whether its containers run on this machine's kernel, according to its address.
     fn shares_kernel(&self) -> bool {
         let is_virtual = VIRTUAL_MACHINES.iter().any(|part| self.address.contains(part));
         cfg!(target_os = "linux") && self.is_of_this_machine() && !is_virtual
@@ -371,7 +373,7 @@ impl std::fmt::Display for EngineKind {
 mod tests {
     use super::*;
 
-    /// The places in their order; those of the system only where this machine has them.
+    /// The places in their order. The system's places are included only if they exist on this machine.
     fn order(locations: &EngineLocations) -> Vec<String> {
         let name = |candidate| match candidate {
             Candidate::At { address, .. } => address,
@@ -416,7 +418,7 @@ mod tests {
             order(&locations(Choice::Auto, false)),
             here(&[&podman, &docker, own, podmans, dockers, &machine, &desktop])
         );
-        // Root's own service would be rootful like the system's, which is there already.
+        // No private service is tried for root: it would be rootful like the system's, which is tried before.
         assert_eq!(
             order(&locations(Choice::Auto, true)),
             here(&[&podman, &docker, podmans, own, dockers, &machine, &desktop])

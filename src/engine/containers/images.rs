@@ -1,6 +1,7 @@
-//! Images of a container engine: built from files in memory, listed, looked at, removed. It decides nothing about their names.
+//! Images of a container engine: builds them from files in memory, lists, inspects and removes them. It does not choose
+//! their names.
 //!
-//! Nothing is pushed anywhere; a base that is missing is pulled by the engine itself, as any build has it.
+//! Nothing is pushed. The engine itself pulls a missing base image, as in any build.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use crate::recipe::{BuildFiles, file_of_archive};
 
 /// Longest line of a build, in bytes.
 const LINE_BYTES_MAX: usize = 64 * 1024;
-/// How long an engine may take for what it does with its store.
+/// The longest time for an operation on the engine's image store.
 const STORE: Duration = Duration::from_secs(60);
 
 impl ImageStore for ContainerEngine {
@@ -72,7 +73,7 @@ impl ImageStore for ContainerEngine {
     fn lock_of<'a>(&'a self, name: &'a str, bytes_max: usize) -> BoxFuture<'a, Result<Vec<u8>, EngineError>> {
         Box::pin(async move {
             let action = "read the lock of the image";
-            // An archive is longer than what is in it.
+            // An archive is larger than the file in it.
             let archive = self.file_of_image(name, BuildFiles::LOCK, 2 * bytes_max).await?;
             file_of_archive(&archive, bytes_max)
                 .map_err(|error| EngineError::Refused { action, message: error.to_string() })
@@ -92,11 +93,11 @@ impl ContainerEngine {
         let options = BuildImageOptionsBuilder::default()
             .dockerfile(BuildFiles::RECIPE)
             .t(&build.name)
-            // What was resolved once must not count for ever.
+            // An earlier resolution of packages must not be reused for ever.
             .nocache(true)
             .rm(true)
             .forcerm(true)
-            // The host's, for engines that run without a bridge of their own.
+            // The host's network, for engines without a bridge network.
             .networkmode("host")
             .buildargs(&build.arguments)
             .labels(&build.labels)
@@ -128,7 +129,7 @@ impl ContainerEngine {
         outcome
     }
 
-    /// What it says of an image; nothing if it has none of that name.
+    /// The engine's description of an image; `None`: there is no image of that name.
     pub(super) async fn inspect_image(&self, name: &str) -> Result<Option<ImageInfo>, EngineError> {
         match self.docker.inspect_image(name).await {
             Ok(image) => Ok(Some(ImageInfo {
@@ -166,7 +167,7 @@ impl ContainerEngine {
         Ok(())
     }
 
-    /// A file of an image, as a tar archive of at most so many bytes, read from a container that is never started.
+    /// A file of an image, as a tar archive of at most `bytes_max` bytes, from a container that is never started.
     async fn file_of_image(&self, image: &str, path: &str, bytes_max: usize) -> Result<Vec<u8>, EngineError> {
         let action = "read a file of the image";
         let failed = |error: bollard::errors::Error| EngineError::request(action, &error);
@@ -199,7 +200,7 @@ impl ContainerEngine {
     }
 }
 
-/// Takes the whole lines out of what has been said so far; one that does not end is cut.
+/// Passes on the complete lines of the output so far. A line that gets too long is cut.
 fn lines(pending: &mut String, on_line: &mut dyn FnMut(&str)) {
     if pending.len() > LINE_BYTES_MAX {
         pending.push('\n');

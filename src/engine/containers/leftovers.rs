@@ -15,13 +15,14 @@ use super::super::owner::{LOCKS, OWNER, Owner};
 use super::container::remove;
 use super::find::ContainerEngine;
 
-/// Stale containers that are removed at once: the first sandbox waits for all of them.
+/// The largest number of stale containers that are removed in parallel: the first sandbox waits for all of them.
 const REMOVALS_AT_ONCE_MAX: usize = 8;
 
-/// Removes the containers whose owner is dead; returns how many. Unlabelled ones are never touched.
+/// Removes the containers whose owner is dead, and returns their number. Containers without the label are never
+/// touched.
 ///
 /// # Errors
-/// When the engine cannot list containers. One that cannot be removed is logged and left to the next start.
+/// The engine cannot list containers. A container that cannot be removed is logged and left to the next start.
 pub(super) async fn reap(engine: &ContainerEngine, owner: &Owner) -> Result<usize, EngineError> {
     let ContainerList { containers, is_whole } = list(&engine.docker, LOCKS, owner.dir_id()).await?;
     if !is_whole {
@@ -50,14 +51,14 @@ pub(super) async fn reap(engine: &ContainerEngine, owner: &Owner) -> Result<usiz
 /// The containers that an engine has listed.
 pub(super) struct ContainerList {
     pub(super) containers: Vec<ContainerSummary>,
-    /// Whether that is all: one that does not run may be missing otherwise.
+    /// Whether the list is complete. If not, containers that do not run may be missing.
     pub(super) is_whole: bool,
 }
 
-/// States that every engine and bollard call the same.
+/// States that have the same name in every engine and in bollard.
 const KNOWN_STATES: [&str; 4] = ["created", "running", "paused", "exited"];
 
-/// Containers, running or not, with this label.
+/// Lists containers with this label, whether they run or not.
 pub(super) async fn list(docker: &Docker, label: &str, value: &str) -> Result<ContainerList, EngineError> {
     let label = ("label".to_owned(), vec![format!("{label}={value}")]);
     let ask = async |filters: HashMap<String, Vec<String>>| {
@@ -66,7 +67,7 @@ pub(super) async fn list(docker: &Docker, label: &str, value: &str) -> Result<Co
     };
     let mut is_whole = true;
     let listed = match ask(HashMap::from([label.clone()])).await {
-        // Podman calls one "stopped" until it has been cleaned up, a word that bollard does not take.
+        // Until it is cleaned up, a container has the state "stopped" in Podman, which bollard cannot parse.
         Err(Error::JsonDataError { .. } | Error::JsonSerdeError { .. }) => {
             is_whole = false;
             let states = ("status".to_owned(), KNOWN_STATES.map(str::to_owned).to_vec());
@@ -78,7 +79,7 @@ pub(super) async fn list(docker: &Docker, label: &str, value: &str) -> Result<Co
     Ok(ContainerList { containers, is_whole })
 }
 
-/// Removes the containers with this label that do not run, whatever state they are in.
+/// Removes the containers with this label that do not run, in any state.
 pub(super) async fn prune(docker: &Docker, label: &str, value: &str) -> Result<(), EngineError> {
     let filters = HashMap::from([("label".to_owned(), vec![format!("{label}={value}")])]);
     let options = PruneContainersOptionsBuilder::default().filters(&filters).build();
@@ -99,7 +100,7 @@ mod tests {
     use super::super::find::{EngineLocations, find};
     use super::*;
 
-    /// An engine that calls a container "stopped"; what it was asked for, decoded.
+    /// An engine with a container in the state "stopped", and the decoded requests to it.
     async fn engine_with_one_stopped() -> (ContainerEngine, Arc<Mutex<Vec<String>>>) {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("tcp://{}", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! How each engine is asked to mask files of the kernel.
+//! Requests each engine to mask files of the kernel.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -9,10 +9,10 @@ use bollard::models::HostConfig;
 use super::super::masks::{DEFAULTS, OF_PROC, OF_SYS};
 use super::find::{ContainerEngine, EngineKind};
 
-/// An empty folder in place of the kernel's.
+/// The mount options of an empty folder that covers a folder of the kernel.
 const EMPTY: &str = "ro,noexec,nosuid,nodev,size=4k,mode=555";
 
-/// The control groups: the sandbox's own, or all of the machine.
+/// The control groups: those of the sandbox, or those of the machine.
 const GROUPS: &str = "/sys/fs/cgroup";
 
 /// The control groups that a sandbox sees.
@@ -20,13 +20,15 @@ const GROUPS: &str = "/sys/fs/cgroup";
 pub(super) enum CgroupView {
     /// The sandbox sees its own control group.
     Own,
-    /// Those of the machine, with the use of every other container and service: a rootless engine cannot make a group of
-    /// cgroup version 1. They limit nothing, so that the supervisor needs none of them.
+    /// The sandbox sees the control groups of the machine, with the usage of every container and service, since a
+    /// rootless engine cannot create groups of cgroup version 1. These groups do not limit the sandbox, so the
+    /// supervisor does not need them.
     Machine,
 }
 
 impl CgroupView {
-    /// An engine that is not of root, by the owner of its socket, on a machine without version 2.
+    /// The machine's groups are visible if the engine is rootless, by the owner of its socket, and the machine has no
+    /// version 2.
     fn of(engine: &ContainerEngine) -> Self {
         let socket = engine.address.strip_prefix("unix://").map(fs::metadata);
         let is_rootless = socket.is_some_and(|socket| socket.is_ok_and(|socket| socket.uid() != 0));
@@ -41,12 +43,12 @@ impl CgroupView {
 }
 
 impl ContainerEngine {
-    /// Every path that a sandbox on this engine must not show.
+    /// All paths that a sandbox on this engine must not show.
     pub(super) fn masked(&self) -> Vec<&'static str> {
         masked_paths(CgroupView::of(self)).collect()
     }
 
-    /// Asks it to mask them.
+    /// Adds the masks to the request for a container.
     pub(super) fn mask(&self, host: &mut HostConfig) {
         mask(self.kind, CgroupView::of(self), host);
     }
@@ -59,15 +61,15 @@ fn masked_paths(groups: CgroupView) -> impl Iterator<Item = &'static str> {
 fn mask(kind: EngineKind, groups: CgroupView, host: &mut HostConfig) {
     match kind {
         EngineKind::Podman => {
-            // Added to its own list. In place of sysfs an empty file system takes less time than a mask for each folder;
-            // Docker would mount that above the control groups.
+            // Podman adds these paths to its own list. An empty file system over sysfs takes less time than a mask for
+            // each folder; Docker would mount it over the control groups.
             let paths: Vec<&str> = OF_PROC.into_iter().chain(groups.masked()).collect();
             host.security_opt.get_or_insert_default().push(format!("mask={}", paths.join(":")));
             host.tmpfs.get_or_insert_default().insert("/sys".into(), EMPTY.into());
         }
         EngineKind::Docker => host.masked_paths = Some(masked_paths(groups).map(str::to_owned).collect()),
     }
-    // Message queues would be files in one more writable place.
+    // Message queues would be another writable place for files.
     host.tmpfs.get_or_insert_default().insert("/dev/mqueue".into(), EMPTY.into());
 }
 

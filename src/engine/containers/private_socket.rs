@@ -1,8 +1,9 @@
-//! An engine's API on a private socket, by a process of the bridge's own: Podman's service where none runs, or an ssh
+//! An engine's API on a private socket, served by a process of the bridge: Podman's service if none runs, or an ssh
 //! that forwards a remote engine's socket.
 //!
-//! The process ends with this value. When the bridge is killed Podman's ends by itself, 5 s after its last connection;
-//! it is not killed, since that would keep it from removing containers. An ssh is found by the bridge's mark.
+//! The process ends with this value. If the bridge is killed, Podman's service ends by itself, 5 s after its last
+//! connection. It is not killed then, so that it can still remove containers. An ssh is recognised by the bridge's
+//! mark.
 
 use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
@@ -16,7 +17,7 @@ use tokio::process::{Child, Command};
 
 use crate::guard::{Mark, PARENT_VARIABLE};
 
-/// How long the process may take to listen.
+/// The longest time until the process listens.
 const START: Duration = Duration::from_secs(10);
 /// Longest text of its stderr in an error, in bytes.
 const REASON_BYTES_MAX: usize = 500;
@@ -25,7 +26,7 @@ const REASON_BYTES_MAX: usize = 500;
 #[derive(Debug)]
 pub(super) struct PrivateSocket {
     child: Child,
-    /// Holds the socket; removed with the process.
+    /// The folder of the socket, which is removed with the process.
     dir: tempfile::TempDir,
 }
 
@@ -38,7 +39,7 @@ pub(super) struct Tunnel<'a> {
     pub(super) mark: Option<&'a Mark>,
 }
 
-/// `ssh://USER@HOST:PORT/SOCKET`, checked, since its parts become arguments of a command.
+/// The checked parts of `ssh://USER@HOST:PORT/SOCKET`. They become arguments of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SshAddress {
     /// `USER@HOST` or `HOST`.
@@ -75,7 +76,7 @@ impl SshAddress {
 }
 
 impl PrivateSocket {
-    /// Podman's API service, rootless when the bridge is.
+    /// Starts Podman's API service, which is rootless if the bridge is.
     pub(super) async fn podman(
         program: &Path,
         oci_runtime: Option<&str>,
@@ -85,9 +86,9 @@ impl PrivateSocket {
             let mut command = Command::new(program);
             command.args(oci_runtime.map(|name| format!("--runtime={name}")));
             command.args(["system", "service", "--time=5"]).arg(format!("unix://{socket}"));
-            // What it starts leaves a file named `oom` in its folder when a container runs out of memory.
+            // When a container runs out of memory, its processes leave a file named `oom` in the working folder.
             command.current_dir("/");
-            // With one of these Podman would be a client of another engine, and serve nothing.
+            // With one of these variables, Podman would be a client of another engine and serve nothing.
             for name in ["CONTAINER_HOST", "CONTAINER_CONNECTION", "DOCKER_HOST"] {
                 command.env_remove(name);
             }
@@ -96,7 +97,7 @@ impl PrivateSocket {
         .await
     }
 
-    /// A forward of a remote engine's socket. Whoever must type a password cannot: the bridge has no terminal.
+    /// Forwards a remote engine's socket. A password cannot be typed, since the bridge has no terminal.
     pub(super) async fn ssh(tunnel: &Tunnel<'_>, sockets: &Path) -> std::io::Result<Self> {
         Self::start(sockets, |local| {
             let mut command = Command::new(tunnel.program);
@@ -177,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    /// Stands in for ssh: listens where `-L` says, and says hello from the remote path.
+    /// A substitute for ssh: it listens at the path of `-L`, and greets from the remote path.
     const FORWARDER: &str = r#"#!/usr/bin/env python3
 import socket, sys
 local, remote = sys.argv[sys.argv.index("-L") + 1].split(":")
@@ -193,7 +194,7 @@ while True:
     client.close()
 "#;
 
-    /// Stands in for Podman: writes its arguments beside itself, and listens where the last one says.
+    /// A substitute for Podman: it writes its arguments to a file beside itself, and listens at the last one.
     const RECORDER: &str = r#"#!/usr/bin/env python3
 import os, socket, sys
 with open(os.path.join(os.path.dirname(sys.argv[0]), "arguments"), "w") as file:

@@ -1,12 +1,12 @@
-//! The OCI runtime that makes an engine's containers: which it is, and whether it is known to let code out.
+//! The OCI runtime of an engine: its name, and whether its version is known to let code escape.
 //!
-//! It refuses none: a distribution mends old versions without another number.
+//! It refuses none, since distributions fix old versions without a new number.
 
 use bollard::models::SystemVersionComponents;
 
 use super::super::interface::Runtime;
 
-/// Docker names it by itself, Podman as `OCI Runtime (crun)` with all that it says of itself.
+/// Finds the runtime. Docker lists it by its name, Podman as `OCI Runtime (crun)` with a description.
 pub(super) fn among(components: &[SystemVersionComponents]) -> Option<Runtime> {
     components.iter().find_map(|component| {
         let name = component.name.strip_prefix("OCI Runtime (").and_then(|name| name.strip_suffix(')'));
@@ -18,10 +18,10 @@ pub(super) fn among(components: &[SystemVersionComponents]) -> Option<Runtime> {
 }
 
 impl Runtime {
-    /// Why it should be a newer one, in one sentence.
+    /// One sentence on why a newer version is needed; `None`: it is not.
     #[must_use]
     pub fn why_update(&self) -> Option<&'static str> {
-        // crun is not affected, as its makers say, and what it had (CVE-2025-24965) is of its other handler, krun.
+        // crun is not affected, as its developers say. Its own defect (CVE-2025-24965) is in another handler, krun.
         (self.name == "runc" && runc_lets_out(&self.version)).then_some(
             "older than 1.2.8, 1.3.3 and 1.4.0, which close ways out of containers (CVE-2025-31133, CVE-2025-52565, \
              CVE-2025-52881): update it, unless your distribution has mended it under this number",
@@ -29,7 +29,8 @@ impl Runtime {
     }
 }
 
-/// By the advisories of November 2025; 1.1 and before stay as they are. A later one (CVE-2026-41579) takes a malicious image.
+/// Whether the advisories of November 2025 apply to a version; 1.1 and earlier are not fixed. A later defect
+/// (CVE-2026-41579) needs a malicious image.
 fn runc_lets_out(version: &str) -> bool {
     let (release, candidate) = match version.split_once("-rc.") {
         Some((release, candidate)) => (release, number(candidate)),
@@ -45,7 +46,7 @@ fn runc_lets_out(version: &str) -> bool {
     }
 }
 
-/// What a text begins with: of `5+ds1` it is 5.
+/// The number at the beginning of a text: 5 for `5+ds1`.
 fn number(text: &str) -> Option<u64> {
     let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     text[..digits].parse().ok()
@@ -94,7 +95,7 @@ mod tests {
         assert_eq!(found(component("OCI Runtime (crun)", said)), runtime("crun", "1.8.1"));
         assert_eq!(found(component("OCI Runtime (runc)", "")), runtime("runc", "of unknown version"));
         assert_eq!(found(component("containerd", "1.6.20")), None);
-        // Not because it would be newer.
+        // Although the version is old.
         assert_eq!(runtime("crun", "0.1").unwrap().why_update(), None);
         assert!(runtime("runc", "1.1.5+ds1").unwrap().why_update().unwrap().contains("update it"));
     }

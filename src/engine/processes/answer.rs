@@ -1,10 +1,10 @@
-//! How the process that becomes a sandbox answers the bridge.
+//! The answers to the bridge from the process that becomes a sandbox.
 
 use std::io::Write;
 
 use crate::confine::StepFailure;
 
-/// Says a line to the bridge.
+/// Writes a line to the bridge.
 pub(super) fn say(line: &str) -> std::io::Result<()> {
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "{line}")?;

@@ -18,47 +18,46 @@ use super::refusal::unconfined;
 use super::start::{Packages, start};
 use crate::confine::{PROGRAM_FOLDERS, StepFailure, StepKind};
 
-/// Starts sandboxes as processes of this machine. It is there always; whether the machine lets it work is found out by each
-/// start.
+/// Starts sandboxes as processes of this machine. It always exists; each start shows whether the machine allows it.
 #[derive(Debug)]
 pub struct ProcessEngine {
     environments: Environments,
-    /// Why no container engine serves, where any would have done.
+    /// The reason why no container engine is used, if any would have been accepted.
     instead_of: Option<InsteadOf>,
 }
 
-/// Why no container engine serves.
+/// The reason why no container engine is used.
 #[derive(Debug, Clone)]
 pub enum InsteadOf {
-    /// None answers.
+    /// No engine answers.
     NoEngine {
-        /// Each place where one could be, and why it does not serve.
+        /// Each possible place, with the reason why it was not used.
         tried: Vec<String>,
     },
-    /// One answers and has no image for sandboxes.
+    /// An engine answers, but has no image for sandboxes.
     NoImage {
         /// The engine.
         engine: &'static str,
-        /// The names that were looked for.
+        /// The names of the missing images.
         names: Vec<String>,
     },
 }
 
-/// What a sandbox could not exceed if it had them: nothing of them is mounted.
+/// The path of the control groups. It is masked as well, although nothing is mounted there in these sandboxes.
 const GROUPS: &str = "/sys/fs/cgroup";
 
 impl ProcessEngine {
-    /// The engine that was named.
+    /// The engine, if the operator has named it.
     pub fn new(environments: Environments) -> Self {
         Self { environments, instead_of: None }
     }
 
-    /// In place of a container engine.
+    /// The engine as a fallback for a container engine.
     pub fn standing_in(environments: Environments, instead_of: InsteadOf) -> Self {
         Self { environments, instead_of: Some(instead_of) }
     }
 
-    /// The error of a start, with that of the container engines that were looked for first.
+    /// The error of a start, together with the reason why no container engine was used.
     fn refused(&self, error: EngineError) -> EngineError {
         let no_containers = match self.instead_of.clone() {
             None => return error,
@@ -96,7 +95,8 @@ impl ProcessEngine {
         Ok(started)
     }
 
-    /// The first image that is here as an environment; if none is asked for by name, what the machine has.
+    /// The packages for a sandbox: those of the first image that exists here as an environment. If no image is named,
+    /// those of the machine are used.
     async fn packages(&self, images: &[String]) -> Result<Packages, EngineError> {
         for image in images {
             if let Some(environment) = self.environments.open(image).await? {
@@ -114,7 +114,7 @@ impl ProcessEngine {
 }
 
 impl InsteadOf {
-    /// What the first reply says.
+    /// The notice in the first reply.
     fn notice(&self) -> String {
         let why = match self {
             Self::NoEngine { .. } => "no Podman or Docker answers".to_owned(),
@@ -134,7 +134,7 @@ impl Engine for ProcessEngine {
         "no container engine"
     }
 
-    /// One that stands in gives way to a container engine that has been started since.
+    /// A fallback never answers, so that a container engine that was started since is used instead.
     fn answers(&self) -> BoxFuture<'_, bool> {
         Box::pin(ready(self.instead_of.is_none()))
     }
@@ -169,7 +169,7 @@ impl Engine for ProcessEngine {
         Box::pin(async move {
             let started = tokio::time::timeout(spec.request, self.started(spec)).await;
             let late = EngineError::Timeout { action: "start the sandbox", after: spec.request };
-            // What was started ends with its value.
+            // Dropping the started sandbox ends it.
             started
                 .unwrap_or(Err(late))
                 .map_err(|error| StartFailure { error: self.refused(error), may_exist: false })
@@ -177,7 +177,7 @@ impl Engine for ProcessEngine {
     }
 
     fn reap<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<usize, EngineError>> {
-        // A sandbox ends with its bridge; only files of locks can be left.
+        // A sandbox ends with its bridge, so only lock files can be left.
         owner.sweep();
         Box::pin(ready(Ok(0)))
     }

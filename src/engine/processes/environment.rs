@@ -1,7 +1,7 @@
-//! Virtual environments of the machine's Python, which sandboxes of processes have in place of images.
+//! Virtual environments of the machine's Python, which replace images for sandboxes of processes.
 //!
-//! An environment is a folder that is complete before it has its name: the name is a link to the folder. Whoever builds or
-//! uses an environment holds a lock on its folder; a folder that has neither a name nor a lock is removed.
+//! An environment is a folder, and its name is a link to the folder. It gets its name only when it is complete. A build
+//! and a sandbox hold a lock on the folder. A folder without a name and a lock is removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -20,25 +20,25 @@ use super::super::images::ImageInfo;
 use super::python::Python;
 use crate::recipe::{ImageName, OWN_IMAGE};
 
-/// The folder of environments.
+/// The store of environments.
 #[derive(Debug, Clone, Default)]
 pub struct Environments {
     pub(super) dir: PathBuf,
 }
 
-/// An environment that nobody removes as long as this value exists.
+/// An environment that cannot be removed as long as this value exists.
 #[derive(Debug)]
 pub(super) struct Environment {
     /// The folder.
     pub(super) dir: PathBuf,
-    /// The reference of the image that it stands for.
+    /// The reference of the image that it replaces.
     pub(super) reference: String,
     /// The Python that it was made for.
     pub(super) python: Python,
     pub(super) _in_use: Arc<Flock<File>>,
 }
 
-/// What is stored with an environment.
+/// The record that is stored with an environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     /// The Python that it was made for.
@@ -48,11 +48,11 @@ pub(super) struct Record {
     pub(super) created: String,
 }
 
-/// The environment that has no name of the user's.
+/// The name of an environment that the user did not name.
 const DEFAULT: &str = "default";
-/// The file of [`Record`].
+/// The name of the file with the [`Record`].
 const RECORD: &str = "environment.json";
-/// How often an environment that is replaced meanwhile is looked for again.
+/// How often an environment is opened again if it was replaced meanwhile.
 const OPENS_MAX: usize = 10;
 
 impl Environments {
@@ -61,7 +61,8 @@ impl Environments {
         Self { dir: dir.unwrap_or_default() }
     }
 
-    /// What the image of that reference is called here; nothing if it can only be a container engine's.
+    /// The name of the environment for this reference of an image; `None`: only a container engine can have such an
+    /// image.
     pub(super) fn name_of(reference: &str) -> Option<String> {
         if reference == OWN_IMAGE {
             return Some(DEFAULT.to_owned());
@@ -76,7 +77,7 @@ impl Environments {
         names.iter().filter_map(|name| reference_of(name)).collect()
     }
 
-    /// The environment of that reference, ready for a sandbox; nothing if there is none.
+    /// Opens the environment for this reference, for use in a sandbox; `None`: it does not exist.
     ///
     /// # Errors
     /// [`EngineError::Environment`] if it cannot be used.
@@ -91,7 +92,7 @@ impl Environments {
             let in_use = match lock(&dir, FlockArg::LockSharedNonblock) {
                 Ok(in_use) => in_use,
                 Err(error) => {
-                    // It may be replaced right now.
+                    // The environment may be replaced just now.
                     why = error.to_string();
                     continue;
                 }
@@ -113,12 +114,12 @@ impl Environments {
         Err(unusable(why))
     }
 
-    /// What is known of an environment, whether or not it can be used.
+    /// The facts about an environment, whether it can be used or not.
     pub(super) fn about(&self, reference: &str) -> Result<Option<ImageInfo>, EngineError> {
         let Some(name) = Self::name_of(reference) else { return Ok(None) };
         let failed = |error: io::Error| unusable(&name, &error.to_string());
         let Some(dir) = self.dir_of(&name).map_err(failed)? else { return Ok(None) };
-        // One that is broken can be removed and built again.
+        // A broken environment can still be removed and built again.
         let record = read(&dir).ok();
         Ok(Some(ImageInfo {
             id: dir.file_name().map(|id| id.to_string_lossy().into_owned()).unwrap_or_default(),
@@ -129,7 +130,7 @@ impl Environments {
         }))
     }
 
-    /// Gives a complete folder this name, in place of the one that had it.
+    /// Gives this name to a complete folder; an earlier folder loses the name.
     pub(super) fn give_name(&self, name: &str, dir: &Path, record: &Record) -> io::Result<()> {
         fs::write(dir.join(RECORD), serde_json::to_vec(record)?)?;
         let target = dir.file_name().ok_or(ErrorKind::InvalidInput)?;
@@ -140,7 +141,7 @@ impl Environments {
         fs::rename(&link, self.dir.join(name)).inspect_err(|_| drop(fs::remove_file(&link)))
     }
 
-    /// Takes the name off an environment that no sandbox has.
+    /// Removes the name of an environment that no sandbox uses.
     pub(super) fn remove(&self, reference: &str) -> Result<(), EngineError> {
         let action = "remove the environment";
         let refused = |message: String| EngineError::Refused { action, message };
@@ -148,7 +149,7 @@ impl Environments {
         let failed = |error: io::Error| refused(error.to_string());
         let Some(dir) = self.dir_of(&name).map_err(failed)? else { return Ok(()) };
         let removed = match lock(&dir, FlockArg::LockExclusiveNonblock) {
-            // It keeps new sandboxes away until the name has gone.
+            // The lock keeps new sandboxes from using it until the name is removed.
             Ok(_alone) => fs::remove_file(self.dir.join(&name)),
             Err(error) if error.kind() == ErrorKind::NotFound => fs::remove_file(self.dir.join(&name)),
             Err(_) => return Err(refused(format!("a sandbox has {name}; end the session first"))),
@@ -158,12 +159,12 @@ impl Environments {
         Ok(())
     }
 
-    /// Removes folders that have neither a name nor a lock: of builds that were killed, and environments that were replaced.
+    /// Removes folders without a name and a lock: those of killed builds, and those of replaced environments.
     pub(super) fn sweep(&self) {
         let named: BTreeSet<PathBuf> = self.named().into_values().collect();
         let Ok(entries) = fs::read_dir(&self.dir) else { return };
         for path in entries.flatten().map(|entry| entry.path()) {
-            // Names have no dot.
+            // Links are names, and names have no dot.
             let is_link = path.is_symlink();
             if path.extension().is_none() || named.contains(&path) {
                 continue;
@@ -179,7 +180,7 @@ impl Environments {
         }
     }
 
-    /// The folders that have a name.
+    /// All names, each with its folder.
     fn named(&self) -> BTreeMap<String, PathBuf> {
         let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -187,10 +188,11 @@ impl Environments {
         names.filter_map(|name| Some((name.clone(), self.dir_of(&name).ok()??))).collect()
     }
 
-    /// The folder that has this name.
+    /// The folder with this name.
     fn dir_of(&self, name: &str) -> io::Result<Option<PathBuf>> {
         match fs::read_link(self.dir.join(name)) {
-            // A plain name, so that nothing outside is an environment.
+            // Only the last part of the target is used, so that no folder outside of the store counts as an
+            // environment.
             Ok(target) => Ok(target.file_name().map(|target| self.dir.join(target))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -218,7 +220,7 @@ pub(super) fn lock(dir: &Path, how: FlockArg) -> io::Result<Flock<File>> {
     let flags = nix::libc::O_DIRECTORY | nix::libc::O_NOFOLLOW;
     let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(dir)?;
     let lock = Flock::lock(file, how).map_err(|(_, errno)| io::Error::from(errno))?;
-    // It may have been removed before it was locked.
+    // The folder may have been removed before it was locked.
     if fs::metadata(dir)?.ino() == lock.metadata()?.ino() {
         Ok(lock)
     } else {
@@ -230,7 +232,7 @@ pub(super) fn is_noexec(dir: &Path) -> bool {
     statvfs(dir).is_ok_and(|about| about.flags().contains(FsFlags::ST_NOEXEC))
 }
 
-/// The error of a place whose libraries cannot be loaded.
+/// The error for a file system that does not allow libraries to be loaded.
 pub(super) fn noexec(dir: &Path) -> EngineError {
     EngineError::Environment {
         what: format!("packages in {} cannot be used: it is mounted noexec", dir.display()),
@@ -255,7 +257,7 @@ fn unusable(name: &str, why: &str) -> EngineError {
     }
 }
 
-/// The error of an environment that is not there.
+/// The error for an environment that does not exist.
 pub(super) fn missing(name: &str) -> EngineError {
     let what =
         format!("the image {name} is missing on this machine, where sandboxes have no container engine");

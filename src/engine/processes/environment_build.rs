@@ -1,6 +1,7 @@
-//! Builds virtual environments: pip installs into a folder, and a sandbox tries it before it has a name.
+//! Builds virtual environments: pip installs into a folder, and a sandbox tests the environment before it gets its
+//! name.
 //!
-//! Nothing that is installed is executed outside of a sandbox.
+//! Installed code is executed only in a sandbox.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, Permissions};
@@ -27,27 +28,27 @@ use super::start::{OWN_PROGRAM, Packages, start};
 use crate::guard::Keeper;
 use crate::recipe::{BuildFiles, OWN_IMAGE};
 
-/// The folder of a build below that of its environment.
+/// The name of the build's folder inside the environment's folder.
 const CONTEXT: &str = ".build";
-/// Where an environment keeps matplotlib's list of fonts, whose making is the slow part of the first plot.
+/// The folder of matplotlib's list of fonts in an environment. To generate the list is the slow part of the first plot.
 const FONTS: &str = "share/belljar/matplotlib";
 /// Longest line of a build, in bytes.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
-/// What the script has written of the environment: its size in KiB, and the time, each in a line.
+/// The file in which the script has written the environment's size in KiB, and the time, each on one line.
 const MADE: &str = "share/belljar/made";
-/// Most that is read of the sandbox that tries an environment, in bytes.
+/// The largest output that is read of the sandbox that tests an environment, in bytes.
 const SAID_BYTES_MAX: usize = 16 << 20;
-/// Memory of the sandbox that tries an environment, in bytes.
+/// The memory of the sandbox that tests an environment, in bytes.
 const TRIAL_MEMORY_BYTES: u64 = 1 << 30;
 const TRIAL_OPEN_FILES_MAX: u64 = 1024;
 const TRIAL_PROCESSES_MAX: u64 = 256;
-/// How long the trial may take: matplotlib reads every font of the machine.
+/// The longest time of the test: matplotlib reads every font of the machine.
 const TRIAL: Duration = Duration::from_secs(120);
-/// What code says last if it has come to its end.
+/// The last output of code that was executed to its end.
 const COMPLETE: &str = "complete";
-/// Shows that the machine has sandboxes.
+/// Code that shows that sandboxes work on this machine.
 const BEFORE_CODE: &str = "print('complete')";
-/// Imports what every environment has, and writes the name and the text of each list of fonts.
+/// Code that imports the packages that every environment has, and prints the name and text of each list of fonts.
 const TRIAL_CODE: &str = "\
 import os, sys
 os.environ['MPLCONFIGDIR'] = '/tmp/matplotlib'
@@ -134,19 +135,19 @@ impl Environments {
             return Err(noexec(&self.dir));
         }
         self.sweep();
-        // Before anything is downloaded.
+        // The check comes before any download.
         in_sandbox(Packages::Machine(python.clone()), BEFORE_CODE).await?;
-        // It goes with this value unless it is kept, and with the next sweep if this process is killed.
+        // The folder is removed with this value unless it is kept, or by the next sweep if this process is killed.
         let folder = tempfile::Builder::new().prefix(&format!("{name}.")).tempdir_in(&self.dir);
         let folder = folder.map_err(|error| self.failed(&error))?;
         let dir = folder.path();
         let alone = Arc::new(lock(dir, FlockArg::LockExclusiveNonblock).map_err(refused)?);
         write_files(&dir.join(CONTEXT), &build.files).map_err(|error| self.failed(&error))?;
-        // Kept until its files are shared. One that cannot be used is not needed.
+        // The environment is held until its files were shared. One that cannot be used is not needed.
         let begun = self.open(OWN_IMAGE).await.ok().flatten().filter(|begun| begun.python == python);
         run_script(dir, begun.as_ref(), &python, &build.arguments, on_line).await?;
         drop(begun);
-        // Code has another user than the one who makes this; nobody else gets through the folder above.
+        // Code runs as another user than the one who builds this; other users cannot enter the parent folder.
         let open = Permissions::from_mode(0o755);
         fs::set_permissions(dir, open).map_err(|error| self.failed(&error))?;
         let tried = Environment {
@@ -183,7 +184,7 @@ fn write_files(context: &Path, files: &BuildFiles) -> io::Result<()> {
     files.of_environment().into_iter().try_for_each(|(name, bytes)| fs::write(context.join(name), bytes))
 }
 
-/// Runs the script below a keeper, so that pip ends with this process.
+/// Runs the build script below a keeper, so that pip ends with this process.
 async fn run_script(
     folder: &Path,
     begun: Option<&Environment>,
@@ -214,7 +215,7 @@ async fn run_script(
     if status.success() { Ok(()) } else { Err(refused(format!("its script failed ({status})"))) }
 }
 
-/// Runs code with these packages in a sandbox, which shows that it works there; what it has written.
+/// Runs code in a sandbox with these packages, which shows that they work there. Returns the output.
 async fn in_sandbox(packages: Packages, code: &str) -> Result<String, EngineError> {
     let spec = SandboxSpec {
         images: vec![],
@@ -250,11 +251,11 @@ async fn in_sandbox(packages: Packages, code: &str) -> Result<String, EngineErro
     tokio::time::timeout(TRIAL, run).await.unwrap_or(Err(late))
 }
 
-/// Stores the lists of fonts; each line has the name of one, and its text.
+/// Stores the lists of fonts; each line has the name and the text of one.
 fn write_fonts(folder: &Path, lines: &str) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let lists = lines.lines().filter_map(|line| line.split_once(' '));
-    // The name comes from code of packages.
+    // The name comes from code of packages, so it is checked.
     let is_plain = |name: &str| {
         name.ends_with(".json")
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))

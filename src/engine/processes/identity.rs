@@ -1,7 +1,7 @@
-//! Chooses whose processes a sandbox's are, as the machine sees them, and maps its user to that number.
+//! Chooses the user that owns a sandbox's processes on the machine, and maps the sandbox's user to that number.
 //!
-//! As root it is a number that no account and no other sandbox has; else a subordinate number of the user's; else the
-//! user's own number.
+//! If the bridge runs as root, it is a number that no account and no other sandbox has. Otherwise it is a subordinate
+//! number of the user, or the user's own number if there is no subordinate one.
 
 use std::fs;
 use std::io;
@@ -12,10 +12,10 @@ use nix::unistd::{getegid, geteuid};
 use super::super::spec::User;
 use super::super::users::{OF_MACHINE, Reservation, mapped, mapped_end, reserve};
 
-/// Whose processes a sandbox's are.
+/// The user of a sandbox's processes, inside the sandbox and on the machine.
 #[derive(Debug)]
 pub(super) struct Identity {
-    /// As they see themselves.
+    /// The user inside the sandbox.
     pub(super) inside: User,
     outside: OutsideUser,
     /// Keeps the number from other sandboxes.
@@ -26,13 +26,13 @@ pub(super) struct Identity {
 enum OutsideUser {
     /// Any number, as only root can map it.
     Any(User),
-    /// A subordinate one, which these programs map.
+    /// A subordinate number, which these programs map.
     Subordinate { user: User, helpers: [PathBuf; 2] },
-    /// The bridge's own, and why it is no other.
+    /// The bridge's own number, and the reason why it is no other.
     Own { why: String },
 }
 
-/// A range of numbers of a user.
+/// A range of a user's subordinate numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Range {
     start: u32,
@@ -43,7 +43,7 @@ const HELPERS: [&str; 2] = ["newuidmap", "newgidmap"];
 const HELPER_FOLDERS: [&str; 3] = ["/usr/bin", "/usr/sbin", "/usr/local/bin"];
 
 impl Identity {
-    /// For a sandbox with that user, `None` for one that no other sandbox has.
+    /// Chooses an identity for a sandbox with this user; `None`: a user that no other sandbox has.
     pub(super) fn choose(wanted: Option<User>) -> Self {
         let inside = wanted.unwrap_or(User::SHARED);
         let of = |outside, reservation| Self { inside, outside, _reservation: reservation };
@@ -71,7 +71,7 @@ impl Identity {
                     None => {
                         let [uids, gids] = ranges;
                         let (uid, reservation) = reserve(&(uids.start..uids.start + uids.count));
-                        // In the same place of the range, as far as it goes.
+                        // The group has the same position in its range, if the range is large enough.
                         let gid = gids.start + (uid - uids.start).min(gids.count - 1);
                         (User { uid, gid }, reservation)
                     }
@@ -82,7 +82,8 @@ impl Identity {
         }
     }
 
-    /// Why the machine has other processes of the same user, if it does, and what that gives to code.
+    /// The reason why other processes of the machine have the same user, and what that allows code to do; `None`: they
+    /// do not.
     pub(super) fn shared(&self) -> Option<String> {
         let OutsideUser::Own { why } = &self.outside else { return None };
         Some(format!(
@@ -94,12 +95,12 @@ impl Identity {
         ))
     }
 
-    /// Whether the bridge's supplementary groups can be given up.
+    /// Whether the bridge's supplementary groups can be dropped.
     pub(super) fn drops_groups(&self) -> bool {
         !matches!(self.outside, OutsideUser::Own { .. })
     }
 
-    /// Maps the user of the sandbox whose first process has that number and a user namespace of its own.
+    /// Maps the user in the user namespace of the sandbox's first process, which has this number.
     pub(super) async fn map(&self, pid: u32) -> io::Result<()> {
         let User { uid, gid } = self.inside;
         let write = |file: &str, text: String| fs::write(format!("/proc/{pid}/{file}"), text);
@@ -122,13 +123,13 @@ impl Identity {
 }
 
 impl Range {
-    /// The number that rootless Podman has for a number inside.
+    /// The number to which rootless Podman maps a number inside.
     fn like_podman(self, inside: u32) -> u32 {
         self.start + inside.saturating_sub(1).min(self.count - 1)
     }
 }
 
-/// The user's subordinate users and groups, and the programs that map them; an error says what is missing.
+/// The user's subordinate users and groups, and the programs that map them. The error names what is missing.
 fn subordinate() -> Result<([Range; 2], [PathBuf; 2]), String> {
     let program =
         |name: &&str| HELPER_FOLDERS.iter().map(|dir| Path::new(dir).join(name)).find(|path| path.is_file());

@@ -19,14 +19,14 @@ use crate::confine::{
     restrict_files,
 };
 
-/// The kernel ends processes of sandboxes before others of the machine.
+/// The kernel's OOM killer prefers processes of sandboxes to others of the machine.
 const OOM_SCORE: &str = "500";
 
-/// Becomes PID 1 of the sandbox of that plan; returns when it cannot.
+/// Becomes PID 1 of the sandbox of this plan; returns only on failure.
 #[must_use]
 pub fn enter(plan: &str) -> ExitCode {
     match entered(plan) {
-        // What is written to stdout now would be taken for the sandbox's.
+        // The bridge would take text on stdout for output of the sandbox.
         Ok(error) => drop(writeln!(std::io::stderr(), "Python could not be executed: {error}")),
         Err(failed) => tell(&failed),
     }
@@ -40,9 +40,9 @@ fn entered(plan: &str) -> Result<std::io::Error, StepFailure> {
     let plan: Plan = serde_json::from_str(plan).map_err(std::io::Error::other).step("read its plan")?;
     close_others().step("close what it was started with")?;
     SigSet::empty().thread_set_mask().step("let all signals through")?;
-    // Before the change of the user, after which the file is another user's.
+    // This comes before the change of the user, after which another user owns the file.
     fs::write("/proc/self/oom_score_adj", OOM_SCORE).step("raise its OOM score")?;
-    // Opened as the user who has configured them, who may be the only one who can reach them.
+    // The sources are opened as the user who configured them, since only that user may have access to them.
     let sources = Sources::open(&plan)?;
     become_user(&plan)?;
     sethostname("sandbox").step("set its host name")?;
@@ -85,7 +85,7 @@ fn become_user(plan: &Plan) -> Result<(), StepFailure> {
     }
     setresgid(gid, gid, gid).step("change its group")?;
     setresuid(uid, uid, uid).step("change its user")?;
-    // The kernel has forgotten both with the change of the user.
+    // The kernel has reset both at the change of the user.
     set_dumpable(true).step("own its files of /proc")?;
     set_pdeathsig(Signal::SIGKILL).step("bind itself to its parent")
 }

@@ -1,4 +1,4 @@
-//! Waits for the end of a sandbox's PID 1, whose parent may have been killed before it.
+//! Waits for the end of a sandbox's PID 1, whose parent may have been killed before.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 #[cfg(target_os = "linux")]
 use crate::confine::open_process;
 
-/// A PID 1. It ends after every other process of its namespace.
+/// The PID 1 of a sandbox. It ends after all other processes of its namespace.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub(super) struct InitProcess(OwnedFd);
@@ -25,7 +25,7 @@ impl InitProcess {
         open_process(number).map(Self)
     }
 
-    /// Waits so long for its end; whether it has ended.
+    /// Waits for its end, for at most `within`. Returns whether it has ended.
     pub(super) async fn ended(self, within: Duration) -> bool {
         let wait = move || {
             let timeout = PollTimeout::try_from(within).unwrap_or(PollTimeout::MAX);

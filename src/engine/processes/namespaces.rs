@@ -1,4 +1,5 @@
-//! The first of the two processes that start a sandbox: makes its namespaces, and ends it when the bridge goes.
+//! The first of the two processes that start a sandbox: it creates the namespaces, and ends the sandbox when the bridge
+//! ends.
 //!
 //! It stays the parent of the sandbox's PID 1, in the machine's own PID namespace, and does nothing else.
 
@@ -15,7 +16,7 @@ use super::answer::{say, tell};
 use super::plan::{MAPPED, UNSHARED};
 use crate::confine::{SignalQueue, Step, StepFailure, close_others, keep_capabilities, release_all_streams};
 
-/// Starts the sandbox of that plan, and returns when it has ended. `parent` is the bridge.
+/// Starts the sandbox of this plan, and returns when it has ended. `parent` is the number of the bridge's process.
 #[must_use]
 pub fn begin(parent: u32, plan: &str) -> ExitCode {
     match begun(parent, plan) {
@@ -51,12 +52,13 @@ fn begun(parent: u32, plan: &str) -> Result<u8, StepFailure> {
     let mut first = Command::new("/proc/self/exe");
     first.arg0("belljar").args(["confine", "--inside", plan]).env_clear();
     let first = first.spawn().step("start the sandbox's first process")?;
-    // The sandbox's own end must be seen by the bridge, and the bridge's by the sandbox.
+    // With its own copies of the streams, this process would hide the sandbox's end from the bridge, and the bridge's
+    // end from the sandbox.
     release_all_streams().step("close its streams")?;
     watch(first, &signals).step("wait for the sandbox")
 }
 
-/// Until the sandbox's first process has ended, and with it every other one of its namespace.
+/// Waits until the sandbox's first process has ended, and with it every process of its namespace.
 fn watch(mut first: Child, signals: &SignalQueue) -> io::Result<u8> {
     loop {
         if let Some(status) = first.try_wait()? {

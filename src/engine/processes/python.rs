@@ -10,32 +10,32 @@ use tokio::process::Command;
 use super::super::error::EngineError;
 use crate::confine::PROGRAM_FOLDERS;
 
-/// The program, and its version.
+/// A program of Python, and its version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Python {
-    /// A path below /usr.
+    /// The path of the program, below /usr.
     pub(super) program: String,
-    /// Major and minor version.
+    /// The major and minor version.
     pub(super) version: (u32, u32),
 }
 
-/// Where sandboxes can see programs, in the order of their PATH.
+/// Folders in which sandboxes can see programs, in the order of their PATH.
 const FOLDERS: [&str; 2] = ["/usr/local/bin", "/usr/bin"];
-/// The oldest that the runtime works with.
+/// The oldest version that the runtime supports.
 const VERSION_MIN: (u32, u32) = (3, 11);
-/// The newest name that is looked for.
+/// The newest minor version whose name is searched.
 const MINOR_MAX: u32 = 20;
 
 impl Python {
-    /// The first Python that is new enough.
+    /// Finds the first Python that is new enough.
     ///
     /// # Errors
-    /// [`EngineError::NoPython`].
+    /// [`EngineError::NoPython`] if there is none.
     pub(super) async fn find() -> Result<Self, EngineError> {
         Self::find_in(&FOLDERS, &PROGRAM_FOLDERS).await
     }
 
-    /// What changes whenever the program is replaced: its file, size and time of change.
+    /// An identifier that changes when the program is replaced: its file, size and time of change.
     pub(super) fn id(&self) -> Option<String> {
         let real = Path::new(&self.program).canonicalize().ok()?;
         let file = real.metadata().ok()?;
@@ -43,7 +43,7 @@ impl Python {
         Some(format!("{} {} {} {size} {seconds}.{nanos}", real.display(), file.dev(), file.ino()))
     }
 
-    /// By its file, whose name stays as long as its version does.
+    /// This Python by the path of its file, whose name stays as long as its version.
     pub(super) fn real(mut self) -> Self {
         if let Ok(real) = Path::new(&self.program).canonicalize() {
             self.program = real.display().to_string();
@@ -51,7 +51,7 @@ impl Python {
         self
     }
 
-    /// Why the machine no longer has this Python, if that is so.
+    /// The reason why the machine no longer has this Python; `None`: it still has it.
     pub(super) async fn why_other(&self) -> Option<String> {
         let (major, minor) = self.version;
         let made = format!("they are for Python {major}.{minor} in {}", self.program);
@@ -62,13 +62,14 @@ impl Python {
         }
     }
 
-    /// Where an environment for this Python has its packages.
+    /// The folder of the packages in an environment for this Python.
     pub(super) fn packages_in(&self, environment: &Path) -> PathBuf {
         let (major, minor) = self.version;
         environment.join(format!("lib/python{major}.{minor}/site-packages"))
     }
 
-    /// In these folders, by links only if they lead into the `visible` ones: a sandbox has no others.
+    /// Finds a Python in these folders. Links are followed only into the `visible` folders, since a sandbox sees no
+    /// others.
     async fn find_in(folders: &[&str], visible: &[&str]) -> Result<Self, EngineError> {
         let newer = (VERSION_MIN.1..=MINOR_MAX).rev().map(|minor| format!("python3.{minor}"));
         let names: Vec<String> = ["python3".to_owned()].into_iter().chain(newer).collect();
@@ -99,7 +100,7 @@ impl Python {
     }
 }
 
-/// The version of a Python in the visible folders: by the name of its file, else by asking it.
+/// The version of a Python in the visible folders: from the name of its file, else from its own output.
 async fn version(path: &Path, visible: &[&str]) -> Option<(u32, u32)> {
     let real = path.canonicalize().ok()?;
     if !visible.iter().any(|folder| real.starts_with(folder)) {
@@ -110,7 +111,7 @@ async fn version(path: &Path, visible: &[&str]) -> Option<(u32, u32)> {
     }
     let mut asked = Command::new(path);
     asked.args(["-I", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).env_clear();
-    // One that hangs is killed when the time for the start is over.
+    // If the program hangs, it is killed when the time for the start is over.
     asked.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
     let said = asked.output().await.ok()?;
     pair(std::str::from_utf8(&said.stdout).ok()?.trim())

@@ -1,4 +1,4 @@
-//! The error of a sandbox whose process could not confine itself.
+//! The error for a process that could not confine itself as a sandbox.
 
 use super::super::error::EngineError;
 use crate::confine::{StepFailure, remedy};

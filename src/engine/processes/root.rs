@@ -1,11 +1,12 @@
-//! The root of a sandbox of processes: what every confined process has, the sandbox's writable places, and the user's folders.
+//! The root of a sandbox of processes: the files of every confined process, the writable places, and the user's
+//! folders.
 
 use std::fs::{self, File};
 
 use super::plan::{ENVIRONMENT_FOLDER, Plan};
 use crate::confine::{Access, Machine, Root, Step, StepFailure, place};
 
-/// Mounts of the machine that the sandbox gets, opened before the root is built: the new root may cover them.
+/// Mounts of the machine for the sandbox. They are opened before the root is built, which may cover them.
 pub(super) struct Sources {
     machine: Machine,
     environment: Option<File>,

@@ -26,12 +26,12 @@ use super::python::Python;
 use super::refusal::unconfined;
 use crate::confine::{Step, StepFailure, StepKind};
 
-/// What a sandbox's Python and packages are.
+/// The Python and the packages of a sandbox.
 #[derive(Debug)]
 pub(super) enum Packages {
-    /// Those of the machine.
+    /// The machine's Python and packages.
     Machine(Python),
-    /// Those of an environment.
+    /// The Python and packages of a virtual environment.
     Environment(Environment),
 }
 
@@ -49,17 +49,17 @@ struct Process {
     _packages: Packages,
 }
 
-/// The program that is started again.
+/// This program, which is started again.
 pub(super) const OWN_PROGRAM: &str = "/proc/self/exe";
 const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-/// Longest line of the process before it becomes a sandbox.
+/// The longest line of the process before it becomes a sandbox, in bytes.
 const LINE_BYTES_MAX: usize = 4096;
-/// Bytes of a stream that are read at once.
+/// The largest number of bytes that are read from a stream at once.
 const READ_BYTES: usize = 64 * 1024;
 /// Starts a sandbox with these packages.
 ///
 /// # Errors
-/// The step that has failed.
+/// The error of the failed step.
 pub(super) async fn start(spec: &SandboxSpec, packages: Packages) -> Result<StartedSandbox, EngineError> {
     let identity = Identity::choose(spec.user);
     let plan = plan(spec, &packages, &identity);
@@ -80,7 +80,7 @@ pub(super) async fn start(spec: &SandboxSpec, packages: Packages) -> Result<Star
         .arg0("belljar")
         .args(["confine", "--parent", &std::process::id().to_string(), &plan])
         .env_clear()
-        // The terminal's signals are the bridge's, which ends the sandbox when it has what it needs of it.
+        // Signals of the terminal go to the bridge only, which ends the sandbox when it no longer needs it.
         .process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut command = Command::from(command);
@@ -148,7 +148,8 @@ impl Instance for Process {
     fn close(mut self: Box<Self>) -> BoxFuture<'static, Result<(), EngineError>> {
         Box::pin(async move {
             let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok());
-            // It kills PID 1, and ends once every process of the sandbox has. If it was killed itself, PID 1 is being killed.
+            // This process kills PID 1, and ends after all processes of the sandbox. If it was killed itself, the
+            // kernel kills PID 1.
             if let Some(pid) = pid
                 && let Err(error) = kill(Pid::from_raw(pid), Signal::SIGTERM)
             {
@@ -165,7 +166,7 @@ impl Instance for Process {
     }
 }
 
-/// The number of PID 1 on the machine, by its parent's.
+/// The number of PID 1 on the machine, found by its parent's number.
 fn first_of(parent: u32) -> Option<u32> {
     let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
     children.split_whitespace().next()?.parse().ok()
@@ -198,10 +199,10 @@ fn plan(spec: &SandboxSpec, packages: &Packages, identity: &Identity) -> Plan {
     }
 }
 
-/// Waits for a line of the process; any other one says why there is no sandbox.
+/// Waits for this line of the process. Another line is the reason why there is no sandbox.
 async fn expect(stdout: &mut ChildStdout, line: &str) -> Result<(), EngineError> {
     let mut said = Vec::new();
-    // Byte by byte: what comes after the last line is the sandbox's.
+    // It reads byte by byte, since everything after the last line is output of the sandbox.
     while said.len() < LINE_BYTES_MAX {
         match stdout.read_u8().await {
             Ok(b'\n') => break,
@@ -220,7 +221,7 @@ async fn expect(stdout: &mut ChildStdout, line: &str) -> Result<(), EngineError>
     })))
 }
 
-/// What is read from a stream until its end.
+/// The chunks of a stream until its end.
 fn chunks(
     stream: impl AsyncRead + Unpin + Send + 'static,
     of: fn(bytes::Bytes) -> Chunk,

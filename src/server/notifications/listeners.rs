@@ -12,12 +12,12 @@ use rmcp::service::{SubscriptionContext, SubscriptionSink};
 
 use crate::workspace::{FilePath, path_of};
 
-/// Files that a client may watch.
+/// The largest number of files that a client may watch.
 pub(in crate::server) const WATCHED_MAX: usize = 1_000;
-/// Open requests of one client. Each takes the place of a request that is worked on.
+/// The largest number of open subscriptions of one client. Each counts as a request in progress.
 const LISTENING_MAX: usize = 32;
 
-/// The requests that go on.
+/// The open subscriptions.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Listeners(Mutex<ListenerTable>);
 
@@ -40,8 +40,8 @@ impl Drop for ListenerGuard<'_> {
     }
 }
 
-/// What of it can be told: changes of files, up to a bound; files that are not there yet are accepted too. Of `fixed` is never
-/// anything to tell, which is no reason to refuse it.
+/// The part of a subscription that is accepted: changes of files, up to a bound, including files that do not exist yet.
+/// The resources in `fixed` never change, but are accepted too.
 pub(in crate::server) fn accepted(requested: &SubscriptionFilter, fixed: &[&str]) -> SubscriptionFilter {
     let mut accepted = SubscriptionFilter::builder();
     if requested.resources_list_changed == Some(true) {
@@ -53,7 +53,7 @@ pub(in crate::server) fn accepted(requested: &SubscriptionFilter, fixed: &[&str]
 }
 
 impl Listeners {
-    /// Goes on until the request is cancelled.
+    /// Keeps the subscription open until the request is cancelled.
     pub(in crate::server) async fn listen(&self, context: &SubscriptionContext) -> Result<(), ErrorData> {
         let _place = self.place(context.sink().clone())?;
         context.cancelled().await;
@@ -72,7 +72,7 @@ impl Listeners {
         Ok(ListenerGuard { of: self, number })
     }
 
-    /// Tells of changed files those that want to hear of them.
+    /// Notifies the subscribers of changed files.
     pub(in crate::server) async fn tell(&self, changed: &BTreeSet<FilePath>) {
         let sinks: Vec<SubscriptionSink> = self.0.lock().sinks.values().cloned().collect();
         for sink in sinks {
@@ -92,7 +92,7 @@ async fn tell(
         sink.notify_resource_list_changed().await?;
     }
     for wanted in accepted.resource_subscriptions.iter().flatten() {
-        // As the client has written it, which is what it knows the file by.
+        // The notification has the address as the client has written it, since the client knows the file by it.
         if path_of(wanted).is_some_and(|path| changed.contains(&path)) {
             sink.notify_resource_updated(wanted).await?;
         }

@@ -1,6 +1,6 @@
 //! Sends a run's output as log messages while it runs, to a client that has set a level.
 //!
-//! It is a glimpse: bounded in pace and length, while the reply has the whole.
+//! It is a preview, bounded in rate and length; the reply has the whole output.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use tokio_util::sync::CancellationToken;
 use crate::run::OutputPiece;
 use crate::text;
 
-/// Between two messages.
+/// The pause between two messages.
 const PAUSE: Duration = Duration::from_millis(250);
 /// Longest message, in characters.
 const MESSAGE_CHARS_MAX: usize = 4_000;
-/// What one run sends in all, in characters.
+/// The largest amount of output that one run sends, in characters.
 const RUN_CHARS_MAX: usize = 64_000;
 const LAST_WORDS: &str = "… further output is in the reply alone …";
 
-/// Sends what is written, until the run has ended and all of it was sent, or the client takes no more.
+/// Sends the output, until the run has ended and everything was sent, or the client accepts no more.
 pub(in crate::server) async fn report<Sent: Future<Output = bool>>(
     heard: &mut mpsc::Receiver<OutputPiece>,
     ended: CancellationToken,
@@ -47,7 +47,7 @@ pub(in crate::server) async fn report<Sent: Future<Output = bool>>(
     }
 }
 
-/// What there is now, one piece for each stream: their order among each other is the reply's affair.
+/// The pending output, joined to one piece for each stream. Only the reply keeps the order of both streams.
 fn collected(first: OutputPiece, heard: &mut mpsc::Receiver<OutputPiece>) -> Vec<OutputPiece> {
     let mut pieces = vec![first];
     while let Ok(next) = heard.try_recv() {
@@ -59,7 +59,7 @@ fn collected(first: OutputPiece, heard: &mut mpsc::Receiver<OutputPiece>) -> Vec
     pieces
 }
 
-/// One message within its bound and that of the run; the last one says that it is.
+/// One message within its own bound and that of the run. The last one says that no more follow.
 fn bounded(piece: OutputPiece, left: &mut usize) -> OutputPiece {
     let text = text::bounded(&text::inert(&piece.text), MESSAGE_CHARS_MAX).into_owned();
     let text = match left.checked_sub(text.chars().count()) {
@@ -88,7 +88,7 @@ mod tests {
         OutputPiece { stream, text: text.into() }
     }
 
-    /// Runs the reporter over what `tell` writes; what it sent.
+    /// Reports the pieces that `tell` sends, and returns the messages.
     async fn sent(tell: impl AsyncFnOnce(mpsc::Sender<OutputPiece>)) -> Vec<OutputPiece> {
         let (write, mut heard) = mpsc::channel(64);
         let ended = CancellationToken::new();

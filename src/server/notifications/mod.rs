@@ -1,4 +1,4 @@
-//! What the client is notified of: progress, live output, and changes that it has subscribed to.
+//! The notifications to the client: progress, live output, and changes that it has subscribed to.
 //!
 //! It answers no request.
 

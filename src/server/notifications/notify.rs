@@ -1,6 +1,6 @@
-//! Notifications towards the client, and whether it took them.
+//! Sends notifications to the client, and returns whether the client accepted them.
 //!
-//! What is worth one, and how often, is decided by `progress` and `live_output`.
+//! `progress` and `live_output` decide which notifications are sent, and how often.
 
 use rmcp::RoleServer;
 #[expect(deprecated, reason = "clients of all versions up to now set a level")]
@@ -10,7 +10,7 @@ use rmcp::service::Peer;
 
 use crate::run::{OutputPiece, OutputStream};
 
-/// The step of a run that the token was given for; without one, nothing is told.
+/// Sends a step of the run that the token belongs to; without a token, nothing is sent.
 pub(in crate::server) async fn progress(
     peer: Peer<RoleServer>,
     token: Option<ProgressToken>,
@@ -26,7 +26,7 @@ pub(in crate::server) async fn progress(
     sent.is_ok()
 }
 
-/// A piece of output as a log message, unless the client wants only what is more severe.
+/// Sends a piece of output as a log message, unless the client's level excludes it.
 #[expect(deprecated, reason = "as above")]
 pub(in crate::server) async fn output(
     peer: Peer<RoleServer>,

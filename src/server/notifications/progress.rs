@@ -1,7 +1,7 @@
-//! Tells a client that asked for it how a run goes on: that it began, each call, what servers say of their progress, and
-//! every ten seconds that it lives.
+//! Reports the progress of a run to a client that has requested it: its beginning, each call, messages of servers on
+//! their progress, and every ten seconds that it is still running.
 //!
-//! It keeps a pace: of a flood of calls the client hears the newest state a few times a second.
+//! The rate is bounded: during a flood of calls, the client gets the latest state a few times a second.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::run::Progress;
 
-/// How often a run that says nothing is reported as going on.
+/// The pause after which a silent run is reported as still running.
 const STILL_RUNNING: Duration = Duration::from_secs(10);
-/// Notifications that may go out at once.
+/// The number of notifications that may be sent at once.
 const BURST: u32 = 20;
-/// After which one more may.
+/// The pause after which another one may be sent.
 const PACE: Duration = Duration::from_millis(250);
 
-/// Sends a message for each step, until the run has ended or the client takes no more.
+/// Sends a message for each step, until the run has ended or the client accepts no more.
 pub(in crate::server) async fn report<Sent: Future<Output = bool>>(
     heard: &mut mpsc::Receiver<Progress>,
     ended: CancellationToken,
@@ -30,7 +30,7 @@ pub(in crate::server) async fn report<Sent: Future<Output = bool>>(
     let mut step = 0;
     loop {
         let mut message = tokio::select! {
-            // What happened before the end is told, as far as the pace allows.
+            // Steps before the end are still reported, as far as the rate allows.
             biased;
             event = heard.recv() => match event {
                 Some(event) => described(&event),
@@ -76,7 +76,7 @@ impl RateLimiter {
         Self { left: BURST, since: now }
     }
 
-    /// Takes a turn; when it comes, unless that is now.
+    /// Takes a turn. Returns the time of the turn; `None`: it is now.
     fn wait(&mut self, now: Instant) -> Option<Instant> {
         let pauses = now.saturating_duration_since(self.since).as_millis() / PACE.as_millis();
         let regained = u32::try_from(pauses).unwrap_or(u32::MAX);
@@ -101,7 +101,7 @@ mod tests {
 
     type SentProgress = Arc<Mutex<Vec<(u32, String)>>>;
 
-    /// A reporter at work: where it is told, what it has said, and its end.
+    /// A running reporter: the channel to it, the messages that it has sent, and the token that ends it.
     fn reporter() -> (mpsc::Sender<Progress>, SentProgress, CancellationToken, tokio::task::JoinHandle<()>) {
         let (tell, mut heard) = mpsc::channel(64);
         let (said, ended): (SentProgress, _) = (Arc::default(), CancellationToken::new());
@@ -137,7 +137,7 @@ mod tests {
     async fn of_a_flood_of_calls_the_newest_state_is_told_a_few_times_a_second() {
         let (tell, said, ended, task) = reporter();
         for number in 0..10_000 {
-            // As the session does: what there is no room for is left out.
+            // As in the session, progress that does not fit is dropped.
             if tell.try_send(call(number, 10_000)).is_err() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }

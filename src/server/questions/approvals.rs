@@ -1,6 +1,6 @@
-//! Asks the human whether a call may pass, by a form in the client, and reads what they say.
+//! Asks the human through a form in the client whether a call is allowed, and reads the answer.
 //!
-//! It decides nothing: what is asked, and what an answer is good for, is the broker's.
+//! It decides nothing: the broker decides what is asked, and what an answer allows.
 
 use std::num::NonZeroU32;
 
@@ -16,13 +16,13 @@ use super::ask::{AskError, abilities, answer};
 use crate::broker::Approval;
 use crate::policy::Pattern;
 
-/// Further calls that may be approved at once.
+/// The largest number of further calls that one answer may approve.
 const FURTHER_MAX: u32 = 50;
 const ONCE: &str = "allow this call";
 const FURTHER: &str = "allow further calls of this tool";
 const DENY: &str = "deny";
 
-/// What the human says of a call.
+/// Asks the human about a call, and returns the answer.
 pub(in crate::server) async fn ask(
     peer: &Peer<RoleServer>,
     message: String,
@@ -44,7 +44,7 @@ pub(in crate::server) async fn ask(
     }
 }
 
-/// Of a client that shows no forms.
+/// The answer for a client that shows no forms.
 pub(super) fn not_declared() -> Approval {
     Approval::Unable { reason: "this client cannot ask them (it has declared no elicitation)".into() }
 }
@@ -55,8 +55,8 @@ pub(in crate::server) fn request(message: String) -> ElicitRequest {
     ElicitRequest::new(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
 }
 
-/// Clients show the fields in the order of their names, so the decision has the first. It is set already, so that a human who
-/// agrees only has to confirm.
+/// The form. Clients show its fields in the order of their names, so the name of the decision comes first. A decision
+/// is preselected, so that a human who agrees only has to confirm.
 fn form() -> ElicitationSchema {
     let decisions = [ONCE, FURTHER, DENY].map(str::to_owned).to_vec();
     let mut decision = EnumSchema::builder(decisions).title("Decision").build();
@@ -89,7 +89,7 @@ struct ApprovalForm {
     only_with: Option<String>,
 }
 
-/// What the human has put into the form. What cannot be understood is no approval.
+/// Reads the human's answer from the form. An invalid form is no approval.
 pub(super) fn approval(result: &ElicitResult) -> Approval {
     let form = result.content.as_ref().and_then(|content| ApprovalForm::deserialize(content).ok());
     let (ElicitationAction::Accept, Some(form)) = (&result.action, form) else { return Approval::Denied };
@@ -101,7 +101,7 @@ pub(super) fn approval(result: &ElicitResult) -> Approval {
 }
 
 fn further(form: &ApprovalForm) -> Approval {
-    // Saturates; nobody means part of a call.
+    // The conversion saturates and drops fractions.
     let calls = form.further_calls.unwrap_or(0.0) as u32;
     let Some(calls) = NonZeroU32::new(calls.min(FURTHER_MAX)) else { return Approval::Once };
     let written = form.only_with.as_deref().unwrap_or("").split(';').map(str::trim);

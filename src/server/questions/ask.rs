@@ -1,6 +1,6 @@
 //! Sends one request to the client, and waits for its answer.
 //!
-//! It does not know what is asked.
+//! It does not know what the request is about.
 
 use rmcp::RoleServer;
 use rmcp::model::{ClientResult, ServerRequest};
@@ -12,15 +12,15 @@ use crate::run::ClientAbilities;
 /// The reason for which a question has no answer.
 #[derive(Debug)]
 pub(super) enum AskError {
-    /// The client does not take it.
+    /// The request could not be sent.
     NotSent,
-    /// Nobody waits for it any more.
+    /// The caller no longer waits for the answer.
     Withdrawn,
-    /// The client refused it in these words, or has gone.
+    /// The client refused with this error, or is gone.
     Refused(ServiceError),
 }
 
-/// What the client has said that it can do, as far as requests may go to it at all.
+/// The abilities that the client has declared, if requests can be sent to it at all.
 pub(in crate::server) fn abilities(peer: &Peer<RoleServer>) -> ClientAbilities {
     let sampling = peer.peer_info().is_some_and(|info| info.capabilities.sampling.is_some());
     ClientAbilities {
@@ -31,7 +31,7 @@ pub(in crate::server) fn abilities(peer: &Peer<RoleServer>) -> ClientAbilities {
     }
 }
 
-/// The client's answer to a request; it is cancelled there when nobody waits for it any more.
+/// Sends a request and returns the client's answer. When `withdrawn` ends, the request is cancelled at the client.
 pub(super) async fn answer(
     peer: &Peer<RoleServer>,
     request: ServerRequest,
@@ -44,7 +44,7 @@ pub(super) async fn answer(
     })?;
     let answer = tokio::select! {
         answer = &mut handle.rx => answer,
-        // The client need not show the question any more.
+        // After the cancellation, the client need not show the question.
         () = withdrawn => {
             let withdrawing = handle.cancel(Some("nobody waits for the answer any more".into()));
             let told = tokio::time::timeout(WITHDRAWING, withdrawing).await;

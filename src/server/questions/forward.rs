@@ -1,6 +1,7 @@
-//! Puts the questions of a run to its client, one after the other: ours about calls, and those of servers.
+//! Sends the questions of a run to its client, one after the other: belljar's questions about calls, and those of
+//! servers.
 //!
-//! It decides nothing: what is asked, and what an answer is good for, is the broker's.
+//! It decides nothing: the broker decides what is asked, and what an answer allows.
 
 use rmcp::RoleServer;
 use rmcp::model::{ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ServerRequest};
@@ -18,12 +19,13 @@ use crate::broker::Question;
 use crate::run::ClientAbilities;
 use crate::upstream::{QuestionError, QuestionKind};
 
-/// What a client can do that says it with each request, and takes none itself; `None`: another client.
+/// The abilities of a client that declares them with each request and accepts no requests itself; `None`: another
+/// client.
 pub(in crate::server) fn abilities_by_request(
     context: &RequestContext<RoleServer>,
 ) -> Option<ClientAbilities> {
     let can = context.meta.client_capabilities()?;
-    // Without a mode it means forms, as before there were modes.
+    // Without a mode, the ability means forms, as in versions before modes existed.
     let forms = can.elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none());
     Some(ClientAbilities {
         elicitation: forms,
@@ -33,7 +35,7 @@ pub(in crate::server) fn abilities_by_request(
     })
 }
 
-/// Until the run has ended. One question at a time comes in.
+/// Sends questions until the run has ended. They arrive one at a time.
 pub(in crate::server) async fn put(
     mut questions: mpsc::Receiver<Question>,
     ended: CancellationToken,
@@ -56,7 +58,7 @@ pub(in crate::server) async fn put(
     }
 }
 
-/// Ends when nobody waits any more, or the run has ended.
+/// Returns when the caller no longer waits, or the run has ended.
 async fn waited_for(ended: &CancellationToken, closed: impl Future<Output = ()>) {
     tokio::select! {
         () = ended.cancelled() => {}
@@ -111,7 +113,7 @@ pub(in crate::server) fn request(kind: QuestionKind, params: Value) -> serde_jso
     })
 }
 
-/// Whether a client can have meant this as its answer.
+/// Whether a client can have meant this value as its answer to such a question.
 #[expect(deprecated, reason = "as above")]
 pub(super) fn is_answer(kind: QuestionKind, answer: &Value) -> bool {
     match kind {

@@ -22,9 +22,9 @@ use crate::broker::{Approval, Question};
 use crate::run::{OutputPiece, Progress, RunReport, ToolFault};
 use crate::upstream::{QuestionError, QuestionKind};
 
-/// The name of the one question of a round.
+/// The name of the only question of a round.
 const QUESTION: &str = "question";
-/// Runs that may wait for their client; of more, the oldest is given up.
+/// The largest number of runs that wait for their client; beyond it, the oldest is given up.
 const WAITING_MAX: usize = 16;
 
 /// The result of a run.
@@ -37,7 +37,7 @@ pub(in crate::server) struct ActiveRun {
     pub(in crate::server) cancel: DropGuard,
     /// Whether its client shows forms.
     pub(in crate::server) shows_forms: bool,
-    /// Its progress and output.
+    /// The receivers of its progress and output.
     pub(in crate::server) streams: RunStreams,
     /// The arguments of its request.
     pub(in crate::server) arguments: Map<String, Value>,
@@ -54,12 +54,12 @@ pub(in crate::server) struct RunStreams {
 pub(in crate::server) enum RequestOutcome {
     Ended(Box<RunResult>),
     Asks(Box<PausedRun>),
-    /// The run goes on for longer than the request can wait.
+    /// The run continues for longer than the request can wait.
     Lasts(Box<ActiveRun>),
 }
 
 impl RequestOutcome {
-    /// The run, where it has not ended.
+    /// The run; `None`: it has ended.
     pub(in crate::server) fn run(&mut self) -> Option<&mut ActiveRun> {
         match self {
             Self::Ended(_) => None,
@@ -89,13 +89,13 @@ struct StoredRun {
     paused: PausedRun,
 }
 
-/// Sends the answer to whoever has asked the question.
+/// The channel for the answer to a question.
 enum AnswerSender {
     Approval(oneshot::Sender<Approval>),
     OfServer(QuestionKind, oneshot::Sender<Result<Value, QuestionError>>),
 }
 
-/// Until the run has ended, asks something, or lasts longer than this. A cancelled request cancels it.
+/// Waits until the run has ended, asks something, or takes longer than `patience`. A cancelled request cancels the run.
 pub(in crate::server) async fn outcome(
     mut run: ActiveRun,
     request: &CancellationToken,
@@ -120,7 +120,7 @@ pub(in crate::server) async fn outcome(
 }
 
 impl PausedRun {
-    /// Until nobody waits for the answer any more.
+    /// Returns when the answer is no longer awaited.
     pub(in crate::server) async fn withdrawn(&mut self) {
         match &mut self.open {
             AnswerSender::Approval(reply) => reply.closed().await,
@@ -128,7 +128,7 @@ impl PausedRun {
         }
     }
 
-    /// The run, which has been given what the client says, if it says anything.
+    /// Passes on the client's response, if there is one, and returns the run.
     pub(in crate::server) fn answered(self, response: Option<Value>) -> ActiveRun {
         self.open.answer(response);
         self.run
@@ -136,7 +136,7 @@ impl PausedRun {
 }
 
 impl PausedRuns {
-    /// The question, and the state under which the run waits for its answer.
+    /// Stores a paused run. Returns its question, with the state by which the client names the run.
     pub(in crate::server) fn wait(&self, paused: PausedRun) -> InputRequiredResult {
         let question = paused.question.clone();
         let state = format!("run-{}", self.made.fetch_add(1, Ordering::Relaxed) + 1);
@@ -148,16 +148,16 @@ impl PausedRuns {
         InputRequiredResult::new(Some(BTreeMap::from([(QUESTION.to_owned(), question)])), Some(state))
     }
 
-    /// Gives up the runs that wait: a client that asks for another one does not come back for them, and those behind them
-    /// would wait as long as they may.
+    /// Gives up all paused runs: a client that requests another run does not return to them, and runs behind them would
+    /// wait for the whole time limit.
     pub(in crate::server) fn give_up(&self) {
         self.waiting.lock().clear();
     }
 
-    /// The run that this state stands for, which has been given the client's answer.
+    /// Takes the paused run with this state, and passes on the client's answer.
     ///
     /// # Errors
-    /// When there is none, or the request is another one.
+    /// There is no such run, or its request had other arguments.
     pub(in crate::server) fn resumed(
         &self,
         state: &str,
@@ -197,7 +197,7 @@ fn opened(
             let asked = match forward::request(kind, params) {
                 Ok(ServerRequest::ElicitRequest(request)) => InputRequest::Elicitation(request),
                 Ok(ServerRequest::CreateMessageRequest(request)) => InputRequest::CreateMessage(request),
-                // Without its sender, whoever waits knows that there is no answer.
+                // Dropping the sender tells the asker that there is no answer.
                 Ok(_) | Err(_) => return Err(UnsupportedQuestion),
             };
             Ok((asked, AnswerSender::OfServer(kind, reply)))
@@ -206,7 +206,7 @@ fn opened(
 }
 
 impl AnswerSender {
-    /// What the client says, if it says anything. Nobody may wait for it any more.
+    /// Passes on the client's response, if there is one. The asker may be gone.
     fn answer(self, response: Option<Value>) {
         let is_taken = match self {
             Self::Approval(reply) => {

@@ -1,6 +1,7 @@
-//! The questions of a run to its client: ours about calls, and those of servers; as requests, or as `input_required`.
+//! The questions of a run to its client: belljar's about calls, and those of servers; as requests, or as
+//! `input_required`.
 //!
-//! It decides nothing: what is asked, and what an answer is good for, is the broker's.
+//! It decides nothing: the broker decides what is asked, and what an answer allows.
 
 mod approvals;
 pub(super) mod ask;

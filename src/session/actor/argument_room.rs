@@ -1,7 +1,7 @@
-//! Bounds the bytes of arguments that calls keep in memory: those of one run or job, and of the whole process.
+//! Bounds the bytes of arguments that calls keep in memory, for each run or job and for the whole process.
 //!
-//! Code may write call frames into the worker's socket itself, so the bound of the sandbox's own runtime does not count here.
-//! A call with small arguments needs no room: the number of calls under way bounds those.
+//! Code may write call frames into the worker's socket itself, so the bound of the sandbox's own runtime is not enough.
+//! Calls with small arguments are not counted here: the number of calls in progress bounds them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,15 +14,15 @@ use crate::limits::Limits;
 use crate::protocol::CallFrame;
 use crate::run::{FaultCode, ToolFault};
 
-/// How many times the bytes that are worked on may be held, those included. Calls that the code has given up are still
-/// being ended when their successors come.
+/// How many times the bytes that may be worked on at once may be held, including those. Calls that the code has given
+/// up may still be ending when the next ones arrive.
 const HELD_TIMES: usize = 2;
 const HINT: &str = "make fewer large calls at once, or hand the data over in parts";
 
-/// Bytes of large arguments that all sessions of this process hold.
+/// The bytes of large arguments that all sessions of this process hold now.
 static OF_PROCESS: AtomicUsize = AtomicUsize::new(0);
 
-/// Room for the large arguments of one run's calls, or one job's.
+/// The memory for large arguments of the calls of one run or job.
 #[derive(Debug, Clone)]
 pub(in crate::session) struct ArgumentRoom {
     held: Arc<Semaphore>,
@@ -32,7 +32,7 @@ pub(in crate::session) struct ArgumentRoom {
     small_bytes_max: usize,
 }
 
-/// The room that one call's arguments take. Dropping it gives the room back.
+/// The memory that one call's arguments take. Dropping it frees the memory.
 #[derive(Debug)]
 pub(in crate::session) struct HeldArguments {
     bytes: u32,
@@ -46,7 +46,7 @@ pub(in crate::session) struct HeldArguments {
 struct ProcessShare(usize);
 
 impl ArgumentRoom {
-    /// Room of which `bytes_max` may be worked on at once.
+    /// Memory for arguments, of which `bytes_max` bytes may be worked on at once.
     pub(in crate::session) fn new(bytes_max: usize, limits: &Limits) -> Self {
         Self {
             held: Arc::new(Semaphore::new(HELD_TIMES * bytes_max)),
@@ -57,10 +57,10 @@ impl ArgumentRoom {
         }
     }
 
-    /// Takes room for a call's arguments; nothing where they are small.
+    /// Takes memory for a call's arguments; `None` if they are small.
     ///
     /// # Errors
-    /// `busy` when too many bytes of other calls are held.
+    /// `busy` if other calls hold too many bytes.
     pub(in crate::session) fn hold(&self, frame: &CallFrame) -> Result<Option<HeldArguments>, ToolFault> {
         let names = frame.tool.len() + frame.server.as_ref().map_or(0, String::len);
         let bytes = frame.arguments.get().len() + names;
@@ -80,7 +80,7 @@ impl ArgumentRoom {
         let process_share = ProcessShare::take(bytes, self.process_bytes_max);
         let process_share =
             process_share.ok_or_else(|| busy("all calls of all sessions", self.process_bytes_max))?;
-        // A call with more than all the room is alone in it.
+        // A call with more bytes than the bound takes all of it, so it is worked on alone.
         let bytes = wanted.min(u32::try_from(self.bytes_max).unwrap_or(u32::MAX));
         let worked_on = Arc::clone(&self.worked_on);
         Ok(Some(HeldArguments { bytes, worked_on, _held: held, _process_share: process_share }))
@@ -88,10 +88,10 @@ impl ArgumentRoom {
 }
 
 impl HeldArguments {
-    /// Waits until the arguments may be worked on: read, checked and sent, each of which takes a copy of them.
+    /// Waits until the arguments may be worked on. Reading, checking and sending them each take a copy.
     ///
     /// # Errors
-    /// `busy` when there was no room up to the deadline, `cancelled`.
+    /// `busy` if there was no memory until the deadline; `cancelled`.
     pub(in crate::session) async fn begin(
         &self,
         deadline: Instant,
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_bound_of_the_process_holds_over_sessions() {
-        // No other test of this process holds as much as the first of these.
+        // No other test of this process holds as many bytes as the first call here.
         let large = 1 << 30;
         let limits =
             Limits { arguments_in_flight_of_all_bytes_max: large + (large >> 1), ..Limits::default() };

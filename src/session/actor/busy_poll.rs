@@ -1,5 +1,5 @@
-//! Keeps the runtime awake for a moment while a run is in progress: falling asleep and waking up takes longer than most
-//! answers do.
+//! Keeps the runtime awake for a moment while a run is in progress: to fall asleep and wake up takes longer than most
+//! answers.
 //!
 //! On a machine with two processors this saves a third of the time of a warm run and of a call (`make bench`). It costs
 //! at most [`AWAKE_MAX`] of one processor for each wait, and nothing if the wait of the same kind before it was longer:
@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-/// Longest wait that is not slept through: a warm run, and a call, take less than that.
+/// The longest wait during which the runtime stays awake. A warm run takes less, and so does a call.
 const AWAKE_MAX: Duration = Duration::from_micros(500);
 
 /// The event that the session waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::session) enum WaitKind {
-    /// Something that belongs to the run in progress.
+    /// An event that belongs to the run in progress.
     Answer,
     /// The next run.
     Run,
@@ -44,7 +44,7 @@ struct AwakeState {
 }
 
 impl BusyPoll {
-    /// Must be called inside a tokio runtime.
+    /// Starts the polling task. Must be called inside a tokio runtime.
     pub(in crate::session) fn start() -> Self {
         let awake =
             Arc::new(AwakeState { started: Instant::now(), until: AtomicU64::new(0), asked: Notify::new() });
@@ -52,11 +52,11 @@ impl BusyPoll {
         Self { waits: None, is_soon: [true, false], awake, staying }
     }
 
-    /// Something has come, and this is what is waited for now.
+    /// Ends the present wait, and begins one of this kind.
     pub(in crate::session) fn waits_for(&mut self, kind: WaitKind) {
         let now = Instant::now();
         match self.waits {
-            // What has come meanwhile was no run.
+            // The event was no run, so the wait for a run continues.
             Some((WaitKind::Run, _)) if kind == WaitKind::Run => return,
             Some((before, since)) => self.is_soon[before as usize] = now.duration_since(since) < AWAKE_MAX,
             None => {}
@@ -87,12 +87,13 @@ impl AwakeState {
     }
 }
 
-/// The runtime looks for input each time that this is about to be polled again, and sleeps only when nothing is.
+/// The polling task. The runtime checks for input each time before it polls this task, and sleeps only if no task is
+/// ready.
 async fn stay(awake: Arc<AwakeState>) {
     loop {
         awake.asked.notified().await;
         while !awake.is_over() {
-            // Whoever else wants this processor goes first.
+            // Other threads that want this processor go first.
             std::thread::yield_now();
             tokio::task::yield_now().await;
         }
@@ -109,7 +110,7 @@ mod tests {
 
     #[tokio::test]
     async fn waits_are_not_slept_through_as_long_as_what_is_waited_for_comes_soon() {
-        // On a machine that is busy each line may take longer than that: then it is all tried again.
+        // On a busy machine each line may take longer than that, and then the test tries again.
         let is_kept_awake = |waits: &[(WaitKind, Duration)], kind| {
             (0..1_000).any(|_| {
                 let mut busy_poll = BusyPoll::start();

@@ -25,7 +25,7 @@ pub(super) struct CallLane {
     pub(super) context: Arc<RunContext>,
     in_flight: HashMap<CallId, (CancellationToken, Arc<CallRecord>)>,
     pub(super) bounds: LaneBounds,
-    /// It is being ended, and takes no more calls.
+    /// Whether the job is being ended, so that it may make no more calls.
     pub(super) is_ending: bool,
 }
 
@@ -34,11 +34,11 @@ pub(super) struct LaneBounds {
     pub(super) calls_max: usize,
     pub(super) arguments: ArgumentRoom,
     pub(super) line_bytes_max: usize,
-    /// Bytes that may be sent to a job before it has taken earlier ones.
+    /// The bytes that may be sent to a job before it has taken earlier ones; `None` for a run.
     pub(super) unread: Option<Arc<Semaphore>>,
 }
 
-/// Whose call has ended.
+/// Identifies a call that has ended.
 pub(super) struct CallEnded {
     run: RunId,
     job: Option<u64>,
@@ -50,7 +50,7 @@ impl CallLane {
         Self { context, in_flight: HashMap::new(), bounds, is_ending: false }
     }
 
-    /// Nobody waits for the call any more.
+    /// Cancels a call that the code has given up.
     pub(super) fn cancel(&mut self, call: CallId) {
         if let Some((cancel, record)) = self.in_flight.remove(&call) {
             cancel.cancel();
@@ -58,7 +58,7 @@ impl CallLane {
         }
     }
 
-    /// The same of all calls, those included that come later.
+    /// Cancels all calls, including those that come later.
     pub(super) fn cancel_all(&mut self) {
         self.context.cancel.cancel();
         for (_, (_, record)) in self.in_flight.drain() {
@@ -66,7 +66,7 @@ impl CallLane {
         }
     }
 
-    /// Room for the arguments of one more call.
+    /// Checks the bounds for one more call, and takes memory for its arguments.
     fn hold(&self, frame: &CallFrame) -> Result<Option<HeldArguments>, ToolFault> {
         let is_full = self.in_flight.len() >= self.bounds.calls_max;
         let busy = |why: &str| Err(ToolFault::new(FaultCode::Busy, why));
@@ -83,7 +83,7 @@ impl CallLane {
 }
 
 impl Actor {
-    /// Has a call answered, and the answer sent.
+    /// Starts the task that answers a call and queues the answer.
     pub(super) fn start_call(&mut self, job: Option<u64>, frame: CallFrame, deadline: Instant) {
         let lane = match job {
             None => self.current.as_mut().map(|current| &mut current.lane),
@@ -119,7 +119,7 @@ impl Actor {
             record.end(&answer);
             let wraps = called.is_some_and(|(server, tool)| broker.wraps_result(&server, &tool));
             let line = result_line((job, call, wraps), answer, line_bytes_max);
-            // Nobody waits for the result of a call that was cancelled, or whose run has ended.
+            // The result is dropped if the call was cancelled or its run has ended.
             queue(line, cancel, unread, lines).await;
             CallEnded { run: record.run.id, job, call }
         });
@@ -143,11 +143,12 @@ impl Actor {
         vec![]
     }
 
-    /// Answers a call at once. One that keeps to its window of calls finds room for that; for one that does not, nothing is
-    /// kept: of a run, as many answers may wait behind results as calls may be under way; of a job, none.
+    /// Answers a call at once. The answer is dropped if too much is queued, which happens only to code that exceeds its
+    /// number of calls: for a run, as many answers may be queued behind results as calls may be in progress; for a job,
+    /// none.
     pub(super) fn answer(&mut self, job: Option<u64>, call: CallId, answer: Result<Answer, ToolFault>) {
         let Some(sandbox) = &self.sandbox else { return };
-        // Not one of the calls that are cancelled when a job is being ended.
+        // The token is a new one, so that this answer is not cancelled with the calls of a job that is being ended.
         let cancel = CancellationToken::new();
         if let Some(job) = job {
             let Some(of_job) = self.jobs.get(&job) else { return };

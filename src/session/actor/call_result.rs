@@ -1,4 +1,4 @@
-//! The answer to a call, as the line that goes to the sandbox.
+//! Turns the answer to a call into the line for the sandbox.
 //!
 //! It sends nothing.
 
@@ -13,7 +13,7 @@ use crate::names::CallId;
 use crate::protocol::{CallResult, ToWorker};
 use crate::run::{FaultCode, ToolFault};
 
-/// The answer to a call, once there is room for its arguments; the room is free again when it is there.
+/// Answers a call as soon as there is memory for its arguments, and frees the memory after that.
 pub(super) async fn answer_within(
     held: Option<HeldArguments>,
     broker: &Broker,
@@ -27,7 +27,7 @@ pub(super) async fn answer_within(
     whole(broker.answer(call, cancel)).await
 }
 
-/// The answer, also when a defect of ours keeps it from being one: whoever called waits for it.
+/// Turns a panic into a fault, since the caller waits for an answer in any case.
 async fn whole(answer: impl Future<Output = Result<Answer, ToolFault>>) -> Result<Answer, ToolFault> {
     AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!("a call broke");
@@ -35,7 +35,8 @@ async fn whole(answer: impl Future<Output = Result<Answer, ToolFault>>) -> Resul
     })
 }
 
-/// `job`: who made it, where that is no run. `wraps`: whether the tool wraps its results.
+/// The line with the result. `job`: the job that made the call; `None`: a run made it. `wraps`: whether the tool wraps
+/// its results.
 pub(super) fn result_line(
     (job, call, wraps): (Option<u64>, CallId, bool),
     answer: Result<Answer, ToolFault>,

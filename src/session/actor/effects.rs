@@ -1,6 +1,6 @@
-//! Carries out what the machine has decided: sandboxes are started and closed, runs and calls sent, reports given.
+//! Carries out the machine's effects: starts and closes sandboxes, sends runs and calls, gives reports.
 //!
-//! It decides nothing; what comes of it is fed back by the loop.
+//! It decides nothing; the actor's loop feeds the results back into the machine.
 
 use super::super::machine::Effect;
 use super::super::request::FinishedRun;
@@ -61,7 +61,7 @@ impl Actor {
                     report.calls = calls;
                     report.notes.extend(notes);
                     self.broker.jobs().drop_unbegun();
-                    // Nobody reads the reply of a run that was cancelled: it is said in the next one.
+                    // Nobody reads the reply of a cancelled run, so these notes wait for the next one.
                     if report.outcome != RunOutcome::Interrupted {
                         report.notes.extend(self.broker.jobs().news(context.id.0));
                         report.notes.extend(self.first_rootful());
@@ -75,7 +75,8 @@ impl Actor {
         }
     }
 
-    /// At the end of a run, since a sandbox that is started ahead may never answer anybody.
+    /// The notice about a rootful engine, the first time. It belongs to the end of a run, since a sandbox that was
+    /// started ahead may never have one.
     fn first_rootful(&mut self) -> Option<String> {
         let sandbox = self.sandbox.as_ref().filter(|_| !self.rootful_given)?;
         self.rootful_given = true;

@@ -1,4 +1,4 @@
-//! What the loop waits for, where it may not be there: then for ever.
+//! The events that the actor's loop waits for. An event whose source is absent never comes.
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -17,18 +17,18 @@ pub(super) async fn cancelled(current: Option<&Current>) {
     }
 }
 
-/// Whether the run waits for the human, each time that this changes.
+/// Returns whether the run waits for the human, each time that this changes.
 pub(super) async fn waiting(waiting: Option<&mut watch::Receiver<HumanWaits>>) -> bool {
     if let Some(waiting) = waiting
         && waiting.changed().await.is_ok()
     {
         return waiting.borrow_and_update().is_waiting();
     }
-    // There is no run, or it has ended.
+    // There is no run, or it has ended, so this never returns.
     std::future::pending().await
 }
 
-/// What could not be kept, once the files are.
+/// Waits until the files are stored, and returns the problem with those that could not be.
 pub(super) async fn answered(pending_files: Option<&mut PendingFiles>) -> Option<String> {
     match pending_files {
         Some(PendingFiles { kept, .. }) => {
@@ -38,7 +38,7 @@ pub(super) async fn answered(pending_files: Option<&mut PendingFiles>) -> Option
     }
 }
 
-/// Jobs that code wants to be ended.
+/// The jobs that code wants to cancel.
 pub(super) async fn to_cancel(broker: &Broker) -> Vec<u64> {
     broker.jobs().to_cancel().await
 }

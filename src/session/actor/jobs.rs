@@ -1,4 +1,5 @@
-//! Has jobs run and end: their calls are answered beside the run under way, with the servers and budgets of their own run.
+//! Runs and ends jobs. Their calls are answered beside those of the current run, with the servers and budgets of their
+//! own run.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::run::{PythonError, ServerScope};
 /// The process of a job, with its calls and its deadline.
 pub(super) struct JobProcess {
     pub(super) lane: CallLane,
-    /// The bytes that may be sent before the job has taken earlier ones.
+    /// The bytes that may be sent to the job before it has taken earlier ones.
     unread: Arc<Semaphore>,
     taken: u64,
     /// The deadline of the job. After an interrupt, it is the time at which the job is killed.
@@ -25,7 +26,7 @@ pub(super) struct JobProcess {
 }
 
 impl Actor {
-    /// A worker has handed one over, whose number was given in the run under way.
+    /// Registers a job that a worker has started. Its number was reserved in the current run.
     pub(super) fn job_started(&mut self, job: u64) -> Vec<Effect> {
         let current = self.current.as_ref();
         let begun = current.and_then(|current| self.broker.jobs().begin(job, current.lane.context.id.0));
@@ -35,7 +36,7 @@ impl Actor {
             return vec![];
         };
         self.broker.journal_job(&summary);
-        // By name: a server that is configured later is none of this run's.
+        // The servers are fixed by name, so that the job cannot reach servers that are configured later.
         let servers = ServerScope::Only(self.broker.server_names(&current.lane.context.servers));
         let arguments_max = self.limits.arguments_in_flight_per_job_bytes_max;
         let unread = Arc::new(Semaphore::new(self.limits.unread_in_job_bytes_max));
@@ -79,7 +80,7 @@ impl Actor {
                         jobs.fail(job, error.map(bounded), "KeyboardInterrupt")
                     }
                 }
-                // It waits for that, with what it has started below it.
+                // The process of the job waits to be killed, with its child processes.
                 self.send_end(job, true);
                 self.job_is_over(job);
             }
@@ -88,7 +89,7 @@ impl Actor {
         vec![]
     }
 
-    /// Its process is gone.
+    /// Ends a job whose process has ended by itself or by a signal.
     pub(super) fn job_ended(
         &mut self,
         job: u64,
@@ -139,7 +140,7 @@ impl Actor {
         vec![]
     }
 
-    /// All at once, without waiting for them.
+    /// Kills all jobs at once, without waiting for them.
     pub(super) fn end_jobs(&mut self, why: &str) {
         for job in self.jobs.keys().copied().collect::<Vec<_>>() {
             self.send_end(job, true);
@@ -149,7 +150,7 @@ impl Actor {
         }
     }
 
-    /// Their sandbox is gone, or is about to be.
+    /// Ends all jobs because their sandbox is gone, or is about to be.
     pub(super) fn lose_jobs(&mut self, why: &str) {
         for job in self.jobs.keys().copied().collect::<Vec<_>>() {
             self.broker.jobs().lose(job, why);
@@ -157,7 +158,7 @@ impl Actor {
         }
     }
 
-    /// Interrupts it, and kills it when it has been interrupted before.
+    /// Interrupts a job, or kills it if it was interrupted before.
     fn end_job(&mut self, job: u64) {
         let (grace, replace) = (self.limits.grace, self.limits.replace);
         let Some(process) = self.jobs.get_mut(&job) else { return };

@@ -1,4 +1,4 @@
-//! How the machine goes back to a checkpoint, which takes the worker's place: at the end of a run, or before one.
+//! How the machine returns to a checkpoint, which replaces the worker: at the end of a run, or before one.
 
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -9,7 +9,7 @@ use crate::run::{FaultCode, FreshReason, PythonError, RunOutcome, RunReport, Sta
 use crate::session::phase::{AfterRollback, CheckpointRollback, Phase, Run};
 
 impl Machine {
-    /// The answer to a question of the code about checkpoints; nothing where the call is another one.
+    /// The effects that answer a call about checkpoints; `None`: the call is another one.
     pub(super) fn asked_of_checkpoints(&mut self, call: &CallFrame) -> Option<Vec<Effect>> {
         #[derive(Deserialize)]
         struct CheckpointName {
@@ -47,7 +47,7 @@ impl Machine {
         Some(effects)
     }
 
-    /// The sandbox has made one.
+    /// Handles a checkpoint that the sandbox has made.
     pub(super) fn checkpoint_made(&mut self, name: &str, line: Option<u64>, bytes: u64) {
         if let Some(run) = self.phase.current() {
             let run = run.id;
@@ -55,11 +55,11 @@ impl Machine {
         }
     }
 
-    /// It has none of that name any more.
+    /// Handles a checkpoint that the sandbox no longer has.
     pub(super) fn checkpoint_gone(&mut self, name: &str, now: Instant) -> Vec<Effect> {
         self.checkpoints.gone(name);
         match std::mem::replace(&mut self.phase, Phase::Absent) {
-            // Otherwise it did not answer, and another worker comes.
+            // If the worker is gone already, the checkpoint failed to start, and another worker comes.
             Phase::RollingBack { rollback, .. } if rollback.name == name && !rollback.is_worker_gone => {
                 let state = match &rollback.then {
                     AfterRollback::Report(report, _) => report.state,
@@ -81,7 +81,7 @@ impl Machine {
     fn replace_by(&mut self, rollback: CheckpointRollback, now: Instant) -> Vec<Effect> {
         let checkpoint = Some(rollback.name.clone());
         let replace = ToSupervisor::Replace { worker: self.worker, restore: true, checkpoint };
-        // It wakes, and makes a copy of itself before it answers.
+        // The time is doubled: the checkpoint is started, and copies itself before it answers.
         let until = now + self.limits.replace * 2;
         let is_over = matches!(rollback.then, AfterRollback::Report(..));
         self.phase = Phase::RollingBack { rollback: Box::new(rollback), until };
@@ -92,13 +92,13 @@ impl Machine {
         effects
     }
 
-    /// The worker that is to be replaced has ended.
+    /// Notes that the worker to be replaced has ended.
     pub(super) fn left(&mut self, mut rollback: Box<CheckpointRollback>, until: Instant) {
         rollback.is_worker_gone = true;
         self.phase = Phase::RollingBack { rollback, until };
     }
 
-    /// Another worker is there, which is this checkpoint, or none.
+    /// Handles the worker that has come in place of the old one. It is this checkpoint, or no checkpoint.
     pub(super) fn arrived(
         &mut self,
         mut rollback: CheckpointRollback,
@@ -114,7 +114,7 @@ impl Machine {
             }
             self.fresh = (state == StateNote::Lost).then_some(FreshReason::Lost);
             let is_over = matches!(rollback.then, AfterRollback::Report(..));
-            // The copy was made after the run that goes back.
+            // The frozen copy was made after the run that wants to go back, so nothing of it is lost.
             let state = if is_over && state == StateNote::RolledBack { StateNote::Kept } else { state };
             return self.not_gone_back(rollback, state, now);
         }
@@ -135,7 +135,7 @@ impl Machine {
         }
     }
 
-    /// The sandbox goes with what it had.
+    /// Ends a rollback whose sandbox is lost, with all its variables.
     pub(super) fn lost_on_the_way(&mut self, rollback: CheckpointRollback, why: &str) -> Effect {
         self.forget();
         match rollback.then {
@@ -153,7 +153,7 @@ impl Machine {
         }
     }
 
-    /// A run cannot begin from a checkpoint that the sandbox does not have.
+    /// Refuses a run whose checkpoint the sandbox does not have.
     pub(super) fn without_checkpoint(&mut self, run: Run, name: &str) -> Effect {
         let fault = match self.checkpoints.find(name) {
             Ok(_) => gone(name),
@@ -187,7 +187,7 @@ impl Machine {
     }
 }
 
-/// As code would have met it.
+/// The error that code would have got for the fault.
 #[must_use]
 pub fn checkpoint_error(fault: &ToolFault) -> PythonError {
     PythonError {

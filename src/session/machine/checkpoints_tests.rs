@@ -1,4 +1,4 @@
-//! Going back to checkpoints: before a run, at its end, and what happens where they are not there.
+//! Claims about returns to checkpoints: before a run, at its end, and if the checkpoint does not exist.
 
 use super::super::tests::Bench;
 use crate::protocol::DoneOutcome;
@@ -53,7 +53,7 @@ fn a_run_that_goes_back_is_answered_when_the_checkpoint_is_there() {
     let report = bench.report();
     assert_eq!((report.outcome, report.state), (RunOutcome::Finished, StateNote::Restored));
     assert_eq!((report.notes, report.goes_back_to), (vec![SAID.to_owned()], None));
-    // What is killed in the next run is rolled back to it.
+    // If the next run is killed, its variables are rolled back to the checkpoint.
     bench.keeps_at_once = true;
     bench.ask(false);
     bench.exited(None, false, false);
@@ -79,7 +79,7 @@ fn what_is_not_there_is_told_and_nothing_is_replaced() {
     assert_eq!(not_started(&report.outcome), ("there is no checkpoint 'b'", "there are: 'a'"));
     assert_eq!(bench.effects(), ["finish"]);
     assert!(bench.machine.takes_runs());
-    // Without a sandbox none is started for it.
+    // No sandbox is started for it if there is no sandbox yet.
     let mut bench = Bench::new();
     bench.ask_from(from("a"));
     assert_eq!(bench.effects(), ["finish"]);
@@ -187,7 +187,7 @@ fn questions_of_the_code_are_answered_here() {
     bench.call_of(run, None, "forget_checkpoint", r#"{"name":"a"}"#);
     bench.call_of(run, None, "forget_checkpoint", r#"{"name":"a"}"#);
     assert_eq!(bench.effects(), ["send", "answer", "refuse"]);
-    // A server may have a tool of such a name.
+    // A server may have a tool with the name of a helper.
     bench.call_of(run, Some("s"), "list_checkpoints", "{}");
     assert_eq!(bench.effects(), ["start call"]);
 }

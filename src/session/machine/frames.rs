@@ -1,4 +1,4 @@
-//! What the machine does with a frame of the sandbox, which may claim anything.
+//! How the machine handles a frame of the sandbox, in which nothing is trusted.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use crate::session::ending::RunEnding;
 use crate::session::phase::{Cause, Phase};
 use crate::text;
 
-/// Longest name of a process in a report, in characters: what the kernel keeps of it.
+/// Longest name of a process in a report, in characters: the kernel stores no more.
 const PROCESS_CHARS_MAX: usize = 16;
 
-/// A sentence for each process that had system calls refused, and one for those that are not listed.
+/// A sentence for each process with refused system calls, and one for processes that are not listed.
 fn denied_notes(machine: &str, calls: &[DeniedCall], further: u64) -> Vec<String> {
     let mut by_process: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for DeniedCall { number, process, count } in calls {
@@ -42,7 +42,7 @@ fn denied_notes(machine: &str, calls: &[DeniedCall], further: u64) -> Vec<String
 }
 
 impl Machine {
-    /// A frame from the sandbox.
+    /// Handles a frame from the sandbox.
     pub(in crate::session) fn frame(&mut self, frame: FromSandbox, now: Instant) -> Vec<Effect> {
         match frame {
             FromSandbox::Supervisor(FromSupervisor::Output { stream, text, base64 }) => {
@@ -89,7 +89,7 @@ impl Machine {
                 self.note("the sandbox reported files without being asked; the report was ignored".into());
                 vec![]
             }
-            // The actor's.
+            // The actor handles these frames.
             FromSandbox::Job(..)
             | FromSandbox::Supervisor(
                 FromSupervisor::JobStarted { .. }
@@ -127,7 +127,7 @@ impl Machine {
         let (run, cause) = match std::mem::replace(&mut self.phase, Phase::Absent) {
             Phase::Running { run, .. } => (run, None),
             Phase::Interrupting { run, cause, .. } => (run, Some(cause)),
-            // Its worker is being killed: what it says now cannot be kept.
+            // The run's worker is being killed, so its report cannot count.
             other => {
                 self.phase = other;
                 return vec![];
@@ -136,7 +136,7 @@ impl Machine {
         self.idle(now);
         self.last_done = run.id.0;
         let is_kept = self.is_kept_now(&run, done.files_changed);
-        // One that was interrupted meanwhile goes nowhere.
+        // A run that was interrupted meanwhile does not go back to a checkpoint.
         let goes_back_to = done.restore.clone().filter(|_| cause.is_none());
         let RunEnding { outcome, value, bound, images, saved, mut notes, sandbox_notes } =
             RunEnding::of(done, &self.limits);
@@ -235,7 +235,7 @@ impl Machine {
         }
         let is_used = restored.is_some() || checkpoint.is_some();
         match std::mem::replace(&mut self.phase, Phase::Absent) {
-            // It died by itself before the request came.
+            // The worker died by itself before the request to replace it arrived.
             Phase::Resetting { run, until } if is_used => {
                 self.phase = Phase::Resetting { run, until };
                 vec![self.replace(false)]
@@ -269,7 +269,7 @@ impl Machine {
         }
     }
 
-    /// A worker has come between runs, with variables or without.
+    /// Notes that a worker has come between runs, and which variables it has.
     fn note_restored(&mut self, is_used: bool, state: StateNote) {
         if is_used {
             self.fresh = None;

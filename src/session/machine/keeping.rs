@@ -1,4 +1,4 @@
-//! How the machine has the files of the workspace kept: between the end of a run and its report.
+//! How the machine stores the files of the workspace: between the end of a run and its report.
 
 use tokio::time::Instant;
 
@@ -8,34 +8,35 @@ use crate::run::{FreshReason, RunReport, StateNote};
 use crate::session::phase::{Phase, Run};
 use crate::text;
 
-/// Longest sentence on what cannot be kept, in characters.
+/// Longest sentence about files that cannot be stored, in characters.
 const LEFT_OUT_CHARS_MAX: usize = 600;
-/// Longest name of a file in it, in characters.
+/// Longest name of a file in such a sentence, in characters.
 const NAME_CHARS_MAX: usize = 200;
 
 /// The state of the files that the sandbox reports.
 #[derive(Debug, Default)]
 pub(super) struct FileSync {
-    /// The last `keep` that was sent.
+    /// The number of the last `keep` frame.
     seq: u64,
-    /// Something could not be written the last time: then all is told anew.
+    /// Whether a file could not be written the last time. The sandbox reports all files again then.
     pub(super) everything: bool,
-    /// What was last said to be left out, which is not said again.
+    /// The last sentence about omitted files, which is not repeated.
     left_out: String,
 }
 
 impl Machine {
-    /// Whether what the sandbox tells of files was asked for; and the answer to this `keep`, where that is it.
+    /// Whether a report of files was requested. With `answer`, whether it also answers the last `keep`.
     pub(in crate::session) fn keeps(&self, answer: Option<u64>) -> bool {
         matches!(self.phase, Phase::StoringFiles { .. }) && answer.is_none_or(|seq| seq == self.files.seq)
     }
 
-    /// Whether there are changes to be kept before a report is given.
+    /// Whether files have to be stored before the report of the run is given.
     pub(super) fn is_kept_now(&self, run: &Run, has_changed_files: bool) -> bool {
         (has_changed_files || self.files.everything) && run.request.keep_files
     }
 
-    /// What the sandbox has told is on the disk, but for what failed, and what it has left out.
+    /// Continues after the reported files were stored. `failed`: the problem with those that were not. `left_out`: the
+    /// files that the sandbox has omitted.
     pub(in crate::session) fn kept(
         &mut self,
         failed: Option<&str>,
@@ -65,7 +66,7 @@ impl Machine {
                 self.note(note);
             }
             if failed.is_some() {
-                // It stays until they can be.
+                // The sandbox stays until its files can be stored.
                 self.idle(now);
                 return vec![];
             }
@@ -81,7 +82,7 @@ impl Machine {
         vec![Effect::Finish(report)]
     }
 
-    /// Has the changes of files kept before this report is given; without one before the sandbox is stopped.
+    /// Stores changed files before this report is given. Without a report, the sandbox is stopped after that.
     pub(super) fn keep(&mut self, report: Option<Box<RunReport>>, now: Instant) -> Vec<Effect> {
         self.files.seq += 1;
         self.phase =
@@ -90,7 +91,7 @@ impl Machine {
         vec![Effect::Send(ToSupervisor::Keep { seq, everything })]
     }
 
-    /// The sandbox is lost before its files were kept.
+    /// Handles the loss of a sandbox before its files were stored.
     pub(super) fn not_kept(&mut self, why: &str, report: Option<Box<RunReport>>) -> Vec<Effect> {
         self.forget();
         self.files = FileSync { seq: self.files.seq, ..FileSync::default() };
@@ -105,12 +106,12 @@ impl Machine {
     }
 }
 
-/// A sentence on what the sandbox has left out; empty when that is nothing.
+/// A sentence about the files that the sandbox has omitted; empty if there are none.
 fn told(left_out: &[String], total: u64) -> String {
     if total == 0 {
         return String::new();
     }
-    // Code has chosen the names, and the supervisor has written the reasons.
+    // Code has chosen the names of the files, and the supervisor has written the reasons.
     let of_file = |said: &String| match said.rsplit_once(": ") {
         Some((name, why)) => format!("{}: {why}", text::name_in_sentence(name, NAME_CHARS_MAX)),
         None => text::name_in_sentence(said, NAME_CHARS_MAX),

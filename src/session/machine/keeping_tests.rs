@@ -1,11 +1,11 @@
-//! When files are kept, and what becomes of the report that waits for it.
+//! Claims about when files are stored, and about the report that waits for that.
 
 use super::*;
 use crate::protocol::DoneOutcome;
 use crate::run::RunOutcome;
 use crate::session::machine::tests::Bench;
 
-/// A machine whose run has ended and has changed files, before they are kept.
+/// A machine whose run has ended and has changed files that are not stored yet.
 fn keeping() -> Bench {
     let mut bench = Bench::running();
     bench.keeps_at_once = false;
@@ -50,7 +50,7 @@ fn after_a_failure_all_is_told_anew() {
     assert_eq!(notes(&mut bench), [said]);
     bench.ask(false);
     bench.effects.clear();
-    // Also behind a run that has changed none.
+    // The claim also holds after a run that has changed no files.
     bench.done_with_files(DoneOutcome::Finished, false);
     assert_eq!(bench.effects, ["end calls", "keep everything"]);
     bench.kept(None, &[], 0);
@@ -95,7 +95,7 @@ fn a_sandbox_that_does_not_tell_is_given_up_and_the_run_is_reported() {
         let report = bench.report();
         assert_eq!((report.outcome, report.state), (RunOutcome::Finished, StateNote::Lost));
         assert!(report.notes[0].starts_with("what was changed last in /workspace is not kept: "));
-        // An answer that comes too late changes nothing.
+        // A late answer changes nothing.
         bench.effects.clear();
         bench.kept(None, &[], 0);
         assert_eq!(bench.effects, [] as [&str; 0]);
@@ -146,7 +146,7 @@ fn files_are_kept_before_an_idle_sandbox_is_stopped_and_when_the_session_ends() 
     bench.kept(None, &[], 0);
     assert_eq!(bench.effects, ["keep", "close sandbox"]);
     bench.ask(false);
-    // Where that fails the sandbox stays, and they are told once more.
+    // If that fails, the sandbox stays, and reports its files once more.
     let mut bench = Bench::used();
     bench.keeps_at_once = false;
     bench.wait();

@@ -20,7 +20,7 @@ impl Machine {
 
     pub(super) fn ended_by(&self, cause: Cause) -> RunOutcome {
         match cause {
-            // `report` puts the run's own times here.
+            // `report` replaces these times by those of the run.
             Cause::TimedOut => RunOutcome::TimedOut { after: self.limits.grace, at_most: self.limits.grace },
             Cause::Cancelled => RunOutcome::Interrupted,
             Cause::OverLimit => {
@@ -33,7 +33,8 @@ impl Machine {
         let began = run.fresh.filter(|reason| *reason != FreshReason::First).map(began);
         let mut notes = Vec::new();
         if outcome == RunOutcome::Interrupted {
-            // Nobody reads this: what it would have said of what was before it is left for the next report.
+            // Nobody reads the report of a cancelled run, so its sentence about lost variables goes into the next
+            // report.
             if state != StateNote::Lost
                 && let Some(began) = began
             {
@@ -52,7 +53,7 @@ impl Machine {
                     "{stray} bytes written between the runs, by threads or processes left behind, are not shown"
                 ));
             }
-            // Said by `state`, unless that says something else.
+            // `state` tells it, unless it has another value.
             if !matches!(state, StateNote::Fresh(_))
                 && let Some(began) = began
             {
@@ -81,7 +82,7 @@ impl Machine {
         }
     }
 
-    /// A sentence for the reader of the present run's report, or of the next.
+    /// Adds a sentence to the report of the current run, or to the next report.
     pub(in crate::session) fn note(&mut self, note: String) {
         let notes = match self.phase.current() {
             Some(run) => &mut run.notes,
@@ -91,7 +92,7 @@ impl Machine {
     }
 }
 
-/// The rest of a sentence on a run.
+/// The end of a sentence about a run that began without variables.
 fn began(reason: FreshReason) -> String {
     let why = match reason {
         FreshReason::First => "it was the first",

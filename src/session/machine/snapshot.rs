@@ -1,4 +1,4 @@
-//! How the machine has a snapshot of the workspace taken and restored, between runs.
+//! How the machine takes and restores a snapshot of the workspace, between runs.
 
 use tokio::time::Instant;
 
@@ -8,7 +8,8 @@ use crate::session::phase::Phase;
 use crate::session::request::Snapshot;
 
 impl Machine {
-    /// Only while [`Self::takes_runs`]. Answered once by [`Effect::SnapshotDone`], unless the session ends.
+    /// Takes a request for a snapshot. May be called only while [`Self::takes_runs`]. [`Effect::SnapshotDone`] answers
+    /// it once, unless the session ends.
     pub(in crate::session) fn ask_snapshot(&mut self, snapshot: Snapshot, now: Instant) -> Vec<Effect> {
         self.snapshot = Some(snapshot);
         if matches!(self.phase, Phase::Idle) {
@@ -17,7 +18,7 @@ impl Machine {
         self.prewarm()
     }
 
-    /// The sandbox is idle: what was asked for meanwhile is sent.
+    /// Sends the requested snapshot to the idle sandbox.
     pub(super) fn send_snapshot(&mut self, now: Instant) -> Vec<Effect> {
         let Some(snapshot) = self.snapshot.take() else { return vec![] };
         self.phase = Phase::Snapshot { until: now + self.limits.keep_files };
@@ -30,7 +31,7 @@ impl Machine {
         }
     }
 
-    /// The sandbox says so.
+    /// Handles the sandbox's answer.
     pub(super) fn snapshot_done(&mut self, failed: Option<String>, now: Instant) -> Vec<Effect> {
         if !matches!(self.phase, Phase::Snapshot { .. }) {
             return vec![];
@@ -39,7 +40,7 @@ impl Machine {
         vec![Effect::SnapshotDone(Ok(failed.map_or(Ok(()), Err)))]
     }
 
-    /// The answer where the sandbox or its interpreter has ended in this phase.
+    /// The answer to a snapshot in this phase, after its sandbox or interpreter has ended.
     pub(super) fn no_snapshot(phase: &Phase, why: &str) -> Option<Effect> {
         matches!(phase, Phase::Snapshot { .. }).then(|| Effect::SnapshotDone(Ok(Err(why.to_owned()))))
     }

@@ -1,7 +1,8 @@
-//! The Python runtime that is streamed into the sandbox. It is embedded, so that both ends are always of one version.
+//! The Python runtime that is streamed into the sandbox. It is embedded, so that both ends always have the same
+//! version.
 //!
-//! To compile it takes most of the time of a start. So the first sandbox of an image sends the compiled code before any
-//! user code runs in it, and later sandboxes of the same image get this code with the sources.
+//! Its compilation takes most of the time of a start. So the first sandbox of an image sends the compiled code before
+//! any user code runs in it, and later sandboxes of the same image get this code with the sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -13,14 +14,14 @@ use crate::cache_dir::CacheDir;
 use crate::digest::sha256;
 use crate::protocol::{BundleCode, FromSupervisor, RuntimeCode, bundle_line};
 
-/// Passed to `python3 -c`: reads the bundle and runs it.
+/// The code for `python3 -c`, which reads the bundle and runs it.
 pub const BOOTSTRAP: &str = include_str!("../../../entrypoint/bootstrap.py");
 
 /// The module whose `main()` becomes PID 1.
 const MAIN: &str = "belljar_sandbox.boot.main";
-/// Size of the largest stored code, in bytes: a few times what it has.
+/// The largest stored code, in bytes: a few times its present size.
 const CODE_BYTES_MAX: usize = 4 << 20;
-/// How many versions of Python have stored code at most.
+/// The largest number of Python versions with stored code.
 const CODE_ENTRIES_MAX: usize = 8;
 
 /// The source files by path.
@@ -31,18 +32,19 @@ static FILES: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| {
 /// The digest of everything that the code depends on besides Python.
 static DIGEST: LazyLock<String> = LazyLock::new(|| sha256(&bundle_line(&FILES, MAIN, BundleCode::None)));
 
-/// The first line towards a new sandbox: all files of the runtime.
+/// The first line to a new sandbox, with all files of the runtime.
 #[must_use]
 pub fn bundle(code: BundleCode<'_>) -> Vec<u8> {
     bundle_line(&FILES, MAIN, code)
 }
 
-/// Compiled code of the runtime on disk, one file for each Python: that of an image on an engine, or of the machine.
+/// The compiled code of the runtime on disk, one file for each Python: that of an image on an engine, or that of the
+/// machine.
 #[derive(Debug)]
 pub(super) struct CodeCache(CacheDir);
 
 impl CodeCache {
-    /// In this folder, which need not be there.
+    /// A cache in this folder, which need not exist.
     pub(super) fn new(dir: PathBuf) -> Self {
         Self(CacheDir {
             dir,
@@ -66,7 +68,7 @@ impl CodeCache {
     /// Stores code that a sandbox with this Python has sent before its first worker.
     ///
     /// # Errors
-    /// When it is not code of the runtime's modules, or cannot be written.
+    /// It is not code of the runtime's modules, is too large, or cannot be written.
     fn store(&self, python: &str, code: &RuntimeCode) -> Result<(), String> {
         let modules: BTreeSet<String> = FILES.keys().map(|path| module(path)).collect();
         if let Some(other) = code.modules.keys().find(|name| !modules.contains(*name)) {
@@ -83,11 +85,11 @@ impl CodeCache {
     }
 }
 
-/// Code that a new sandbox was asked for. It is believed once, after the posture and before the first worker: no user code
-/// can have had a part in it.
+/// The compiled code that a new sandbox was asked for. It is accepted once, after the posture and before the first
+/// worker, so that no user code can have changed it.
 #[derive(Debug)]
 pub(super) struct AwaitedCode {
-    /// Where it is stored, and for which Python; nothing when it is not awaited any more.
+    /// The cache, and the Python that it is stored for; `None` when no code is awaited.
     place: Option<(CodeCache, String)>,
     has_said_hello: bool,
 }
@@ -97,7 +99,7 @@ impl AwaitedCode {
         Self { place, has_said_hello: false }
     }
 
-    /// Stores it, if this frame brings it.
+    /// Stores the code, if this frame contains it.
     pub(super) fn hear(&mut self, frame: &FromSupervisor) {
         match frame {
             FromSupervisor::Hello { .. } => self.has_said_hello = true,
@@ -114,12 +116,12 @@ impl AwaitedCode {
     }
 }
 
-/// The name of the file for a Python.
+/// The file name for a Python.
 fn name(python: &str) -> String {
     format!("{}.code", sha256(format!("{python}\0{}", *DIGEST).as_bytes()))
 }
 
-/// The name of the module in a file.
+/// The module name of a file.
 fn module(path: &str) -> String {
     let path = path.strip_suffix(".py").unwrap_or(path);
     path.strip_suffix("/__init__").unwrap_or(path).replace('/', ".")

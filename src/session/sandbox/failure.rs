@@ -1,4 +1,4 @@
-//! Why there is no sandbox, and what the user can do.
+//! The reasons why there is no sandbox, with hints for the user.
 
 use std::time::Duration;
 

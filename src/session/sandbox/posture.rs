@@ -1,6 +1,7 @@
-//! Compares what the supervisor sees of its sandbox and its workers with what was asked of the engine.
+//! Compares the posture that the supervisor reports, of its sandbox and its workers, with what the engine was asked
+//! for.
 //!
-//! It decides nothing: `sandbox` refuses what is weaker, unless the operator has allowed it by name.
+//! It decides nothing: `sandbox` refuses a weaker property, unless the operator has allowed it by name.
 
 use std::fmt;
 
@@ -16,17 +17,17 @@ pub(in crate::session) struct RequestedPosture {
     pub(super) pids_max: u64,
     pub(super) cpu: Option<CpuQuota>,
     pub(super) open_files_max: u64,
-    /// Writable places: where, and their size in MiB.
+    /// Writable places by path, with their size in MiB.
     pub(super) tmpfs: Vec<(&'static str, u64)>,
     /// Paths of /proc and /sys that code must not see.
     pub(super) masked: Vec<&'static str>,
-    /// Folders of the machine with programs.
+    /// Folders of the machine that contain programs.
     pub(super) program_folders: Vec<String>,
-    /// Folders of the machine.
+    /// Folders of the machine that are mounted.
     pub(in crate::session) folders: Vec<Folder>,
-    /// Whose kernel the OCI runtime gives it.
+    /// The kernel that the OCI runtime gives it.
     pub(in crate::session) kernel: Kernel,
-    /// The machine's kernel, where the engine is on this machine and a kernel of the sandbox's own is asked for.
+    /// The machine's kernel, if the engine is on this machine and the sandbox should have another kernel.
     pub(super) machines_kernel: Option<String>,
 }
 
@@ -55,8 +56,8 @@ impl fmt::Display for Weakness {
     }
 }
 
-/// What the engine mounts by itself, beside everything below /proc and /sys: harmless where code cannot write, or
-/// where neither programs nor devices work.
+/// Mounts that the engine adds by itself, beside everything below /proc and /sys. They are harmless if code cannot
+/// write there, or if neither programs nor devices work there.
 const ENGINES_MOUNTS: [&str; 20] = [
     "/dev",
     "/dev/console",
@@ -79,16 +80,16 @@ const ENGINES_MOUNTS: [&str; 20] = [
     "/run/secrets",
     "/sys",
 ];
-/// The largest tmpfs that an engine may add where code can write.
+/// The largest tmpfs that an engine may add at a place where code can write, in bytes.
 const ENGINES_TMPFS_BYTES_MAX: u64 = 64 << 20;
-/// The first version that lets files move between folders; an older one is not used.
+/// The first version of Landlock that can allow files to move between folders; an older one is not used.
 pub(super) const LANDLOCK_VERSION_MIN: u64 = 2;
 const SHUT: [&str; 3] = ["noexec", "nosuid", "nodev"];
-/// Where an empty file system that nobody can write to is asked for in place of message queues.
+/// The place of the message queues. An empty, read-only file system is requested there.
 const QUEUES: &str = "/dev/mqueue";
 
-/// The numbers that the kernel gives to the machine's own namespaces. Before Linux 6.17 those of `mnt` and `net` differ;
-/// there the mounts and the interfaces tell.
+/// The numbers that the kernel gives to the machine's own namespaces. Before Linux 6.17 those of `mnt` and `net`
+/// differ, and the comparison relies on the mounts and the interfaces.
 const MACHINES_OWN: [(&str, u64); 5] = [
     ("ipc", 0xEFFF_FFFF),
     ("mnt", 0xEFFF_FFF8),
@@ -109,7 +110,7 @@ pub(super) fn weaknesses(posture: &Posture, asked: &RequestedPosture) -> Vec<Wea
     for (path, _) in missing {
         found.need(false, PostureField::Mounts, || (format!("none at {path}"), "a tmpfs".into()));
     }
-    // A kernel of the sandbox's own shows nothing of the machine there.
+    // With a kernel of its own, the sandbox sees nothing of the machine at these paths.
     let masked = if asked.kernel == Kernel::Shared { asked.masked.as_slice() } else { &[] };
     let visible: Vec<&str> =
         masked.iter().filter(|path| posture.visible.iter().any(|seen| seen == *path)).copied().collect();
@@ -122,7 +123,7 @@ pub(super) fn weaknesses(posture: &Posture, asked: &RequestedPosture) -> Vec<Wea
             (format!("none at {}", folder.guest), "a folder".into())
         });
     }
-    // gVisor calls what comes from the machine by another name.
+    // gVisor has another name for descriptors from the machine.
     let is_stream = |fd: &str| {
         ["pipe", "socket", "null"].contains(&fd) || (asked.kernel == Kernel::Gvisor && fd == "host")
     };
@@ -132,7 +133,7 @@ pub(super) fn weaknesses(posture: &Posture, asked: &RequestedPosture) -> Vec<Wea
         (posture.interfaces.join(" "), "lo".into())
     });
     if asked.kernel != Kernel::Shared {
-        // Another kernel has numbers of its own for its own namespaces, and none of the machine's.
+        // Another kernel has its own namespaces with its own numbers, so only the kernel is compared.
         let is_other = !posture.kernel.is_empty() && Some(&posture.kernel) != asked.machines_kernel.as_ref();
         found.need(is_other, PostureField::Kernel, || (posture.kernel.clone(), "one of its own".into()));
         return found.0;
@@ -157,7 +158,7 @@ pub(in crate::session) fn worker_weaknesses(
     found.process(process, asked);
     let is_filtered = match (process.seccomp_filters, posture.process.seccomp_filters) {
         (Some(workers), Some(supervisors)) => workers > supervisors,
-        // A kernel that does not count them; a worker that could not install its own does not start.
+        // This kernel does not count filters. A worker that could not install its own does not start.
         _ => process.seccomp == 2,
     };
     found.need(is_filtered, PostureField::Seccomp, || {
@@ -176,14 +177,15 @@ pub(in crate::session) fn worker_weaknesses(
     found.need(!worker.supervisor_open, PostureField::Fds, || {
         ("an interpreter that can open the supervisor's".into(), "its own only".into())
     });
-    // PID 1's own are not judged: it runs no code, and rootless Podman 4 gives it none of those that are asked for.
+    // The limits of PID 1 are not judged: it runs no code of the user, and rootless Podman 4 gives it none of the
+    // requested ones.
     found.rlimit("core", process.rlimits.core, 0);
     found.rlimit("nofile", process.rlimits.nofile, asked.open_files_max);
     found.rlimit("data", process.rlimits.data, asked.memory_bytes);
     found.0
 }
 
-/// Limits of the cgroup that the engine accepted and does not enforce, and what is asked.
+/// The limits of the cgroup that the engine has accepted and does not enforce, each with the requested value.
 pub(super) fn unenforced(posture: &Posture, asked: &RequestedPosture) -> Vec<(PostureField, String)> {
     let mut found = Vec::new();
     let mut expect = |field, seen: Option<u64>, wanted: u64, slack: u64, limit: String| {
@@ -239,7 +241,7 @@ impl Weaknesses {
             });
         }
         self.need(no_new_privs == 1, PostureField::NoNewPrivs, || number(no_new_privs, 1));
-        // Runtimes with a kernel of their own put the engine's filter around that kernel, not into it.
+        // Runtimes with a kernel of their own apply the engine's filter to that kernel, not to processes in it.
         let is_filtered = seccomp == 2 || asked.kernel != Kernel::Shared;
         self.need(is_filtered, PostureField::Seccomp, || (seccomp.to_string(), "2 (a filter)".into()));
     }
@@ -254,7 +256,8 @@ impl Weaknesses {
     fn mount(&mut self, mount: &Mount, asked: &RequestedPosture) {
         let Mount { target, kind, options, writable, size_bytes } = mount;
         let has = |option: &str| options.iter().any(|own| own == option);
-        // gVisor shows neither of the others: programs gain no privileges there, and devices take a capability to be made.
+        // gVisor does not show `nosuid` and `nodev`: programs gain no privileges there, and devices need a capability
+        // to be made.
         let shut = if asked.kernel == Kernel::Gvisor { &SHUT[..1] } else { &SHUT[..] };
         let is_shut = shut.iter().all(|option| has(option));
         let seen = || format!("{target} ({kind}, {})", options.join(","));

@@ -1,4 +1,4 @@
-//! What a sandbox may look like, and that every weaker field is named.
+//! Claims about accepted postures, and that every weaker field is named.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ fn mount(target: &str, kind: &str, options: &str, writable: bool) -> Mount {
     Mount { target: target.into(), kind: kind.into(), options, writable, size_bytes }
 }
 
-/// As engines make it: a selection of what was seen.
+/// Mounts as engines make them: a selection of real ones.
 fn mounts() -> Vec<Mount> {
     vec![
         mount("/", "overlay", "ro,relatime", false),
@@ -144,7 +144,7 @@ fn every_weaker_field_is_named() {
     }
 }
 
-/// As gVisor shows itself: a selection of what was seen.
+/// The posture as gVisor shows it: a selection of real values.
 fn gvisor() -> (Posture, WorkerPosture, RequestedPosture) {
     let asked =
         RequestedPosture { kernel: Kernel::Gvisor, machines_kernel: Some("6.18.1 #1 SMP".into()), ..asked() };
@@ -193,7 +193,7 @@ fn kernel_of_the_machine_is_named_where_another_is_asked_for() {
     assert_eq!(said(&weaknesses(&good(), &wanted)), ["kernel: got 6.18.1 #1 SMP, expected one of its own"]);
     let guests = Posture { kernel: "6.12.3 #1 SMP".into(), ..good() };
     assert_eq!(said(&weaknesses(&guests, &wanted)), [""; 0]);
-    // A kernel that is not reported is not known to be another.
+    // A kernel that is not reported may be the machine's.
     let untold = Posture { kernel: String::new(), ..good() };
     assert_eq!(said(&weaknesses(&untold, &wanted)), ["kernel: got nothing, expected one of its own"]);
 }
@@ -324,7 +324,7 @@ fn folders_of_programs_are_read_only_without_privileges_or_named() {
 fn a_worker_without_its_own_lock_is_named() {
     let no_filter = ["seccomp: got no filter of the interpreter's own, expected one"];
     assert_eq!(with_worker(|w| w.process.seccomp_filters = Some(1)), no_filter);
-    // Kernels that do not count filters: the worker would not have started without.
+    // Some kernels do not count filters; a worker without its filter would not have started.
     assert_eq!(with_worker(|w| w.process.seccomp_filters = None), [""; 0]);
     assert_eq!(with_worker(|w| w.process.no_new_privs = 0), ["no_new_privs: got 0, expected 1"]);
     assert_eq!(with_worker(|w| w.process.rlimits.core = None), ["rlimits: got core unlimited, expected 0"]);

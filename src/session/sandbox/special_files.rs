@@ -1,7 +1,7 @@
-//! Looks in a folder for files that lead out of it when the folder is mounted: named pipes, sockets and devices.
+//! Searches a folder for files that lead out of the sandbox if the folder is mounted: named pipes, sockets and devices.
 //!
 //! A read-only mount does not stop code from writing into a named pipe or connecting to a socket. The search follows no
-//! link. It does not see what is made in the folder after it.
+//! link, and does not notice files that are made after it.
 
 use std::fs::{self, FileType};
 use std::io::{self, ErrorKind};
@@ -28,7 +28,7 @@ pub(super) enum UnsafeFolder {
 }
 
 impl UnsafeFolder {
-    /// What is wrong and what to do, for a folder that code would find at `guest`.
+    /// The problem and a hint, for a folder that code would find at `guest`.
     pub(super) fn explain(&self, guest: &str) -> String {
         let at = |path: &Path| text::inert_excerpt(&Path::new(guest).join(path).display().to_string(), 200);
         match self {
@@ -55,7 +55,7 @@ impl UnsafeFolder {
 /// Searches `root` and all folders in it.
 ///
 /// # Errors
-/// The first reason why it is not safe to mount.
+/// The first reason why the folder is not safe to mount.
 pub(super) fn search(root: &Path, bounds: Bounds) -> Result<(), UnsafeFolder> {
     let deadline = Instant::now() + bounds.time_max;
     let mut entries_left = bounds.entries_max;
@@ -108,7 +108,7 @@ fn special(kind: FileType) -> Option<&'static str> {
     }
 }
 
-/// Whether code cannot enter the folder either: it has gone, or only its owner and group may.
+/// Whether code cannot enter the folder either: it is gone, or only its owner and group may.
 fn is_closed_to_code(folder: &Path, error: &io::Error) -> bool {
     let is_closed = || folder.symlink_metadata().is_ok_and(|about| about.permissions().mode() & 0o007 == 0);
     match error.kind() {
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(special(fs::metadata("/dev/null").unwrap().file_type()), Some("device"));
         let found = search(Path::new("/dev"), Bounds { entries_max: 1_000_000, ..BOUNDS });
         let Err(UnsafeFolder::Special { path, kind }) = found else { panic!("{found:?}") };
-        // A socket or a pipe may be there as well, and be found before.
+        // The folder may also have a socket or a pipe, which the search may find first.
         let is_file = |path: &Path| fs::symlink_metadata(path).unwrap().file_type();
         assert_eq!(special(is_file(&Path::new("/dev").join(path))), Some(kind));
     }

@@ -30,65 +30,65 @@ use crate::workspace::WorkspaceLocation;
 /// The settings of the operator for sandboxes.
 #[derive(Debug, Clone)]
 pub struct SandboxSettings {
-    /// Where engines may be.
+    /// The places where engines may be.
     pub locations: EngineLocations,
     /// The OCI runtime; `None`: the engine's default.
     pub oci_runtime: Option<String>,
-    /// Images by preference; the first that is there is used.
+    /// Images in the order of preference; the first one that exists is used.
     pub images: Vec<String>,
-    /// The user inside; `None`: one that no other sandbox has.
+    /// The user in the sandbox; `None`: a user that no other sandbox has.
     pub user: Option<User>,
-    /// Memory and swap together.
+    /// The limit on memory and swap together, in bytes.
     pub memory_bytes: u64,
-    /// Processes and threads.
+    /// The largest number of processes and threads.
     pub pids_max: u64,
-    /// CPU time.
+    /// The limit on CPU time.
     pub cpu: CpuLimit,
     /// Whether a run that had to be killed is rolled back.
     pub rollback: bool,
-    /// Checkpoints that code may keep.
+    /// The largest number of checkpoints.
     pub checkpoints: u64,
-    /// In what a sandbox may be weaker than asked for.
+    /// The properties in which a sandbox may be weaker than requested.
     pub allow_weak: Vec<PostureField>,
     /// System calls that code can make besides those that the filter allows.
     pub extra_system_calls: Vec<ExtraSystemCall>,
     /// Whether refused system calls are counted.
     pub trace_denied: bool,
-    /// A setting of the sandbox that cannot be read: then there is no sandbox.
+    /// The problem with a setting of the sandbox that cannot be read. While there is one, no sandbox is started.
     pub unreadable: Option<String>,
     /// Folders of the machine that code may read or write.
     pub folders: Vec<Folder>,
-    /// Idle time after which it is stopped; nothing for never.
+    /// The idle time after which it is stopped; `None`: never.
     pub idle_stop: Option<Duration>,
-    /// Where the lock that marks this bridge as alive is kept.
+    /// The folder of the lock that marks this bridge as alive.
     pub lock_dir: PathBuf,
-    /// Where it is recorded that a notice was given; without it, each session gives the notice again.
+    /// The folder that records which notices were given; `None`: each session gives them again.
     pub notices_dir: Option<PathBuf>,
-    /// Where compiled code of the runtime is stored; without it, each sandbox compiles it.
+    /// The folder of the runtime's compiled code; `None`: each sandbox compiles it.
     pub code_dir: Option<PathBuf>,
-    /// The workspace whose files are kept.
+    /// The workspace whose files are stored.
     pub workspace: WorkspaceLocation,
-    /// Where the files that the session hands over stay when it ends, where its workspace ends with it.
+    /// The place for files that a session hands over, if its workspace is deleted when it ends.
     pub outbox: WorkspaceLocation,
-    /// Hears of everything that would outlive this bridge, before it is there.
+    /// Learns of everything that could outlive this bridge, before it exists.
     pub guardian: Guardian,
 }
 
 /// The limit on the CPU time of a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CpuLimit {
-    /// All processors of the engine's machine but one, at least one. An engine that cannot enforce it serves too.
+    /// All processors of the engine's machine but one, and at least one. An engine that cannot enforce it is accepted.
     AllButOne,
     /// Thousandths of a CPU. An engine that cannot enforce it is refused.
     Millis(u64),
-    /// The lower one of both.
+    /// The lower of this number of thousandths and [`Self::AllButOne`].
     AtMost(u64),
 }
 
 /// Returns the current settings for sandboxes. It is called before each sandbox is started.
 pub type SettingsSource = Arc<dyn Fn() -> SandboxSettings + Send + Sync>;
 
-/// Starts sandboxes, and holds the engine and the lock of their owner between two of them.
+/// Starts sandboxes. Between two of them, it holds the engine and the lock that marks this bridge as their owner.
 pub(in super::super) struct SandboxStarter {
     settings_source: SettingsSource,
     /// The settings of the last sandbox.
@@ -105,15 +105,15 @@ pub(in super::super) struct SandboxStarter {
     creating: BTreeSet<u64>,
 }
 
-/// What the guardian is told when there is nothing for it to do, as JSON.
+/// The message to the guardian, as JSON, that there is nothing to remove.
 const NOTHING: &str = "null";
-/// Frames for the supervisor, and runs, that may wait; they overtake results.
+/// The largest number of queued frames for the supervisor and of queued runs, which overtake results.
 const CONTROL_QUEUED_MAX: usize = 32;
-/// Lines for the worker that may wait, and as many for jobs: few, since each may be large.
+/// The largest number of queued lines for the worker, and for jobs: few, since each may be large.
 const DATA_QUEUED_MAX: usize = 8;
-/// The folder whose files are kept.
+/// The folder in the sandbox whose files are stored.
 const WORKSPACE: &str = "/workspace";
-/// Sandboxes of one user, as many as are allowed for: the kernel counts processes of a user, not of a sandbox.
+/// The number of sandboxes that may share a user: the kernel counts the processes of a user, not those of a sandbox.
 const SANDBOXES_OF_SHARED_USER: u64 = 4;
 
 impl SandboxStarter {
@@ -139,7 +139,7 @@ impl SandboxStarter {
     /// Starts a sandbox and waits for its interpreter.
     pub(in super::super) async fn start(&mut self) -> Result<Sandbox, ToolFault> {
         let before = std::mem::replace(&mut self.settings, (self.settings_source)());
-        // Where something may be left, the guardian must go on knowing the engine that it is left on.
+        // If something may be left on the old engine, the guardian must keep its address.
         if before.locations != self.settings.locations && self.creating.is_empty() {
             self.engine = None;
         }
@@ -147,23 +147,23 @@ impl SandboxStarter {
             return Err(Failure::Unreadable { problem: problem.clone() }.into_fault());
         }
         match self.attempt().await {
-            // Seen about once in a thousand starts on Podman: the stream ends before the first frame.
+            // On Podman, about one start in a thousand ends before the first frame.
             Err(Failure::Silent { stderr }) if stderr.is_empty() => self.attempt().await,
             other => other,
         }
         .map_err(Failure::into_fault)
     }
 
-    /// What the engine of the last sandbox says of itself.
+    /// The facts that the engine of the last sandbox reports about itself.
     pub(in super::super) async fn about(&self) -> Result<EngineInfo, ToolFault> {
         let engine = self.engine.as_ref().ok_or(Failure::NoEngineYet).map_err(Failure::into_fault)?;
         engine.about().await.map_err(|error| Failure::from(error).into_fault())
     }
 
-    /// Ends the last sandbox's belongings in order, when every container is known to be gone; else the guardian and the
-    /// next start are left with them.
+    /// Releases the lock and the engine, if every container is known to be gone. Otherwise the guardian and the next
+    /// start remove what is left.
     pub(in super::super) async fn release(mut self) {
-        // The engine first: it may be a process of ours, with its socket beside the lock.
+        // The engine ends first: it may be a child process, with its socket beside the lock.
         self.engine = None;
         if let Some(owner) = self.owner.take()
             && self.creating.is_empty()
@@ -181,7 +181,7 @@ impl SandboxStarter {
         let spec = SandboxSpec { cpu, ..self.spec(folders.clone())? };
         self.creating.insert(self.asked);
         self.tell().await;
-        // The containers of the dead are no matter of this one's.
+        // Containers of dead bridges do not affect this one, so both happen at once.
         let (started, reaped) = tokio::join!(engine.start(&spec), async {
             if is_new { self.reap(engine.as_ref()).await } else { 0 }
         });
@@ -266,7 +266,7 @@ impl SandboxStarter {
         }
     }
 
-    /// The CPU limit that the engine is asked for; `None` where its processors cannot be counted.
+    /// The CPU limit to request from the engine; `None` if its processors cannot be counted.
     async fn cpu_quota(&self, engine: &dyn Engine) -> Option<CpuQuota> {
         let (configured, is_maximum) = match self.settings.cpu {
             CpuLimit::Millis(millis) => return Some(CpuQuota { millis, optional: false }),
@@ -286,7 +286,8 @@ impl SandboxStarter {
         }
     }
 
-    /// The engine used before while it answers, else the first that does, which is new then.
+    /// The engine that was used before, if it still answers, else the first one that does. The flag says that it is
+    /// new.
     async fn engine(&mut self) -> Result<(Arc<dyn Engine>, bool), Failure> {
         if let Some(engine) = &self.engine {
             if engine.answers().await {
@@ -304,7 +305,7 @@ impl SandboxStarter {
         Ok((engine, true))
     }
 
-    /// Removes what dead bridges have left on the engine; how many containers.
+    /// Removes the containers of dead bridges, and returns their number.
     async fn reap(&self, engine: &dyn Engine) -> usize {
         let Some(owner) = &self.owner else { return 0 };
         match tokio::time::timeout(self.limits.engine_request, engine.reap(owner)).await {
@@ -315,7 +316,7 @@ impl SandboxStarter {
         0
     }
 
-    /// Makes this bridge an owner; returns the folder for its sockets.
+    /// Takes the lock that marks this bridge as an owner, and returns the folder for its sockets.
     async fn claim(&mut self) -> Result<PathBuf, Failure> {
         let lock = lock_path(&self.settings.lock_dir, Mark::new().as_str());
         self.tell_of(lock.clone()).await;
@@ -325,7 +326,7 @@ impl SandboxStarter {
         Ok(sockets)
     }
 
-    /// Tells the guardian what there is now.
+    /// Tells the guardian what it would have to remove now.
     async fn tell(&self) {
         if let Some(owner) = &self.owner {
             self.tell_of(owner.lock().to_owned()).await;
@@ -367,7 +368,7 @@ impl SandboxStarter {
         })
     }
 
-    /// `awaited`: the compiled code that the sandbox was asked for.
+    /// Completes the handshake. `awaited`: the compiled code that the sandbox was asked for.
     async fn handshake(&self, sandbox: &mut Sandbox, mut awaited: AwaitedCode) -> Result<(), Failure> {
         let bounds = SandboxBounds {
             memory_bytes: self.settings.memory_bytes,
@@ -414,14 +415,15 @@ impl SandboxStarter {
                 Ok(FromSandbox::Supervisor(FromSupervisor::Code(_))) => {}
                 Ok(FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker, posture, .. })) => {
                     sandbox.worker = worker;
-                    // Never before the hello: its posture decides.
+                    // A worker must not come before the hello, whose posture decides.
                     if sandbox.report.python.is_empty() {
                         return Err(Failure::NoHello);
                     }
                     let allowed = sandbox.judge_worker(&posture, false).map_err(Failure::weak)?;
                     sandbox.report.allowed.extend(allowed);
                     sandbox.report.worker = *posture;
-                    // Only now: one that ends meanwhile cannot be watched either, and says itself why it ends.
+                    // The result of the watch counts only now: a sandbox that ends meanwhile cannot be watched either,
+                    // and reports the real reason itself.
                     return watched;
                 }
                 Ok(FromSandbox::Supervisor(FromSupervisor::Fault { message, field })) => {
@@ -439,12 +441,12 @@ impl SandboxStarter {
         }
     }
 
-    /// Puts the kept files into its workspace, before its first run.
+    /// Restores the stored files into the workspace of the sandbox, before its first run.
     async fn put_files_back(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
         let Some(files) = &self.files else { return Ok(()) };
         let put = async {
             sandbox.files = files.put_back(sandbox.control.clone()).await?;
-            // All are on their way, so that a run finds room in the queue.
+            // Waits until all were sent, so that there is space for a run in the queue.
             sandbox
                 .control
                 .reserve_many(CONTROL_QUEUED_MAX)
@@ -489,7 +491,7 @@ impl SandboxStarter {
             let said = "no [[mount]] is there: the engine is on another machine, whose folders are others";
             return (vec![], (!configured.is_empty()).then(|| said.to_owned()).into_iter().collect());
         }
-        // A link that has taken a folder's place since would lead the engine elsewhere.
+        // If a link has replaced the folder since, the engine would mount something else.
         let is_itself = |folder: &&Folder| {
             let host = Path::new(&folder.host);
             host.canonicalize().is_ok_and(|real| real == host && real.is_dir())
@@ -514,13 +516,13 @@ impl SandboxStarter {
         (safe, notices)
     }
 
-    /// Looks for files in the folder that lead out of the sandbox; the error says what is wrong and what to do.
+    /// Searches the folder for files that lead out of the sandbox. The error names the problem and a hint.
     async fn search(&self, folder: &Folder) -> Result<(), String> {
         let (root, guest) = (PathBuf::from(&folder.host), folder.guest.clone());
         let bounds =
             Bounds { entries_max: self.limits.mount_entries_max, time_max: self.limits.mount_search };
         let search = move || special_files::search(&root, bounds).map_err(|found| found.explain(&guest));
-        // A file system that does not answer would hold up the start.
+        // A file system that does not answer would block the start.
         match tokio::time::timeout(2 * self.limits.mount_search, tokio::task::spawn_blocking(search)).await {
             Ok(Ok(searched)) => searched,
             Ok(Err(error)) => Err(format!("the search for named pipes and sockets failed: {error}")),
@@ -528,7 +530,7 @@ impl SandboxStarter {
         }
     }
 
-    /// Adds the limits that hold a kernel of the sandbox's own as a whole, where that kernel does not show them.
+    /// Adds the limits of a sandbox with a kernel of its own, read from the host, if that kernel does not show them.
     async fn see_from_outside(&self, sandbox: &mut Sandbox) {
         let posture = &mut sandbox.report.posture;
         let is_shown = posture.memory_max_bytes.is_some() && posture.pids_max.is_some();
@@ -541,15 +543,15 @@ impl SandboxStarter {
         posture.cpu_max_millis = posture.cpu_max_millis.or(outer.cpu_millis);
     }
 
-    /// Refuses what is weaker than asked for.
+    /// Refuses a sandbox that is weaker than requested and may not be.
     fn judge(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
         let weak = posture::weaknesses(&sandbox.report.posture, &sandbox.asked);
         sandbox.report.allowed = sandbox.allow(weak).map_err(Failure::weak)?;
         Ok(())
     }
 
-    /// The second line where the engine does not enforce memory or processes; for CPU time there is none. Refuses what can
-    /// neither be enforced nor watched, but for the default CPU limit.
+    /// Starts the watchdog if the engine does not enforce memory or processes; CPU time cannot be watched. Refuses a
+    /// limit that can be neither enforced nor watched, except the default CPU limit.
     async fn watch(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
         let unenforced = posture::unenforced(&sandbox.report.posture, &sandbox.asked);
         if unenforced.is_empty() {
@@ -567,7 +569,7 @@ impl SandboxStarter {
         for (field, limit) in unenforced {
             let is_default = field == PostureField::Cpus && sandbox.asked.cpu.is_some_and(|cpu| cpu.optional);
             if is_default {
-                // Nobody has asked for this limit. `belljar doctor` says that it does not hold.
+                // The user did not set this limit. `belljar doctor` says that it is not enforced.
                 continue;
             }
             if sandbox.watchdog.is_some() && field != PostureField::Cpus {
@@ -584,7 +586,7 @@ impl SandboxStarter {
     }
 }
 
-/// Whether code can write to a folder of the machine, whose files must belong to the same user in every sandbox.
+/// Whether code can write to any of these folders. Their files must belong to the same user in every sandbox.
 fn has_writable(folders: &[Folder]) -> bool {
     folders.iter().any(|folder| folder.writable)
 }

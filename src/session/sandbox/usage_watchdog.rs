@@ -1,4 +1,4 @@
-//! The second line where an engine enforces no limit: reads the sandbox's usage and says when it is too much.
+//! The second line of defence if an engine does not enforce a limit: reads the sandbox's usage and reports an excess.
 //!
 //! It ends nothing: the machine does.
 
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::engine::Usage;
 use crate::limits::Limits;
 
-/// Looks in a row that may fail, as where the bridge has no descriptor left for a moment: a second of a run.
+/// The number of consecutive reads that may fail, for example if the bridge has no free descriptor: a second of a run.
 const FAILED_LOOKS_MAX: u32 = 40;
 
 /// The limits that the bridge watches. A limit that the engine enforces is absent.
@@ -30,7 +30,7 @@ pub(in crate::session) struct Watchdog {
 }
 
 impl Watchdog {
-    /// `read` as [`crate::engine::UsageMeter::read`].
+    /// Starts to watch. `read` reads the usage, as [`crate::engine::UsageMeter::read`] does.
     pub(in crate::session) fn start(
         read: impl Fn(u64) -> io::Result<Option<Usage>> + Clone + Send + 'static,
         watched: WatchedLimits,
@@ -44,7 +44,7 @@ impl Watchdog {
             loop {
                 let pause =
                     if *is_running.borrow_and_update() { limits.watch_running } else { limits.watch_idle };
-                // From the last look on: runs that come and go may not put it off.
+                // The pause counts from the last read, so that frequent runs cannot delay the next one.
                 tokio::select! {
                     () = sleep_until(read_at + pause) => {}
                     changed = is_running.changed() => match changed {
@@ -52,12 +52,13 @@ impl Watchdog {
                         Err(_) => return,
                     },
                 }
-                // Files of /proc never wait for a disk, but a sandbox can make many.
+                // A thread reads: files of /proc never wait for a disk, but a sandbox can have many processes.
                 let read = read.clone();
                 let look = move || {
                     let memory_bytes = watched.memory_bytes.unwrap_or(u64::MAX);
                     let usage = read(memory_bytes)?;
-                    // Twice, since processes that come and go while they are read can count for more than they use.
+                    // An excess is read twice, since processes that come and go during a read can be counted for more
+                    // than they use.
                     let exceeds = usage.is_some_and(|usage| watched.exceeded_by(usage).is_some());
                     if exceeds { read(memory_bytes) } else { Ok(usage) }
                 };
@@ -89,12 +90,13 @@ impl Watchdog {
         Self { exceeded, running, task }
     }
 
-    /// A run has begun, or ended: while one is under way, usage is read more often.
+    /// Sets whether a run is in progress: usage is read more often then.
     pub(in crate::session) fn set_running(&self, running: bool) {
         self.running.send_replace(running);
     }
 
-    /// The next limit that is exceeded; for ever when there is nothing to watch any more. Cancel-safe.
+    /// Waits for the next limit that is exceeded, and returns the message. Never returns if nothing is watched any
+    /// more. Cancel-safe.
     pub(in crate::session) async fn exceeded(&mut self) -> String {
         match self.exceeded.recv().await {
             Some(exceeded) => exceeded,

@@ -1,7 +1,7 @@
-//! Writes lines to the sandbox: what goes first goes first, and results never fill what is on the way to the worker.
+//! Writes lines to the sandbox: control frames overtake results, and results never block the stream.
 //!
-//! All go over one stream, so that an interrupt could not overtake a result that nobody reads: no more results are sent
-//! than the supervisor keeps for the worker.
+//! All lines share one stream, so an interrupt cannot overtake a result that nobody reads. Therefore no more bytes of
+//! results are sent than the supervisor buffers for the worker.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use tokio_util::sync::CancellationToken;
 /// Small lines are written together up to this size.
 const WRITE_BYTES: usize = 64 * 1024;
 
-/// A line for the worker or a job, for as long as somebody waits for it.
+/// A line for the worker or a job. It is dropped when it is cancelled.
 #[derive(Debug)]
 pub(in crate::session) struct ResultLine {
     pub(in crate::session) line: Vec<u8>,
     pub(in crate::session) cancel: CancellationToken,
-    /// Of a job's bytes: kept once the line is on its way, until the job has taken it; given back with a line that is left
-    /// out, which no job takes.
+    /// The permit for a job's bytes. After the line was written, the job frees it by taking the bytes; a line that is
+    /// dropped gives it back.
     pub(in crate::session) room: Option<OwnedSemaphorePermit>,
 }
 
-/// Queues a line, as soon as there is room for it; not when nobody waits for it any more. `room`: a job's bytes.
+/// Queues a line as soon as there is space, unless it is cancelled before. `room`: the semaphore of a job's bytes.
 pub(in crate::session) async fn queue(
     line: Vec<u8>,
     cancel: CancellationToken,
@@ -49,7 +49,7 @@ pub(in crate::session) struct OutgoingFrames {
     pub(in crate::session) control: mpsc::Receiver<Vec<u8>>,
     /// Results for the worker.
     pub(in crate::session) results: mpsc::Receiver<ResultLine>,
-    /// Results for jobs, which do not wait for the worker: each has room of its own.
+    /// Results for jobs, which do not wait for the worker: each job has its own bound.
     pub(super) results_of_jobs: mpsc::Receiver<ResultLine>,
     /// The number of bytes that workers have taken.
     pub(in crate::session) taken: watch::Receiver<u64>,
@@ -57,7 +57,7 @@ pub(in crate::session) struct OutgoingFrames {
     pub(super) unread_bytes_max: usize,
 }
 
-/// Writes the first line, then others until nobody can send any more, or the sandbox is gone.
+/// Writes the first line, then others until no sender is left or the sandbox is gone.
 pub(in crate::session) async fn write(
     mut input: Pin<Box<dyn AsyncWrite + Send>>,
     first: Vec<u8>,
@@ -65,7 +65,7 @@ pub(in crate::session) async fn write(
 ) {
     let mut batch = first;
     let mut sent = 0_u64;
-    // The next result, until there is room for it.
+    // The next result, while there is no space for it.
     let mut held: Option<ResultLine> = None;
     loop {
         while batch.len() < WRITE_BYTES {
@@ -110,7 +110,7 @@ pub(in crate::session) async fn write(
 }
 
 impl OutgoingFrames {
-    /// The next result that somebody waits for, when there is room for it.
+    /// The next result that was not cancelled, if there is space for it.
     fn next_result(&mut self, held: &mut Option<ResultLine>, sent: u64) -> Option<Vec<u8>> {
         loop {
             let next = held.take().or_else(|| self.results.try_recv().ok())?;
@@ -136,7 +136,7 @@ impl OutgoingFrames {
 }
 
 impl ResultLine {
-    /// What is to be written, if somebody waits for it.
+    /// The bytes to write, unless the line was cancelled.
     fn wanted(self) -> Option<Vec<u8>> {
         if self.cancel.is_cancelled() {
             return None;
@@ -195,10 +195,10 @@ mod tests {
             String::from_utf8(text).unwrap()
         };
         assert_eq!(read(14).await, "first\nW345678\n");
-        // There is no room for the second, and none overtakes it.
+        // There is no space for the second result, and no other overtakes it.
         control.send(b"Sstop\n".to_vec()).await.unwrap();
         assert_eq!(read(6).await, "Sstop\n");
-        // A job does not wait for the worker. The room of what is left out is given back, that of what is written is not.
+        // A job does not wait for the worker. A dropped line gives its permit back, a written one does not.
         let room = Arc::new(Semaphore::new(20));
         let gone = CancellationToken::new();
         for (line, cancel) in [("J1 345\n", &wanted), ("J1 gone\n", &gone), ("J1 6\n", &wanted)] {
@@ -207,7 +207,7 @@ mod tests {
         gone.cancel();
         assert_eq!(read(12).await, "J1 345\nJ1 6\n");
         assert_eq!(room.available_permits(), 8);
-        // Nobody waits for the second any more; the third has to wait until the first is taken.
+        // The second result is cancelled; the third has to wait until the first is taken.
         unwanted.cancel();
         control.send(b"Sping\n".to_vec()).await.unwrap();
         assert_eq!(read(6).await, "Sping\n");

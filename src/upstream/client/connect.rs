@@ -1,6 +1,6 @@
-//! How a connection begins: the server is started or reached, initialized, and asked for its tools.
+//! Opens a connection: starts or reaches the server, initializes it, and lists its tools.
 //!
-//! It keeps nothing: what it opens belongs to the server's task.
+//! It keeps nothing: the connection belongs to the server's task.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,17 +37,18 @@ use crate::upstream::{CallBounds, ProcessSpec, RemoteSpec, RemoteTransport, Serv
 /// The first request of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Handshake {
-    /// With `server/discover`, as versions from 2026-07-28 on. A server that answers this with an error, or not at all, is
-    /// sent `initialize` over the same connection.
+    /// `server/discover`, as in versions from 2026-07-28 on. If a server answers it with an error, or not at all,
+    /// `initialize` is sent over the same connection.
     Discover,
-    /// With `initialize`, as earlier versions: for a server that `server/discover` has ended, or that refuses it otherwise.
+    /// `initialize`, as in earlier versions: for a server that ended at `server/discover`, or refused it in another
+    /// way.
     Initialize,
-    /// With `server/discover`, which may take all the time there is: for a server that answered it too late the first time,
-    /// and then refused `initialize`.
+    /// `server/discover` with all the time that is left: for a server that answered it too late the first time, and
+    /// then refused `initialize`.
     DiscoverPatiently,
 }
 
-/// One attempt.
+/// One attempt to connect.
 #[derive(Clone, Copy)]
 struct Attempt<'a> {
     handshake: Handshake,
@@ -63,7 +64,7 @@ struct Attempt<'a> {
 /// The reason for which an attempt to connect failed.
 struct AttemptError {
     error: UpstreamError,
-    /// The handshake that may succeed: the server was reached, and time is left.
+    /// The handshake that may succeed next; `None` if the server was not reached, or no time is left.
     next: Option<Handshake>,
 }
 
@@ -71,7 +72,7 @@ struct AttemptError {
 enum HandshakeError {
     /// The server refused, or ended.
     Refused(String),
-    /// The server refused `initialize`, because it had answered `server/discover`, late.
+    /// The server refused `initialize`, because it had answered `server/discover` late.
     Newer(String),
     /// The server did not answer in time.
     Late(String),
@@ -81,8 +82,8 @@ enum HandshakeError {
 type OpenSession = (RunningService<RoleClient, Handler>, Peer<RoleClient>, Tools);
 
 impl Connection {
-    /// Starts or reaches the server, initializes it, reads all pages of its tools; all within the time of its entry
-    /// or else `limits.server_start`.
+    /// Starts or reaches the server, initializes it, and reads all pages of its tools, within the start time of its
+    /// entry or else within `limits.server_start`.
     pub(in crate::upstream) async fn open(
         spec: &ServerSpec,
         side: &Arc<ClientSide>,
@@ -107,7 +108,7 @@ impl Connection {
     }
 }
 
-/// What has failed with both beginnings; said once where the reason is the same.
+/// Joins the errors of both handshakes. A common reason is named once.
 fn both(discover: UpstreamError, initialize: UpstreamError) -> UpstreamError {
     match (discover, initialize) {
         (
@@ -122,7 +123,7 @@ fn both(discover: UpstreamError, initialize: UpstreamError) -> UpstreamError {
 }
 
 impl Attempt<'_> {
-    /// What the opening has come to.
+    /// The connection of a successful attempt.
     fn connection(
         self,
         (peer, tools): (Peer<RoleClient>, Tools),
@@ -145,7 +146,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Hears of changed tools, where the server does not tell of them by itself.
+    /// Subscribes to changes of tools, if the server's version needs that.
     fn listening(self, peer: &Peer<RoleClient>, handler: &Handler) -> JoinSet<()> {
         match peer.peer_info() {
             Some(info) if !info.protocol_version.has_initialize() => subscribe(peer, &handler.changes),
@@ -153,7 +154,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// As many as there may be calls at once.
+    /// One permit for each call that may be in progress.
     fn permits(self) -> Arc<Semaphore> {
         let of_any = self.limits.calls_in_flight_per_server_max;
         Arc::new(Semaphore::new(self.bounds.at_once.map_or(of_any, |at_once| at_once.min(of_any))))
@@ -194,10 +195,10 @@ async fn started(
             Ok((connection, ConnectionParts { service, far, closed_its_end, listening }))
         }
         Err(handshake_error) => {
-            // What a server writes while it is being ended is no reason.
+            // The words of a server that is late are read before its end: words about the end are not the reason.
             let is_late = matches!(handshake_error, HandshakeError::Late(_));
             let before_its_end = is_late.then(|| process.stderr().first_error_and_summary());
-            // Its last words may come after its last breath.
+            // Otherwise they are read after its end, since the last ones may arrive late.
             let ended = process.end().await;
             let (reason, next) = handshake_error.parts();
             Err(match ended.not_started {
@@ -336,7 +337,8 @@ where
     }
 }
 
-/// Some servers say nothing of themselves before they are asked to, others too much. Nobody waits for the answer.
+/// Sets the level of the server's messages, since some servers send none before that and others too many. It does not
+/// wait for the answer.
 #[expect(deprecated, reason = "servers of earlier versions say it so")]
 async fn ask_for_words(peer: &Peer<RoleClient>) {
     let level = SetLevelRequest::new(SetLevelRequestParams::new(LoggingLevel::Info));
@@ -347,7 +349,7 @@ async fn ask_for_words(peer: &Peer<RoleClient>) {
 }
 
 impl HandshakeError {
-    /// What happened, and which beginning may do better.
+    /// The reason, and the handshake that may succeed instead.
     fn parts(self) -> (String, Option<Handshake>) {
         match self {
             Self::Refused(reason) => (reason, Some(Handshake::Initialize)),
@@ -357,7 +359,7 @@ impl HandshakeError {
     }
 }
 
-/// Without the names of Rust types, which rmcp puts into the text of transport errors.
+/// The reason without the names of Rust types, which rmcp puts into the text of transport errors.
 fn start_reason(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. } => {

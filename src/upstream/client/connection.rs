@@ -44,10 +44,10 @@ pub struct Connection {
     pub(super) permits: Arc<Semaphore>,
     pub(in crate::upstream) tools: Tools,
     pub(super) handler: Handler,
-    /// How often the server had said that its tools are others when they were read.
+    /// The number of changes of tools that the server had reported when the tools were read.
     pub(super) listed_at: u64,
     pub(in crate::upstream) answers: RawResults,
-    /// Arguments that its tools want as headers, where it is remote.
+    /// The arguments that its tools also want as HTTP headers; `None` for a local server.
     pub(in crate::upstream) parameters: Option<ParameterHeaders>,
     pub(in crate::upstream) bounds: CallBounds,
     pub(in crate::upstream) limits: Arc<Limits>,
@@ -55,36 +55,36 @@ pub struct Connection {
 
 /// A request to a server.
 pub enum Request {
-    /// To call a tool.
+    /// Calls a tool.
     Tool {
-        /// Its name.
+        /// The tool's name.
         name: String,
-        /// Its arguments.
+        /// The tool's arguments.
         arguments: Map<String, Value>,
     },
-    /// For a resource's content.
+    /// Reads a resource.
     Resource {
-        /// Its address.
+        /// The resource's address.
         uri: String,
     },
-    /// For a prompt, filled in.
+    /// Gets a prompt.
     Prompt {
-        /// Its name.
+        /// The prompt's name.
         name: String,
-        /// What it is filled in with.
+        /// The prompt's arguments.
         arguments: Map<String, Value>,
     },
 }
 
-/// The time of whoever asks, which may stand still.
+/// The time of the caller, which may be paused.
 pub trait Clock {
-    /// Ends when there is none left.
+    /// Returns when no time is left.
     fn over(&self) -> impl Future<Output = ()> + Send;
-    /// Ends when so much of it has passed from now on.
+    /// Returns when this much time has passed from now on.
     fn passed(&self, time: Duration) -> impl Future<Output = ()> + Send;
 }
 
-/// The time of whoever asks, and that which the entry gives a call: it begins when the call's turn has come.
+/// The time of the caller, and the time that the entry allows for a call, which begins when the call has its permit.
 struct Timing<'c, C> {
     clock: &'c C,
     of_call: Option<Pin<Box<dyn Future<Output = ()> + Send + 'c>>>,
@@ -95,7 +95,7 @@ pub(in crate::upstream) struct ConnectionParts {
     pub(super) service: RunningService<RoleClient, Handler>,
     pub(super) far: ServerEnd,
     pub(super) closed_its_end: CancellationToken,
-    /// Hears of changed tools.
+    /// The task that receives changes of tools.
     pub(in crate::upstream) listening: JoinSet<()>,
 }
 
@@ -106,19 +106,20 @@ pub(super) enum ServerEnd {
 }
 
 impl Connection {
-    /// Whether the server lives, and has not said that its tools have changed since they were read, or how long they hold.
+    /// Whether the server is alive and its list of tools still holds: no change was reported, and its lifetime has not
+    /// ended.
     #[must_use]
     pub fn is_current(&self) -> bool {
         !self.is_dead() && !self.tools_are_stale()
     }
 
-    /// Whether the server lives, and has said that its tools have changed since they were read.
+    /// Whether the server is alive and its list of tools no longer holds.
     #[must_use]
     pub fn has_news(&self) -> bool {
         !self.is_dead() && self.tools_are_stale()
     }
 
-    /// Whether the server has gone.
+    /// Whether the server is gone.
     #[must_use]
     pub fn is_dead(&self) -> bool {
         self.peer.is_transport_closed()
@@ -135,7 +136,7 @@ impl Connection {
         is_old || self.handler.changes.count() != self.listed_at
     }
 
-    /// The same connection with its tools read again. This one's stay those that the server had before.
+    /// Reads the tools again, and returns the same connection with them. `self` keeps the earlier tools.
     pub(in crate::upstream) async fn refreshed(&self) -> Result<Self, UpstreamError> {
         let listed_at = self.handler.changes.count();
         let listing = tokio::time::timeout(
@@ -165,11 +166,11 @@ impl Connection {
         }
     }
 
-    /// The answer to a request; it is the server's own. The request is cancelled at the server when the clock says that the
-    /// time is over, or the caller cancels. Its progress is told to `hears`.
+    /// Sends a request and returns the server's own answer. The request is cancelled at the server when the clock says
+    /// that no time is left, or when the caller cancels. `hears` receives its progress.
     ///
     /// # Errors
-    /// See [`UpstreamError`]. What may have taken effect is never sent twice.
+    /// See [`UpstreamError`]. A request that may have taken effect is never sent twice.
     pub async fn ask(
         &self,
         request: Request,
@@ -202,7 +203,7 @@ impl Connection {
         Err(self.nonsense(format!("it has asked {} times, and not answered", input::ROUNDS_MAX)))
     }
 
-    /// All that the server lists of a kind, within the bounds; otherwise as [`Self::ask`].
+    /// Reads all pages of a list, within the bounds; otherwise as [`Self::ask`].
     ///
     /// # Errors
     /// As [`Self::ask`].
@@ -223,14 +224,14 @@ impl Connection {
         Ok(pages.into_items())
     }
 
-    /// Whether the server says that it has such a list.
+    /// Whether the server's capabilities include this list.
     #[must_use]
     pub fn offers(&self, kind: ListKind) -> bool {
         self.peer.peer_info().is_none_or(|info| kind.is_offered(&info.capabilities))
     }
 
     fn check_offered(&self, kind: ListKind) -> Result<(), UpstreamError> {
-        // A server that lists no tools is asked all the same: it may know the one that is called.
+        // A tool can be called even if the server offers no list of tools.
         if kind == ListKind::Tools || self.offers(kind) {
             return Ok(());
         }
@@ -253,13 +254,13 @@ impl Connection {
             () = cancel.cancelled() => return Err(cancelled()),
             () = &mut over => return Err(run_is_over()),
         };
-        // From now on: that others had their turn first costs the call nothing.
+        // The call's time begins here, after the wait for a permit.
         let late = async {
             let Some(time) = self.bounds.time else {
                 over.await;
                 return run_is_over();
             };
-            // In later rounds it goes on.
+            // In later rounds of the same call, the time continues.
             let passed = timing.of_call.get_or_insert_with(|| Box::pin(clock.passed(time)));
             tokio::select! {
                 () = over => run_is_over(),
@@ -311,12 +312,12 @@ impl Connection {
         }
     }
 
-    /// What the server was not given, by this text of it; nothing of one that is not confined.
+    /// The files and hosts that a confined server lacks according to this text of it; empty for another server.
     pub(in crate::upstream) fn lacks(&self, text: &str) -> Vec<Lack> {
         self.stderr.as_ref().map(|stderr| stderr.lacks(text)).unwrap_or_default()
     }
 
-    /// The last that it has written to stderr; nothing of a remote one.
+    /// The end of the server's stderr; empty for a remote server.
     pub(in crate::upstream) fn stderr_summary(&self) -> StderrSummary {
         self.stderr.as_ref().map(StderrTail::stderr_summary).unwrap_or_default()
     }
@@ -325,7 +326,7 @@ impl Connection {
         if !result.get().starts_with('{') {
             return Err(self.nonsense("its result is no object".into()));
         }
-        // Two levels of the frame that carries it are ours.
+        // The frame around the result has two levels.
         let depth_max = self.limits.json_depth_max - 2;
         if depth_exceeds(result.get().as_bytes(), depth_max) {
             return Err(self.nonsense(format!("its result nests deeper than {depth_max} levels")));
@@ -387,7 +388,7 @@ impl ConnectionParts {
     /// Ends the client and the process group.
     pub(in crate::upstream) async fn end(mut self) {
         self.listening.shutdown().await;
-        // Closes the server's stdin, which ends most servers.
+        // This closes the server's stdin, at which most servers end.
         if let Err(error) = self.service.close_with_timeout(Duration::from_millis(200)).await {
             tracing::debug!(%error, "a client task broke");
         }
@@ -413,7 +414,7 @@ pub(super) fn lost_error(server: ServerName, lost: NoResponse) -> UpstreamError 
     }
 }
 
-/// What the user runs to log in there.
+/// The command by which the user logs in at the server.
 pub(super) fn login_command(server: &ServerName, scope: Option<&str>) -> String {
     let server = text::shell_word(server.as_str(), NAME_CHARS_MAX);
     let scopes = scope.into_iter().flat_map(str::split_whitespace);

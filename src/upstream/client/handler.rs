@@ -1,7 +1,7 @@
-//! What a server sees of us: a client that it may ask and tell things.
+//! The client side that a server sees: it receives requests and notifications of the server.
 //!
-//! It answers nothing of weight itself: questions for the human's client and what a server says of itself go to whoever
-//! listens, within bounds, and nothing that comes back is looked at here.
+//! It decides nothing itself: questions for the human's client, and messages of a server, go to the listener within
+//! bounds, and the answers are not examined here.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,21 +30,21 @@ use super::listeners::{ClientSide, QuestionError, QuestionKind, ServerMessage, S
 use crate::names::ServerName;
 use crate::run::ClientAbilities;
 
-/// The bridge as the servers see it. A clone is the same.
+/// The bridge as a client of servers. Clones share their state.
 #[derive(Clone)]
 pub(super) struct Handler {
     server: ServerName,
     side: Arc<ClientSide>,
-    /// What this server has been told that it may ask for.
+    /// The requests that this server was told that it may send.
     offered: ClientAbilities,
     roots: Arc<[String]>,
     pub(in crate::upstream) changes: Changes,
 }
 
-/// The notifications of a server during its connection. A clone is the same.
+/// The notifications of a server during its connection. Clones share their state.
 #[derive(Clone, Default)]
 pub(super) struct Changes {
-    /// How often it has said that its tools are others now.
+    /// The number of changes of tools that the server has reported.
     tools_changed: Arc<AtomicU64>,
     advances: Arc<Mutex<HashMap<ProgressToken, watch::Sender<Option<ProgressUpdate>>>>>,
 }
@@ -72,7 +72,7 @@ impl Handler {
         Self { server, side: Arc::clone(side), offered, roots, changes: Changes::default() }
     }
 
-    /// What the human's client answers to it.
+    /// Passes a question to the human's client and returns the answer.
     async fn ask<RawResult: DeserializeOwned>(
         &self,
         kind: QuestionKind,
@@ -116,7 +116,7 @@ impl Handler {
         Ok(ListRootsResult::new(self.roots.iter().map(Root::new).collect()))
     }
 
-    /// What the human puts into a form.
+    /// Passes a form to the human, and returns what they fill in.
     pub(super) async fn elicit(
         &self,
         request: ElicitRequestParams,
@@ -131,7 +131,7 @@ impl Handler {
         self.ask(QuestionKind::Elicitation, &request, cancel).await
     }
 
-    /// What the client's model says.
+    /// Passes a request to the client's model, and returns its message.
     #[expect(deprecated, reason = "as above")]
     pub(super) async fn sample(
         &self,
@@ -164,7 +164,8 @@ impl ClientHandler for Handler {
         let mut config = ClientConfig::default();
         config.capabilities = can;
         config.client_info = Implementation::new("belljar", env!("CARGO_PKG_VERSION"));
-        // The newest that has an `initialize`, where that begins the connection; `server/discover` names its own.
+        // This is the newest version with `initialize`, for connections that begin with it; `server/discover` has its
+        // own.
         config.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
         config
     }
@@ -191,7 +192,7 @@ impl ClientHandler for Handler {
         self.sample(params, &context.ct).await
     }
 
-    /// A request of a known method comes here when its parameters have another shape than the method's.
+    /// Receives requests of unknown methods, and requests whose parameters do not fit their known method.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -246,17 +247,17 @@ impl ClientHandler for Handler {
 }
 
 impl Changes {
-    /// The server has said that its tools are others.
+    /// Counts a change of tools that the server has reported.
     pub(super) fn tools_changed(&self) {
         self.tools_changed.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// How often it has said so.
+    /// The number of changes of tools that the server has reported.
     pub(in crate::upstream) fn count(&self) -> u64 {
         self.tools_changed.load(Ordering::Acquire)
     }
 
-    /// From now on somebody hears of the progress of the request with this token.
+    /// Subscribes a sender to the progress of the request with this token.
     pub(super) fn follow(
         &self,
         token: ProgressToken,

@@ -1,5 +1,5 @@
-//! What a server without a handshake wants to know before it answers: the request is made again with the answers (MCP
-//! 2026-07-28, multi round-trip requests). Servers of earlier versions ask over their connection instead.
+//! The input that a server without a handshake requests before it answers: the request is sent again with the responses
+//! (MCP 2026-07-28, multi round-trip requests). Servers of earlier versions ask over their connection instead.
 
 use std::time::Duration;
 
@@ -11,32 +11,32 @@ use tokio_util::sync::CancellationToken;
 
 use super::handler::Handler;
 
-/// How often one request is made at most, the first time included, as in the protocol's other implementations.
+/// The largest number of rounds of one request, including the first, as in the protocol's other implementations.
 pub(super) const ROUNDS_MAX: u32 = 10;
-/// Questions in one round.
+/// The largest number of questions in one round.
 const QUESTIONS_MAX: usize = 20;
-/// Before a request is made again for a server that asks nothing, since it has too much to do; longer with each round.
+/// The pause before a request is sent again to a server that asks nothing because it is busy; it grows with each round.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The input of a repeated request: the responses, and the state of the server. A first request has none.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Input {
     pub(super) responses: Option<InputResponses>,
-    /// The server's own, which comes back as it was.
+    /// The server's own state, which is sent back unchanged.
     pub(in crate::upstream) state: Option<String>,
 }
 
-/// What the server wants to know, when this is no answer yet.
+/// The input that the server requires; `None`: the result is the final answer.
 ///
 /// # Errors
-/// When it says so, and what it wants cannot be read.
+/// The result requires input, and cannot be read.
 pub(in crate::upstream) fn required(result: &RawValue) -> Result<Option<InputRequiredResult>, String> {
     #[derive(Deserialize)]
     struct Kind {
         #[serde(rename = "resultType", default)]
         kind: Option<Value>,
     }
-    // Answers may be large: most are looked at once only.
+    // Answers may be large, so most are only searched and not parsed.
     if !result.get().contains("\"input_required\"") {
         return Ok(None);
     }
@@ -48,10 +48,10 @@ pub(in crate::upstream) fn required(result: &RawValue) -> Result<Option<InputReq
 }
 
 impl Input {
-    /// The answers to what the server wants to know.
+    /// Gets the responses to the required input.
     ///
     /// # Errors
-    /// When one of its questions is not answered: then the whole request comes to nothing.
+    /// A question was not answered. The whole request fails then.
     pub(in crate::upstream) async fn of(
         required: InputRequiredResult,
         round: u32,
@@ -72,7 +72,7 @@ impl Input {
     }
 }
 
-/// One after the other: a human answers one form at a time.
+/// Asks the questions one after the other: a human answers one form at a time.
 async fn answers(
     questions: InputRequests,
     handler: &Handler,

@@ -1,7 +1,7 @@
-//! The side of the bridge in every connection: the abilities that servers may use, and the channels of their questions
-//! and messages.
+//! The bridge's side of every connection: the requests that servers may send, and the channels for their questions and
+//! messages.
 //!
-//! Nothing waits for a listener: what does not fit is refused or dropped.
+//! Nothing waits for a listener: a question that does not fit is refused, and a message is dropped.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::run::ClientAbilities;
 
-/// Questions of all servers that may wait.
+/// The largest number of queued questions of all servers.
 const ASKS_MAX: usize = 64;
-/// The same of what they say of themselves.
+/// The largest number of queued messages of all servers.
 const SAID_MAX: usize = 256;
-/// A longer text about itself is left out, in bytes.
+/// The longest message that is stored, in bytes; longer ones are dropped.
 const SAID_BYTES_MAX: usize = 64 * 1024;
 
 /// The kind of a question that a server may send to the client of a run.
@@ -32,7 +32,7 @@ pub enum QuestionKind {
 }
 
 impl QuestionKind {
-    /// As MCP calls it.
+    /// Its method in MCP.
     #[must_use]
     pub fn method(self) -> &'static str {
         match self {
@@ -51,7 +51,7 @@ pub struct ServerQuestion {
     pub kind: QuestionKind,
     /// The request's parameters: the server's words, within a bound and without its credentials.
     pub params: Value,
-    /// Receives the result of the client. It is closed when the server does not wait any more.
+    /// Receives the result of the client. It is closed when the server no longer waits.
     pub reply: oneshot::Sender<Result<Value, QuestionError>>,
 }
 
@@ -106,17 +106,17 @@ impl ClientSide {
         })
     }
 
-    /// For the one who listens; nobody does after the first.
+    /// The channels for the listener; `None` after the first call.
     pub(in crate::upstream) fn heard(&self) -> Option<ServerChannels> {
         self.heard.lock().take()
     }
 
-    /// What the servers that are started from now on are told that they may ask for.
+    /// Sets the requests that servers started from now on may send.
     pub(in crate::upstream) fn offer(&self, abilities: ClientAbilities) {
         self.offers.lock().0 = abilities;
     }
 
-    /// The same of the folders that they may look at.
+    /// Sets the folders that servers started from now on get as roots.
     pub(in crate::upstream) fn offer_roots<'p>(&self, folders: impl Iterator<Item = &'p Path>) {
         self.offers.lock().1 =
             folders.filter_map(|folder| Url::from_file_path(folder).ok()).map(String::from).collect();

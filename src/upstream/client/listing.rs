@@ -1,6 +1,6 @@
-//! What servers list, page by page: within bounds, and out of lists that go round in circles.
+//! Reads a server's lists page by page, within bounds, and ends lists whose cursors repeat.
 //!
-//! Items are JSON, since one odd item would make a typed list fail whole.
+//! Items stay JSON, since one invalid item would make a typed list fail as a whole.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,14 +28,14 @@ pub enum ListKind {
     Tools,
     /// Resources, which can be read by address.
     Resources,
-    /// Templates of such addresses.
+    /// Templates of resource addresses.
     ResourceTemplates,
     /// Prompts.
     Prompts,
 }
 
 impl ListKind {
-    /// For people; what a server without it does not offer.
+    /// The name for people, in the error for a server that does not offer it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -45,7 +45,7 @@ impl ListKind {
         }
     }
 
-    /// Whether a server that can do this has such a list.
+    /// Whether a server with these capabilities offers the list.
     pub(super) fn is_offered(self, can: &ServerCapabilities) -> bool {
         match self {
             Self::Tools => can.tools.is_some(),
@@ -80,8 +80,8 @@ impl ListKind {
     }
 }
 
-/// One page, whose items are read one by one: a page may hold more than is kept, and its values take many times the room
-/// of their text.
+/// One page. Its items are parsed one by one: a page may have more than are kept, and parsed values take many times the
+/// memory of their text.
 #[derive(serde::Deserialize)]
 struct Page<'a> {
     #[serde(borrow)]
@@ -117,15 +117,15 @@ pub(super) struct Pages<'l> {
     bytes: usize,
     values: usize,
     pages: usize,
-    /// Of the next page; nothing of the first.
+    /// The cursor of the next page; `None` for the first page.
     cursor: Option<String>,
     cursors: HashSet<String>,
     is_whole: bool,
-    /// For how long the list holds, where the server says so.
+    /// The lifetime of the list, if the server gives one.
     fresh_for: Option<Duration>,
 }
 
-/// The server has sent something that is not a page of the list.
+/// The server's answer is not a page of the list.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct InvalidPage;
 
@@ -146,7 +146,7 @@ impl<'l> Pages<'l> {
         }
     }
 
-    /// What is to be asked for next, until the list is whole or long enough.
+    /// The request for the next page; `None` if the list is complete or long enough.
     pub(in crate::upstream) fn next(&mut self) -> Option<ClientRequest> {
         if self.is_whole || self.pages == self.limits.tool_pages_max {
             return None;
@@ -155,7 +155,7 @@ impl<'l> Pages<'l> {
         Some(self.kind.request(self.cursor.take()))
     }
 
-    /// A page has come.
+    /// Takes in a page.
     pub(in crate::upstream) fn take(&mut self, page: &RawValue) -> Result<(), InvalidPage> {
         let mut page: Page<'_> = serde_json::from_str(page.get()).map_err(|_| InvalidPage)?;
         let fresh_for = page.ttl_ms.as_ref().and_then(Value::as_u64).map(Duration::from_millis);
@@ -196,11 +196,11 @@ impl<'l> Pages<'l> {
 /// The tools of a server.
 pub(in crate::upstream) struct Tools {
     pub(in crate::upstream) all: Arc<[Value]>,
-    /// When the list is to be read again, where its server says so.
+    /// The time when the lifetime of the list ends, if the server gives one.
     pub(super) stale_at: Option<Instant>,
 }
 
-/// The tools of a server that was just initialized.
+/// Lists the tools of a server that was just initialized.
 pub(super) async fn list_tools(
     peer: &Peer<RoleClient>,
     answers: &RawResults,
@@ -237,7 +237,7 @@ pub(super) async fn list_tools(
 mod tests {
     use super::*;
 
-    /// What is read of these pages, and how many were asked for.
+    /// The result of reading these pages, and the number of pages that were requested.
     fn read(kind: ListKind, given: &[String], limits: &Limits) -> (Result<Vec<Value>, InvalidPage>, usize) {
         let (mut pages, mut asked) = (Pages::of(kind, limits), 0);
         while pages.next().is_some() {

@@ -1,6 +1,6 @@
-//! One MCP client of one server: how its connection begins, its requests, and the requests and notifications of the server.
+//! One MCP client of one server: its handshake, its requests, and the requests and notifications of the server.
 //!
-//! It starts no server again; the server's task does.
+//! It does not restart a server; the server's task does.
 
 pub(super) mod connect;
 pub(super) mod connection;

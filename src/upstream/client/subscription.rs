@@ -1,7 +1,7 @@
-//! Hears of changed tools from servers without a handshake: they tell only those that listen (MCP 2026-07-28,
-//! `subscriptions/listen`). Servers of earlier versions tell everybody.
+//! Subscribes to changes of tools at servers without a handshake, which notify only subscribers (MCP 2026-07-28,
+//! `subscriptions/listen`). Servers of earlier versions notify every client.
 //!
-//! It reads no list again; whoever needs the tools does.
+//! It does not read the tools again; a caller that needs them does.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use tokio::task::JoinSet;
 
 use super::handler::Changes;
 
-/// First and longest pause before a server that has ended a subscription is listened to again.
+/// First and longest pause before a subscription that the server has ended is renewed.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 
-/// Listens until it is dropped, where the server says that it tells of changed tools.
+/// Subscribes until the returned set is dropped, if the server says that it notifies about changed tools.
 pub(in crate::upstream) fn subscribe(peer: &Peer<RoleClient>, changes: &Changes) -> JoinSet<()> {
     let mut listening = JoinSet::new();
     let tools = peer.peer_info().and_then(|info| info.capabilities.tools.clone());
@@ -31,13 +31,13 @@ async fn listen(peer: Peer<RoleClient>, changes: Changes) {
         match peer.listen(SubscriptionFilter::builder().tools_list_changed().build()).await {
             Ok(subscription) if subscription.acknowledged().tools_list_changed != Some(true) => return,
             Ok(subscription) => {
-                // What has changed since the tools were read, and nobody listened, was not told.
+                // The tools may have changed between their listing and this subscription, without a notification.
                 changes.tools_changed();
                 if hear(subscription, &changes).await {
                     pause = BACK_OFF.0;
                 }
             }
-            // It has no such thing, whatever it says of itself.
+            // The server does not support subscriptions, whatever its capabilities say.
             Err(ServiceError::McpError(_)) => return,
             Err(error) => tracing::debug!(%error, "a server is not listened to"),
         }
@@ -46,7 +46,7 @@ async fn listen(peer: Peer<RoleClient>, changes: Changes) {
     }
 }
 
-/// Until the subscription ends; whether anything was told.
+/// Receives notifications until the subscription ends. Returns whether there were any.
 async fn hear(mut subscription: Subscription, changes: &Changes) -> bool {
     let mut has_told = false;
     loop {

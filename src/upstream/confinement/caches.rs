@@ -1,4 +1,4 @@
-//! Programs that start servers out of packages that they have stored, and where those are.
+//! Programs that start servers from stored packages, and the folders of these packages.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub(super) enum Runner {
     Deno,
     Pnpm,
     Yarn,
-    /// An engine of containers, which needs its socket.
+    /// A container engine, which needs its socket.
     Containers,
 }
 
@@ -38,7 +38,7 @@ const UV_FILES: [&str; 12] = [
 ];
 
 impl Runner {
-    /// By the name of the program.
+    /// The runner with this program name.
     pub(super) fn of(name: &str) -> Option<Self> {
         Some(match name {
             "npx" | "npm" => Self::Npm,
@@ -68,7 +68,7 @@ impl Runner {
         if self == Self::Uv { &UV_FILES } else { &[] }
     }
 
-    /// Variables by which it takes packages from what is stored, where it reaches nothing else.
+    /// Variables that make it use stored packages if it has no network, and keep it from looking for updates.
     pub(super) fn variables(self, network: Network) -> Vec<(String, String)> {
         let offline: &[(&str, &str)] = match self {
             Self::Npm | Self::Pnpm => &[("npm_config_offline", "true")],
@@ -85,7 +85,8 @@ impl Runner {
     }
 }
 
-/// Ends of the folders of programs that install other programs: all of what they have installed is seen.
+/// The last parts of the folders of programs that install other programs. Everything that they have installed is
+/// visible.
 pub(super) const INSTALLERS: [&str; 17] = [
     ".nvm",
     ".fnm",
@@ -105,10 +106,10 @@ pub(super) const INSTALLERS: [&str; 17] = [
     ".local/share/pipx",
     ".local/pipx",
 ];
-/// Where a system keeps all packages, beside `/usr`.
+/// The folder in which some systems store all packages, beside `/usr`.
 const SYSTEM_STORE: &str = "/nix/store";
 
-/// Folders in which programs are installed, and nothing else: files of packages may lead there.
+/// Folders that contain installed programs only. Files of packages may lead there.
 pub(super) fn stores(at: &Surroundings<'_>) -> Vec<PathBuf> {
     let installers = INSTALLERS.iter().map(|name| at.home.join(name));
     let runners =
@@ -117,7 +118,7 @@ pub(super) fn stores(at: &Surroundings<'_>) -> Vec<PathBuf> {
     installers.chain(stored).chain([SYSTEM_STORE.into()]).collect()
 }
 
-/// Where a runner stores packages.
+/// The folders in which a runner stores packages.
 fn stored(runner: Runner, at: &Surroundings<'_>) -> Vec<PathBuf> {
     match runner {
         Runner::Npm => {
@@ -198,8 +199,8 @@ fn projects(runner: Runner, args: &RunnerArguments<'_>, at: &Surroundings<'_>) -
     found
 }
 
-/// The folder that the first of these variables names, else the one in HOME. An entry can come from a project, whose variables
-/// could name any folder of the user's, so that one must look like a store.
+/// The folder that the first of these variables names, else the usual one in HOME. A variable of the entry counts only
+/// if its folder looks like a store: an entry can come from a project, and could name any folder of the user.
 fn of_variables(at: &Surroundings<'_>, names: &[&str], otherwise: impl AsRef<Path>) -> PathBuf {
     let absolute = |value: &str| Some(PathBuf::from(value)).filter(|path| path.is_absolute());
     let of_user = names.iter().find_map(|name| at.inherited(name)).and_then(absolute);

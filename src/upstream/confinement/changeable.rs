@@ -1,4 +1,4 @@
-//! What confined servers can change, and what could lead elsewhere because of it.
+//! The paths that confined servers can change, and the symlinks there, whose targets a server could have chosen.
 
 use std::path::{Path, PathBuf};
 
@@ -10,8 +10,8 @@ use crate::confine::ResolvedPath;
 pub(super) struct ChangeablePaths(Vec<PathBuf>);
 
 impl ChangeablePaths {
-    /// What the entries name. A path through a symlink that one of the others can change is left out: its target is the
-    /// choice of a server, and the place of the symlink is among the others.
+    /// Resolves the paths that entries name. A path through a symlink that a server can change is left out: the server
+    /// could have chosen its target. The folder of the symlink is in the list by itself.
     pub(super) fn new<'a>(named: impl IntoIterator<Item = &'a PathBuf>) -> Self {
         let ways = named.into_iter().filter_map(|path| resolve(path).ok());
         let (direct, linked): (Vec<_>, Vec<_>) = ways.partition(|way| way.links.is_empty());
@@ -21,7 +21,7 @@ impl ChangeablePaths {
         all
     }
 
-    /// Whether a server can change what is at this real path.
+    /// Whether a server can change this real path.
     pub(super) fn holds(&self, real: &Path) -> bool {
         self.0.iter().any(|root| real.starts_with(root))
     }
@@ -31,7 +31,8 @@ impl ChangeablePaths {
         way.links.iter().map(|(link, _)| link.as_path()).find(|link| self.holds(link))
     }
 
-    /// Whether a server can have chosen where the way leads, beyond what it can change.
+    /// Whether a server could have chosen the target of the path, and the target lies outside of the paths that it can
+    /// change.
     pub(super) fn leads_out(&self, way: &ResolvedPath) -> bool {
         let leads_out = |root: &PathBuf| {
             !way.end.starts_with(root) && way.links.iter().any(|(link, _)| link.starts_with(root))

@@ -1,7 +1,7 @@
-//! Finds what a confined server has to see of the user's files to run at all: its program, what interprets it, and what it is
-//! installed with.
+//! Finds the user's files that a confined server needs to run at all: its program, the interpreter of that, and the
+//! installation that it belongs to.
 //!
-//! It starts nothing. What a program opens beside that is the user's to name.
+//! It starts nothing. The user has to name other files that a program opens.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -14,27 +14,28 @@ use super::runner_arguments::RunnerArguments;
 use super::surroundings::Surroundings;
 use crate::confine::{Access, PROGRAM_FOLDERS, ResolvedPath};
 
-/// The files that a confined server sees, as far as they have been found.
+/// The files that a confined server sees, as far as they were found.
 #[derive(Debug)]
 pub(super) struct VisibleFiles {
     /// Symlinks and their targets.
     pub(super) links: BTreeMap<PathBuf, PathBuf>,
-    /// Real paths.
+    /// Visible real paths.
     pub(super) visible: BTreeMap<PathBuf, Access>,
-    /// Real folders of programs that install others.
+    /// Real folders of programs that install other programs.
     stores: Vec<PathBuf>,
-    /// Real folders and files to which files of packages may lead beside those; to others they are not followed.
+    /// Further real folders and files to which files of packages may lead. Such files are followed to no other place.
     grounds: Vec<PathBuf>,
-    /// Real paths to which files of packages lead, and which are not among those.
+    /// Real paths to which files of packages lead, and which were not followed.
     unfollowed: BTreeSet<PathBuf>,
-    /// Programs that have been followed: those that the entry names, and real paths of those that files name.
+    /// The paths of programs that were followed from the entry; `led` has the real paths of those that files name.
     named: BTreeSet<PathBuf>,
     led: BTreeSet<PathBuf>,
-    /// Virtual environments that have been followed.
+    /// The virtual environments that were followed.
     environments: BTreeSet<PathBuf>,
-    /// What confined servers can change: it is not read, and symlinks there are not followed out of it.
+    /// The paths that confined servers can change. Files there are not read, and symlinks there are not followed out of
+    /// them.
     changeable: ChangeablePaths,
-    /// How much of files that say where packages are may still be read.
+    /// The number of bytes that may still be read of files that list packages.
     listing_bytes_left: u64,
     /// Prefixes of programs that are called like Python, and whether a Python is installed there.
     prefixes: BTreeMap<PathBuf, bool>,
@@ -44,11 +45,11 @@ pub(super) struct VisibleFiles {
     pub(super) runner: Option<Runner>,
 }
 
-/// Programs that are followed for one command.
+/// The largest number of programs that are followed for one command.
 const PROGRAMS_MAX: usize = 64;
-/// The beginning of a file that is read for the program that interprets it.
+/// The number of bytes of a script that are read for its first line.
 const FIRST_LINE_BYTES: u64 = 512;
-/// The most that is read of a file that says where packages are, and of all such files.
+/// The largest numbers of bytes that are read of one file that lists packages, and of all such files.
 const LISTING_BYTES: u64 = 64 * 1024;
 const LISTING_BYTES_ALL: u64 = 512 * 1024;
 /// Folders of libraries in a virtual environment, or in a Python's installation.
@@ -59,12 +60,12 @@ const LED_MAX: usize = 256;
 const PATH_BYTES_MAX: usize = 4096;
 /// Files of a folder that are looked at.
 const CHILDREN_MAX: usize = 4096;
-/// How far up the folder of a program's installation is looked for.
+/// The number of parent folders in which the root of an installation is searched.
 const LEVELS_MAX: usize = 8;
-/// Folders that are not followed and that are named to the user.
+/// The largest number of paths that were not followed and are named to the user.
 const UNFOLLOWED_MAX: usize = 5;
 
-/// Files that say that a folder is a package.
+/// Files whose presence marks a folder as a package.
 const MARKS: [&str; 8] = [
     "package.json",
     "pyproject.toml",
@@ -75,17 +76,17 @@ const MARKS: [&str; 8] = [
     "requirements.txt",
     "uv.lock",
 ];
-/// Those that say it of a package of Python that can be installed for editing.
+/// The files that mark a folder as a Python package, which can be installed in editable mode.
 const MARKS_OF_PYTHON: [&str; 3] = ["pyproject.toml", "setup.py", "setup.cfg"];
-/// Interpreters: the first of their arguments that is a file is the program.
+/// Interpreters. The first of their arguments that is a file is the program.
 const INTERPRETERS: [&str; 13] = [
     "node", "nodejs", "bun", "deno", "tsx", "ts-node", "ruby", "perl", "php", "java", "bash", "sh", "python",
 ];
-/// Programs of packages that run a script of the user.
+/// Programs in packages that run a script of the user.
 const SCRIPT_RUNNERS: [&str; 2] = ["mcp", "fastmcp"];
 
 impl VisibleFiles {
-    /// Nothing yet. What is changeable is not followed out of.
+    /// Begins without visible files. Symlinks in changeable paths are not followed out of them.
     pub(super) fn new(changeable: ChangeablePaths, at: &Surroundings<'_>) -> Self {
         let mut found = Self {
             links: BTreeMap::new(),
@@ -111,7 +112,8 @@ impl VisibleFiles {
         &self.changeable
     }
 
-    /// The symlink through which a server can have chosen another program, which is not followed.
+    /// The symlink on the way to the program by which a server could have chosen another program, so that it is not
+    /// followed.
     pub(super) fn link_before(&self, program: &Path) -> Option<PathBuf> {
         let way = resolve(program).ok()?;
         let is_seen = is_of_system(&way.end) || self.visible.keys().any(|path| way.end.starts_with(path));
@@ -151,7 +153,7 @@ impl VisibleFiles {
         }
     }
 
-    /// The script that a runner starts, itself or by another program that runs scripts.
+    /// Follows the script that a runner starts, itself or through another program that runs scripts.
     fn script_of_runner(&mut self, args: &RunnerArguments<'_>, at: &Surroundings<'_>) {
         let Some((command, rest)) = args.command.split_first() else { return };
         let script = |word: &String| {
@@ -166,7 +168,8 @@ impl VisibleFiles {
         }
     }
 
-    /// Each word of a shell's script that names a program or a file outside of the system's folders may be one.
+    /// Follows each word of a shell's script that may be a program, if it is an interpreter or a runner, or lies
+    /// outside of the system's folders.
     fn script_of_shell(&mut self, args: &[String], at: &Surroundings<'_>) {
         let words: Vec<String> = args
             .iter()
@@ -176,7 +179,8 @@ impl VisibleFiles {
             .map(str::to_owned)
             .collect();
         for (place, word) in words.iter().enumerate() {
-            // A name is looked for in PATH; what has a slash is a path, and may be anything else with one.
+            // A word without a slash is a name to search in PATH. A word with one is followed only if it names an
+            // existing path.
             let is_ours = !word.contains('/') || at.argument(word).is_some();
             let program = at.locate(Path::new(word)).filter(|_| is_ours).filter(|found| {
                 is_interpreter(&name_of(found))
@@ -189,10 +193,10 @@ impl VisibleFiles {
         }
     }
 
-    /// The script among an interpreter's arguments.
+    /// Follows the script among an interpreter's arguments.
     fn interpreted(&mut self, name: &str, args: &[String], at: &Surroundings<'_>) {
         if let Some(module) = args.iter().position(|arg| arg == "-m").and_then(|place| args.get(place + 1)) {
-            // Python looks for it in the working folder before anywhere else.
+            // Python searches the module in the working folder first.
             let first = module.split('.').next().filter(|first| !first.is_empty() && !first.contains('/'));
             let names = first.map(|first| [first.to_owned(), format!("{first}.py")]);
             let files = names.iter().flatten().filter_map(|name| inside(at.folder, name, &at.looks));
@@ -203,7 +207,7 @@ impl VisibleFiles {
             self.program(&script, at);
         }
         if name.starts_with("python") {
-            // Packages that the user has installed without a virtual environment.
+            // These packages were installed by the user without a virtual environment.
             let libraries = at.home.join(".local/lib");
             for name in
                 names_in(&libraries, CHILDREN_MAX, &at.looks).iter().filter(|name| name.starts_with("python"))
@@ -215,7 +219,7 @@ impl VisibleFiles {
         }
     }
 
-    /// A program that the entry names, or that PATH leads to: its file, what interprets it, and what it is installed with.
+    /// Follows a program that the entry names, or that PATH leads to: its file, its interpreter, and its installation.
     pub(super) fn program(&mut self, path: &Path, at: &Surroundings<'_>) {
         if self.named.len() >= PROGRAMS_MAX || !self.named.insert(path.to_owned()) {
             return;
@@ -231,7 +235,7 @@ impl VisibleFiles {
         self.interpreter(&way.end, at);
     }
 
-    /// A program that a file names.
+    /// Follows a program that a file names.
     fn program_of_file(&mut self, path: &Path, at: &Surroundings<'_>) {
         let Some(way) = self.leads_to(path, at).filter(|way| is_file(&way.end, &at.looks)) else { return };
         if self.led.len() >= PROGRAMS_MAX || !self.led.insert(way.end.clone()) {
@@ -250,7 +254,7 @@ impl VisibleFiles {
         self.interpreter(&way.end, at);
     }
 
-    /// What interprets a script, by its first line.
+    /// Follows the interpreter in the first line of a script.
     fn interpreter(&mut self, script: &Path, at: &Surroundings<'_>) {
         if self.changeable.holds(script) {
             return;
@@ -268,12 +272,12 @@ impl VisibleFiles {
         }
     }
 
-    /// What a file outside of the system's folders is installed with.
+    /// Follows the installation that a file outside of the system's folders belongs to.
     fn installation(&mut self, file: &Path, at: &Surroundings<'_>) {
         if is_of_system(file) {
             return;
         }
-        // Wherever they are: their variables and other users' homes lead elsewhere than HOME.
+        // Such folders count anywhere, not only in HOME: variables and other users' homes can lead to them.
         let is_installer = |folder: &&Path| INSTALLERS.iter().any(|path| folder.ends_with(path));
         if let Some(installer) = file.ancestors().skip(1).find(is_installer) {
             self.tree(installer, Access::Execute, at);
@@ -291,7 +295,7 @@ impl VisibleFiles {
         if name_of(bin) == "bin" && has_libraries {
             self.tree(prefix, Access::Execute, at);
         }
-        // Programs that are installed as one file start others that are beside them.
+        // Some programs that are installed as a single file start another one beside them.
         for (own, other) in
             [("uvx", "uv"), ("bunx", "bun"), ("npx", "node"), ("npm", "node"), ("pnpx", "pnpm")]
         {
@@ -303,7 +307,8 @@ impl VisibleFiles {
         }
     }
 
-    /// A virtual environment at a real path: its packages, those that are elsewhere, and the Python that it was made with.
+    /// Follows a virtual environment at a real path: its packages, those in other places, and the Python that it was
+    /// made with.
     fn environment(&mut self, folder: &Path, at: &Surroundings<'_>) {
         if at.is_too_wide(folder) || !self.environments.insert(folder.to_owned()) {
             return;
@@ -346,7 +351,7 @@ impl VisibleFiles {
         }
     }
 
-    /// The package that a script belongs to; without one, the script's folder.
+    /// Follows the package that a script belongs to, or the script's folder if it belongs to none.
     fn package(&mut self, script: &Path, at: &Surroundings<'_>) {
         let folders =
             || script.ancestors().skip(1).take(LEVELS_MAX).take_while(|folder| !at.is_too_wide(folder));
@@ -369,7 +374,8 @@ impl VisibleFiles {
         }
     }
 
-    /// A file, or a folder with all that is in it and to which its files may lead. What no server is to have is left out.
+    /// Makes a file visible, or a folder with its content, and lets files of packages lead there. Folders that are too
+    /// wide for a server are left out.
     pub(super) fn tree(&mut self, path: &Path, access: Access, at: &Surroundings<'_>) {
         let Some(way) = self.way(path, at) else { return };
         if is_file(&way.end, &at.looks) || is_folder(&way.end, &at.looks) && !at.is_too_wide(&way.end) {
@@ -377,7 +383,7 @@ impl VisibleFiles {
         }
     }
 
-    /// What the entry gives.
+    /// Makes a resolved path visible, and lets files of packages lead there.
     pub(super) fn give(&mut self, way: &ResolvedPath, access: Access) {
         self.see(way, access);
         self.grounds.push(way.end.clone());
@@ -435,7 +441,7 @@ impl VisibleFiles {
         self.stores.iter().chain(&self.grounds).any(|ground| real.starts_with(ground))
     }
 
-    /// Remembers where a path leads that is not followed, so that the user can be told.
+    /// Remembers the target of a path that is not followed, to tell the user.
     fn tell(&mut self, path: &Path, at: &Surroundings<'_>) {
         if self.unfollowed.len() >= UNFOLLOWED_MAX {
             return;
@@ -470,7 +476,7 @@ impl VisibleFiles {
         String::from_utf8_lossy(&text).into_owned()
     }
 
-    /// What is visible, parents first, each once: what a parent allows too is left out.
+    /// The visible paths, parents first, without those that a parent makes visible with the same access.
     pub(super) fn into_parts(self) -> FollowResult {
         // Of each path only those above it are looked up, since a package can lead to many. Parents come before their children
         // in the order of paths.
@@ -500,17 +506,17 @@ impl VisibleFiles {
     }
 }
 
-/// The files that a confined server sees, and those that were not followed.
+/// The files that a confined server sees, and the paths that were not followed.
 pub(super) struct FollowResult {
     /// Symlinks and their targets.
     pub(super) links: BTreeMap<PathBuf, PathBuf>,
-    /// Real paths, parents first.
+    /// Visible real paths, parents first.
     pub(super) visible: Vec<(PathBuf, Access)>,
-    /// Real paths to which the program's files lead, and which the server does not see.
+    /// Real paths to which the program's files lead, and that the server does not see.
     pub(super) unfollowed: Vec<PathBuf>,
 }
 
-/// Whether every confined process sees it.
+/// Whether every confined process sees the path.
 pub(super) fn is_of_system(path: &Path) -> bool {
     PROGRAM_FOLDERS.iter().any(|folder| path.starts_with(folder))
 }

@@ -1,4 +1,4 @@
-//! What is found for each kind of installation, in folders that look like them.
+//! Claims about the files that are found for each kind of installation, in folders that imitate them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use super::super::surroundings::LOOKS_MAX;
 use super::*;
 use crate::confine::LookBudget;
 
-/// A home with files, made below it.
+/// A home with files.
 struct Home {
     dir: tempfile::TempDir,
 }
@@ -48,17 +48,17 @@ impl Home {
         self
     }
 
-    /// What is visible for this command with `PATH` set to these folders, each as `access path`.
+    /// The paths that are visible for this command, each as `access path`. `PATH` has these folders.
     fn visible(&self, path: &str, command: &str) -> String {
         self.found(path, command, &[]).0
     }
 
-    /// The same where servers can change these folders, and where files lead that are not followed.
+    /// The visible paths if servers can change these folders, and the paths that were not followed.
     fn found(&self, path: &str, command: &str, changeable: &[&str]) -> (String, String) {
         self.found_with(path, command, changeable, &[])
     }
 
-    /// The same of an entry with variables of its own.
+    /// The two lists of `found`, for an entry with variables of its own.
     fn found_with(
         &self,
         path: &str,
@@ -95,12 +95,12 @@ impl Home {
     }
 }
 
-/// A HOME with a secret, and a script in a repository.
+/// A HOME with a secret, and with a script in a repository.
 fn repository() -> Home {
     Home::new().file(".ssh/id", "secret").file("src/repo/server.py", "").folder("src/repo/data")
 }
 
-/// The script of [`repository`].
+/// The command that starts the script of [`repository`].
 const SERVER: &str = "sh ~/src/repo/server.py";
 
 const NODE: &str = "#!/usr/bin/env node\n";
@@ -233,7 +233,7 @@ fn what_a_server_can_change_is_not_followed_out_of() {
     assert_eq!(visible("sh ~/data/server.py"), "");
     assert_eq!(visible("sh ~/data/inside.py"), "Execute data");
     assert_eq!(visible("sh ~/srv/server.py"), "Execute srv");
-    // A path that a server has replaced by a symlink says nothing of what can be changed.
+    // A path that a server has replaced by a symlink must not extend the changeable paths.
     let home = home.link("src/repo/docs", "/");
     assert_eq!(home.found("", "sh ~/srv/server.py", &["src/repo", "src/repo/docs", "data"]).0, "Execute srv");
 }
@@ -319,7 +319,7 @@ fn a_script_that_a_runner_starts_has_its_package() {
 
 #[test]
 fn names_in_the_working_folder_lead_nowhere_else() {
-    // Whoever has written the files there has not been chosen by the user.
+    // The user did not choose the author of the files in the working folder.
     let home =
         Home::new().file(".ssh/id", "secret").file("bin/uvx", "").file("bin/uv", "").file("bin/npx", "");
     let home = ["mcp", "tsx", "run", "server", "server.py", "a.lock"]
@@ -342,7 +342,7 @@ fn names_in_the_working_folder_lead_nowhere_else() {
         let (visible, _) = home.found("bin", command, &[]);
         assert!(!visible.contains(".ssh"), "{command}: {visible}");
     }
-    // What the entry writes in full is the user's choice.
+    // The user chose the paths that the entry writes in full.
     assert!(home.visible("bin", "sh ~/work/server").contains(".ssh/id"));
 }
 

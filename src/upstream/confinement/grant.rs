@@ -1,5 +1,5 @@
-//! Which paths an entry may give its server: not what is another thing to each process, what belljar puts places of its own
-//! over, and what a server can lead elsewhere.
+//! Checks the paths that an entry gives its server. Refused are paths that differ between processes, places that
+//! belljar mounts over, and paths whose target a server could have chosen.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -12,12 +12,12 @@ use super::surroundings::Surroundings;
 use crate::confine::{Access, ResolvedPath};
 use crate::text;
 
-/// Folders that each confined server has of its own, or that hold what is no file.
+/// Folders of which each confined server has its own, or that contain more than files.
 const PLACES: [&str; 4] = ["/etc", "/run", "/tmp", "/var/tmp"];
 
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// Where a path of an entry leads; an error says which one cannot be given, and what to do.
+/// Resolves a path of an entry. The error tells why it cannot be given, and what to do.
 pub(super) fn granted(
     path: &Path,
     access: Access,
@@ -43,7 +43,7 @@ pub(super) fn granted(
     }
     let real = &way.end;
     let holds = |place: &&PathBuf| place.starts_with(real);
-    // The server can have a HOME that is not the user's, and keep its files there.
+    // The server's HOME may differ from the user's, and the server may keep its files there.
     let homes = at.user_homes.iter().chain(at.homes.iter().filter(|home| *home != real));
     if let Some(home) = homes.into_iter().find(holds) {
         let home = shown(home);

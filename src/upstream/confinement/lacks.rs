@@ -1,7 +1,8 @@
-//! What a confined server has not been given, by its own words: paths that are there outside, and hosts.
+//! Finds in the words of a confined server what it lacks: paths that exist outside of its confinement, and hosts.
 //!
-//! Servers say this in texts for people, and a hostile one says what it likes. A path counts only if it exists outside, cannot
-//! be used inside, and may be suggested: it has ordinary characters and leads to nothing private. Nothing is believed in it.
+//! Servers write such texts for people, and a hostile server can write anything. A path counts only if it exists
+//! outside, cannot be used inside, and may be suggested: it has ordinary characters and leads to nothing private.
+//! Nothing in the text is trusted.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -24,7 +25,7 @@ pub enum Lack {
     Host(Option<String>),
 }
 
-/// Bytes of a server's text that are searched for a missing file or host. The next bound limits how many are reported.
+/// The number of bytes of a server's text that are searched. The next constant limits how many lacks are reported.
 const TEXT_BYTES_MAX: usize = 16 * 1024;
 const TOLD_MAX: usize = 5;
 /// Paths of a text that are looked at, and the looks at the file system for all of them: a text can name one path a thousand
@@ -33,7 +34,7 @@ const PATHS_MAX: usize = 20;
 const LOOKS_MAX: usize = 4096;
 /// Longest host that is named, in characters.
 const HOST_CHARS_MAX: usize = 100;
-/// What a refused file is called, in lower case.
+/// Words for a file that is missing or refused, in lower case.
 const OF_FILES: [&str; 15] = [
     "no such file",
     "file not found",
@@ -51,9 +52,9 @@ const OF_FILES: [&str; 15] = [
     "can't open",
     "unable to open",
 ];
-/// Those that say that a file was to be changed.
+/// The words in `OF_FILES` that show an attempt to change a file.
 const OF_CHANGES: [&str; 2] = ["read-only file system", "erofs"];
-/// What a network that is not there is called.
+/// Words for a network that is missing, in lower case.
 const OF_NETWORK: [&str; 11] = [
     "enotfound ",
     "eai_again ",
@@ -67,7 +68,7 @@ const OF_NETWORK: [&str; 11] = [
     "dial tcp",
     "dns error",
 ];
-/// What stands before a host in such a text.
+/// The words before a host in such a text.
 const BEFORE_HOSTS: [&str; 9] = [
     "https://",
     "http://",
@@ -80,7 +81,7 @@ const BEFORE_HOSTS: [&str; 9] = [
     "dial tcp ",
 ];
 
-/// What the text tells of.
+/// Finds the files and hosts that the text names as missing.
 pub(in crate::upstream) fn lacks(said: &str, plan: &ServerPlan, private: &PrivatePlaces) -> Vec<Lack> {
     let said = text::bounded(said, TEXT_BYTES_MAX);
     let looks = LookBudget::new(LOOKS_MAX);
@@ -114,7 +115,7 @@ pub(in crate::upstream) fn lacks(said: &str, plan: &ServerPlan, private: &Privat
             add(Lack::Host(host(&small)));
         }
     }
-    // A host that is named says more than that there is one.
+    // A lack with a host makes the one without a host redundant.
     if found.iter().any(|lack| matches!(lack, Lack::Host(Some(_)))) {
         found.retain(|lack| *lack != Lack::Host(None));
     }
@@ -137,7 +138,7 @@ fn paths(line: &str) -> impl Iterator<Item = &str> {
     line.match_indices('/').filter_map(|(at, _)| {
         let before = line[..at].chars().next_back();
         if before.is_some_and(|c| c.is_alphanumeric() || "/.:-_~@".contains(c)) {
-            // A line such as `open:/x` has a path, and an address has none.
+            // A slash after a colon begins a path in a line such as `open:/x`, but not in an address.
             let is_colon = before == Some(':') && !line[at..].starts_with("//");
             if !is_colon {
                 return None;
@@ -178,7 +179,7 @@ fn of_path(path: &Path, changes: bool, plan: &ServerPlan, looks: &LookBudget) ->
         Some(Access::Layer | Access::Write | Access::Change) => None,
         Some(_) if is_made || changes => Some(Lack::Write(named)),
         Some(_) => None,
-        // Its own HOME and /tmp are there inside, and hold what it puts there.
+        // The server has its own HOME and /tmp, with its own files.
         None if is_private(&plan.home) || is_private("/tmp") || is_private("/var/tmp") => None,
         None if is_made || changes => Some(Lack::Write(named)),
         None => Some(Lack::Read(named)),
@@ -193,7 +194,7 @@ fn host(line: &str) -> Option<String> {
 }
 
 impl Lack {
-    /// What the server can be given to read, if that is what it lacks.
+    /// The path that the server cannot read, if that is the lack.
     #[must_use]
     pub fn to_read(&self) -> Option<&Path> {
         match self {
@@ -213,7 +214,7 @@ impl Lack {
 }
 
 impl fmt::Display for Lack {
-    /// In words, to be said behind "it needs", with the key that gives it. Paths and hosts have ordinary characters only.
+    /// Writes words that follow "it needs", with the key that grants it. Paths and hosts have ordinary characters only.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Read(path) => write!(f, "to read {path:?} (sandbox.read)"),
@@ -224,7 +225,7 @@ impl fmt::Display for Lack {
     }
 }
 
-/// What a confined server says that it lacks, in words that leave no doubt whose word it is; `None` where that is nothing.
+/// The lacks in words that mark them as the server's unchecked claim; `None` if there are none.
 #[must_use]
 pub fn in_words(lacks: &[Lack]) -> Option<String> {
     let said: Vec<String> = lacks.iter().map(ToString::to_string).collect();
@@ -283,7 +284,7 @@ mod tests {
             "no such file: '/usr/lib/nothing'",
             "no such file: https://example.com@/hidden",
             "ENOENT: open '@/seen/x.txt'",
-            // Nothing of this is to be suggested, or can be told from belljar's own words.
+            // None of these texts may lead to a suggestion, or look like belljar's own words.
             "ENOENT: open '@/a b/x.txt'",
             "ENOENT: open '@/x`y/x.txt'",
             "ENOENT: open '@/x(y)/x.txt'",

@@ -1,6 +1,7 @@
-//! How a confined server is started: what it sees, found by following its command, and what its entry adds.
+//! Plans how a confined server is started: the files that it sees, found by following its command, and those that its
+//! entry adds.
 //!
-//! Its keeper confines it, by what this module plans.
+//! The server's keeper carries out the plan.
 
 mod caches;
 mod changeable;

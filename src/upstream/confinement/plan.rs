@@ -19,22 +19,22 @@ use crate::upstream::{Inherited, ProcessSpec};
 /// The plan by which one confined server is started.
 #[derive(Debug)]
 pub(in crate::upstream) struct Confinement {
-    /// Its program, which PATH inside need not lead to.
+    /// The path of its program, since PATH inside the confinement need not lead to it.
     pub(in crate::upstream) program: PathBuf,
-    /// Variables that take the place of those it would have.
+    /// Variables that replace the server's own.
     pub(in crate::upstream) variables: Vec<(String, String)>,
     /// The confinement that the server's keeper sets up.
     pub(in crate::upstream) plan: ServerPlan,
-    /// Where the program's files lead and the server sees nothing.
+    /// Paths to which the program's files lead, and that the server does not see.
     pub(in crate::upstream) unfollowed: Vec<PathBuf>,
 }
 
-/// Why a server cannot be confined.
+/// The reason why a server cannot be confined.
 #[derive(Debug)]
 pub(in crate::upstream) struct ConfinementError {
     /// What is wrong, for everybody.
     pub(in crate::upstream) reason: String,
-    /// What the user can do, if the reason does not say it. A model does not read it: the remedies give rights.
+    /// A hint for the user, if the reason has none. A model does not get it, since the remedies grant rights.
     pub(in crate::upstream) remedy: Option<String>,
 }
 
@@ -44,7 +44,7 @@ impl From<String> for ConfinementError {
     }
 }
 
-/// HOME of a server that has none, or one that is no place of its own.
+/// HOME of a server without a usable one.
 const HOME: &str = "/home/server";
 
 impl Confinement {
@@ -85,11 +85,11 @@ impl Confinement {
             folder: &folder,
             looks: LookBudget::new(LOOKS_MAX),
         };
-        // A program that is not there is an error of its start.
+        // If the program does not exist, its start fails with that error.
         let program = at.locate(&spec.program).unwrap_or_else(|| spec.program.clone());
         let changeable = ChangeablePaths::new(spec.changeable.iter().chain(&sandbox.write));
         let mut found = VisibleFiles::new(changeable, &at);
-        // First, since files of the program may lead to them.
+        // These paths come first, since files of the program may lead to them.
         for (paths, access) in [(&sandbox.read, Access::Execute), (&sandbox.write, Access::Change)] {
             for path in paths {
                 let way = granted(path, access, found.changeable(), &at)?;
@@ -156,11 +156,11 @@ impl Confinement {
     }
 }
 
-/// The step that failed, with the path that it names.
+/// The longest name of a failed step, with the path in it, in characters.
 const STEP_CHARS_MAX: usize = 300;
 const WITHOUT: &str = "`sandbox = false` in its entry starts it with all your rights";
 
-/// The variables that the server has of the bridge's environment.
+/// The variables that the server inherits from the bridge's environment.
 fn inherited(spec: &ProcessSpec) -> BTreeMap<String, String> {
     let inherited = match &spec.inherited {
         Inherited::All => &[][..],

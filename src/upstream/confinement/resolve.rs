@@ -1,6 +1,6 @@
 //! Finds the files and folders that a server could be given, and reads the beginning of a file.
 //!
-//! It opens nothing but regular files, and reads no more of them than it is asked for.
+//! It opens only regular files, and reads no more of them than it is asked for.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
@@ -17,7 +17,7 @@ const OF_KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// Why a path leads nowhere.
 #[derive(Debug)]
 pub(super) enum ResolveError {
-    /// The path, or a target of a symlink, is not there.
+    /// The path, or the target of a symlink, does not exist.
     Missing(io::ErrorKind),
     /// The path leads to a place of the kernel.
     OfKernel(PathBuf),
@@ -77,7 +77,7 @@ pub(super) fn is_folder(real: &Path, looks: &LookBudget) -> bool {
 /// The beginning of the regular file at this real path; nothing of another file, or one that cannot be read.
 pub(super) fn beginning(real: &Path, bytes_max: u64, looks: &LookBudget) -> Vec<u8> {
     let mut text = Vec::new();
-    // A pipe or device is not opened, and where it takes the file's place in between, it is not waited for.
+    // A pipe or device is not opened, and one that replaces the file meanwhile does not block.
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
     if is_file(real, looks)
         && let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(real)

@@ -1,16 +1,16 @@
 //! Splits the arguments of a runner into its own options and the command that it runs.
 //!
-//! An option that is not listed here counts as one without a value. Then the command may be found too early, and less is
-//! made visible.
+//! An option that is not listed here counts as one without a value. If it has one, the command may be found too early,
+//! and fewer files are made visible.
 
 /// The arguments of a runner.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct RunnerArguments<'a> {
-    /// Its options with their values. A flag has none.
+    /// Its options with their values; `None` for a flag.
     pub(super) options: Vec<(&'a str, Option<&'a str>)>,
     /// Its subcommands, such as `run`.
     subcommands: Vec<&'a str>,
-    /// The command that it runs, or the package, with that one's own arguments.
+    /// The command or package that it runs, with its arguments.
     pub(super) command: &'a [String],
 }
 

@@ -1,4 +1,4 @@
-//! Where and with what a server's command is started.
+//! The folder and the environment that a server's command is started in.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -12,15 +12,15 @@ use crate::programs::locate_program;
 pub(super) struct Surroundings<'a> {
     /// The server's own variables.
     pub(super) variables: &'a BTreeMap<String, String>,
-    /// Those of them that the entry does not set.
+    /// The variables that the entry does not set.
     pub(super) inherited: &'a BTreeMap<String, String>,
     /// The server's HOME.
     pub(super) home: &'a Path,
-    /// The user's HOME, as it is named and its real path.
+    /// The user's HOME: as the variable names it, and its real path.
     pub(super) user_homes: &'a [PathBuf],
-    /// The same of the server's.
+    /// The server's HOME: as the variable names it, and its real path.
     pub(super) homes: &'a [PathBuf],
-    /// The folder it is started in.
+    /// The working folder.
     pub(super) folder: &'a Path,
     /// What finding its files may cost still.
     pub(super) looks: LookBudget,
@@ -37,14 +37,14 @@ impl Surroundings<'_> {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// A variable as the server would have it without its entry's own.
+    /// The value of a variable without those that the entry sets.
     pub(super) fn inherited(&self, name: &str) -> Option<&str> {
         self.inherited.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// The path that an argument names, if there is something. A relative one may be a name that only looks like a path, and
-    /// whoever has written the files of the working folder has not been chosen by the user: it is not followed out of there
-    /// by a symlink.
+    /// The existing path that an argument names. A relative argument may be a name that only looks like a path, and the
+    /// user did not choose the author of the files in the working folder: a symlink that leads out of that folder is
+    /// not followed.
     pub(super) fn argument(&self, word: &str) -> Option<PathBuf> {
         let path = self.folder.join(word);
         let way = resolve_within(&path, &self.looks).ok()?;
@@ -77,14 +77,14 @@ impl Surroundings<'_> {
         locate_program(program, self.variable("PATH").map(OsStr::new), self.folder)
     }
 
-    /// The same of a name that a file has, which is not looked for in the working folder.
+    /// The file of a program name in a script. It is not searched in the working folder.
     pub(super) fn locate_name(&self, name: &str) -> Option<PathBuf> {
         let folders = self.variable("PATH")?.split(':').filter(|folder| folder.starts_with('/'));
         let path = folders.collect::<Vec<_>>().join(":");
         locate_program(Path::new(name), Some(OsStr::new(&path)), Path::new("/"))
     }
 
-    /// Whether a folder holds more than one program's files.
+    /// Whether a folder has the files of more than one program.
     pub(super) fn is_too_wide(&self, folder: &Path) -> bool {
         let is_shared = |home: &PathBuf| SHARED.iter().any(|name| folder == home.join(name));
         folder.components().count() < 3

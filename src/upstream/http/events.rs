@@ -1,4 +1,4 @@
-//! Bodies of replies within their bounds: one message, or a stream of server-sent events.
+//! Reads bodies of replies within their bounds: one message, or a stream of server-sent events.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use tokio::time::{Duration, Instant};
 use crate::limits::Limits;
 use crate::web::said;
 
-/// What an event has beside its data.
+/// The allowance for the fields of an event beside its data, in bytes.
 const EVENT_OVERHEAD_BYTES: usize = 4 * 1024;
 
 /// The reason for which a body cannot be read any further.
@@ -28,18 +28,17 @@ pub(super) enum BodyError {
     Broken(String),
 }
 
-/// The limits on response bodies: the size of each, and the number of large ones that are read at a time for all
-/// servers.
+/// The limits on response bodies: the size of each, and how many large ones may be read at a time, for all servers.
 #[derive(Clone)]
 pub(super) struct BodyLimits {
     bytes_max: usize,
     small_bytes_max: usize,
-    /// The time that a large body may take.
+    /// The longest time for a large body.
     large_max: Duration,
     large: Arc<Semaphore>,
 }
 
-/// A large body that is read, with the time when it must have ended.
+/// The permit for a large body that is read, and the time by which it must end.
 type Large = (OwnedSemaphorePermit, Instant);
 
 impl BodyLimits {
@@ -52,7 +51,7 @@ impl BodyLimits {
         }
     }
 
-    /// A whole body.
+    /// Reads a whole body.
     pub(super) async fn whole(&self, mut response: Response) -> Result<Vec<u8>, BodyError> {
         let mut body = Vec::new();
         let mut large: Option<Large> = None;
@@ -70,7 +69,7 @@ impl BodyLimits {
         }
     }
 
-    /// Waits until one more large body may be read. Meanwhile the server waits too.
+    /// Waits until another large body may be read. The server has to wait meanwhile.
     async fn admitted(&self) -> Result<Large, BodyError> {
         let closed = |_| BodyError::Broken("the bridge is shutting down".into());
         let permit = Arc::clone(&self.large).acquire_owned().await.map_err(closed)?;
@@ -88,7 +87,7 @@ pub(super) struct Events {
     events: SseByteStream<BoxStream<'static, Result<Bytes, BodyError>>>,
     body_limits: BodyLimits,
     now: Arc<Mutex<PartialEvent>>,
-    /// The event before was given out.
+    /// Whether the last event was returned to the caller.
     is_delivered: bool,
 }
 
@@ -112,14 +111,15 @@ impl Events {
         }
     }
 
-    /// The next event; nothing at the end of the stream. The one before counts as read until then. Cancel-safe.
+    /// The next event; `None` at the end of the stream. A large event keeps its permit until the next call.
+    /// Cancel-safe.
     pub(super) async fn next(&mut self) -> Result<Option<Sse>, BodyError> {
         if std::mem::take(&mut self.is_delivered) {
             now(&self.now).large = None;
         }
         loop {
             let until = now(&self.now).large.as_ref().map(|(_, until)| *until);
-            // One that becomes large is looked at again.
+            // The wait for a small event has no bound, but it may become a large one, so the loop checks again.
             let until = until.unwrap_or_else(|| Instant::now() + self.body_limits.large_max);
             let Some(event) = within(Some(until), self.events.next()).await else {
                 if now(&self.now).large.as_ref().is_some_and(|(_, until)| Instant::now() >= *until) {
@@ -168,7 +168,7 @@ fn counted(
     })
 }
 
-/// What comes in time.
+/// The output of a future; `None`: it was not ready in time.
 async fn within<T>(until: Option<Instant>, coming: impl Future<Output = T>) -> Option<T> {
     match until {
         Some(until) => tokio::time::timeout_at(until, coming).await.ok(),

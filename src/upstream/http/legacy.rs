@@ -1,4 +1,4 @@
-//! HTTP+SSE of protocol version 2024-11-05: one stream brings everything, and names where messages are posted to.
+//! HTTP+SSE of protocol version 2024-11-05: one stream brings all messages, and names the address to post messages to.
 
 use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
@@ -11,13 +11,13 @@ use super::requests::Requests;
 use crate::jsonrpc::Line;
 use crate::upstream::no_response::NoResponse;
 
-/// One server over HTTP+SSE. When its stream ends, so does the connection.
+/// One server over HTTP+SSE. When its stream ends, the connection ends.
 pub(super) struct Legacy {
     requests: Requests,
     url: Url,
     body_limits: BodyLimits,
     deliveries: Deliveries,
-    /// Where messages go, once the server has said it; or why it never will.
+    /// The address for messages, after the server has named it, or the reason why it never will.
     address: watch::Sender<Option<Result<Url, NoResponse>>>,
 }
 
@@ -52,7 +52,7 @@ impl Legacy {
                 Ok(Some(event)) => event,
                 Ok(None) => return Ok(()),
                 Err(BodyError::Overlong) => {
-                    // Nobody knows whose it was.
+                    // It is unknown which request the message belonged to.
                     self.deliveries.deliver(Line::Endless).await;
                     return Ok(());
                 }
@@ -62,7 +62,7 @@ impl Legacy {
             match event.event.as_deref() {
                 Some("endpoint") => {
                     let address = self.url.join(data.trim()).ok();
-                    // The headers are for this origin only.
+                    // The configured headers may be sent to this origin only.
                     let address = address.filter(|address| address.origin() == self.url.origin());
                     let address = address.ok_or_else(|| {
                         NoResponse::NotReached("it names another origin as the place for messages".into())
@@ -71,7 +71,7 @@ impl Legacy {
                 }
                 None | Some("message") => {
                     let line = Line::Whole(data.into_bytes());
-                    // A blank one is no message, and is said to be unreadable as any other.
+                    // A blank line is no message, and is reported as unreadable like any other.
                     if !self.deliveries.deliver(line).await {
                         return Ok(());
                     }

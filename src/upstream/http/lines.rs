@@ -1,4 +1,4 @@
-//! The two ends between the line transport and HTTP.
+//! The channels of lines between the line transport and HTTP.
 
 use std::io::{Error, ErrorKind};
 use std::sync::Arc;
@@ -53,9 +53,9 @@ pub(super) struct SentMessage {
     pub(super) id: Option<String>,
     /// The id of the request that a cancellation is about, as JSON.
     pub(super) cancels: Option<String>,
-    /// The version that each request names in the stateless era.
+    /// The protocol version that the request names, if its version has no handshake.
     pub(super) version: Option<String>,
-    /// The name of the tool, resource or prompt, for the headers of that era.
+    /// The name of the tool, resource or prompt, for the headers of such versions.
     pub(super) name: Option<String>,
 }
 
@@ -115,7 +115,7 @@ impl SentMessage {
     }
 }
 
-/// The destinations of lines and results from the server.
+/// The channels for lines and results from the server.
 #[derive(Clone)]
 pub(super) struct Deliveries {
     pub(super) lines: mpsc::Sender<Line>,
@@ -123,12 +123,12 @@ pub(super) struct Deliveries {
 }
 
 impl Deliveries {
-    /// Gives a line out; says whether anybody still takes it.
+    /// Delivers a line. Returns whether there is still a receiver.
     pub(super) async fn deliver(&self, line: Line) -> bool {
         self.lines.send(line).await.is_ok()
     }
 
-    /// Whoever waits for the request is told that no answer comes.
+    /// Tells the caller of the request that no answer will come.
     pub(super) async fn lose(&self, id: &str, lost: NoResponse) {
         let answer = json!({
             "jsonrpc": "2.0",

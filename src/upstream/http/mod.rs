@@ -1,6 +1,6 @@
-//! MCP over HTTP: what goes and comes as lines for `jsonrpc`, so that the same bounds and guarantees hold as over stdio.
+//! MCP over HTTP. Messages are lines for `jsonrpc`, so that the same bounds and guarantees hold as over stdio.
 //!
-//! It reads no bodies of messages: it finds out only which request an answer belongs to.
+//! It does not parse messages: it only finds the request that an answer belongs to.
 
 mod events;
 mod legacy;

@@ -1,7 +1,7 @@
-//! Arguments that a tool wants as HTTP headers too, so that what stands before a server can route by them (`x-mcp-header`,
-//! MCP 2026-07-28).
+//! Arguments that a tool also wants as HTTP headers, so that a proxy in front of a server can route by them
+//! (`x-mcp-header`, MCP 2026-07-28).
 //!
-//! It sends nothing, and leaves the arguments in the body as they are.
+//! It sends nothing, and leaves the arguments in the body unchanged.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,26 +12,26 @@ use serde_json::{Map, Value};
 
 const KEYWORD: &str = "x-mcp-header";
 const PREFIX: &str = "mcp-param-";
-/// Parts of a schema that hold values and no schemas.
+/// Keywords of a schema that have values, not schemas.
 const VALUES: [&str; 4] = ["default", "const", "enum", "examples"];
-/// Parts that hold schemas by name, whose names are no keywords.
+/// Keywords with schemas by name. These names are no keywords.
 const BY_NAME: [&str; 4] = ["$defs", "definitions", "dependentSchemas", "patternProperties"];
 
-/// The headers of one server's tools. A clone is the same.
+/// The headers of one server's tools. Clones share their state.
 #[derive(Debug, Clone, Default)]
 pub(in crate::upstream) struct ParameterHeaders(Arc<Mutex<HashMap<String, Vec<ParameterHeader>>>>);
 
-/// One argument that is sent as a header.
+/// An argument that is sent as a header.
 #[derive(Debug, PartialEq, Eq)]
 struct ParameterHeader {
-    /// Names of properties, from the arguments on.
+    /// The names of the properties on the path to it, from the arguments on.
     path: Vec<String>,
     name: HeaderName,
 }
 
 impl ParameterHeaders {
-    /// The tools that can be called: one whose headers are not well-formed must not be (MCP 2026-07-28, "Custom headers").
-    /// The headers of the others replace those that were known.
+    /// Returns the tools that can be called. A tool with malformed headers must not be (MCP 2026-07-28, "Custom
+    /// headers"). The headers of the others replace those that were known.
     pub(in crate::upstream) fn admit(&self, tools: Vec<Value>) -> Vec<Value> {
         let mut known = HashMap::new();
         let admitted = tools.into_iter().filter(|tool| {
@@ -66,13 +66,13 @@ impl ParameterHeaders {
         }
     }
 
-    /// Whether a call of this tool needs any.
+    /// Whether a call of this tool needs such headers.
     pub(super) fn has(&self, tool: &str) -> bool {
         self.0.lock().contains_key(tool)
     }
 }
 
-/// The headers that a tool's schema asks for; or the rule that it breaks.
+/// The headers that a tool's schema requests. The error is the rule that it breaks.
 fn headers_of(schema: &Map<String, Value>) -> Result<Vec<ParameterHeader>, &'static str> {
     let (mut headers, mut names) = (vec![], HashSet::new());
     if schema.contains_key(KEYWORD) {
@@ -85,7 +85,7 @@ fn headers_of(schema: &Map<String, Value>) -> Result<Vec<ParameterHeader>, &'sta
     Ok(headers)
 }
 
-/// Looks into a schema that is reached through `properties` alone.
+/// Collects the headers of a schema that is reached through `properties` only.
 fn collect(
     schema: &Map<String, Value>,
     path: &mut Vec<String>,
@@ -115,7 +115,7 @@ fn collect(
     Ok(())
 }
 
-/// Refuses the keyword anywhere in a schema that arguments may reach in another way.
+/// Refuses the keyword anywhere in a schema that is reached in another way.
 fn must_have_none(value: &Value) -> Result<(), &'static str> {
     match value {
         Value::Object(schema) if schema.contains_key(KEYWORD) => {
@@ -135,7 +135,7 @@ fn name_of(header: &Value, property: &Map<String, Value>) -> Result<HeaderName, 
     if name.is_empty() {
         return Err("it is empty");
     }
-    // The type knows what a token is (RFC 9110, 5.6.2).
+    // `HeaderName` accepts exactly the tokens of RFC 9110, section 5.6.2.
     let name = HeaderName::from_bytes(format!("{PREFIX}{name}").as_bytes());
     let name = name.map_err(|_| "it is no name of a header")?;
     match property.get("type").and_then(Value::as_str) {
@@ -144,7 +144,7 @@ fn name_of(header: &Value, property: &Map<String, Value>) -> Result<HeaderName, 
     }
 }
 
-/// A text as a header, in the form for what a header cannot hold.
+/// A text as the value of a header; an encoded form if a header cannot have the text itself.
 pub(super) fn header_of(text: &str) -> HeaderValue {
     use base64::Engine;
     let is_plain = text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && text.trim() == text;

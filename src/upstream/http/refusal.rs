@@ -1,6 +1,6 @@
-//! Why a request was not sent, or was refused, in words.
+//! The words for a request that was not sent, or was refused.
 //!
-//! It reads a bounded part of a reply.
+//! It reads a bounded part of a response.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::upstream::no_response::NoResponse;
 use crate::upstream::redaction::Redaction;
 use crate::web::{beginning_of, said};
 
-/// Bytes of a refusal's body that are read.
+/// The number of bytes that are read of a refusal's body.
 const REFUSAL_BYTES_MAX: usize = 8 * 1024;
-/// How long the body of a refusal is waited for.
+/// The longest wait for the body of a refusal.
 const REFUSAL: Duration = Duration::from_secs(5);
 
-/// Why a request that was sent has no reply.
+/// The reason why a request has no response.
 pub(super) fn not_sent(error: reqwest::Error) -> NoResponse {
     if error.is_connect() || error.is_builder() {
         NoResponse::NotReached(said(error))
@@ -25,7 +25,7 @@ pub(super) fn not_sent(error: reqwest::Error) -> NoResponse {
     }
 }
 
-/// The reply as a refusal, with what it says; without secrets, which are taken out before anything is cut off.
+/// A response as a refusal, with its text. Secrets are removed before the text is cut.
 pub(super) async fn refusal(response: Response, redaction: &Redaction) -> NoResponse {
     let status = response.status();
     if status.is_redirection() {

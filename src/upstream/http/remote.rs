@@ -1,4 +1,4 @@
-//! The task that owns the connection to one remote server: every request of HTTP is made below it, and ends with it.
+//! The task that owns the connection to one remote server. Every HTTP request belongs to it, and ends with it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use crate::upstream::http_client::http_client;
 use crate::upstream::raw_results::RawResults;
 use crate::upstream::{RemoteSpec, RemoteTransport};
 
-/// Lines that may wait on either way.
+/// The largest number of queued lines in each direction.
 const LINES_QUEUED_MAX: usize = 4;
-/// Requests of HTTP that may be under way; while there are more, no message is sent.
+/// The largest number of HTTP requests in progress. Further messages wait.
 const EXCHANGES_MAX: usize = 128;
-/// How long the end of a session may take.
+/// The longest time for the end of a session.
 const FAREWELL: Duration = Duration::from_millis(700);
 
 /// A connection to a remote server.
@@ -39,10 +39,10 @@ enum Server {
 }
 
 impl Remote {
-    /// Begins; nothing is sent before there is a message.
+    /// Starts the task. No request is sent before the first message.
     ///
     /// # Errors
-    /// When no client of HTTP can be made, for example since the system has no certificates.
+    /// The HTTP client cannot be created, for example if the system has no certificates.
     pub(in crate::upstream) fn open(
         spec: &RemoteSpec,
         transport: RemoteTransport,
@@ -70,7 +70,7 @@ impl Remote {
         Ok((Self { closing: closing.clone(), task }, ReceivedLines(received), SentLines { sent, closing }))
     }
 
-    /// Ends the session at the server, and everything under way.
+    /// Ends the session at the server, and all requests in progress.
     pub(in crate::upstream) async fn end(mut self) {
         self.closing.cancel();
         if let Err(error) = (&mut self.task).await {
@@ -101,7 +101,7 @@ async fn own(server: Arc<Server>, mut outbox: mpsc::Receiver<SentMessage>, closi
             }
             Some(_) = listening.join_next() => match &*server {
                 Server::Streamable(_) => continue,
-                // Its stream was all that could bring an answer; those that were not sent yet are told why.
+                // Only the stream could bring answers. Messages that were not sent yet get an error.
                 Server::Legacy(_) => {
                     let told = async { while exchanges.join_next().await.is_some() {} };
                     if tokio::time::timeout(FAREWELL, told).await.is_err() {
@@ -113,7 +113,7 @@ async fn own(server: Arc<Server>, mut outbox: mpsc::Receiver<SentMessage>, closi
             () = closing.cancelled() => break,
         };
         let Some(sent) = sent else { break };
-        // Whoever has given a request up reads its answer no more.
+        // The caller has given up the request, and does not read its answer.
         if let Some(exchange) = sent.cancels.as_ref().and_then(|id| under_way.remove(id)) {
             exchange.abort();
         }

@@ -1,4 +1,4 @@
-//! Requests to one remote server with the login that there is for it, renewed once when the server refuses it.
+//! Sends requests to one remote server with its login, which is renewed once if the server refuses it.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use crate::upstream::no_response::NoResponse;
 use crate::upstream::oauth::{Challenge, Token, TokenCache};
 use crate::upstream::redaction::Redaction;
 
-/// Longest scope that is asked for.
+/// The longest scope that is requested, in bytes.
 const SCOPE_BYTES_MAX: usize = 200;
 
-/// Sends to one origin.
+/// Sends requests to one origin.
 pub(super) struct Requests {
     client: Client,
-    /// Nothing where the user has configured credentials.
+    /// The login; `None` if the user has configured credentials.
     access: Option<Arc<TokenCache>>,
     redaction: Redaction,
 }
@@ -31,8 +31,8 @@ impl Requests {
         self.client.request(method, url)
     }
 
-    /// The reply, or the refusal that it is; or why there is none. A request that was refused for its token is sent once
-    /// more with a newer one: it was not worked on.
+    /// Sends a request. The outer error: there is no response. The inner error: the response is a refusal. A request
+    /// that was refused for its token had no effect, so it is sent once more with a newer token.
     pub(super) async fn send(
         &self,
         request: RequestBuilder,
@@ -85,7 +85,7 @@ impl Requests {
         }))
     }
 
-    /// The response to a request with this token; sent once more where the server wants a nonce of its own in the proof.
+    /// Sends a request with this token, and once more if the server wants its own nonce in the proof.
     async fn sent(
         &self,
         access: &TokenCache,
@@ -119,7 +119,7 @@ impl Requests {
     }
 }
 
-/// Whether a login would help, and the scope that it has to ask for when it must be another one.
+/// Whether a login would help; with the scope that it needs, if it needs another one.
 fn wants_login(response: &Response, has_login: bool) -> Option<Option<String>> {
     let challenges = Challenge::all(response.headers(), response.url());
     let scope = |challenge: Challenge| challenge.scope.filter(|scope| is_plain(scope));
@@ -133,7 +133,7 @@ fn wants_login(response: &Response, has_login: bool) -> Option<Option<String>> {
     }
 }
 
-/// It becomes part of a command that the user is to run.
+/// Whether the scope may become part of a command for the user.
 fn is_plain(scope: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b":/._- ".contains(&byte);
     scope.len() <= SCOPE_BYTES_MAX

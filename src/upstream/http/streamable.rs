@@ -1,4 +1,4 @@
-//! Streamable HTTP: each message is a POST, whose reply is an answer or a stream; a GET is listened to between them.
+//! Streamable HTTP: each message is a POST, and its response is an answer or a stream; a GET receives other messages.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -23,14 +23,14 @@ const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 const BOTH: &str = "application/json, text/event-stream";
 const EVENTS: &str = "text/event-stream";
 
-/// First and longest pause before a stream that broke is asked for again.
+/// First and longest pause before a broken stream is requested again.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
-/// How often one broken answer is asked for again.
+/// The largest number of times that a broken answer is resumed.
 const RESUMES_MAX: usize = 5;
-/// How long a message that wants no answer may take to be accepted, and the end of a session.
+/// The longest time for a message without an answer to be accepted, and for a new session.
 const CONTROL: Duration = Duration::from_secs(10);
 
-/// One server over Streamable HTTP; the session is made again when the server has lost it.
+/// One server over Streamable HTTP. If the server has lost the session, a new one is made.
 pub(super) struct Streamable {
     requests: Requests,
     url: Url,
@@ -46,9 +46,9 @@ pub(super) struct Streamable {
 #[derive(Clone, Default)]
 struct Session {
     headers: HeaderMap,
-    /// How we asked for it.
+    /// The `initialize` message that it was made with.
     asked: Option<SentMessage>,
-    /// How often it was made.
+    /// How many sessions were made, including this one.
     made: usize,
 }
 
@@ -63,7 +63,7 @@ impl Streamable {
         Self { requests, url, body_limits, deliveries, parameters, session, has_listed }
     }
 
-    /// Sends a message, and delivers what is answered.
+    /// Sends a message, and delivers the answer.
     pub(super) async fn exchange(&self, sent: SentMessage) {
         let exchanged = self.exchanged(&sent);
         let exchanged = match &sent.id {
@@ -87,11 +87,12 @@ impl Streamable {
         if let Some(lost) = session_lost(&session, &response) {
             tracing::info!("the server has lost the session, which is made again");
             let renewed = self.renewed(session.made).await.map_err(|_| lost)?;
-            // It did not know the session, so that it did not work on the message.
+            // The server did not know the session, so the message had no effect.
             response = Ok(self.post(sent, &renewed).await??);
         }
         let response = match (response, &sent.id) {
-            // A refusal of HTTP may hold the answer. Whoever refuses `initialize` may speak an older transport.
+            // The body of an HTTP error may be the answer. At `initialize` it is not used: the server may want the
+            // older transport.
             (Err(NoResponse::Refused { error: Some(error), .. }), Some(id))
                 if !is_first && is_answer(&error, id) =>
             {
@@ -116,7 +117,7 @@ impl Streamable {
         }
     }
 
-    /// The reply, or the refusal that it is.
+    /// Posts a message. The outer error: there is no response. The inner error: the response is a refusal.
     async fn post(
         &self,
         sent: &SentMessage,
@@ -162,7 +163,7 @@ impl Streamable {
         }
     }
 
-    /// A stream that ends before the answer is asked for again, from its last event on.
+    /// Reads a stream until the answer. If it ends before, it is resumed after its last event.
     async fn streamed(&self, id: &str, response: Response, is_first: bool) -> Result<(), NoResponse> {
         let mut events = Events::of(response, &self.body_limits);
         let mut last: Option<String> = None;
@@ -197,7 +198,7 @@ impl Streamable {
         }
     }
 
-    /// Gives a message out; says whether it is the answer to this request.
+    /// Delivers a message. Returns true if it is the answer to this request, or if there is no receiver.
     async fn delivered(&self, id: &str, message: Vec<u8>, is_first: bool) -> bool {
         let is_answer = is_answer(&message, id);
         if is_answer && is_first {
@@ -222,7 +223,7 @@ impl Streamable {
         }
     }
 
-    /// A session after the one that was made `made` times; one of several that ask makes it.
+    /// A newer session than the one with the number `made`. If several callers need it, only the first makes it.
     async fn renewed(&self, made: usize) -> Result<Session, NoResponse> {
         let mut session = self.session.lock().await;
         if session.made > made {
@@ -251,7 +252,7 @@ impl Streamable {
         Ok(session.clone())
     }
 
-    /// As if the server had said so.
+    /// Delivers a notification of changed tools, as if the server had sent it.
     async fn tools_may_have_changed(&self) {
         let line = br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#.to_vec();
         self.deliveries.deliver(Line::Whole(line)).await;
@@ -275,14 +276,14 @@ impl Streamable {
         response
     }
 
-    /// Listens to what the server says by itself, until it offers no such stream. Cancel-safe.
+    /// Receives the server's own messages, until it turns out that the server offers no such stream. Cancel-safe.
     pub(super) async fn listen(&self) {
         let mut last: Option<String> = None;
         let mut pause = BACK_OFF.0;
         loop {
             match self.listened(last.as_deref()).await {
                 Ok(response) => {
-                    // What it said while nobody listened is lost, unless the stream goes on where it broke.
+                    // Without a resumed stream, messages may have been lost, among them a change of tools.
                     if last.is_none() && self.has_listed.load(Ordering::Acquire) {
                         self.tools_may_have_changed().await;
                     }
@@ -311,7 +312,7 @@ impl Streamable {
         }
     }
 
-    /// Whether `initialize` was answered with a session of the time before the stateless era.
+    /// Whether `initialize` has begun a session, so that the version is one with a handshake.
     pub(super) async fn is_open(&self) -> bool {
         self.session.lock().await.headers.contains_key(VERSION)
     }
@@ -333,7 +334,7 @@ fn session_headers(response: &Response) -> HeaderMap {
     session.into_iter().collect()
 }
 
-/// The refusal of a request in a session that the server does not know any more. Some servers say so with 400.
+/// The refusal of a request whose session the server no longer knows. Some servers answer with 400.
 fn session_lost(session: &Session, response: &Result<Response, NoResponse>) -> Option<NoResponse> {
     let Err(lost @ NoResponse::Refused { status, reason, .. }) = response else { return None };
     let is_lost = *status == StatusCode::NOT_FOUND.as_u16()
@@ -342,7 +343,7 @@ fn session_lost(session: &Session, response: &Result<Response, NoResponse>) -> O
 }
 
 fn is_answer(message: &[u8], id: &str) -> bool {
-    // A number may come back as a string.
+    // Some servers return a numeric id as a string.
     answered_id(message).is_some_and(|found| found.trim_matches('"') == id.trim_matches('"'))
 }
 
@@ -351,7 +352,7 @@ fn version_of(answer: &[u8]) -> Option<HeaderValue> {
     HeaderValue::from_str(answer.pointer("/result/protocolVersion")?.as_str()?).ok()
 }
 
-/// The answer to `initialize`, whichever way it comes.
+/// The answer to `initialize`, as a body or as an event.
 async fn first_message(response: Response, body_limits: &BodyLimits) -> Option<Vec<u8>> {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !kind.starts_with(EVENTS) {

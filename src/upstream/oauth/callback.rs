@@ -1,6 +1,7 @@
-//! Where the browser comes back to: a listener on the loopback interface that takes one answer with the right `state`.
+//! The address that the browser returns to: a listener on the loopback interface that accepts one answer with the right
+//! `state`.
 //!
-//! Anything on this machine can reach it, so that whatever is not that answer is refused and changes nothing.
+//! Any process on this machine can reach it, so other requests are refused and change nothing.
 
 use std::time::Duration;
 
@@ -12,15 +13,15 @@ use url::Url;
 const PATH: &str = "/callback";
 /// Longest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// How long one connection may take; browsers open some that they never use.
+/// The longest time for one connection; browsers open some that they never use.
 const CONNECTION: Duration = Duration::from_secs(10);
-/// Connections at once.
+/// The largest number of simultaneous connections.
 const CONNECTIONS_MAX: usize = 32;
 
-/// The listener.
+/// A listener for the browser's return.
 pub(super) struct Callback {
     listener: TcpListener,
-    /// What the browser is sent to.
+    /// The address to which the browser is redirected.
     pub(super) address: Url,
 }
 
@@ -33,7 +34,7 @@ impl Callback {
         Ok(Self { listener, address })
     }
 
-    /// The address that the browser comes back with. Ends only with an answer that has this `state`.
+    /// Waits for an answer with this `state`, and returns its address.
     pub(super) async fn answer(&self, state: &str) -> std::io::Result<Url> {
         let mut connections = JoinSet::new();
         loop {
@@ -53,7 +54,7 @@ impl Callback {
     }
 }
 
-/// Reads one request; the answer of the authorization server if it is that.
+/// Serves one request; returns its address if it is the authorization server's answer.
 async fn served(mut stream: TcpStream, address: Url, state: String) -> std::io::Result<Option<Url>> {
     let mut head = Vec::new();
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
@@ -84,7 +85,7 @@ fn answer(head: &[u8], address: &Url, state: &str) -> Option<Url> {
     let line = head.split(|byte| *byte == b'\r').next()?;
     let mut words = std::str::from_utf8(line).ok()?.split(' ');
     let target = (words.next()? == "GET").then(|| words.next())??;
-    // Not joined: a target such as //host/callback would be another address.
+    // The target is not joined to the address: a target such as //host/callback would give another address.
     let query = target.strip_prefix(PATH)?.strip_prefix('?')?;
     let mut answer = address.clone();
     answer.set_query(Some(query));
@@ -93,12 +94,12 @@ fn answer(head: &[u8], address: &Url, state: &str) -> Option<Url> {
     (is_ours && (is_one("code") || is_one("error"))).then_some(answer)
 }
 
-/// A parameter of the answer.
+/// The value of a parameter in the answer.
 pub(super) fn of(answer: &Url, name: &str) -> Option<String> {
     answer.query_pairs().find(|(found, _)| found == name).map(|(_, value)| value.into_owned())
 }
 
-/// In a time that does not tell how much of it is right.
+/// Compares in constant time, so that the time does not tell how much is right.
 fn is_same(found: &str, expected: &str) -> bool {
     let differs = found.bytes().zip(expected.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b));
     found.len() == expected.len() && differs == 0

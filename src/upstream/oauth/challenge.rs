@@ -1,4 +1,4 @@
-//! What a server says of the credentials that it wants: the challenges of a refusal (RFC 6750, RFC 9449, RFC 9728).
+//! The challenges of a refusal, which tell the credentials that a server wants (RFC 6750, RFC 9449, RFC 9728).
 
 use reqwest::header::{HeaderMap, WWW_AUTHENTICATE};
 use rmcp::transport::auth::WWWAuthenticateParams;
@@ -8,21 +8,21 @@ use url::Url;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::upstream) enum Scheme {
     Bearer,
-    /// With a proof that the client has the token's key.
+    /// DPoP: the token comes with a proof that the client has its key.
     Dpop,
 }
 
-/// A challenge that names a scheme of tokens.
+/// A challenge for tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::upstream) struct Challenge {
     pub(in crate::upstream) scheme: Scheme,
-    /// As it was sent.
+    /// The text of the challenge.
     pub(super) text: String,
-    /// Where the server's metadata are.
+    /// The address of the server's metadata.
     pub(super) resource_metadata: Option<Url>,
-    /// The rights that a token needs.
+    /// The scope that a token needs.
     pub(in crate::upstream) scope: Option<String>,
-    /// Why the token that was sent is refused.
+    /// The code of the reason why the token was refused.
     error: Option<String>,
 }
 
@@ -36,7 +36,7 @@ impl Scheme {
 }
 
 impl Challenge {
-    /// All of a response from this address, those for tokens with a proof first.
+    /// All challenges of a response from this address, those for DPoP first.
     pub(in crate::upstream) fn all(headers: &HeaderMap, url: &Url) -> Vec<Self> {
         let texts = headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
         let mut all: Vec<Self> = texts.filter_map(|text| Self::read(text, url)).collect();
@@ -58,12 +58,12 @@ impl Challenge {
         })
     }
 
-    /// Whether the token is good, and does not allow this.
+    /// Whether the token is valid, but lacks a scope.
     pub(in crate::upstream) fn is_insufficient_scope(&self) -> bool {
         self.error.as_deref() == Some("insufficient_scope")
     }
 
-    /// Whether the proof has to hold a nonce of the server's (RFC 9449, section 9).
+    /// Whether the proof needs a nonce of the server (RFC 9449, section 9).
     pub(in crate::upstream) fn wants_nonce(&self) -> bool {
         self.scheme == Scheme::Dpop && self.error.as_deref() == Some("use_dpop_nonce")
     }

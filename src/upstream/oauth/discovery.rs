@@ -1,7 +1,7 @@
-//! Finds the authorization server for a login without a user: what the server's metadata name (RFC 9728), or the issuer of
-//! the entry, and what that says of itself (RFC 8414, OpenID Connect Discovery).
+//! Finds the authorization server for a login without a user: from the server's metadata (RFC 9728), or from the issuer
+//! in the entry, and then from its own metadata (RFC 8414, OpenID Connect Discovery).
 //!
-//! Logins of users find theirs by rmcp, which needs an authorization endpoint; a server for services has none.
+//! Logins of users use rmcp for this. It needs an authorization endpoint, which a server for services does not have.
 
 use reqwest::{Method, Request, StatusCode};
 use serde::Deserialize;
@@ -12,13 +12,13 @@ use super::http_policy::{HttpPolicy, Redirects};
 use crate::jose::Algorithm;
 use crate::text;
 
-/// Longest words of a server that are repeated, in characters.
+/// The longest text of a server that is repeated, in characters.
 const SAID_CHARS_MAX: usize = 200;
 
 /// The metadata of an MCP server about its tokens.
 #[derive(Deserialize)]
 pub(super) struct ResourceMetadata {
-    /// What its tokens are for.
+    /// The resource that its tokens are for.
     pub(super) resource: String,
     #[serde(default)]
     pub(super) authorization_servers: Vec<String>,
@@ -28,7 +28,7 @@ pub(super) struct ResourceMetadata {
     pub(super) dpop_bound_access_tokens_required: bool,
 }
 
-/// The metadata of an authorization server that are used here. What it leaves out is not known.
+/// The metadata of an authorization server that are used here. A missing member is unknown.
 #[derive(Default, Deserialize)]
 pub(super) struct ServerMetadata {
     pub(super) issuer: String,
@@ -40,7 +40,7 @@ pub(super) struct ServerMetadata {
 }
 
 impl ResourceMetadata {
-    /// What the server publishes; `None`: nothing.
+    /// Fetches the server's metadata; `None`: it publishes none.
     pub(super) async fn of(
         asking: &HttpPolicy,
         server: &Url,
@@ -60,7 +60,7 @@ impl ResourceMetadata {
         Ok(None)
     }
 
-    /// Whether the tokens are for this server: for its address, or one that it lies below.
+    /// Whether the tokens are for this server: for its address, or for one above it.
     fn is_for(&self, server: &Url) -> bool {
         let Ok(resource) = Url::parse(&self.resource) else { return false };
         let below = server.path().strip_prefix(resource.path().trim_end_matches('/'));
@@ -71,12 +71,12 @@ impl ResourceMetadata {
 }
 
 impl ServerMetadata {
-    /// Of an authorization server that is not asked for its metadata.
+    /// The metadata of an authorization server that is not asked for them.
     pub(super) fn unread(issuer: String) -> Self {
         Self { issuer, ..Self::default() }
     }
 
-    /// What the authorization server with this name publishes.
+    /// Fetches the metadata of the authorization server with this name.
     pub(super) async fn of(asking: &HttpPolicy, issuer: &str) -> Result<Self, String> {
         let shown = text::inert_excerpt(issuer, SAID_CHARS_MAX);
         let url =
@@ -90,7 +90,7 @@ impl ServerMetadata {
         }
         for place in places {
             let Some(found) = fetched::<Self>(asking, place).await? else { continue };
-            // The slash at the end is what people leave out.
+            // People often leave out the slash at the end.
             if found.issuer.trim_end_matches('/') != issuer.trim_end_matches('/') {
                 let named = text::inert_excerpt(&found.issuer, SAID_CHARS_MAX);
                 return Err(format!("the authorization server {shown} calls itself {named}"));
@@ -100,7 +100,7 @@ impl ServerMetadata {
         Err(format!("the authorization server {shown} publishes no metadata"))
     }
 
-    /// Where tokens are asked for: on the issuer's own origin, since whoever else is named there would get the credentials.
+    /// The token endpoint. It must have the issuer's own origin, since another origin would get the credentials.
     pub(super) fn checked_token_endpoint(&self, asking: &HttpPolicy) -> Result<Url, String> {
         let endpoint = self.token_endpoint.clone();
         let endpoint = endpoint.ok_or("its authorization server names no token endpoint")?;
@@ -119,7 +119,7 @@ impl ServerMetadata {
         Ok(endpoint)
     }
 
-    /// Where tokens are revoked, if that is beside the token endpoint: it gets the credentials too.
+    /// The revocation endpoint, if it has the origin of the token endpoint: it gets the credentials too.
     pub(super) fn checked_revocation_endpoint(
         &self,
         asking: &HttpPolicy,
@@ -131,21 +131,21 @@ impl ServerMetadata {
             .filter(|endpoint| is_beside(endpoint) && asking.check(endpoint).is_ok())
     }
 
-    /// Whether clients may show who they are in this way.
+    /// Whether clients may authenticate by this method.
     pub(super) fn takes(&self, method: &str) -> bool {
         self.token_endpoint_auth_methods_supported
             .as_ref()
             .is_none_or(|all| all.iter().any(|one| one == method))
     }
 
-    /// The first of these algorithms that clients may sign with.
+    /// The first of these algorithms that the server accepts for signatures of clients.
     pub(super) fn algorithm(&self, of_key: &[Algorithm]) -> Option<Algorithm> {
         let listed = self.token_endpoint_auth_signing_alg_values_supported.as_ref();
         let is_taken = |one: &&Algorithm| listed.is_none_or(|all| all.iter().any(|name| name == one.name()));
         of_key.iter().find(is_taken).copied()
     }
 
-    /// Whether proofs may be signed with this algorithm.
+    /// Whether the server accepts proofs with this algorithm.
     pub(super) fn takes_proofs(&self, algorithm: Algorithm) -> bool {
         self.dpop_signing_alg_values_supported
             .as_ref()
@@ -153,7 +153,7 @@ impl ServerMetadata {
     }
 }
 
-/// The document at an address; `None` where there is none.
+/// Fetches the document at an address; `None`: there is no document.
 async fn fetched<T: DeserializeOwned>(asking: &HttpPolicy, place: Url) -> Result<Option<T>, String> {
     let response = asking.ask(Request::new(Method::GET, place), Redirects::WithinOrigin).await?;
     if response.status() != StatusCode::OK {

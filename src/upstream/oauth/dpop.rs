@@ -15,18 +15,18 @@ use crate::upstream::login_file::now;
 
 const PROOF: HeaderName = HeaderName::from_static("dpop");
 const NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
-/// Longest nonce that is repeated, in bytes.
+/// The longest nonce that is used, in bytes.
 const NONCE_BYTES_MAX: usize = 1_024;
 
 /// The key of one login.
 pub(in crate::upstream) struct DpopKey {
     key: SigningKey,
-    /// As it is stored.
+    /// The key in its stored form.
     stored: String,
 }
 
 impl DpopKey {
-    /// The algorithm of its proofs.
+    /// The algorithm of the proofs.
     pub(super) const ALGORITHM: Algorithm = Algorithm::Es256;
 
     pub(super) fn generate() -> Result<Self, &'static str> {
@@ -34,7 +34,7 @@ impl DpopKey {
         Ok(Self { key: SigningKey::from_pkcs8(&pkcs8)?, stored: STANDARD.encode(pkcs8) })
     }
 
-    /// The key that was stored; `None` if the text is not a key.
+    /// Reads a stored key; `None` if the text is not a key.
     pub(super) fn of_stored(stored: &str) -> Option<Self> {
         let key = SigningKey::from_pkcs8(&STANDARD.decode(stored).ok()?).ok()?;
         key.public_jwk()?;
@@ -45,7 +45,8 @@ impl DpopKey {
         &self.stored
     }
 
-    /// Adds a new proof to the request; for a server of MCP with the token that it goes with. Returns the nonce in it.
+    /// Adds a new proof to the request. `token` is the token that is sent with it, if any. Returns the nonce in the
+    /// proof.
     pub(in crate::upstream) fn prove(
         &self,
         request: &mut Request,
@@ -71,12 +72,12 @@ impl DpopKey {
     }
 }
 
-/// The last nonce of each server that gives some, by its origin. They are those of one login: its two or three servers.
+/// The last nonce of each server of one login, by its origin. A login has two or three servers.
 #[derive(Default)]
 pub(in crate::upstream) struct Nonces(Mutex<BTreeMap<String, String>>);
 
 impl Nonces {
-    /// Takes in what a server's response says.
+    /// Stores the nonce of a server's response.
     pub(in crate::upstream) fn note(&self, url: &Url, headers: &HeaderMap) {
         let nonce = headers.get(NONCE).and_then(|nonce| nonce.to_str().ok());
         if let Some(nonce) = nonce.filter(|nonce| !nonce.is_empty() && nonce.len() <= NONCE_BYTES_MAX) {
@@ -85,7 +86,7 @@ impl Nonces {
         }
     }
 
-    /// The nonce for the next proof there.
+    /// The nonce for the next proof at this address.
     pub(in crate::upstream) fn of(&self, url: &Url) -> Option<String> {
         self.0.lock().get(&origin(url)).cloned()
     }

@@ -1,4 +1,4 @@
-//! What an authorization server has given: to whom, for what, and until when; and how the next token is had from it.
+//! The grants of authorization servers: their client, resource and lifetime, and the renewal of tokens.
 
 use reqwest::header::HeaderValue;
 use serde::Deserialize;
@@ -10,9 +10,9 @@ use super::token_endpoint::{Authentication, Failure, TokenEndpoint};
 use crate::text;
 use crate::upstream::login_file::{ClientRegistration, Grant, Login, SecretIn, now};
 
-/// A token is renewed so many seconds before it ends, or in the last quarter of a shorter life.
+/// A token is renewed this many seconds before it ends, or in the last quarter of a shorter life.
 const MARGIN_S: u64 = 60;
-/// Longest life of a token that is believed.
+/// The longest life of a token that is accepted, in seconds; a longer one is shortened.
 const LIFE_MAX_S: u64 = 10 * 365 * 86_400;
 
 /// The response of a token endpoint. It holds secrets, so it has no `Debug`.
@@ -29,15 +29,15 @@ pub(super) struct TokenResponse {
 /// The key that a token must be bound to, if any.
 #[derive(Clone, Copy)]
 pub(super) struct Binding<'a> {
-    /// The key whose proof the request carried.
+    /// The key that signed the proof of the request.
     pub(super) key: Option<&'a DpopKey>,
-    /// Whether a token that is bound to nothing is refused.
+    /// Whether a bearer token is refused.
     pub(super) is_required: bool,
 }
 
 /// The reason for which a token was not renewed.
 pub(super) enum RenewalError {
-    /// The authorization server does not accept the refresh token any more.
+    /// The authorization server no longer accepts the refresh token.
     Ended,
     /// The renewal failed, and may succeed later.
     Failed(String),
@@ -54,13 +54,13 @@ impl ClientRegistration {
 }
 
 impl TokenResponse {
-    /// The answer of a token endpoint.
+    /// Reads the response of a token endpoint.
     pub(super) fn read(body: &[u8]) -> Result<Self, String> {
-        // What serde says would quote the answer.
+        // serde's message would quote the response.
         serde_json::from_slice(body).map_err(|_| "the authorization server's answer was no token".into())
     }
 
-    /// The token as it is kept; a refresh token that is not replaced goes on.
+    /// Makes a login of the response. Without a new refresh token, the earlier one (`before`) stays.
     pub(super) fn login(
         self,
         server: Url,
@@ -103,7 +103,7 @@ impl TokenResponse {
     }
 }
 
-/// The login after this one.
+/// Renews the login.
 pub(super) async fn renewed(
     asking: &HttpPolicy,
     login: &Login,
@@ -131,7 +131,7 @@ pub(super) async fn renewed(
     }
 }
 
-/// Has the authorization server forget the tokens; says whether it could be told.
+/// Revokes the tokens. The error tells why the authorization server could not be notified.
 pub(super) async fn revoked<'a>(
     asking: &HttpPolicy,
     login: &Login,

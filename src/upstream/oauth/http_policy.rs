@@ -1,7 +1,7 @@
-//! Requests to authorization servers, and for what names them: bounded, and only to addresses that may be asked.
+//! Requests to authorization servers and for their metadata: bounded, and only to allowed addresses.
 //!
-//! What a server says of its authorization server is data: it must not make this machine ask its own services, or send
-//! anything in the clear.
+//! The metadata of a server are data: they must not make this machine send requests to its own services, or send
+//! anything unencrypted.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -17,17 +17,17 @@ use url::Url;
 use super::dpop::{DpopKey, Nonces};
 use crate::web::{builder, followed, is_loopback, said};
 
-/// Largest answer, in bytes.
+/// The largest response, in bytes.
 const ANSWER_BYTES_MAX: usize = 256 * 1024;
-/// How long one request may take.
+/// The longest time for one request.
 const REQUEST: Duration = Duration::from_secs(15);
 
-/// Asks on behalf of one server.
+/// Sends requests on behalf of one server.
 #[derive(Clone)]
 pub(super) struct HttpPolicy {
-    /// Only a server on this machine may name others on it.
+    /// Whether the server is on this machine: only then it may name other servers on it.
     is_here: bool,
-    /// Where requests of rmcp carry proofs.
+    /// The address at which rmcp's requests carry proofs.
     dpop_address: Arc<OnceLock<DpopAddress>>,
 }
 
@@ -53,9 +53,9 @@ struct Refusal {
 /// The treatment of redirects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Redirects {
-    /// They are answers as any other.
+    /// A redirect is a response like any other.
     Stay,
-    /// They are followed within their origin.
+    /// A redirect is followed within its origin.
     WithinOrigin,
 }
 
@@ -64,12 +64,12 @@ impl HttpPolicy {
         Self { is_here: is_loopback(server), dpop_address: Arc::default() }
     }
 
-    /// From now on what rmcp asks at this address carries a proof.
+    /// Makes rmcp's requests to this address carry proofs.
     pub(super) fn prove_at(&self, url: Url, key: Arc<DpopKey>, nonces: Arc<Nonces>) {
         self.dpop_address.get_or_init(|| DpopAddress { url, key, nonces });
     }
 
-    /// Whether the address may be asked, or shown to the user's browser; else what is wrong with it.
+    /// Checks whether requests may be sent to the address, or the user's browser opened there.
     pub(super) fn check(&self, url: &Url) -> Result<(), String> {
         let origin = url.origin().ascii_serialization();
         match url.scheme() {
@@ -83,7 +83,8 @@ impl HttpPolicy {
         }
     }
 
-    /// As [`Self::ask`], with a proof where there is a key for one; once more where the answer is no more than a nonce for it.
+    /// Sends a request as [`Self::ask`] does, with a proof if there is a key. It is sent once more if the server only
+    /// wants a nonce in the proof.
     pub(super) async fn ask_proving(
         &self,
         mut request: reqwest::Request,
@@ -110,7 +111,7 @@ impl HttpPolicy {
         }
     }
 
-    /// The whole answer.
+    /// Sends a request, and returns the whole response.
     pub(super) async fn ask(
         &self,
         request: reqwest::Request,
@@ -130,7 +131,7 @@ impl HttpPolicy {
         let mut body = Vec::new();
         let kind =
             response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        // A server whose own address is asked may begin a stream without end.
+        // A server that is asked at its own address may begin an endless stream.
         if !kind.starts_with("text/event-stream") {
             while let Some(chunk) = response.chunk().await.map_err(said)? {
                 if body.len() + chunk.len() > ANSWER_BYTES_MAX {

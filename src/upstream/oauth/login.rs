@@ -1,7 +1,7 @@
-//! One login: finds out who gives tokens for a server, has the user's browser ask there, and keeps what comes back.
+//! One login of the user: finds the authorization server, has the user's browser log in there, and stores the result.
 //!
-//! rmcp does what the RFCs say of discovery, registration, PKCE and issuers; here is what it is asked to do, and what it
-//! finds is checked before it is used.
+//! rmcp implements the RFCs for discovery, registration, PKCE and issuers. This module calls it, and checks everything
+//! that it finds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,18 +19,18 @@ use crate::upstream::RemoteSpec;
 use crate::upstream::login_file::{ClientRegistration, Grant, LoginFile, SecretIn};
 use crate::web::is_loopback;
 
-/// How long the user has.
+/// The time that the user has.
 const USER: Duration = Duration::from_secs(5 * 60);
-/// How long it may take to find out who is to be asked.
+/// The longest time to find the authorization server.
 const DISCOVERY: Duration = Duration::from_secs(60);
-/// Longest words of a server that are repeated, in characters.
+/// The longest text of a server that is repeated, in characters.
 const SAID_CHARS_MAX: usize = 300;
 
-/// A client that was registered by hand. Holds a secret, so it has no `Debug`.
+/// A client that was registered by hand. It holds a secret, so it has no `Debug`.
 pub struct Client {
-    /// Its name at the authorization server.
+    /// Its id at the authorization server.
     pub id: String,
-    /// Its password, if it has one.
+    /// Its secret, if it has one.
     pub secret: Option<String>,
 }
 
@@ -38,11 +38,11 @@ pub struct Client {
 pub struct LoginRequest {
     /// The server.
     pub remote: RemoteSpec,
-    /// Where the login is kept.
+    /// The file for the login.
     pub file: LoginFile,
-    /// What is asked for beside what the login that there is allows; none: what the server says.
+    /// Scopes to request in addition to those of the present login; empty: those that the server names.
     pub scopes: Vec<String>,
-    /// Nothing: one is registered.
+    /// The client; `None`: one is registered.
     pub client: Option<Client>,
     /// Whether a token that is bound to no key is refused.
     pub requires_dpop: bool,
@@ -61,10 +61,10 @@ pub struct PendingLogin {
     requires_dpop: bool,
 }
 
-/// The reason for which there is no login.
+/// The reason why a login failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
-    /// Tokens must not be sent there.
+    /// Tokens must not be sent to the server's address.
     #[error(
         "its address is http, not https, and not on this machine: whoever is on the way could take the login"
     )]
@@ -72,40 +72,40 @@ pub enum LoginError {
     /// The server does not answer.
     #[error("it cannot be asked: {reason}")]
     NotReached {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Nothing says who gives tokens.
+    /// No metadata name an authorization server.
     #[error("it names no authorization server{}", if *.asks { ", though it wants credentials: write them into its headers" } else { ", and wants no login" })]
     NoAuthorizationServer {
-        /// Whether it wants credentials at all.
+        /// Whether the server wants credentials at all.
         asks: bool,
     },
-    /// What is said of the authorization server cannot be used, or it refuses.
+    /// The metadata of the authorization server cannot be used, or it refuses.
     #[error("{reason}")]
     Refused {
-        /// Why, in one line.
+        /// The reason, on one line.
         reason: String,
     },
-    /// It registers nobody.
+    /// The authorization server registers no clients.
     #[error(
         "its authorization server registers no clients by itself: register one there, and give its id with --client-id"
     )]
     NoRegistration,
-    /// The user has not come back.
+    /// The user has not returned in time.
     #[error("nobody has logged in within {} minutes", USER.as_secs() / 60)]
     TooLate,
-    /// The system failed.
+    /// The system has failed.
     #[error("{what}: {source}")]
     System {
-        /// What it was to do.
+        /// The operation that failed.
         what: &'static str,
-        /// Its words.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
-/// Finds out where the user logs in.
+/// Prepares a login, up to the address that the user opens.
 ///
 /// # Errors
 /// See [`LoginError`].
@@ -185,16 +185,16 @@ async fn begun(request: LoginRequest) -> Result<PendingLogin, LoginError> {
 }
 
 impl PendingLogin {
-    /// What the user opens in a browser: https, or on this machine.
+    /// The address that the user opens in a browser: https, or on this machine.
     #[must_use]
     pub fn address(&self) -> &Url {
         &self.address
     }
 
-    /// Waits for the browser, and keeps the login.
+    /// Waits for the browser, and stores the login.
     ///
     /// # Errors
-    /// See [`LoginError`]; then nothing that was kept has changed.
+    /// See [`LoginError`]. A stored login is unchanged then.
     pub async fn finish(self) -> Result<(), LoginError> {
         let answer = tokio::time::timeout(USER, self.callback.answer(&self.state)).await;
         let answer = answer.map_err(|_| LoginError::TooLate)?;
@@ -228,7 +228,7 @@ impl PendingLogin {
     }
 }
 
-/// These scopes and those that the login that there is allows: a login for one more thing must not take the others away.
+/// Adds the scopes of the present login: a login for one more scope must not remove the others.
 fn with_granted(scopes: Vec<String>, file: &LoginFile) -> Vec<String> {
     let granted = file.read().ok().flatten().map(|login| login.grant.scopes);
     let mut all: Vec<String> =
@@ -267,7 +267,7 @@ impl Endpoints {
     }
 }
 
-/// The key that the token is going to be bound to; from now on requests for it carry its proofs.
+/// Generates the key that the token will be bound to. From now on, requests to the token endpoint carry its proofs.
 fn bound_to(
     metadata: &AuthorizationMetadata,
     token_endpoint: &Url,
@@ -286,7 +286,7 @@ fn bound_to(
     Ok(key)
 }
 
-/// In the header, unless the authorization server says that it takes it in the body only.
+/// The part of a request for the client's secret: the header, unless the authorization server accepts only the body.
 fn secret_in(metadata: &AuthorizationMetadata) -> SecretIn {
     let methods = metadata.additional_fields.get("token_endpoint_auth_methods_supported");
     let takes = |method: &str| {
@@ -319,7 +319,7 @@ mod tests {
     use crate::service_login::LoginSettings;
     use crate::upstream::LoginState;
 
-    // The clock stands still, and goes on by itself when there is nothing else to wait for.
+    // The test's clock is paused, and advances by itself when nothing else can happen.
     #[tokio::test(start_paused = true)]
     async fn a_browser_that_does_not_come_back_is_waited_for_five_minutes() {
         let (dir, url) = (tempfile::tempdir().unwrap(), Url::parse("https://a.test/mcp").unwrap());

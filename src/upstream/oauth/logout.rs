@@ -1,4 +1,4 @@
-//! Ends a login: here, and at the authorization server where that can be told.
+//! Ends a login: removes it here, and revokes it at the authorization server if that can be reached.
 
 use std::io;
 
@@ -19,10 +19,10 @@ pub enum LogoutOutcome {
     OnlyHere(String),
 }
 
-/// Removes the login, whatever address it is for, and revokes its tokens.
+/// Removes the login, for whatever address, and revokes its tokens.
 ///
 /// # Errors
-/// When the file cannot be removed.
+/// The file cannot be removed.
 pub async fn log_out(LoginSpec { file, settings }: &LoginSpec) -> io::Result<LogoutOutcome> {
     let _lock = file.lock().await?;
     let kept = file.kept();

@@ -1,7 +1,7 @@
-//! Logins at remote servers by OAuth 2.1: made by `belljar login`, or by the bridge itself where the entry says so; used and
-//! renewed by the bridge.
+//! Logins at remote servers by OAuth 2.1: made by `belljar login`, or by the bridge itself if the entry says so. The
+//! bridge uses and renews them.
 //!
-//! It asks nobody for a password: that is between the user's browser and the authorization server.
+//! It never asks for a password: only the user's browser and the authorization server see one.
 
 mod callback;
 mod challenge;

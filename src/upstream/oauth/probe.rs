@@ -1,4 +1,4 @@
-//! HttpPolicy a remote server whether it wants a login.
+//! Asks a remote server whether it wants a login.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::upstream::http_client::http_client;
 use crate::upstream::{RemoteSpec, RemoteTransport};
 use crate::web::{beginning_of, said};
 
-/// How long it may take to answer.
+/// The longest wait for the answer.
 const PROBE: Duration = Duration::from_secs(10);
 
-/// Largest answer that is read, in bytes.
+/// The largest answer that is read, in bytes.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
 /// The answer of a server to a request without a login.
@@ -26,17 +26,17 @@ pub enum ProbeResult {
     Other(String),
     /// The server requires credentials.
     Wants {
-        /// How it says so, where it names a scheme of tokens.
+        /// The text of its challenge for tokens, if it has one.
         challenge: Option<String>,
-        /// Whether that scheme is of tokens that are bound to a key (DPoP).
+        /// Whether the challenge wants tokens that are bound to a key (DPoP).
         is_bound: bool,
     },
 }
 
-/// Sends the beginning of a session, without a login.
+/// Sends the first request of a session, without a login.
 ///
 /// # Errors
-/// Why it was not answered; without the address, which may hold a secret.
+/// The reason why there was no answer. It does not contain the address, which may hold a secret.
 pub async fn probe(spec: &RemoteSpec) -> Result<ProbeResult, String> {
     let client = http_client(spec)?;
     let request = match spec.transport {
@@ -83,7 +83,7 @@ fn content_type(response: &Response) -> String {
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Also an error is one of a server of MCP, for example since it knows no `initialize`.
+/// Whether the body is a JSON-RPC message. An error counts too: a server of MCP may not know `initialize`.
 fn is_json_rpc(body: &[u8]) -> bool {
     serde_json::from_slice::<Value>(body).is_ok_and(|body| body["jsonrpc"] == "2.0")
 }

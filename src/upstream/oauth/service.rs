@@ -1,7 +1,7 @@
 //! Logins without a user: client credentials (RFC 6749, section 4.4), workload identity (RFC 7523, section 2.1), and
 //! enterprise-managed authorization (a token exchange of RFC 8693 at the company's identity provider before it).
 //!
-//! Each gets one token. A refusal is no reason to try another way.
+//! Each type of login has one way to a token. If that is refused, no other way is tried.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -32,7 +32,7 @@ const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
 /// The grant that an identity provider gives for an ID token.
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
-/// How long a signed assertion is good, in seconds.
+/// The lifetime of a signed assertion, in seconds.
 const ASSERTION_S: u64 = 300;
 /// Largest file with an assertion, in bytes.
 const ASSERTION_BYTES_MAX: u64 = 64 * 1024;
@@ -40,7 +40,7 @@ const ASSERTION_BYTES_MAX: u64 = 64 * 1024;
 /// The parts that a login without a user needs.
 pub(super) struct Service<'a> {
     pub(super) asking: &'a HttpPolicy,
-    /// The address of the server of MCP.
+    /// The address of the MCP server.
     pub(super) server: &'a Url,
     pub(super) login: &'a ServiceLogin,
     pub(super) requires_dpop: bool,
@@ -58,11 +58,11 @@ struct ExchangeResponse {
 type FormFields<'f> = Vec<(&'f str, Cow<'f, str>)>;
 
 impl Service<'_> {
-    /// A new token. `challenge` is what the server has refused with, and where its metadata are; `before` is the last login
-    /// of this kind, whose authorization server it must be.
+    /// Gets a new token. `challenge` is from the server's refusal, and may name its metadata. `before` is the last
+    /// login of this kind; the authorization server must be the same.
     ///
     /// # Errors
-    /// Why there is none, without secrets.
+    /// The reason why there is no token, without secrets.
     pub(super) async fn obtained(
         &self,
         challenge: Option<&Challenge>,
@@ -127,11 +127,11 @@ impl Service<'_> {
         let binding = Binding { key: key.as_ref(), is_required: is_bound };
         let login = TokenResponse::read(&body)?.login(self.server.clone(), grant, None, binding);
         let login = login.map_err(|reason| format!("of the authorization server: {reason}"))?;
-        // The credentials themselves are what the next token is had with.
+        // The credentials are used again for the next token, so no refresh token is stored.
         Ok(Login { refresh_token: None, service: Some(self.login.identity()), ..login })
     }
 
-    /// What is known of the authorization server.
+    /// The metadata of the authorization server.
     async fn authorization_server(
         &self,
         published: Option<&ResourceMetadata>,
@@ -145,7 +145,7 @@ impl Service<'_> {
         }
         let named = published.and_then(|published| published.authorization_servers.first().cloned());
         let issuer = named.unwrap_or_else(|| self.server.origin().ascii_serialization());
-        // The credentials go there: a server that names another one from one day to the next must not get them.
+        // The credentials go there, so a server that suddenly names another authorization server must not get them.
         if let Some(known) = before.and_then(|before| before.grant.issuer.as_ref())
             && known.trim_end_matches('/') != issuer.trim_end_matches('/')
         {
@@ -158,14 +158,14 @@ impl Service<'_> {
         ServerMetadata::of(self.asking, &issuer).await
     }
 
-    /// What the token is for where the server does not say.
+    /// The resource that the token is for, if the server publishes none.
     fn own_resource(&self) -> String {
         let mut resource = self.server.clone();
         resource.set_query(None);
         resource.into()
     }
 
-    /// What is exchanged for the token.
+    /// The fields of the token request that contain the grant.
     async fn grant_form(
         &self,
         issuer: &str,
@@ -189,7 +189,7 @@ impl Service<'_> {
         }
     }
 
-    /// The identity provider's grant for the authorization server, in exchange for an ID token.
+    /// Exchanges an ID token at the identity provider for a grant at the authorization server.
     async fn exchanged(
         &self,
         provider: &IdentityProvider,
@@ -228,7 +228,7 @@ impl Service<'_> {
     }
 }
 
-/// How the client shows who it is, as far as the authorization server takes it.
+/// The client's authentication, by a method that the authorization server accepts.
 pub(super) fn authentication<'c>(
     client: Option<&'c ServiceClient>,
     metadata: &ServerMetadata,
@@ -270,7 +270,7 @@ pub(super) fn authentication<'c>(
     }
 }
 
-/// The token of an entry as it is now.
+/// Reads the assertion of an entry, from the entry or from its file.
 fn read<'a>(
     name: &'static str,
     assertion: &'a Assertion,
@@ -286,10 +286,10 @@ fn read<'a>(
     }
 }
 
-/// What a file holds; platforms own it, and put it in place by symlinks.
+/// The content of a file. Platforms own such files, and put them in place by symlinks.
 fn file(path: &Path) -> Result<String, String> {
     let said = |error: std::io::Error| format!("cannot be read: {error}");
-    // A pipe is not waited for.
+    // The open does not block on a pipe.
     let file = File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path).map_err(said)?;
     let about = file.metadata().map_err(said)?;
     if !about.is_file() {

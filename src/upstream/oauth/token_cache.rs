@@ -1,7 +1,7 @@
-//! The token of one server as the bridge uses it: read when its file has changed, renewed before it ends or when the
-//! server refuses it, by one of all bridges at a time.
+//! The token for one server, as the bridge uses it: it is read when its file has changed, and renewed before it ends or
+//! when the server refuses it. Only one of all bridges renews it at a time.
 //!
-//! It sends the token nowhere but to the authorization server that gave it.
+//! This module sends the token nowhere but to the authorization server that gave it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use crate::service_login::LoginSettings;
 use crate::upstream::LoginSpec;
 use crate::upstream::login_file::{Login, LoginFile, LoginFileError, LoginFingerprint};
 
-/// Secrets of logins that are kept out of texts: the last ones.
+/// The number of secrets of logins that are redacted: the last ones.
 const SECRETS_MAX: usize = 24;
-/// How long nobody tries again after a token could not be had.
+/// The pause after a failed attempt to get a token.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// The login at one server, if there is one. Holds secrets, so it has no `Debug`.
+/// The login at one server, if there is one. It holds secrets, so it has no `Debug`.
 pub(in crate::upstream) struct TokenCache {
     file: LoginFile,
     asking: HttpPolicy,
@@ -56,7 +56,7 @@ struct CachedLogin {
 #[derive(Clone)]
 struct Current {
     login: Login,
-    /// What the token is bound to.
+    /// The key that the token is bound to.
     key: Option<Arc<DpopKey>>,
 }
 
@@ -74,7 +74,7 @@ pub(in crate::upstream) enum MissingToken {
     Login,
     /// The login under this name is for another address.
     OfAnotherAddress,
-    /// The file cannot be used.
+    /// The file of the login cannot be used.
     Unreadable,
 }
 
@@ -103,12 +103,12 @@ impl TokenCache {
             turn: tokio::sync::Mutex::default(),
             renewals: Mutex::default(),
         };
-        // What must not stand in texts is known from the first of them on.
+        // The secrets are known before the first text has to be redacted.
         access.set(settings);
         Arc::new(access)
     }
 
-    /// From now on the entry says this of the login: commands may have printed other credentials.
+    /// Replaces the settings of the entry: commands may have printed other credentials.
     pub(in crate::upstream) fn set(&self, settings: LoginSettings) {
         let mut cached = self.cached.lock();
         let secrets = settings.service.iter().flat_map(|service| service.secrets());
@@ -120,23 +120,23 @@ impl TokenCache {
         drop(self.looked());
     }
 
-    /// Whether the bridge logs in by itself.
+    /// Whether the bridge logs in without a user.
     pub(in crate::upstream) fn is_service(&self) -> bool {
         self.cached.lock().settings.service.is_some()
     }
 
-    /// Whether a login by itself was tried and has failed since the entry was read.
+    /// Whether a login without a user has failed since the settings were set.
     pub(in crate::upstream) fn has_failed(&self) -> bool {
         let cached = self.cached.lock();
         cached.settings.service.is_some() && cached.failed.is_some()
     }
 
-    /// The nonces that its servers want in proofs.
+    /// The nonces that the servers of the login want in proofs.
     pub(in crate::upstream) fn nonces(&self) -> &Nonces {
         &self.nonces
     }
 
-    /// The token to send now; it is renewed first where its end is near.
+    /// The token to send now. It is renewed first if its end is near.
     pub(in crate::upstream) async fn token(self: &Arc<Self>) -> Option<Token> {
         let (token, is_due) = match &self.looked().login {
             Ok(current) => (current.token(), current.login.is_due()),
@@ -145,11 +145,11 @@ impl TokenCache {
         if !is_due {
             return Some(token);
         }
-        // One that could not be renewed is good until the server says otherwise.
+        // A token that could not be renewed is used until the server refuses it.
         self.renewed(Some(token.text.clone()), None).await.or(Some(token))
     }
 
-    /// A newer token than the one that the server has refused, or the first one where it was sent none.
+    /// A newer token than the one that the server has refused, or the first one if no token was sent.
     pub(in crate::upstream) async fn after_refusal(
         self: &Arc<Self>,
         refused: Option<&str>,
@@ -161,12 +161,12 @@ impl TokenCache {
         self.renewed(refused.map(str::to_owned), challenge).await
     }
 
-    /// Why there is no token.
+    /// The reason why there is no token.
     pub(in crate::upstream) fn missing(&self) -> MissingToken {
         self.looked().login.as_ref().err().copied().unwrap_or(MissingToken::Login)
     }
 
-    /// Why the server was not sent a newer token than the one that it has refused.
+    /// The reason why there is no newer token than the refused one.
     pub(in crate::upstream) fn not_renewed(&self) -> String {
         match &self.looked().failed {
             Some((reason, _)) => format!("the one that there is could not be renewed, since {reason}"),
@@ -174,7 +174,7 @@ impl TokenCache {
         }
     }
 
-    /// Why a login by itself has not helped.
+    /// The reason why a login without a user has not helped.
     pub(in crate::upstream) fn not_served(&self) -> String {
         match &self.looked().failed {
             Some((reason, _)) => reason.clone(),
@@ -182,12 +182,12 @@ impl TokenCache {
         }
     }
 
-    /// What tells the login that there is now from earlier ones.
+    /// The fingerprint of the present login.
     pub(in crate::upstream) fn fingerprint(&self) -> Option<LoginFingerprint> {
         self.file.fingerprint()
     }
 
-    /// Whether the login has changed since this was asked last.
+    /// Whether the login has changed since the last call.
     pub(in crate::upstream) fn has_changed(&self) -> bool {
         let now = self.file.fingerprint();
         std::mem::replace(&mut self.cached.lock().reported, now) != now
@@ -199,7 +199,7 @@ impl TokenCache {
         cached.configured.iter().chain(&cached.secrets).cloned().collect()
     }
 
-    /// Waits for renewals under way: one that is cut off may lose the login.
+    /// Waits for renewals in progress: an interrupted one may lose the login.
     pub(in crate::upstream) async fn settle(&self) {
         let mut renewals = std::mem::take(&mut *self.renewals.lock());
         while let Some(ended) = renewals.join_next().await {
@@ -209,7 +209,7 @@ impl TokenCache {
         }
     }
 
-    /// In a task of its own: whoever waits for it may be cancelled, and the next refresh token must not be lost.
+    /// Renews the token in a task of its own: the caller may be cancelled, and the next refresh token must not be lost.
     async fn renewed(self: &Arc<Self>, used: Option<String>, challenge: Option<Challenge>) -> Option<Token> {
         let (tell, reported) = oneshot::channel();
         let access = Arc::clone(self);
@@ -226,7 +226,7 @@ impl TokenCache {
         reported.await.ok().flatten()
     }
 
-    /// A token other than the one that was used, made by this bridge or meanwhile by another one.
+    /// A token other than the used one, from this bridge or from another one that was faster.
     async fn renewed_in_turn(&self, used: Option<&str>, challenge: Option<&Challenge>) -> Option<Token> {
         let _turn = self.turn.lock().await;
         let lock = self.file.lock().await;
@@ -273,7 +273,7 @@ impl TokenCache {
         };
         let next = match (next, current) {
             (Ok(next), _) => next,
-            // It is not asked for again.
+            // Without a refresh token, the renewal is not tried again.
             (Err(RenewalError::Ended), Some(current)) => Login { refresh_token: None, ..current.login },
             (Err(RenewalError::Ended), None) => return None,
             (Err(RenewalError::Failed(reason)), _) => {
@@ -295,7 +295,7 @@ impl TokenCache {
         (Some(token.text.as_str()) != used).then_some(token)
     }
 
-    /// What is in the file now.
+    /// The cached login, after it was read again if the file has changed.
     fn looked(&self) -> MutexGuard<'_, CachedLogin> {
         let mut cached = self.cached.lock();
         let fingerprint = self.file.fingerprint();
@@ -338,7 +338,7 @@ impl CachedLogin {
         });
     }
 
-    /// From now on this is kept out of texts.
+    /// Adds a secret to redact.
     fn hide(&mut self, value: &str) {
         if !self.secrets.iter().any(|known| known.is_value(value))
             && let Some(secret) = Secret::new("login".to_owned(), value)

@@ -1,4 +1,4 @@
-//! Requests to the endpoints of an authorization server that take a form: for tokens, and to revoke them.
+//! Requests to the endpoints of an authorization server that accept a form: for tokens, and to revoke them.
 
 use std::borrow::Cow;
 
@@ -13,45 +13,45 @@ use super::http_policy::{HttpPolicy, Prover};
 use crate::secret::{Secret, replaced_in};
 use crate::text;
 
-/// Fields of a form that the server may repeat in what it says of an error.
+/// Fields of a form that the server may repeat in the description of an error.
 const SECRET_FIELDS: [&str; 6] =
     ["client_secret", "client_assertion", "assertion", "subject_token", "refresh_token", "token"];
-/// Longest name of an error, and longest description of one, in characters.
+/// The longest name and the longest description of an error, in characters.
 const ERROR_CHARS_MAX: (usize, usize) = (60, 200);
 
-/// One endpoint.
+/// One endpoint of an authorization server.
 pub(super) struct TokenEndpoint<'a> {
     pub(super) asking: &'a HttpPolicy,
     pub(super) url: &'a Url,
-    /// Requests carry a proof of this key.
+    /// Signs the proofs of the requests, if they need some.
     pub(super) prover: Option<Prover<'a>>,
 }
 
 /// The method by which the client authenticates.
 pub(super) enum Authentication<'a> {
-    /// It does not.
+    /// The client does not identify itself.
     Anonymous,
-    /// It says its name.
+    /// The client sends its id only.
     Id(&'a str),
-    /// In the header.
+    /// The client sends its id and secret in the header.
     Basic(&'a str, &'a str),
-    /// In the form.
+    /// The client sends its id and secret in the form.
     Post(&'a str, &'a str),
-    /// By a token that it has signed, which names it.
+    /// The client sends an assertion that it has signed, and that names it.
     Signed(String),
 }
 
-/// The reason for which there is no answer.
+/// The reason why there is no response.
 pub(super) enum Failure {
-    /// The server says no.
+    /// The server refuses.
     Refused {
         status: StatusCode,
         /// The name of the error.
         error: Option<String>,
-        /// What it says of it, without secrets of the request.
+        /// The server's description of the error, without secrets of the request.
         description: Option<String>,
     },
-    /// It was not reached, or what it says cannot be read.
+    /// The server was not reached, or its response cannot be read.
     Other(String),
 }
 
@@ -62,7 +62,7 @@ struct Refusal {
 }
 
 impl TokenEndpoint<'_> {
-    /// The body of the answer.
+    /// Sends a form, and returns the body of the response.
     pub(super) async fn ask<'f>(
         &self,
         authentication: Authentication<'f>,
@@ -93,7 +93,7 @@ impl TokenEndpoint<'_> {
         let mut request = reqwest::Request::new(Method::POST, self.url.clone());
         let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
         request.headers_mut().insert(CONTENT_TYPE, kind);
-        // Some answer with a form unless they are asked for JSON.
+        // Some servers answer with a form unless the request asks for JSON.
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
         if let Some(mut header) = header {
             header.set_sensitive(true);

@@ -1,4 +1,4 @@
-//! Claims about `login` in an entry: what each type needs, and how slips are named without repeating a value.
+//! Claims about `login` in an entry: what each type needs, and how mistakes are named without repeating a value.
 
 use std::path::Path;
 
@@ -13,13 +13,13 @@ use crate::jose::SigningKey;
 use crate::limits::Limits;
 use crate::service_login::{Assertion, ClientAuthentication, LoginSettings, ServiceGrant, ServiceLogin};
 
-/// As variables have it.
+/// A private key as a variable holds it.
 fn pem() -> String {
     let der = base64::engine::general_purpose::STANDARD.encode(SigningKey::generate().unwrap());
     format!("-----BEGIN PRIVATE KEY-----\\n{der}\\n-----END PRIVATE KEY-----")
 }
 
-/// The login of one entry, and what is said of it.
+/// The login of one entry, and the problems that are reported.
 fn read(url: &str, login: Value) -> (Option<LoginSettings>, String) {
     let environment = Environment {
         variables: [("SECRET".into(), "hunter22".into()), ("KEY".into(), pem().into())].into(),

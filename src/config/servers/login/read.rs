@@ -1,6 +1,6 @@
-//! Reads how an entry logs in to its remote server: in a browser, or as a service, without a user.
+//! Reads how an entry logs in to its remote server: with a browser, or as a service without a user.
 //!
-//! It asks nobody; no value that may be a secret is repeated.
+//! It sends no request; no value that may be a secret is repeated.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ use crate::service_login::{
 };
 use crate::text::suggest;
 
-/// What a client is, at the authorization server and at an identity provider.
+/// Keys that describe the client to the authorization server and to an identity provider.
 const CLIENT_KEYS: [&str; 5] = ["client_id", "client_secret", "private_key", "key_id", "audience"];
 const SERVER_KEYS: [&str; 2] = ["issuer", "token_endpoint"];
 const SCOPES: &str = "scopes";
@@ -36,11 +36,11 @@ pub(super) const TYPES: [(&str, &[&str]); 4] = [
     ("enterprise", &["id_token", "id_token_file", "idp"]),
 ];
 
-/// An object whose keys are known, each at most once.
+/// An object with known keys, each at most once.
 struct Fields<'m> {
-    /// Where it stands.
+    /// The byte at which it begins.
     at: usize,
-    /// Its own key, with those above it.
+    /// Its key, with the keys above it.
     key: String,
     found: Vec<(String, &'m Spanned)>,
 }
@@ -56,7 +56,7 @@ impl<'m> Fields<'m> {
 }
 
 impl Reading<'_> {
-    /// What the entry says of the login; `None` where something about it was reported.
+    /// The login of the entry; `None` where a problem with it was reported.
     pub(in crate::config::servers) fn login(
         &mut self,
         key: &str,
@@ -173,7 +173,7 @@ impl Reading<'_> {
         Some(Box::new(IdentityProvider { issuer, token_endpoint, client }))
     }
 
-    /// The members of an object, of which all keys are known.
+    /// Reads the members of an object and reports unknown keys; `None` where a problem was reported.
     fn fields<'m>(&mut self, key: &str, value: &'m Spanned, known: &[&str]) -> Option<Fields<'m>> {
         let Node::Object(members) = &value.node else {
             self.report(value.at, key, format!("must be an object, not {}", value.node.kind()));
@@ -202,7 +202,7 @@ impl Reading<'_> {
         Some(fields)
     }
 
-    /// A text that is not empty; `Some(None)` where there is none.
+    /// A non-empty text; `Some(None)` where the key is missing.
     fn text(&mut self, fields: &Fields<'_>, name: &str) -> Option<Option<String>> {
         let Some(value) = fields.get(name) else { return Some(None) };
         let text = self.value(&fields.path(name), value)?.trim().to_owned();
@@ -224,7 +224,7 @@ impl Reading<'_> {
             }
             (_, _, None) if key_id.is_some() => Some(("key_id", "needs a private_key beside it")),
             (_, _, None) if audience.is_some() => Some(("audience", "needs a private_key beside it")),
-            // What a command is going to print is checked then.
+            // The output of a command is checked when the command has run.
             (_, _, Some(pem)) if pem != STAND_IN => {
                 SigningKey::from_pem(pem).err().map(|why| ("private_key", why))
             }
@@ -242,7 +242,7 @@ impl Reading<'_> {
         Some(id.map(|id| ServiceClient { id, authentication }))
     }
 
-    /// A token of somebody else, from the entry or from a file.
+    /// A token from another party, in the entry or in a file.
     fn assertion(&mut self, fields: &Fields<'_>, text: &str, file: &str) -> Option<Assertion> {
         let (written, path) = (self.text(fields, text)?, self.text(fields, file)?);
         match (written, path) {
@@ -271,13 +271,13 @@ impl Reading<'_> {
     }
 
     fn issuer(&mut self, fields: &Fields<'_>) -> Option<Option<String>> {
-        // As it is written: it is compared as a text.
+        // The issuer is not normalised, since it is compared as a text.
         let text = self.text(fields, "issuer")?;
         self.address(fields, "issuer")?;
         Some(text)
     }
 
-    /// An address that credentials may be sent to.
+    /// An address that is safe to send credentials to.
     fn address(&mut self, fields: &Fields<'_>, name: &str) -> Option<Option<Url>> {
         let Some(text) = self.text(fields, name)? else { return Some(None) };
         let url = http_url(&text).and_then(|url| match url.scheme() == "https" || is_loopback(&url) {
