@@ -102,21 +102,10 @@ impl Drop for ProcessGroup {
 mod tests {
     use std::time::Duration;
 
-    use super::super::Inherited;
     use super::*;
 
     fn shell(script: &str) -> ProcessSpec {
-        ProcessSpec {
-            program: "sh".into(),
-            args: vec!["-c".into(), script.into()],
-            env: vec![("MARK".into(), "m".into())],
-            inherited: Inherited::All,
-            cwd: None,
-            keeper: None,
-            sandbox: None,
-            private: crate::confine::PrivatePlaces::default(),
-            changeable: [].into(),
-        }
+        ProcessSpec { env: vec![("MARK".into(), "m".into())], ..ProcessSpec::plain("sh", &["-c", script]) }
     }
 
     #[tokio::test]

@@ -399,17 +399,9 @@ mod tests {
             tail.take_in(chunk, bytes_max);
         }
         let redaction = of(&[("KEY", "first-line-0123456789\nsecond-line-0123456789")]);
-        StderrTail {
-            tail: Arc::new(Mutex::new(tail)),
-            redaction,
-            withheld: Arc::default(),
-            plan: None,
-            private: PrivatePlaces::default(),
-            places: Arc::default(),
-            unfollowed: Arc::default(),
-        }
-        .stderr_summary()
-        .text
+        StderrTail { tail: Arc::new(Mutex::new(tail)), redaction, ..self::tail("", &[]) }
+            .stderr_summary()
+            .text
     }
 
     #[test]

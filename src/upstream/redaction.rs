@@ -106,20 +106,13 @@ impl fmt::Debug for Redaction {
 pub(super) mod tests {
     use super::*;
     use crate::names::ServerName;
-    use crate::upstream::{Inherited, ProcessSpec, ServerSpec, ServerTransport};
+    use crate::upstream::{ProcessSpec, ServerSpec, ServerTransport};
 
     /// The redaction for a server with these references.
     pub(in crate::upstream) fn of(references: &[(&str, &str)]) -> Redaction {
         let transport = ServerTransport::Process(ProcessSpec {
-            program: "x".into(),
-            args: vec![],
             env: vec![("FOLDER".to_owned(), "/srv/data".to_owned())],
-            inherited: Inherited::All,
-            cwd: None,
-            keeper: None,
-            sandbox: None,
-            private: crate::confine::PrivatePlaces::default(),
-            changeable: [].into(),
+            ..ProcessSpec::plain("x", &[])
         });
         let name = ServerName::new("a").unwrap();
         let secrets = references.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));

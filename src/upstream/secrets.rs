@@ -113,24 +113,13 @@ mod tests {
     use super::*;
     use crate::names::ServerName;
     use crate::secret::replaced_in;
-    use crate::upstream::Inherited;
 
     fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
     fn process(env: &[(&str, &str)]) -> ServerTransport {
-        ServerTransport::Process(ProcessSpec {
-            program: "x".into(),
-            args: vec!["from-a-file".into()],
-            env: pairs(env),
-            inherited: Inherited::All,
-            cwd: None,
-            keeper: None,
-            sandbox: None,
-            private: crate::confine::PrivatePlaces::default(),
-            changeable: [].into(),
-        })
+        ServerTransport::Process(ProcessSpec { env: pairs(env), ..ProcessSpec::plain("x", &["from-a-file"]) })
     }
 
     fn secrets(transport: ServerTransport, further: &[(&str, &str)]) -> Secrets {

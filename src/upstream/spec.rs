@@ -112,6 +112,24 @@ pub struct ProcessSpec {
     pub changeable: Arc<[PathBuf]>,
 }
 
+#[cfg(test)]
+impl ProcessSpec {
+    /// A command that is not confined and has all of the bridge's environment.
+    pub(crate) fn plain(program: &str, args: &[&str]) -> Self {
+        Self {
+            program: program.into(),
+            args: args.iter().map(|&arg| arg.to_owned()).collect(),
+            inherited: Inherited::All,
+            env: vec![],
+            cwd: None,
+            keeper: None,
+            sandbox: None,
+            private: PrivatePlaces::default(),
+            changeable: [].into(),
+        }
+    }
+}
+
 /// The variables of the bridge's environment that a process gets.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Inherited {

@@ -255,7 +255,7 @@ mod tests {
     use super::super::tool_index::tests::of_key;
     use super::*;
     use crate::catalog::{Catalog, Tools};
-    use crate::upstream::{Inherited, ProcessSpec, ServerSpec, ServerTransport};
+    use crate::upstream::{ProcessSpec, ServerSpec, ServerTransport};
 
     /// A script that ends at its first line of input.
     const ENDING: &str = r#"echo begins >> "$0"; read -r line; echo ends >> "$0"; exit 1"#;
@@ -266,17 +266,8 @@ mod tests {
         let slow_index = Duration::from_millis(if script == SILENT { 1 } else { 60_000 });
         let limits = Limits { servers_indexed_at_once_max: at_once, slow_index, ..Limits::default() };
         let limits = Arc::new(limits);
-        let transport = ServerTransport::Process(ProcessSpec {
-            program: "sh".into(),
-            args: vec!["-c".into(), script.into(), log.to_str().unwrap().into()],
-            env: vec![],
-            inherited: Inherited::All,
-            cwd: None,
-            keeper: None,
-            sandbox: None,
-            private: crate::confine::PrivatePlaces::default(),
-            changeable: [].into(),
-        });
+        let command = ProcessSpec::plain("sh", &["-c", script, log.to_str().unwrap()]);
+        let transport = ServerTransport::Process(command);
         let spec = |name: &ServerName| ServerSpec::new(name.clone(), transport.clone());
         let upstream = Arc::new(Upstream::new(names.iter().map(spec).collect(), &limits));
         let catalog = Catalog::new(names.iter().map(|name| (name.clone(), None, None)), &limits);
