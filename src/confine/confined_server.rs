@@ -98,7 +98,7 @@ pub fn serve_confined(
     }
     unshare(CloneFlags::CLONE_NEWNS).namespace_step("make a mount namespace")?;
     build(plan)?;
-    sethostname("sandbox").step("set its host name")?;
+    sethostname("sandbox").namespace_step("set its host name")?;
     limit(&[(Resource::RLIMIT_CORE, 0)]).step("set its limits")?;
     drop_capabilities().step("drop its capabilities")?;
     set_no_new_privs().step("forbid new privileges")?;

@@ -350,9 +350,9 @@ impl Root {
     pub fn enter(self) -> Result<(), StepFailure> {
         chdir(&self.base).step("enter its root")?;
         pivot_root(".", ".").namespace_step("change its root")?;
-        umount2(".", MntFlags::MNT_DETACH).step("unmount the machine's root")?;
+        umount2(".", MntFlags::MNT_DETACH).namespace_step("unmount the machine's root")?;
         chdir("/").step("enter its root")?;
-        restrict(Path::new("/"), SHUT | MsFlags::MS_RDONLY).step("close its root")
+        restrict(Path::new("/"), SHUT | MsFlags::MS_RDONLY).namespace_step("close its root")
     }
 }
 

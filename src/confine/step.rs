@@ -26,7 +26,7 @@ pub struct StepFailure {
 /// What a step needs of the machine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StepKind {
-    /// That it lets processes make namespaces, or the mounts in them that every confined process has.
+    /// That it lets processes make namespaces, and change what every confined process changes in them: its root, its host name.
     Namespaces,
     /// Something else. It can depend on files of others, such as a server's package.
     #[default]

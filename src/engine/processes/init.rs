@@ -45,7 +45,7 @@ fn entered(plan: &str) -> Result<std::io::Error, StepFailure> {
     // The sources are opened as the user who configured them, since only that user may have access to them.
     let sources = Sources::open(&plan)?;
     become_user(&plan)?;
-    sethostname("sandbox").step("set its host name")?;
+    sethostname("sandbox").namespace_step("set its host name")?;
     root::build(&plan, sources)?;
     chdir("/tmp").step("enter /tmp")?;
     limit(&limits(&plan)).step("set its limits")?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -440,6 +441,15 @@ fn naming(paths: impl IntoIterator<Item = String>) -> Home {
     let lists = paths.chunks(500).map(|paths| paths.join("\n")).enumerate();
     let home = repository().file("src/repo/pyproject.toml", "").file("src/repo/.venv/pyvenv.cfg", "");
     lists.fold(home, |home, (number, paths)| home.file(&format!("{PACKAGES}/{number}.pth"), &paths))
+}
+
+#[test]
+fn a_path_to_which_files_lead_is_not_visible_if_it_is_not_utf_8() {
+    let home = repository();
+    let odd = OsStr::from_bytes(b"odd \xff");
+    fs::create_dir(home.at("src").join(odd)).unwrap();
+    symlink(odd, home.at("src/node_modules")).unwrap();
+    assert_eq!(home.cost().1.visible, [(home.at("src/repo"), Access::Execute)]);
 }
 
 #[test]
