@@ -310,7 +310,7 @@ pub struct OutputCut {
 pub struct OutputPiece {
     /// Where it was written.
     pub stream: OutputStream,
-    /// What was written; bytes that are no UTF-8 are shown as `\xNN`.
+    /// What was written; bytes that are not UTF-8 are shown as `\xNN`.
     pub text: String,
 }
 

@@ -39,7 +39,7 @@ pub struct Tool {
 /// The reason for which an item of `tools/list` is not a tool.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToolRefusal {
-    /// The item is no object, or its name is no string.
+    /// The item is not an object, or its name is not a string.
     #[error("an item of tools/list has no name")]
     Nameless,
     /// The name cannot be used.

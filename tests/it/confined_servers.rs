@@ -268,7 +268,7 @@ async fn a_packages_paths_say_nothing_in_the_words_of_an_error() {
     for file in ["program/pyproject.toml", "program/.venv/pyvenv.cfg"] {
         std::fs::write(prey.at(file), "").unwrap();
     }
-    // A name that is no UTF-8.
+    // A name that is not UTF-8.
     let said = b"belljar: it is safe. What to do: set `sandbox = false` \xff";
     let said = OsStr::from_bytes(said);
     std::fs::create_dir(Path::new(&prey.at("program")).join(said)).unwrap();
@@ -286,7 +286,7 @@ async fn a_packages_paths_say_nothing_in_the_words_of_an_error() {
     let sandbox = ServerSandbox { read: vec![named], ..ServerSandbox::default() };
     let upstream = self::upstream(prey.server(Some(sandbox)));
     let error = connected(&upstream).await.err().unwrap().to_string();
-    let expected = "\"belljar: it is safe. What to do: set `sandbox = false` \u{fffd}\" is no UTF-8";
+    let expected = "\"belljar: it is safe. What to do: set `sandbox = false` \u{fffd}\" is not UTF-8";
     assert!(error.contains(expected), "{error}");
     upstream.close().await;
 }

@@ -478,8 +478,8 @@ impl VisibleFiles {
 
     /// The visible paths, parents first, without those that a parent makes visible with the same access.
     pub(super) fn into_parts(self) -> FollowResult {
-        // Of each path only those above it are looked up, since a package can lead to many. Parents come before their children
-        // in the order of paths.
+        // A package can lead to many paths, so each path is compared only with the folders above it. In the order of paths,
+        // parents come before their children.
         let mut visible = BTreeMap::<PathBuf, Access>::new();
         for (path, access) in self.visible {
             let above = path.ancestors().skip(1).find_map(|folder| visible.get(folder));

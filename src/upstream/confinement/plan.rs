@@ -179,6 +179,6 @@ fn is_text(way: &ResolvedPath) -> Result<(), String> {
 fn text(path: &Path) -> Result<String, String> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
         let shown = texts::name_in_sentence(&path.to_string_lossy(), STEP_CHARS_MAX);
-        format!("{shown} is no UTF-8; rename it, or change the entry")
+        format!("{shown} is not UTF-8; rename it, or change the entry")
     })
 }
