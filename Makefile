@@ -32,7 +32,7 @@ define build_beside_setup
 		[ $$ready = 0 ] && scripts/setup.sh environment $(BUILD)/demo/belljar
 endef
 
-demo: ## set up what is missing, build a binary without most optimisations, and run the main job on real servers
+demo: ## set up what is missing, build a binary without optimisations, and run the main job on real servers
 	$(build_beside_setup)
 	python3 scripts/demo.py $(BUILD)/demo/belljar
 
