@@ -16,6 +16,8 @@ from typing import Any
 
 _run = asyncio.run
 _current_loop = asyncio._get_running_loop
+# A signal that comes just before a lock is waited for does not end the wait, and its handler runs only after it.
+_LOOK_FOR_SIGNALS_S = 0.1
 
 
 def install_asyncio_run() -> None:
@@ -57,7 +59,8 @@ def _run_on_thread(main: Coroutine[Any, Any, Any], options: dict[str, Any]) -> A
     copied = copy_context()
     start_new_thread(work, ())
     try:
-        finished.acquire()
+        while not finished.acquire(timeout=_LOOK_FOR_SIGNALS_S):
+            pass
     except BaseException:
         stopping.append(True)
         for loop, task in started:

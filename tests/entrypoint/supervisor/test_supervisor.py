@@ -162,6 +162,17 @@ def test_interrupt_ends_the_run_and_keeps_variables(sandbox: Sandbox, code: str)
     assert sandbox.run("import asyncio\nawait asyncio.sleep(0, 'alive')")["value"] == "'alive'"
 
 
+def test_interrupt_that_comes_just_before_asyncio_run_waits_ends_the_run(sandbox: Sandbox) -> None:
+    # A signal to another thread leaves the waiting one asleep, as one does that comes just before the wait.
+    code = (
+        "import asyncio, signal, threading\nx = 7\nasync def wait():\n"
+        "    signal.pthread_kill(threading.get_ident(), signal.SIGINT)\n    await asyncio.sleep(99)\n"
+        "await asyncio.sleep(0)\nasyncio.run(wait())"
+    )
+    assert sandbox.run(code)["error"]["type"] == "KeyboardInterrupt"
+    assert sandbox.run("x")["value"] == "7"
+
+
 def test_interrupted_coroutine_runs_its_finally_blocks(sandbox: Sandbox) -> None:
     code = "import asyncio\ntry:\n    print('ready'); await asyncio.sleep(99)\nfinally: print('cleaned up')"
     run = sandbox.start(code)
