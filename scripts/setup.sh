@@ -94,6 +94,8 @@ test_bench() {
     install_for_demo
     install_for_tests
     install_servers
+    # Those that need older packages than the others; the demonstration has none of them.
+    install_python_set servers/python-older "$servers/requirements-older.lock"
     install_node_set servers/authorization "$repository/tests/fixtures/authorization"
     install_node_set conformance "$repository/tests/fixtures/conformance"
     install_python_set dev "$repository/scripts/dev-requirements.lock"
@@ -254,7 +256,6 @@ image_is_kept() { compgen -G "$cache/sandbox-*.tar" >/dev/null; }
 install_servers() {
     install_node_set servers/node "$servers"
     install_python_set servers/python "$servers/requirements.lock"
-    install_python_set servers/python-older "$servers/requirements-older.lock"
 }
 
 # Servers that are started in each way in which users start them: out of npx's and uv's caches too.
