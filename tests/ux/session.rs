@@ -136,7 +136,8 @@ fn without_this_machine(reply: &str, home: &Home) -> String {
         let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
         masked.push_str(match word {
             _ if is_number
-                && (masked.ends_with("pid ") || after.starts_with(" ms") || after.starts_with(" kB")) =>
+                && (masked.ends_with("pid ")
+                    || [" ms", " kB", " of 480 MB"].iter().any(|unit| after.starts_with(unit))) =>
             {
                 "..."
             }
