@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     every_way_to_call_a_tool_gives_the_same,
     results_are_unwrapped_and_the_whole_is_kept,
     errors_of_tools_and_servers_raise,

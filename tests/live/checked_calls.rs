@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::{Bridge, Engine, Fixture, Home};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     wrong_arguments_do_not_reach_the_server_and_are_all_told,
     wrong_calls_in_code_are_told_together_before_any_of_it_runs,
     a_check_starts_no_server_and_keeps_to_those_of_the_run,

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::processes::is_alive;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     a_file_edited_added_broken_or_removed_counts_from_the_next_run_on,
     settings_that_are_edited_count_from_the_next_run_or_the_next_sandbox_on,
 );

@@ -7,9 +7,9 @@ use nix::sys::signal::Signal;
 use crate::support::images::with_languages;
 use crate::support::model_server::ModelServer;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually, program};
-use crate::{on_every_container_engine, on_every_engine};
+use crate::{on_every_container_engine, on_one_engine_and_processes};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     examples_on_handles_reply_as_the_page_says,
     examples_on_jobs_reply_as_the_page_says,
     examples_on_models_reply_as_the_page_says,

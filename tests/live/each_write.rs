@@ -1,16 +1,28 @@
 //! Bridge, container and interpreter killed at each of the bridge's changes of files: what was acknowledged is there and whole,
 //! nothing else is, and the next session goes on with it.
 //!
-//! On one engine: what is written on the host does not depend on it. In `make test` at some steps of as many kinds; `make
+//! On one container engine and on processes: what is written on the host does not depend on it. In `make test` at some steps of as many kinds; `make
 //! each-write` kills at each step.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
+use crate::on_one_engine_and_processes;
 use crate::support::each_write::{Scenario, Steps, chosen, is_one_of, names, printed, short};
 use crate::support::processes::{children_of, is_alive, is_stopped};
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
+
+on_one_engine_and_processes!(
+    files_of_runs_are_whole_wherever_belljar_is_killed,
+    of_files_that_end_with_their_session_nothing_is_left_wherever_belljar_is_killed,
+    skills_that_code_keeps_and_removes_are_whole_wherever_belljar_is_killed,
+    a_journal_has_all_that_was_acknowledged_wherever_belljar_is_killed,
+    a_session_that_is_gone_on_from_stays_whole_wherever_belljar_is_killed,
+    files_of_runs_are_whole_whenever_container_or_interpreter_are_killed_while_they_are_kept,
+    skills_are_whole_whenever_container_or_interpreter_are_killed_while_they_are_kept,
+    a_journal_is_whole_whenever_container_or_interpreter_are_killed_while_it_is_written,
+);
 
 const WORKSPACE: &str = "MCPs/workspaces";
 const SKILLS: &str = "MCPs/tools";
@@ -100,26 +112,22 @@ fn check_files(home: &Home, done: usize) {
     assert_eq!(names(&home.path().join(WORKSPACE).join("sales/incoming")), [""; 0]);
 }
 
-#[test]
-fn files_of_runs_are_whole_wherever_belljar_is_killed() {
-    let Some(engine) = Engine::any() else { return };
+fn files_of_runs_are_whole_wherever_belljar_is_killed(engine: &Engine) {
     Scenario {
         name: "files of runs",
         below: &[WORKSPACE],
-        home: &|| with_workspace(&engine),
+        home: &|| with_workspace(engine),
         act: &|home| acknowledged(home, &WRITES),
         check: &|home, done| check_files(home, *done),
     }
     .killed_at_some_writes();
 }
 
-#[test]
-fn of_files_that_end_with_their_session_nothing_is_left_wherever_belljar_is_killed() {
-    let Some(engine) = Engine::any() else { return };
+fn of_files_that_end_with_their_session_nothing_is_left_wherever_belljar_is_killed(engine: &Engine) {
     Scenario {
         name: "files of a session",
         below: &[WORKSPACE],
-        home: &|| Home::on(&engine),
+        home: &|| Home::on(engine),
         act: &|home| acknowledged(home, &["open('a', 'w').write('1')", "open('b', 'w').write('2')"]),
         check: &|home, _| {
             let mut bridge = Bridge::start(home);
@@ -148,9 +156,7 @@ const SAVED: [&str; 5] = [
     "counted()  # Four.; version 3\n",
 ];
 
-#[test]
-fn skills_that_code_keeps_and_removes_are_whole_wherever_belljar_is_killed() {
-    let Some(engine) = Engine::any() else { return };
+fn skills_that_code_keeps_and_removes_are_whole_wherever_belljar_is_killed(engine: &Engine) {
     let check = |home: &Home, done: &usize| {
         let listed = home.run(&["skill", "ls"]).stdout;
         is_one_of(&listed.as_str(), &SAVED, *done);
@@ -173,7 +179,7 @@ fn skills_that_code_keeps_and_removes_are_whole_wherever_belljar_is_killed() {
     Scenario {
         name: "skills",
         below: &[SKILLS],
-        home: &|| Home::on(&engine),
+        home: &|| Home::on(engine),
         act: &|home| acknowledged(home, &SAVES),
         check: &check,
     }
@@ -235,9 +241,7 @@ fn heard(fixture: &Fixture, before: usize) -> Vec<String> {
     fixture.ledger().split_off(before).into_iter().filter(|event| event.starts_with("call ")).collect()
 }
 
-#[test]
-fn a_journal_has_all_that_was_acknowledged_wherever_belljar_is_killed() {
-    let Some(engine) = Engine::any() else { return };
+fn a_journal_has_all_that_was_acknowledged_wherever_belljar_is_killed(engine: &Engine) {
     let fixture = Fixture::new(&[]);
     let act = |home: &Home| {
         let before = fixture.ledger().len();
@@ -271,18 +275,16 @@ fn a_journal_has_all_that_was_acknowledged_wherever_belljar_is_killed() {
     Scenario {
         name: "journal",
         below: &[SESSIONS],
-        home: &|| Home::on(&engine).env("MCP_BRIDGE_JOURNAL", "full").server("one", fixture.entry()),
+        home: &|| Home::on(engine).env("MCP_BRIDGE_JOURNAL", "full").server("one", fixture.entry()),
         act: &act,
         check: &check,
     }
     .killed_at_some_writes();
 }
 
-#[test]
-fn a_session_that_is_gone_on_from_stays_whole_wherever_belljar_is_killed() {
-    let Some(engine) = Engine::any() else { return };
+fn a_session_that_is_gone_on_from_stays_whole_wherever_belljar_is_killed(engine: &Engine) {
     let fixture = Fixture::new(&[]);
-    let with_server = || Home::on(&engine).env("MCP_BRIDGE_JOURNAL", "full").server("one", fixture.entry());
+    let with_server = || Home::on(engine).env("MCP_BRIDGE_JOURNAL", "full").server("one", fixture.entry());
     let template = with_server();
     assert_eq!(acknowledged(&template, &CALLS[..2]), 2);
     let journal = names(&template.path().join(SESSIONS)).remove(0);
@@ -419,7 +421,7 @@ fn kill_container(engine: &Engine, home: &Home, _bridge: &Bridge) {
 
 fn kill_interpreter(engine: &Engine, home: &Home, _bridge: &Bridge) {
     for id in engine.containers_of(&home.owners()) {
-        let supervisor = engine.inspect_container(&id)["State"]["Pid"].as_i64().unwrap();
+        let Some(supervisor) = engine.inspect_container(&id)["State"]["Pid"].as_i64() else { continue };
         for worker in children_of(i32::try_from(supervisor).unwrap()).collect::<Vec<_>>() {
             // It may have ended by itself.
             let _gone_or_killed = kill(Pid::from_raw(worker), Signal::SIGKILL);
@@ -427,23 +429,19 @@ fn kill_interpreter(engine: &Engine, home: &Home, _bridge: &Bridge) {
     }
 }
 
-#[test]
-fn files_of_runs_are_whole_whenever_container_or_interpreter_are_killed_while_they_are_kept() {
-    let Some(engine) = Engine::any() else { return };
+fn files_of_runs_are_whole_whenever_container_or_interpreter_are_killed_while_they_are_kept(engine: &Engine) {
     Standing {
         below: &[WORKSPACE],
-        home: &|| with_workspace(&engine),
+        home: &|| with_workspace(engine),
         codes: &WRITES,
         acknowledged: &|home, done| assert_eq!(files(home), written()[done]),
         failed: &|home, done| is_one_of_each(&files(home), done),
         ended: &|home| check_files(home, WRITES.len()),
     }
-    .hold(&engine);
+    .hold(engine);
 }
 
-#[test]
-fn skills_are_whole_whenever_container_or_interpreter_are_killed_while_they_are_kept() {
-    let Some(engine) = Engine::any() else { return };
+fn skills_are_whole_whenever_container_or_interpreter_are_killed_while_they_are_kept(engine: &Engine) {
     // It may have been removed by the time at which its run fails.
     let removes =
         "if any(skill['name'] == 'counted' for skill in runtime.skills): runtime.skills.rm('counted')";
@@ -455,7 +453,7 @@ fn skills_are_whole_whenever_container_or_interpreter_are_killed_while_they_are_
     };
     Standing {
         below: &[SKILLS],
-        home: &|| Home::on(&engine),
+        home: &|| Home::on(engine),
         codes: &codes,
         acknowledged: &|home, done| assert_eq!(listed(home), said[done]),
         failed: &|home, done| is_one_of(&listed(home).as_str(), &said, done),
@@ -468,12 +466,10 @@ fn skills_are_whole_whenever_container_or_interpreter_are_killed_while_they_are_
             assert_eq!(history.lines().count(), kept.len(), "each is whole: {history}");
         },
     }
-    .hold(&engine);
+    .hold(engine);
 }
 
-#[test]
-fn a_journal_is_whole_whenever_container_or_interpreter_are_killed_while_it_is_written() {
-    let Some(engine) = Engine::any() else { return };
+fn a_journal_is_whole_whenever_container_or_interpreter_are_killed_while_it_is_written(engine: &Engine) {
     let fixture = Fixture::new(&[]);
     let codes = ["print(await mcp_one.echo(text='first'))", "1 + 1", "print(await mcp_one.add(a=1, b=2))"];
     let whole = |home: &Home, done: usize| {
@@ -490,7 +486,7 @@ fn a_journal_is_whole_whenever_container_or_interpreter_are_killed_while_it_is_w
     };
     Standing {
         below: &[SESSIONS],
-        home: &|| Home::on(&engine).env("MCP_BRIDGE_JOURNAL", "full").server("one", fixture.entry()),
+        home: &|| Home::on(engine).env("MCP_BRIDGE_JOURNAL", "full").server("one", fixture.entry()),
         codes: &codes,
         acknowledged: &whole,
         failed: &whole,
@@ -503,5 +499,5 @@ fn a_journal_is_whole_whenever_container_or_interpreter_are_killed_while_it_is_w
             assert!(shown.code == Some(0) && shown.stderr.is_empty(), "{shown:?}");
         },
     }
-    .hold(&engine);
+    .hold(engine);
 }

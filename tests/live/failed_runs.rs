@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::bridge::Reply;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
-on_every_engine!(a_run_that_fails_lists_the_calls_that_it_made_however_it_ends);
+on_one_engine_and_processes!(a_run_that_fails_lists_the_calls_that_it_made_however_it_ends);
 
 const FIRST: &str =
     "import os\nmcp_fixture.echo.sync(text='1')\nmcp_fixture.echo.sync(text='2')\nmcp_fixture.peak.sync()\n";

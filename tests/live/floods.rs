@@ -4,21 +4,25 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::on_every_engine;
 use crate::support::processes::cpu_ticks;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
+use crate::{on_every_engine, on_one_engine_and_processes};
 
 on_every_engine!(
     a_flood_on_both_streams_is_counted_to_the_byte_and_costs_the_bridge_no_memory,
-    a_gigabyte_on_a_servers_stderr_costs_the_bridge_no_memory,
-    a_line_of_a_server_that_does_not_end_is_cut_off_and_costs_that_server_only,
-    a_line_of_fifty_megabytes_arrives_and_its_room_is_given_back,
     memory_of_large_results_is_given_back,
     arguments_of_many_values_wait_for_each_other,
     results_that_nobody_reads_cost_the_run_only,
     forged_calls_with_large_arguments_are_bounded,
     many_calls_with_large_arguments_are_all_answered,
     pings_are_answered_while_streams_alternate,
+);
+
+// The bridge and a server, without the sandbox.
+on_one_engine_and_processes!(
+    a_gigabyte_on_a_servers_stderr_costs_the_bridge_no_memory,
+    a_line_of_a_server_that_does_not_end_is_cut_off_and_costs_that_server_only,
+    a_line_of_fifty_megabytes_arrives_and_its_room_is_given_back,
 );
 
 const MIB: usize = 1 << 20;

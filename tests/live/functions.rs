@@ -1,9 +1,9 @@
 //! Tools as functions of Python: help, signatures, imports, and what results have looked like.
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::{Bridge, Engine, Fixture, Home};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     help_and_inspect_show_what_the_server_says,
     what_results_look_like_is_learned_and_outlives_the_bridge,
     nothing_is_learned_where_that_is_switched_off,

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::{Bridge, Engine, Fixture, Home};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     a_large_result_goes_from_tool_to_tool_without_entering_the_sandbox,
     parts_of_a_result_are_arguments_and_can_be_loaded,
     a_handle_that_stands_for_nothing_is_said_and_nothing_is_sent,

@@ -3,10 +3,13 @@
 
 use serde_json::{Value, json};
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::{Bridge, Engine, Fixture, Home};
 
-on_every_engine!(attacks_of_a_server_come_out_as_data, printed_attacks_are_escaped_and_change_no_verdict,);
+on_one_engine_and_processes!(
+    attacks_of_a_server_come_out_as_data,
+    printed_attacks_are_escaped_and_change_no_verdict,
+);
 
 /// Longest text of a reply, in characters.
 const REPLY_CHARS_MAX: usize = 16_000;

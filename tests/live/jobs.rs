@@ -3,11 +3,11 @@
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::processes::marked;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     a_job_goes_on_beside_runs_calls_tools_and_brings_its_result,
     a_job_that_fails_raises_its_error_where_it_is_asked_for,
     an_endless_loop_keeps_no_run_from_being_answered_and_is_cancelled,

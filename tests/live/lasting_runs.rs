@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::bridge::Reply;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     a_run_that_lasts_is_a_task_which_ends_with_its_reply,
     what_a_task_s_run_asks_is_asked_by_the_task,
     a_task_that_is_cancelled_ends_its_run_and_nothing_else,

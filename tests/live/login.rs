@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::authorization::{Authorization, log_in};
 use crate::support::{Bridge, Engine, Home};
 
-on_every_engine!(a_run_that_needs_a_login_says_the_command_and_the_next_one_after_it_works);
+on_one_engine_and_processes!(a_run_that_needs_a_login_says_the_command_and_the_next_one_after_it_works);
 
 fn a_run_that_needs_a_login_says_the_command_and_the_next_one_after_it_works(engine: &Engine) {
     let servers = Authorization::start(3_600);

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::http_fixture::reply;
 use crate::support::model_server::{KEY, ModelServer, prompt, say};
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     an_endpoint_answers_and_its_key_is_nowhere_else,
     an_answer_is_replayed_and_resumed_and_not_asked_for_again,
     without_an_endpoint_the_client_is_asked_and_the_run_s_time_stands_still,

@@ -1,9 +1,9 @@
 //! What code writes: all of it, in order, and never as anything else than output.
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::{Bridge, Engine, Home};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     both_streams_come_in_order_from_python_subprocesses_and_descriptors,
     bytes_that_are_no_text_are_shown_as_escapes,
     characters_that_steer_are_shown_as_escapes,

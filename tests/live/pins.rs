@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::{Bridge, Engine, Fixture, Home};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     a_tool_that_its_server_has_changed_is_told_of_and_waits_for_trust_under_careful,
     bridges_side_by_side_lose_no_pin_and_do_not_undo_what_the_user_trusts,
     a_tool_that_changes_while_it_is_in_use_is_not_called_under_read_only,

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::{Bridge, Engine, Fixture, Home};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     what_rules_deny_reaches_no_server_and_the_reason_is_told,
     a_profile_goes_by_what_servers_say_and_a_client_that_cannot_ask_is_told_the_setting,
     the_human_is_asked_and_the_time_of_the_run_stands_still,

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::{Bridge, Engine, Fixture, Home};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     a_tool_that_may_destroy_is_not_called_where_a_rule_denies_that,
     no_shape_of_arguments_gets_around_a_rule,
     no_spelling_of_a_value_gets_around_a_rule,

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::support::{Bridge, Engine, Fixture, Home};
-use crate::{on_every_container_engine, on_every_engine};
+use crate::{on_every_container_engine, on_one_engine_and_processes};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     every_mode_keeps_the_bound_and_the_rest_can_be_read_on,
     a_client_that_shows_less_gets_less,
     output_is_told_as_it_comes_to_a_client_that_set_a_level,

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use crate::support::engines::cache;
 use crate::support::everything::Everything;
 use crate::support::{Bridge, Engine, Home};
-use crate::{on_every_container_engine, on_every_engine};
+use crate::{on_every_container_engine, on_one_engine_and_processes};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     a_picture_of_the_files_server_is_a_picture,
     a_repository_is_read_through_the_git_server,
     time_zones_are_converted_through_the_time_server,

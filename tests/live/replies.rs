@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::support::{Bridge, Engine, Home};
-use crate::{on_every_container_engine, on_every_engine};
+use crate::{on_every_container_engine, on_one_engine_and_processes};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     json_replies_are_one_object,
     toon_replies_are_one_block,
     structured_content_comes_when_it_is_asked_for,

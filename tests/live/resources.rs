@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::engines::cache;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     what_a_server_has_to_read_is_listed_and_read_and_prompts_are_filled_in,
     the_server_of_an_address_is_found_among_those_that_run_and_no_other_is_started,
     a_reading_that_is_denied_reaches_no_server_and_starts_none,

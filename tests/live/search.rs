@@ -7,10 +7,10 @@ use serde_json::json;
 
 #[cfg(feature = "semantic")]
 use crate::model;
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     what_is_kept_of_servers_and_sessions_is_in_the_folder_that_is_named,
     a_search_reads_as_one_line_for_each_hit_and_pages,
     tools_of_servers_that_do_not_run_are_found_and_again_by_the_next_bridge,
@@ -27,7 +27,7 @@ on_every_engine!(
 );
 
 #[cfg(feature = "semantic")]
-on_every_engine!(what_is_meant_is_found_once_the_tools_have_vectors_which_the_next_bridge_finds,);
+on_one_engine_and_processes!(what_is_meant_is_found_once_the_tools_have_vectors_which_the_next_bridge_finds,);
 
 /// What a search prints once no server is being asked any more, however slow the machine is.
 fn found(bridge: &mut Bridge, query: &str) -> String {

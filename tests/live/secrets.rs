@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::{Bridge, Engine, Fixture, Home};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     no_secret_of_a_server_reaches_the_sandbox_the_engine_or_the_log,
     secrets_in_a_server_s_errors_are_written_as_their_names,
 );

@@ -3,10 +3,10 @@
 
 use serde_json::{Value, json};
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::{Bridge, Engine, Fixture, Home};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     tools_that_an_entry_keeps_back_are_found_nowhere_and_called_by_no_name,
     a_call_ends_with_the_time_of_its_entry_and_the_run_goes_on,
     binary_values_are_sent_to_no_server_whose_entry_keeps_them,

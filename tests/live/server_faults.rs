@@ -6,11 +6,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::processes::{children_of, is_alive};
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     a_server_that_lists_other_tools_after_its_restart_is_told,
     a_server_that_dies_in_a_call_is_said_and_started_again_by_the_next,
     a_server_that_dies_between_calls_is_started_again_unseen,

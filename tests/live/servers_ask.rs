@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::engines::cache;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     a_server_s_form_reaches_the_client_marked_as_the_server_s_and_the_run_s_time_stands_still,
     the_time_that_an_entry_gives_a_call_stands_still_while_the_human_is_asked,
     a_server_s_form_is_no_approval_and_an_approval_is_no_form,

@@ -6,11 +6,11 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::home::Output;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     a_session_is_listed_shown_exported_and_run_once_more_without_a_server,
     a_call_that_was_not_made_stops_a_replay_and_says_what_differs,
     code_that_was_refused_before_it_ran_stands_in_the_way_of_no_replay,

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::home::Output;
 use crate::support::{Bridge, Engine, Fixture, Home};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     a_kept_function_is_there_in_the_next_session_with_all_that_it_needs,
     a_skill_that_others_can_write_is_not_loaded_and_the_reply_says_so,
     a_place_where_nothing_can_be_kept_costs_the_saving_only,

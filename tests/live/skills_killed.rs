@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     a_bridge_that_is_killed_while_it_saves_loses_nothing_acknowledged,
     a_container_that_is_killed_while_it_saves_loses_nothing_acknowledged,
     an_interpreter_that_is_killed_while_it_saves_loses_nothing_acknowledged,

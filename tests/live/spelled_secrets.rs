@@ -3,10 +3,10 @@
 
 use serde_json::{Value, json};
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE};
 
-on_every_engine!(escapes_hide_no_token_from_code_model_or_human,);
+on_one_engine_and_processes!(escapes_hide_no_token_from_code_model_or_human,);
 
 const TOKEN: &str = "canary+7f3a/t\u{f6}ken=9";
 /// The ways of `--spells`.

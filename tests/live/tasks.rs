@@ -10,8 +10,14 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use crate::on_one_engine_and_processes;
 use crate::support::office::{Office, SERVERS, folder, python};
 use crate::support::{Bridge, Engine};
+
+on_one_engine_and_processes!(
+    sixty_tasks_over_ten_servers_come_to_what_their_data_say,
+    a_task_that_is_done_wrong_is_named_with_what_was_expected_and_what_came,
+);
 
 /// Parts of a program that are runs of their own; before the second the interpreter is reset.
 const NEXT_RUN: &str = "# --- the next run\n";
@@ -155,11 +161,9 @@ fn headers_of_the_tasks_say_what_the_data_say() {
     assert!(sync >= 50, "{sync} of them call as most models do");
 }
 
-#[test]
-fn sixty_tasks_over_ten_servers_come_to_what_their_data_say() {
-    let Some(engine) = Engine::any() else { return };
+fn sixty_tasks_over_ten_servers_come_to_what_their_data_say(engine: &Engine) {
     let answers = python("answers.py", &[]);
-    let mut office = Office::new(&engine);
+    let mut office = Office::new(engine);
     office.home = office.home.env("MCP_BRIDGE_JOURNAL", "full");
     let mut bridge = Bridge::start(&office.home).warm();
     let mut state = office.state();
@@ -255,10 +259,8 @@ impl Table {
     }
 }
 
-#[test]
-fn a_task_that_is_done_wrong_is_named_with_what_was_expected_and_what_came() {
-    let Some(engine) = Engine::any() else { return };
-    let office = Office::new(&engine);
+fn a_task_that_is_done_wrong_is_named_with_what_was_expected_and_what_came(engine: &Engine) {
+    let office = Office::new(engine);
     let mut bridge = Bridge::start(&office.home).warm();
     let tasks = Task::all();
     let task = |number: usize| &tasks[number - 1];

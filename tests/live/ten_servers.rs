@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::on_every_engine;
+use crate::on_one_engine_and_processes;
 use crate::support::ten_servers::{CALLS_THOSE_THAT_WORK, HEALTHY, Servers, WORKING, first_reply, ten};
 use crate::support::{Bridge, Engine};
 
-on_every_engine!(
+on_one_engine_and_processes!(
     a_first_reply_waits_for_no_server_that_it_does_not_need,
     calls_at_once_of_all_cost_those_that_work_nothing,
     calls_that_stand_in_the_code_cost_those_that_work_nothing,

@@ -80,6 +80,34 @@ macro_rules! on_every_container_engine {
     };
 }
 
+/// Declares two tests from each named function, for what does not depend on the engine: on the first container engine that is
+/// there, and on processes.
+#[macro_export]
+macro_rules! on_one_engine_and_processes {
+    ($($claim:ident),* $(,)?) => {
+        $(mod $claim {
+            #[test]
+            fn one_engine() {
+                $crate::support::engines::check_on_one(super::$claim);
+            }
+
+            #[test]
+            fn process() {
+                $crate::support::engines::check("process", super::$claim);
+            }
+        })*
+    };
+}
+
+/// Runs the claim on the first container engine that is there.
+pub fn check_on_one(claim: fn(&Engine)) {
+    match Engine::any() {
+        Some(engine) if engine.is_process() => eprintln!("SKIPPED: only the process engine is there"),
+        Some(engine) => claim(&engine),
+        None => {}
+    }
+}
+
 /// Runs the claim on the engine of that name.
 pub fn check(name: &str, claim: fn(&Engine)) {
     match Engine::find(name) {
@@ -219,11 +247,12 @@ impl Engine {
 
     pub fn kill_container(&self, id: &str) {
         if self.is_process() {
-            let first = self.inspect_container(id)["State"]["Pid"].to_string();
+            let first = self.inspect_container(id)["State"]["Pid"].as_i64();
             let pid = nix::unistd::Pid::from_raw(id.parse().unwrap());
-            nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).expect("it is there");
+            // It may have ended by itself.
+            let _gone_or_killed = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL);
             // As an engine answers once the container has gone.
-            while std::fs::exists(format!("/proc/{first}")).unwrap() {
+            while first.is_some_and(|first| std::fs::exists(format!("/proc/{first}")).unwrap()) {
                 std::thread::park_timeout(std::time::Duration::from_millis(1));
             }
             return;
@@ -231,10 +260,12 @@ impl Engine {
         self.request("POST", &format!("/v1.41/containers/{id}/kill?signal=KILL"));
     }
 
+    /// What the engine says of a container. Of a process that has no PID 1 yet, or none any more, the pid is null.
     pub fn inspect_container(&self, id: &str) -> Value {
         if self.is_process() {
-            let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
-            let pid: u64 = children.split_whitespace().next().expect("it has a PID 1").parse().unwrap();
+            let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+            let pid: Option<u64> =
+                children.ok().and_then(|children| children.split_whitespace().next()?.parse().ok());
             return serde_json::json!({"State": {"Pid": pid}});
         }
         let inspected = self.request("GET", &format!("/v1.41/containers/{id}/json"));
