@@ -2,7 +2,8 @@
 # Sets up what is missing, checks, tests, and says at the end which engines were tested. A failed step does not keep the
 # later ones from running, so that one call shows all that is wrong.
 #
-# usage: scripts/test.sh         every test on the first engine that is there, and a smoke set on each other one
+# usage: scripts/test.sh         every test on the first engine that is there, and a smoke set on each other one, of which
+#                                processes without a container engine are the last
 #        scripts/test.sh all     every test on every engine, also with CI=true, where an absent engine is a failure
 set -euo pipefail
 
@@ -38,7 +39,9 @@ main() {
     step "ruff" "$dev/ruff" check entrypoint tests scripts
     step "ruff format" "$dev/ruff" format --check entrypoint tests scripts
     step "pytest" "$dev/pytest"
-    step "nextest" cargo nextest run --locked --no-fail-fast --profile "$profile" -E "$(tests_to_run)"
+    # Most tests wait: for engines, servers and Python.
+    step "nextest" cargo nextest run --locked --no-fail-fast --profile "$profile" --test-threads $((2 * $(nproc))) \
+        -E "$(tests_to_run)"
     step "chaos" cargo test --locked --test chaos -- --rounds 9 --seed 1 --seconds 20
     step "soak" cargo test --locked --test soak -- --seconds 20 --seed 1
     engines_demo
@@ -85,7 +88,7 @@ all_engines() {
 # A test that runs on each engine has the engine's name at the end of its own.
 tests_to_run() {
     local others
-    others=$(engines | tail -n +2 | while IFS='=' read -r variable _; do engine_name "$variable"; done |
+    others=$(all_engines | tail -n +2 | while IFS='=' read -r variable _; do engine_name "$variable"; done |
         tr '-' '_' | paste -sd '|')
     if [ "$scope" = all ] || [ -z "$others" ]; then
         echo 'all()'
@@ -113,7 +116,7 @@ engine_name() { tr 'A-Z_' 'a-z-' <<<"${1#BELLJAR_TEST_}"; }
 
 # What was run on an engine.
 extent() {
-    if [ "$scope" = all ] || engines | head -n 1 | grep -q "^$1="; then
+    if [ "$scope" = all ] || all_engines | head -n 1 | grep -q "^$1="; then
         echo tested
     else
         echo "smoke tests only; 'make test-all' runs the others"
@@ -135,7 +138,7 @@ summary() {
         echo "engine ${line%%:*}: ABSENT:${line#*:}"
         [ "${CI:-}" != true ] || failed=$((failed + 1))
     done
-    [ "$(uname -s)" != Linux ] || echo "engine process: tested (no container engine)"
+    [ "$(uname -s)" != Linux ] || echo "engine process: $(extent BELLJAR_TEST_PROCESS) (no container engine)"
     echo "$passed passed, $failed failed"
     [ "$failed" = 0 ]
 }
