@@ -37,9 +37,13 @@ fn main() -> ExitCode {
     }
     println!("machine: {}", machine());
     let mut measured = Vec::new();
+    let mut of_podman = None;
     for engine in engines {
         eprintln!("measuring {} ...", engine.name);
-        let figures = measure(engine);
+        let (figures, medians) = measure(engine, of_podman);
+        if engine.name == "podman-rootless" {
+            of_podman = Some(medians);
+        }
         println!("\n{}\n{figures}", engine.name);
         measured.push((engine.name, figures));
     }
@@ -68,7 +72,10 @@ fn confined() -> Option<ExitCode> {
     }
 }
 
-fn measure(engine: &'static Engine) -> Figures {
+fn measure(
+    engine: &'static Engine,
+    of_podman: Option<belljar_program::WarmMedians>,
+) -> (Figures, belljar_program::WarmMedians) {
     let mut figures = Figures::default();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -79,6 +86,6 @@ fn measure(engine: &'static Engine) -> Figures {
     drop(runtime);
     figures.add("direct: a call through rmcp's client, p50", serial.p50_ms(), "ms");
     figures.add("direct: 1,000 calls at once through it", parallel_per_s, "calls/s");
-    belljar_program::measure(engine, &mut figures);
-    figures
+    let medians = belljar_program::measure(engine, of_podman, &mut figures);
+    (figures, medians)
 }
