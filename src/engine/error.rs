@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::choice::Choice;
+use super::runtime_setting::Choice;
 
 /// A failure of an engine, or of a request to it.
 #[derive(Debug, thiserror::Error)]

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::choice::Choice;
 use super::containers::{self, EngineLocations};
 use super::error::EngineError;
 use super::images::ImageStore;
 use super::interface::Engine;
 use super::processes::{Environments, InsteadOf, ProcessEngine};
+use super::runtime_setting::Choice;
 
 /// The first engine that answers. If the operator accepts any engine and names no image, processes of this machine are
 /// used when no engine answers, or when it has none of the images. `sockets` is the folder for sockets of the bridge's

@@ -3,7 +3,6 @@
 //!
 //! It knows no Python and no frames, and reads no environment: the caller names the places of engines.
 
-mod choice;
 mod containers;
 mod error;
 mod find;
@@ -13,11 +12,11 @@ mod kernel;
 mod masks;
 mod owner;
 mod processes;
+mod runtime_setting;
 mod spec;
 mod usage;
 mod users;
 
-pub use choice::Choice;
 pub use containers::{CleanupList, EngineLocations};
 pub use error::EngineError;
 pub use find::{find, find_images};
@@ -27,5 +26,6 @@ pub use kernel::{Kernel, OuterLimits};
 pub use owner::{Owner, lock_path};
 #[cfg(target_os = "linux")]
 pub use processes::{begin, enter};
+pub use runtime_setting::Choice;
 pub use spec::{CpuQuota, Folder, SandboxSpec, User, tmpfs_mib};
 pub use usage::{Usage, UsageMeter};

@@ -21,7 +21,8 @@ mod secrets;
 mod server;
 mod spec;
 
-pub use client::connection::{Clock, Connection, Request};
+pub use client::call_timeout::Clock;
+pub use client::connection::{Connection, Request};
 pub use client::handler::ProgressUpdate;
 pub use client::listeners::{QuestionError, QuestionKind, ServerChannels, ServerMessage, ServerQuestion};
 pub use client::listing::ListKind;

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::broker::answer::Answer;
 use crate::broker::failure_text::{FAILURE_CHARS_MAX, UNAVAILABLE_HINT, redact};
+use crate::broker::parts::Broker;
 use crate::broker::run::context::RunContext;
-use crate::broker::state::Broker;
 use crate::catalog::UnknownTool;
 use crate::names::ServerName;
 use crate::policy::Names;

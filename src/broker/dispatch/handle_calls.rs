@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::broker::answer::Answer;
 use crate::broker::call::Call;
-use crate::broker::state::Broker;
+use crate::broker::parts::Broker;
 use crate::broker::values::handles::{FilledArguments, Handles, Reference};
 use crate::catalog::Tool;
 use crate::names::ServerName;

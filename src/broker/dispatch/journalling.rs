@@ -10,10 +10,10 @@ use serde_json::value::RawValue;
 
 use crate::broker::answer::Answer;
 use crate::broker::call::Call;
+use crate::broker::parts::Broker;
 use crate::broker::record::journal_form::{CHECK, JournalForm, sorted};
 use crate::broker::run::call_record::CallRecord;
 use crate::broker::run::context::RunContext;
-use crate::broker::state::Broker;
 use crate::digest;
 use crate::jobs::JobSummary;
 use crate::journal::{

@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::broker::call::Call;
+use crate::broker::parts::Broker;
 use crate::broker::run::call_record::CallRecord;
-use crate::broker::state::Broker;
 use crate::catalog::{self, LiteralArguments, ServerTools, UnknownTool};
 use crate::names::ServerName;
 use crate::run::{FaultCode, ServerScope, ToolFault};

@@ -12,7 +12,7 @@ use super::model_request::RUNTIME;
 use crate::broker::answer::Answer;
 use crate::broker::arguments;
 use crate::broker::call::{Call, SendRule};
-use crate::broker::state::Broker;
+use crate::broker::parts::Broker;
 use crate::catalog::{self, Catalog, Detail, Shapes};
 use crate::policy::{ImpliedArguments, Names, PolicyCall};
 use crate::run::{DryRunReason, FaultCode, ToolFault};

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::broker::answer::Answer;
 use crate::broker::call::Call;
-use crate::broker::state::Broker;
+use crate::broker::parts::Broker;
 use crate::jobs::{JobRequest, JobSummary};
 use crate::run::{FaultCode, ToolFault};
 use crate::text;

@@ -17,7 +17,7 @@ use crate::broker::answer::Answer;
 use crate::broker::arguments;
 use crate::broker::call::{Call, SendRule};
 use crate::broker::human::HumanDeadline;
-use crate::broker::state::Broker;
+use crate::broker::parts::Broker;
 use crate::config::{ModelAccess, ModelEndpoint, ModelSettings};
 use crate::models::{Endpoint, ModelAnswer, ModelError, ModelRequest};
 use crate::policy::{ImpliedArguments, Names, PolicyCall};

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::broker::call::Call;
-use crate::broker::state::Broker;
+use crate::broker::parts::Broker;
 use crate::config::ResumeFrom;
 use crate::journal::{RecordedSession, Sessions, SessionsError};
 use crate::run::{FaultCode, ToolFault};

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::broker::arguments;
 use crate::broker::call::Call;
-use crate::broker::state::Broker;
+use crate::broker::parts::Broker;
 use crate::catalog::{
     Catalog, Detail, Origin, Queries, Query, SearchHit, Shapes, Tool, Tools, grouped, search,
 };

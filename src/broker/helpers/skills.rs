@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::broker::call::Call;
-use crate::broker::state::Broker;
+use crate::broker::parts::Broker;
 use crate::run::{FaultCode, ToolFault};
 use crate::skills::{NewSkill, SaveResult, Skill, SkillError, SkillFile, SkillName};
 use crate::text;

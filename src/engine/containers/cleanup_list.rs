@@ -14,9 +14,9 @@ use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::super::choice::Choice;
 use super::super::error::EngineError;
 use super::super::owner::{OWNER, SANDBOX, remove_files, sockets_of};
+use super::super::runtime_setting::Choice;
 use super::container::remove;
 use super::find::{ContainerEngine, EngineLocations, find};
 use super::leftovers::{ContainerList, list, prune};

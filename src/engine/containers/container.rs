@@ -398,7 +398,7 @@ mod tests {
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    use super::super::super::choice::Choice;
+    use super::super::super::runtime_setting::Choice;
     use super::super::find::{EngineLocations, find};
     use super::*;
 

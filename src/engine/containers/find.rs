@@ -8,10 +8,10 @@ use std::time::Duration;
 use bollard::{API_DEFAULT_VERSION, Docker};
 use tokio::sync::OnceCell;
 
-use super::super::choice::Choice;
 use super::super::error::{EngineError, with_causes};
 use super::super::interface::EngineInfo;
 use super::super::kernel::online_processors;
+use super::super::runtime_setting::Choice;
 use super::super::users::UserRanges;
 use super::private_socket::{PrivateSocket, SshAddress, Tunnel};
 use super::runtime;

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, ready};
 
-use super::super::choice::Choice;
 use super::super::error::EngineError;
 use super::super::interface::{Engine, EngineInfo, StartFailure, StartedSandbox};
 use super::super::kernel::online_processors;
 use super::super::masks;
 use super::super::owner::Owner;
+use super::super::runtime_setting::Choice;
 use super::super::spec::SandboxSpec;
 use super::environment::{Environments, missing};
 use super::plan::ENVIRONMENT_FOLDER;

@@ -1,6 +1,5 @@
 //! One initialized client to one running server.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::call_timeout::{CallTimeout, Clock};
 use super::handler::{Handler, ProgressUpdate};
 use super::input::{self, Input};
 use super::listing::{InvalidPage, ListKind, Pages, Tools, list_tools};
@@ -74,20 +74,6 @@ pub enum Request {
         /// The prompt's arguments.
         arguments: Map<String, Value>,
     },
-}
-
-/// The time of the caller, which may be paused.
-pub trait Clock {
-    /// Returns when no time is left.
-    fn over(&self) -> impl Future<Output = ()> + Send;
-    /// Returns when this much time has passed from now on.
-    fn passed(&self, time: Duration) -> impl Future<Output = ()> + Send;
-}
-
-/// The time of the caller, and the time that the entry allows for a call, which begins when the call has its permit.
-struct Timing<'c, C> {
-    clock: &'c C,
-    of_call: Option<Pin<Box<dyn Future<Output = ()> + Send + 'c>>>,
 }
 
 /// The parts that must be ended with the connection.
@@ -184,10 +170,10 @@ impl Connection {
             Request::Prompt { .. } => ListKind::Prompts,
         })?;
         let mut input = Input::default();
-        let mut timing = Timing { clock, of_call: None };
+        let mut timeout = CallTimeout::new(clock);
         for round in 1..=input::ROUNDS_MAX {
             let message = request.message(input);
-            let result = self.exchange(message, &mut timing, cancel, hears.clone()).await?;
+            let result = self.exchange(message, &mut timeout, cancel, hears.clone()).await?;
             let required = input::required(&result);
             let required =
                 required.map_err(|why| self.nonsense(format!("what it asks cannot be read: {why}")))?;
@@ -196,7 +182,7 @@ impl Connection {
                 answered = Input::of(required, round, &self.handler, cancel) => {
                     answered.map_err(|error| self.failure(ServiceError::McpError(error)))?
                 }
-                () = clock.over() => return Err(UpstreamError::Deadline { server: self.server.clone() }),
+                error = timeout.of_run(&self.server) => return Err(error),
                 () = cancel.cancelled() => return Err(UpstreamError::Cancelled { server: self.server.clone() }),
             };
         }
@@ -216,7 +202,7 @@ impl Connection {
         self.check_offered(kind)?;
         let mut pages = Pages::of(kind, &self.limits);
         while let Some(request) = pages.next() {
-            let page = self.exchange(request, &mut Timing { clock, of_call: None }, cancel, None).await?;
+            let page = self.exchange(request, &mut CallTimeout::new(clock), cancel, None).await?;
             let invalid =
                 |InvalidPage| self.nonsense(format!("its list of {} has the wrong form", kind.name()));
             pages.take(&page).map_err(invalid)?;
@@ -238,37 +224,18 @@ impl Connection {
         Err(UpstreamError::NotOffered { server: self.server.clone(), what: kind.name() })
     }
 
-    async fn exchange<'c>(
+    async fn exchange(
         &self,
         request: ClientRequest,
-        timing: &mut Timing<'c, impl Clock>,
+        timeout: &mut CallTimeout<'_, impl Clock>,
         cancel: &CancellationToken,
         hears: Option<watch::Sender<Option<ProgressUpdate>>>,
     ) -> Result<Box<RawValue>, UpstreamError> {
         let cancelled = || UpstreamError::Cancelled { server: self.server.clone() };
-        let run_is_over = || UpstreamError::Deadline { server: self.server.clone() };
-        let clock = timing.clock;
-        let mut over = std::pin::pin!(clock.over());
         let _permit = tokio::select! {
             permit = self.permits.acquire() => permit.map_err(|_| UpstreamError::Closing)?,
             () = cancel.cancelled() => return Err(cancelled()),
-            () = &mut over => return Err(run_is_over()),
-        };
-        // The call's time begins here, after the wait for a permit.
-        let late = async {
-            let Some(time) = self.bounds.time else {
-                over.await;
-                return run_is_over();
-            };
-            // In later rounds of the same call, the time continues.
-            let passed = timing.of_call.get_or_insert_with(|| Box::pin(clock.passed(time)));
-            tokio::select! {
-                () = over => run_is_over(),
-                () = passed => {
-                    let (server, set_in) = (self.server.clone(), self.bounds.set_in.clone());
-                    UpstreamError::CallTime { server, time, set_in }
-                }
-            }
+            error = timeout.of_run(&self.server) => return Err(error),
         };
         let mut handle = self
             .peer
@@ -280,7 +247,7 @@ impl Connection {
         let (answer, reason) = tokio::select! {
             answer = &mut handle.rx => (Some(answer), None),
             () = cancel.cancelled() => (None, Some(cancelled())),
-            error = late => (None, Some(error)),
+            error = timeout.of_call(&self.server, &self.bounds) => (None, Some(error)),
         };
         if let Some(reason) = reason {
             let told = tokio::time::timeout(WITHDRAWING, handle.cancel(Some(reason.to_string()))).await;

@@ -2,6 +2,7 @@
 //!
 //! It does not restart a server; the server's task does.
 
+pub(super) mod call_timeout;
 pub(super) mod connect;
 pub(super) mod connection;
 pub(super) mod handler;
