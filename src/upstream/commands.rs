@@ -23,7 +23,7 @@ const SHOWN_CHARS_MAX: usize = 200;
 /// Runs the commands and returns their output, in their order.
 ///
 /// # Errors
-/// The reason why the first of them failed, worded to follow "is configured, but".
+/// The reason why the first failed command failed. It completes the sentence "server 'x' is configured, but …".
 pub async fn printed(commands: &[ProcessSpec], limits: &Limits) -> Result<Vec<String>, String> {
     let runs: Vec<_> = commands.iter().map(|command| told(command, limits)).collect();
     stream::iter(runs).buffered(AT_ONCE_MAX).try_collect().await
@@ -57,8 +57,8 @@ async fn one(spec: &ProcessSpec, limits: &Limits) -> Result<String, String> {
     let (status, bytes) = ended
         .map_err(|_| format!("did not end within {} s", limits.reference_command.as_secs_f64()))?
         .map_err(|error| format!("could not be read: {}", error.kind()))?;
-    // The process has ended: its number may belong to another process by now, and its children, such as an agent for
-    // keys, may stay.
+    // The process group is not killed once its leader has ended. Its id may belong to another process by now, and child
+    // processes such as a key agent may continue.
     group.0 = None;
     if bytes.len() as u64 > bytes_max {
         return Err(format!("printed more than {bytes_max} bytes"));
@@ -69,7 +69,7 @@ async fn one(spec: &ProcessSpec, limits: &Limits) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "printed what is not UTF-8".to_owned())
 }
 
-/// The exit status and the output; only the beginning of an output that is too long.
+/// Waits for the exit status and the output. If the output is too long, only its beginning is returned.
 async fn output(child: &mut Child, bytes_max: u64) -> std::io::Result<(ExitStatus, Vec<u8>)> {
     let mut bytes = Vec::new();
     if let Some(stdout) = child.stdout.take() {

@@ -60,7 +60,7 @@ pub enum UpstreamError {
         /// The reason.
         reason: String,
     },
-    /// The server wants credentials, or other ones. Nothing was done.
+    /// The server requires credentials, or rejects those that were sent. Nothing was done.
     #[error("server '{server}' wants other credentials: {reason}; the call was not made")]
     NotAllowed {
         /// The server.
@@ -196,7 +196,7 @@ impl UpstreamError {
         }
     }
 
-    /// Advice on the change that gives the server the rights or variables that it lacks; `set_in` is the place of its entry.
+    /// Advice on how to give the server the rights or variables that it lacks; `set_in` is the place of its entry.
     #[must_use]
     pub fn advice(&self, set_in: &str) -> Option<String> {
         if let Self::NotConfined { remedy, .. } = self {

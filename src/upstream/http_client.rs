@@ -1,6 +1,6 @@
 //! The HTTP client of one remote server.
 //!
-//! It sends nothing.
+//! This module only builds the client. It sends no request.
 
 use reqwest::Client;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};

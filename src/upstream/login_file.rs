@@ -1,7 +1,7 @@
 //! The file with the login at one server. It belongs to this user only, is replaced as a whole, and is for one address
 //! only.
 //!
-//! It asks no server, and does not judge the login in it.
+//! This module sends no requests, and does not know whether a server still accepts a login.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -71,7 +71,7 @@ pub(super) struct Login {
     pub(super) refresh_token: Option<String>,
     /// The end of the access token, in seconds since 1970.
     pub(super) ends: Option<u64>,
-    /// The time from which it is renewed, in seconds since 1970.
+    /// The time from which the access token is renewed, in seconds since 1970.
     pub(super) renew_from: Option<u64>,
     /// The key that the token is bound to (DPoP); `None` for bearer tokens.
     #[serde(default)]
@@ -86,11 +86,11 @@ pub(super) struct Login {
 /// The issuer, the client and the resource of a token. It holds a secret, so it has no `Debug`.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Grant {
-    /// The authorization server's own name.
+    /// The issuer identifier of the authorization server.
     pub(super) issuer: Option<String>,
     pub(super) token_endpoint: Url,
     pub(super) revocation_endpoint: Option<Url>,
-    /// The resource that the token is for, in the server's own words.
+    /// The identifier of the resource that the token is for (RFC 8707).
     pub(super) resource: Option<String>,
     /// The scopes of the token, if they are known.
     #[serde(default)]
@@ -127,7 +127,7 @@ impl LoginFile {
         Self { dir, name: file_name(server.as_str()), url }
     }
 
-    /// The state of the stored login, if it is one of this kind.
+    /// The state of the stored login. A login that was made with other settings counts as none.
     #[must_use]
     pub fn state(&self, settings: &LoginSettings) -> LoginState {
         match self.read() {
@@ -154,7 +154,7 @@ impl LoginFile {
         }
     }
 
-    /// The stored login, for whatever address.
+    /// The stored login, even if it was made for another address.
     pub(super) fn kept(&self) -> io::Result<Option<Login>> {
         match own_file::read(&self.path(), FILE_BYTES_MAX) {
             Ok(bytes) => {
@@ -218,7 +218,7 @@ impl Login {
         self.refresh_token.is_some() || self.service.is_some()
     }
 
-    /// Whether it was made with the entry's present settings.
+    /// Whether the login fits the present settings of the server's entry.
     pub(super) fn is_of(&self, settings: &LoginSettings) -> bool {
         let is_same = self.service == settings.service.as_ref().map(|service| service.identity());
         is_same && (self.dpop_key.is_some() || !settings.requires_dpop)
@@ -232,7 +232,7 @@ impl Login {
     }
 }
 
-/// Seconds since 1970. The end of a token must have a meaning for other processes, and after this one.
+/// Seconds since 1970. Other and later processes must understand the stored end of a token.
 pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

@@ -1,7 +1,7 @@
 //! Keeps MCP clients of the configured servers: starts servers at their first use, keeps them running, and restarts
 //! dead ones.
 //!
-//! It knows no runs and no policy; every caller is allowed to send requests.
+//! It applies no policy: any caller may send any request.
 
 mod client;
 mod commands;

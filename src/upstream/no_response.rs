@@ -1,19 +1,19 @@
 //! The reasons why a request over HTTP has no response.
 //!
-//! It decides nothing: whether something is sent again is up to the caller.
+//! This module decides nothing: the caller decides whether a request is sent again.
 
-/// The reason for which a request has no response. It also says whether the server may have worked on it.
+/// The reason why a request has no response. Each variant also tells whether the server may have acted on the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoResponse {
     /// The server was not reached, so nothing was done.
     NotReached(String),
-    /// The server wants credentials, or other ones. Nothing was done.
+    /// The server requires credentials, or rejects those that were sent. Nothing was done.
     NotAllowed(String),
     /// The server wants a login. Nothing was done.
     NeedsLogin {
         /// The reason why there is no usable login.
         reason: String,
-        /// The scope that the login needs, if it needs another one.
+        /// The scope that the login must have, if the server names one.
         scope: Option<String>,
     },
     /// The server wants a login, and the bridge's own login has not helped. Nothing was done.
@@ -24,7 +24,7 @@ pub enum NoResponse {
         status: u16,
         /// The server's words.
         reason: String,
-        /// The body, if all of it is a JSON-RPC error.
+        /// The body, if it is a complete JSON-RPC error.
         error: Option<Vec<u8>>,
     },
     /// The server may have acted on the request.

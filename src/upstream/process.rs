@@ -1,6 +1,7 @@
-//! A server's process: below a keeper if there is one, in its own group, with its stderr stored, and certain to end.
+//! A server's process. It runs in its own process group, below a keeper process where the system supports one. Its last
+//! output to stderr is stored. The process is killed at the latest when its `Process` is dropped.
 //!
-//! It speaks no MCP, and decides nothing about when a server starts or ends.
+//! This module does not speak MCP, and does not decide when a server starts or ends.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
@@ -26,13 +27,14 @@ use crate::confine::{PrivatePlaces, ServerPlan};
 use crate::guard::{KeepError, Keeper, Token};
 use crate::text;
 
-/// The time that a server gets after each step of its ending.
+/// The time that a server gets to end after its stdin was closed, after SIGTERM, and after it was killed.
 const STEP: Duration = Duration::from_millis(700);
 
 /// The longest wait for the rest of a dead server's stderr.
 const STDERR_END: Duration = Duration::from_millis(100);
 
-/// A running server process, or its keeper. Dropping it kills all its child processes.
+/// A running server process, or its keeper. Dropping it kills the process group. A keeper also kills the processes that
+/// have left the group.
 pub(super) struct Process {
     child: Child,
     group: Pid,
@@ -89,11 +91,11 @@ pub(super) struct StderrTail {
     withheld: Arc<[String]>,
     /// The plan of a confined server, with the files that it sees.
     plan: Option<Arc<ServerPlan>>,
-    /// Private places, which are never suggested.
+    /// Private places. The user is never advised to give the server access to them.
     private: PrivatePlaces,
-    /// Variables whose values are paths. Redacted texts have their names instead.
+    /// Variables whose values are paths. In redacted texts, the names of these variables replace the paths.
     places: Arc<[(String, String)]>,
-    /// Paths to which the program's files lead, and that the server does not see.
+    /// Paths that the program's files refer to, and that the server does not see.
     unfollowed: Arc<[PathBuf]>,
 }
 
@@ -288,8 +290,8 @@ impl StderrTail {
         }
     }
 
-    /// As [`Self::stderr_summary`], after the first line that reports an error: the last words of a server are mostly
-    /// not the cause of its failure.
+    /// As [`Self::stderr_summary`], but beginning with the first line that reports an error, since the last lines
+    /// rarely name the cause of a failure.
     pub(super) fn first_error_and_summary(&self) -> StderrSummary {
         let (bytes, text) = self.read();
         let last = last_lines(&text);
@@ -313,7 +315,7 @@ impl StderrTail {
         to_suggest(&self.unfollowed, plan, &self.private)
     }
 
-    /// The files and hosts that a confined server lacks according to this text of it; empty for another server.
+    /// The files and hosts that the server lacks according to this text from it; empty if the server is not confined.
     pub(super) fn lacks(&self, text: &str) -> Vec<Lack> {
         let Some(plan) = self.plan.as_deref() else { return vec![] };
         let named =
@@ -359,13 +361,13 @@ fn last_lines(text: &str) -> Vec<&str> {
     lines[lines.len().saturating_sub(LAST_LINES_MAX)..].to_vec()
 }
 
-/// Whether a line reports an error, and is not part of the usual output of a start.
+/// Whether a line seems to report an error.
 fn tells_of_error(line: &str) -> bool {
     let line = line.to_lowercase();
     ERROR_WORDS.iter().any(|word| line.contains(word))
 }
 
-/// Whether a word looks like the name of a variable. Other words may be such a name by chance.
+/// Whether a word is spelled as names of variables usually are. Any other word may be the name of a variable by chance.
 fn is_usual_name(word: &str) -> bool {
     word.len() >= 3
         && word.contains(|c: char| c.is_ascii_uppercase())

@@ -1,5 +1,5 @@
-//! Keeps the servers' answers as raw texts beside rmcp. Its own types would lose keys that they do not know, and
-//! parsing costs more than the rest of the call.
+//! Keeps the raw texts of the servers' answers, and gives rmcp empty answers instead. The types of rmcp would lose
+//! unknown keys, and parsing costs more than the rest of the call.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -50,12 +50,12 @@ pub struct RawResults {
 /// The state of `server/discover` at the beginning of a connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 enum Discovery {
-    /// It was not sent, or has been answered.
+    /// It was not sent.
     #[default]
     None,
     /// This request was sent.
     Asked(RequestId),
-    /// It was not answered in time, and `initialize` was sent instead.
+    /// `initialize` was sent after this request, which was refused or not answered in time.
     GivenUp(RequestId),
 }
 
@@ -72,7 +72,7 @@ impl RawResults {
         Self { redaction, ..Self::default() }
     }
 
-    /// Waits for the answer to a request that is sent.
+    /// The pending answer to a request that was sent.
     #[must_use]
     pub fn awaited(&self, id: RequestId) -> PendingResult {
         PendingResult { answers: self.clone(), id }
@@ -83,8 +83,8 @@ impl RawResults {
         self.overlong.load(Ordering::Acquire)
     }
 
-    /// Whether the server answered `server/discover` after `initialize` was sent instead, so that its version is a new
-    /// one.
+    /// Whether the server answered `server/discover` only after `initialize` was sent. It then supports a version
+    /// without `initialize`.
     pub(super) fn discovered_late(&self) -> bool {
         self.discovered_late.load(Ordering::Acquire)
     }
@@ -103,7 +103,7 @@ impl RawResults {
         drop(self.not_opened.set(lost));
     }
 
-    /// The reason why the connection could not be opened, if it was one of HTTP.
+    /// The reason why a connection over HTTP could not be opened, if one is known.
     pub(super) fn not_opened(&self) -> Option<NoResponse> {
         self.not_opened.get().cloned()
     }
@@ -178,7 +178,8 @@ impl Messages for RawResults {
             return OnUnreadable::Message(message);
         }
         match why {
-            // The caller of the lost answer would wait for ever.
+            // It is unknown which request the line answers. Its caller would wait for ever if the connection did not
+            // end.
             LineError::Overlong(_) => {
                 self.overlong.store(true, Ordering::Release);
                 OnUnreadable::End

@@ -159,8 +159,8 @@ impl Upstream {
         entry.redaction.text(text)
     }
 
-    /// The files and hosts that a confined server lacks according to this text of it; empty if it is not confined, or
-    /// does not run.
+    /// The files and hosts that the server lacks according to this text from it; empty if the server is not confined,
+    /// or does not run.
     #[must_use]
     pub fn lacks(&self, server: &ServerName, text: &str) -> Vec<Lack> {
         let live = self.table.read().servers.get(server).and_then(|entry| entry.live.borrow().clone());
@@ -229,12 +229,12 @@ impl Upstream {
         }
     }
 
-    /// The tools that the server lists. A server that does not run is started for it and ended again, unless a call
-    /// comes meanwhile.
+    /// The tools that the server lists. A server that does not run is started to list them, and ended again unless
+    /// another request waits for it.
     ///
     /// # Errors
-    /// As [`Self::connect`]. The deadline is some time after that of the start, since a server that does not become
-    /// usable is ended first.
+    /// As [`Self::connect`]. The deadline is later than that of the start, since a server that fails to start is ended
+    /// before the answer.
     pub async fn tools(
         &self,
         server: &ServerName,

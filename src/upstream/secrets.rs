@@ -19,7 +19,8 @@ const SECRET_NAMES: [&str; 8] =
 /// The number of earlier values that are remembered.
 const FOUND_MAX: usize = 64;
 
-/// The values of a server's configured variables and headers, of its address, and of references. It has no `Debug`.
+/// The values of a server's configured variables and headers, of its address, and of the references in its entry. This
+/// type has no `Debug`.
 #[derive(Default)]
 pub(super) struct Secrets(
     /// The values, the latest first.

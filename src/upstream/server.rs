@@ -38,7 +38,7 @@ pub(super) struct ConfiguredServer {
     pub(super) is_starting: Arc<AtomicBool>,
 }
 
-/// Says that a server is starting, until it is dropped.
+/// Marks a server as starting until this value is dropped.
 struct StartingFlag(Arc<AtomicBool>);
 
 impl StartingFlag {
@@ -66,7 +66,7 @@ pub(super) struct TaskChannels {
 struct FailedStart {
     error: UpstreamError,
     until: Instant,
-    /// The fingerprint of the login at that time.
+    /// The fingerprint of the login before that start.
     login: Option<LoginFingerprint>,
 }
 
@@ -84,7 +84,7 @@ struct Server {
     back_off: Duration,
 }
 
-/// Serves the server's requests until the bridge closes.
+/// Serves the requests to the server's task until the server is removed or replaced, or the bridge closes.
 pub(super) async fn own(
     ConfiguredServer { spec, secrets, is_starting }: ConfiguredServer,
     side: Arc<ClientSide>,
@@ -99,8 +99,8 @@ pub(super) async fn own(
         loop {
             let asked = tokio::select! {
                 asked = asks.recv() => asked,
-                // This happens at once: the next call may never come, and the server's child processes and keeper would
-                // stay.
+                // A server that is gone is ended at once: the next call may never come, and the server's child
+                // processes and keeper would stay.
                 () = server.gone() => {
                     server.say_stderr_summary();
                     server.end().await;
@@ -194,7 +194,7 @@ impl Server {
         }
     }
 
-    /// Whether the credentials that commands have printed are no longer accepted.
+    /// Whether a login with credentials that commands have printed has failed.
     fn needs_new_credentials(&self) -> bool {
         self.spec.deferred.is_some() && self.context.access.as_ref().is_some_and(|access| access.has_failed())
     }

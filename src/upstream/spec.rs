@@ -67,8 +67,8 @@ pub struct DeferredTransport {
     pub resolve: Arc<TransportResolver>,
 }
 
-/// Makes a transport and its secrets from the output of the commands. The error is worded to follow "is configured,
-/// but".
+/// Makes a transport and its secrets from the output of the commands. The error completes the sentence "server 'x' is
+/// configured, but …".
 pub type TransportResolver =
     dyn Fn(&[String]) -> Result<(ServerTransport, Vec<(String, String)>), String> + Send + Sync;
 
@@ -96,19 +96,21 @@ pub struct ProcessSpec {
     pub program: PathBuf,
     /// The program's arguments.
     pub args: Vec<String>,
-    /// The variables of the bridge's environment that it inherits.
+    /// The variables of the bridge's environment that the program inherits.
     pub inherited: Inherited,
     /// Variables that are added to the inherited ones.
     pub env: Vec<(String, String)>,
     /// Its working folder; `None`: the bridge's own.
     pub cwd: Option<PathBuf>,
-    /// The keeper, which ends every process that it starts; `None`: the system supports no keeper.
+    /// The keeper, which ends all descendants of the server; `None`: the system supports no keeper.
     pub keeper: Option<Keeper>,
     /// Its confinement; `None`: it has the user's rights.
     pub sandbox: Option<ServerSandbox>,
-    /// The places that are not suggested, even if the server says that it lacks them.
+    /// Private places. The user is not advised to give the server access to them, even if the server says that it lacks
+    /// them.
     pub private: PrivatePlaces,
-    /// The paths that any confined server, or code, can change. Symlinks in them are not followed out of them.
+    /// The paths that any confined server or the sandboxed code can change. Symlinks in these paths are not followed to
+    /// places outside of them.
     pub changeable: Arc<[PathBuf]>,
 }
 

@@ -40,8 +40,8 @@ enum Handshake {
     /// `server/discover`, as in versions from 2026-07-28 on. If a server answers it with an error, or not at all,
     /// `initialize` is sent over the same connection.
     Discover,
-    /// `initialize`, as in earlier versions: for a server that ended at `server/discover`, or refused it in another
-    /// way.
+    /// `initialize` over a new connection, as in earlier versions: for a server with which the first attempt failed,
+    /// for example since it ended at `server/discover`.
     Initialize,
     /// `server/discover` with all the time that is left: for a server that answered it too late the first time, and
     /// then refused `initialize`.
@@ -64,7 +64,8 @@ struct Attempt<'a> {
 /// The reason for which an attempt to connect failed.
 struct AttemptError {
     error: UpstreamError,
-    /// The handshake that may succeed next; `None` if the server was not reached, or no time is left.
+    /// The handshake that may succeed next; `None` if another attempt would not help, for example since no time is
+    /// left.
     next: Option<Handshake>,
 }
 
@@ -72,7 +73,7 @@ struct AttemptError {
 enum HandshakeError {
     /// The server refused, or ended.
     Refused(String),
-    /// The server refused `initialize`, because it had answered `server/discover` late.
+    /// The server answered `server/discover` only after `initialize` was sent, and then refused `initialize`.
     Newer(String),
     /// The server did not answer in time.
     Late(String),
@@ -195,10 +196,11 @@ async fn started(
             Ok((connection, ConnectionParts { service, far, closed_its_end, listening }))
         }
         Err(handshake_error) => {
-            // The words of a server that is late are read before its end: words about the end are not the reason.
+            // The stderr of a server that is late is read before the server is ended, since output about the end is not
+            // the reason.
             let is_late = matches!(handshake_error, HandshakeError::Late(_));
             let before_its_end = is_late.then(|| process.stderr().first_error_and_summary());
-            // Otherwise they are read after its end, since the last ones may arrive late.
+            // Otherwise the stderr is read after the end, since the last lines may arrive late.
             let ended = process.end().await;
             let (reason, next) = handshake_error.parts();
             Err(match ended.not_started {
@@ -213,7 +215,8 @@ async fn started(
     }
 }
 
-/// Over the transport that the entry names; else over Streamable HTTP, and HTTP+SSE where the server refuses that.
+/// Connects over the transport that the entry names. If it names none, Streamable HTTP is tried first, and HTTP+SSE if
+/// the server refuses `initialize`.
 async fn reached(
     attempt: Attempt<'_>,
     spec: &RemoteSpec,

@@ -279,7 +279,7 @@ impl Connection {
         }
     }
 
-    /// The files and hosts that a confined server lacks according to this text of it; empty for another server.
+    /// The files and hosts that the server lacks according to this text from it; empty if the server is not confined.
     pub(in crate::upstream) fn lacks(&self, text: &str) -> Vec<Lack> {
         self.stderr.as_ref().map(|stderr| stderr.lacks(text)).unwrap_or_default()
     }
@@ -347,12 +347,12 @@ impl Request {
 }
 
 impl ConnectionParts {
-    /// Waits until the server says nothing more, as one that has ended does. Cancel-safe.
+    /// Waits until the server has closed its end of the connection, as a server that has ended does. Cancel-safe.
     pub(in crate::upstream) async fn gone(&self) {
         self.closed_its_end.cancelled().await;
     }
 
-    /// Ends the client and the process group.
+    /// Ends the client, and the server's process or remote session.
     pub(in crate::upstream) async fn end(mut self) {
         self.listening.shutdown().await;
         // This closes the server's stdin, at which most servers end.

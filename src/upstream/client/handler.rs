@@ -1,7 +1,7 @@
 //! The client side that a server sees: it receives requests and notifications of the server.
 //!
-//! It decides nothing itself: questions for the human's client, and messages of a server, go to the listener within
-//! bounds, and the answers are not examined here.
+//! It passes questions for the human's client and messages of the server to the listener, within bounds. It refuses
+//! requests that were not offered, and answers that have the wrong shape.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -164,7 +164,7 @@ impl ClientHandler for Handler {
         let mut config = ClientConfig::default();
         config.capabilities = can;
         config.client_info = Implementation::new("belljar", env!("CARGO_PKG_VERSION"));
-        // This is the newest version with `initialize`, for connections that begin with it; `server/discover` has its
+        // Connections that begin with `initialize` request this version. `server/discover` requests a version of its
         // own.
         config.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
         config

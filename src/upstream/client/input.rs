@@ -1,5 +1,5 @@
-//! The input that a server without a handshake requests before it answers: the request is sent again with the responses
-//! (MCP 2026-07-28, multi round-trip requests). Servers of earlier versions ask over their connection instead.
+//! Handles the input that a server requests before it answers (MCP 2026-07-28, multi round-trip requests). The original
+//! request is then sent again with the responses. Servers of earlier versions send requests of their own instead.
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use super::handler::Handler;
 pub(super) const ROUNDS_MAX: u32 = 10;
 /// The largest number of questions in one round.
 const QUESTIONS_MAX: usize = 20;
-/// The pause before a request is sent again to a server that asks nothing because it is busy; it grows with each round.
+/// The pause before a request is sent again to a server that requires a repetition but asks nothing, for example since
+/// it is busy. The pause grows with each round.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The input of a repeated request: the responses, and the state of the server. A first request has none.

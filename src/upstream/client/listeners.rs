@@ -1,7 +1,7 @@
 //! The bridge's side of every connection: the requests that servers may send, and the channels for their questions and
 //! messages.
 //!
-//! Nothing waits for a listener: a question that does not fit is refused, and a message is dropped.
+//! Nothing waits for a listener: if its queue is full, a question is refused and a message is dropped.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ pub struct ServerMessage {
     pub server: ServerName,
     /// The severity: a level of MCP, or `stderr` or `failed`.
     pub level: String,
-    /// The text, without the server's credentials. Its other configured values are still in it.
+    /// The text, without the server's credentials. The server's other configured values may still be in it.
     pub text: String,
 }
 

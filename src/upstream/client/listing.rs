@@ -35,7 +35,7 @@ pub enum ListKind {
 }
 
 impl ListKind {
-    /// The name for people, in the error for a server that does not offer it.
+    /// The name of the list in messages for people, such as the error for a server that does not offer the list.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -200,7 +200,7 @@ pub(in crate::upstream) struct Tools {
     pub(super) stale_at: Option<Instant>,
 }
 
-/// Lists the tools of a server that was just initialized.
+/// Lists the tools of a connected server.
 pub(super) async fn list_tools(
     peer: &Peer<RoleClient>,
     answers: &RawResults,

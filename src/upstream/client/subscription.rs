@@ -1,5 +1,5 @@
-//! Subscribes to changes of tools at servers without a handshake, which notify only subscribers (MCP 2026-07-28,
-//! `subscriptions/listen`). Servers of earlier versions notify every client.
+//! Subscribes to changes of tools at servers of versions without `initialize`, which notify only subscribers (MCP
+//! 2026-07-28, `subscriptions/listen`). Servers of earlier versions notify every client.
 //!
 //! It does not read the tools again; a caller that needs them does.
 

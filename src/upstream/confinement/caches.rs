@@ -53,13 +53,14 @@ impl Runner {
         })
     }
 
-    /// Its arguments, its own apart from those of what it runs. `name` is that of its program.
+    /// Splits the arguments into those of the runner and those of the command that it runs. `name` is the name of the
+    /// runner's program.
     pub(super) fn arguments<'a>(self, name: &str, args: &'a [String]) -> RunnerArguments<'a> {
         let known = if ["npx", "uvx", "bunx", "pnpx"].contains(&name) { &[][..] } else { &SUBCOMMANDS };
         RunnerArguments::of(args, known, self.file_options())
     }
 
-    /// Whether it runs what the project of its folder says, if its first subcommand is `run` or `start`.
+    /// Whether its subcommand `run` or `start` runs what the project in its working folder defines.
     fn is_of_projects(self) -> bool {
         matches!(self, Self::Uv | Self::Npm | Self::Pnpm | Self::Yarn | Self::Bun | Self::Deno)
     }
@@ -85,8 +86,8 @@ impl Runner {
     }
 }
 
-/// The last parts of the folders of programs that install other programs. Everything that they have installed is
-/// visible.
+/// The last parts of the paths of folders in which version managers and similar programs install other programs. If a
+/// server's program is in such a folder, the server sees the whole folder.
 pub(super) const INSTALLERS: [&str; 17] = [
     ".nvm",
     ".fnm",
@@ -109,7 +110,7 @@ pub(super) const INSTALLERS: [&str; 17] = [
 /// The folder in which some systems store all packages, beside `/usr`.
 const SYSTEM_STORE: &str = "/nix/store";
 
-/// Folders that contain installed programs only. Files of packages may lead there.
+/// Folders that contain installed programs only. Files of packages may refer to paths in them.
 pub(super) fn stores(at: &Surroundings<'_>) -> Vec<PathBuf> {
     let installers = INSTALLERS.iter().map(|name| at.home.join(name));
     let runners =
@@ -148,8 +149,8 @@ fn stored(runner: Runner, at: &Surroundings<'_>) -> Vec<PathBuf> {
     }
 }
 
-/// The package folders of a runner, those of the folder it is started in if the program is from there, and the project folders
-/// and files in its arguments.
+/// The package folders of a runner, and the project folders and files that its arguments name. The packages of the
+/// working folder are included if one of them has the command.
 pub(super) fn of(
     runner: Runner,
     args: &RunnerArguments<'_>,
@@ -164,7 +165,8 @@ pub(super) fn of(
         Runner::Npm | Runner::Pnpm if is_own() => &["node_modules", "package.json"],
         _ => &[],
     };
-    // Whoever wrote the files there has not been chosen by the user: what leads out of the folder is not followed.
+    // The user did not choose the author of the files in the working folder, so symlinks that lead out of it are not
+    // followed.
     let own = own.iter().filter_map(|name| inside(at.folder, name, &at.looks));
     let all = stored(runner, at).into_iter().chain(own).chain(projects(runner, args, at));
     let files = files(runner, args, at).into_iter().map(|path| (path, Access::Execute));
@@ -178,7 +180,8 @@ fn files(runner: Runner, args: &RunnerArguments<'_>, at: &Surroundings<'_>) -> V
     values.filter_map(|value| at.argument(value)).filter(|path| at.leads_to_file(path)).collect()
 }
 
-/// Folders that arguments name as the program's own.
+/// Folders of projects: those that the runner's options name, or else the one that contains the working folder, if the
+/// runner runs a project.
 fn projects(runner: Runner, args: &RunnerArguments<'_>, at: &Surroundings<'_>) -> Vec<PathBuf> {
     let names: &[&str] = match runner {
         Runner::Uv => &["--directory", "--project", "--from", "--with-editable", "--with"],

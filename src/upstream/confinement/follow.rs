@@ -1,7 +1,7 @@
 //! Finds the user's files that a confined server needs to run at all: its program, the interpreter of that, and the
 //! installation that it belongs to.
 //!
-//! It starts nothing. The user has to name other files that a program opens.
+//! This module starts nothing. The user has to name other files that a program opens.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -21,13 +21,15 @@ pub(super) struct VisibleFiles {
     pub(super) links: BTreeMap<PathBuf, PathBuf>,
     /// Visible real paths.
     pub(super) visible: BTreeMap<PathBuf, Access>,
-    /// Real folders of programs that install other programs.
+    /// Real folders that contain installed programs only.
     stores: Vec<PathBuf>,
-    /// Further real folders and files to which files of packages may lead. Such files are followed to no other place.
+    /// Further real folders and files that files of packages may refer to. References to other places are not followed,
+    /// except to the system's folders and to installations of Python.
     grounds: Vec<PathBuf>,
-    /// Real paths to which files of packages lead, and which were not followed.
+    /// Real paths that files of packages refer to, and that were not followed.
     unfollowed: BTreeSet<PathBuf>,
-    /// The paths of programs that were followed from the entry; `led` has the real paths of those that files name.
+    /// The paths of the followed programs that the entry names or PATH leads to. `led` has the real paths of the
+    /// followed programs that files name.
     named: BTreeSet<PathBuf>,
     led: BTreeSet<PathBuf>,
     /// The virtual environments that were followed.
@@ -37,11 +39,11 @@ pub(super) struct VisibleFiles {
     changeable: ChangeablePaths,
     /// The number of bytes that may still be read of files that list packages.
     listing_bytes_left: u64,
-    /// Prefixes of programs that are called like Python, and whether a Python is installed there.
+    /// Prefixes of programs whose names begin with `python`, and whether a Python is installed there.
     prefixes: BTreeMap<PathBuf, bool>,
     /// How many symlinks and real paths may still become visible because files name them.
     led_left: usize,
-    /// The runner that starts the server's program, if another program does.
+    /// The runner that starts the server's program, if one does.
     pub(super) runner: Option<Runner>,
 }
 
@@ -52,13 +54,14 @@ const FIRST_LINE_BYTES: u64 = 512;
 /// The largest numbers of bytes that are read of one file that lists packages, and of all such files.
 const LISTING_BYTES: u64 = 64 * 1024;
 const LISTING_BYTES_ALL: u64 = 512 * 1024;
-/// Folders of libraries in a virtual environment, or in a Python's installation.
+/// The largest number of library folders that are looked at in a virtual environment, or in an installation of Python.
 const LIBRARIES_MAX: usize = 4;
-/// Symlinks and real paths that become visible because files name them. Real packages need some dozens.
+/// The largest number of symlinks and real paths that become visible because files name them. Real packages need some
+/// dozens.
 const LED_MAX: usize = 256;
-/// The longest path of a file that is resolved: the kernel takes no longer one.
+/// The longest path that is resolved if a file names it, in bytes. The kernel accepts no longer path.
 const PATH_BYTES_MAX: usize = 4096;
-/// Files of a folder that are looked at.
+/// The largest number of files in a folder that are looked at.
 const CHILDREN_MAX: usize = 4096;
 /// The number of parent folders in which the root of an installation is searched.
 const LEVELS_MAX: usize = 8;
@@ -112,8 +115,7 @@ impl VisibleFiles {
         &self.changeable
     }
 
-    /// The symlink on the way to the program by which a server could have chosen another program, so that it is not
-    /// followed.
+    /// The symlink by which a confined server could have chosen another program; `None` if the program may be followed.
     pub(super) fn link_before(&self, program: &Path) -> Option<PathBuf> {
         let way = resolve(program).ok()?;
         let is_seen = is_of_system(&way.end) || self.visible.keys().any(|path| way.end.starts_with(path));
@@ -277,7 +279,7 @@ impl VisibleFiles {
         if is_of_system(file) {
             return;
         }
-        // Such folders count anywhere, not only in HOME: variables and other users' homes can lead to them.
+        // Folders of installers count anywhere, not only in HOME: variables and other users' homes can lead to them.
         let is_installer = |folder: &&Path| INSTALLERS.iter().any(|path| folder.ends_with(path));
         if let Some(installer) = file.ancestors().skip(1).find(is_installer) {
             self.tree(installer, Access::Execute, at);
@@ -314,7 +316,7 @@ impl VisibleFiles {
             return;
         }
         self.tree(folder, Access::Execute, at);
-        // The package that it is the environment of may be installed in it for editing.
+        // The package whose folder contains the environment may be installed in it in editable mode.
         let package = folder.parent().filter(|parent| has_one_of(&MARKS_OF_PYTHON, parent, at));
         self.grounds.extend(package.filter(|package| !at.is_too_wide(package)).map(Path::to_path_buf));
         let about = self.text_of(&folder.join("pyvenv.cfg"), at);
@@ -374,8 +376,8 @@ impl VisibleFiles {
         }
     }
 
-    /// Makes a file visible, or a folder with its content, and lets files of packages lead there. Folders that are too
-    /// wide for a server are left out.
+    /// Makes a file visible, or a folder with its content, and lets files of packages refer to it. A folder that has
+    /// the files of more than one program is left out.
     pub(super) fn tree(&mut self, path: &Path, access: Access, at: &Surroundings<'_>) {
         let Some(way) = self.way(path, at) else { return };
         if is_file(&way.end, &at.looks) || is_folder(&way.end, &at.looks) && !at.is_too_wide(&way.end) {
@@ -383,20 +385,21 @@ impl VisibleFiles {
         }
     }
 
-    /// Makes a resolved path visible, and lets files of packages lead there.
+    /// Makes a resolved path visible, and lets files of packages refer to it.
     pub(super) fn give(&mut self, way: &ResolvedPath, access: Access) {
         self.see(way, access);
         self.grounds.push(way.end.clone());
     }
 
-    /// Where a path leads; `None` where it leads nowhere, or a server can have changed where.
+    /// Resolves a path; `None` if it does not exist, or if a confined server could have made it lead out of the paths
+    /// that the server can change.
     fn way(&self, path: &Path, at: &Surroundings<'_>) -> Option<ResolvedPath> {
         let way = resolve_within(path, &at.looks).ok()?;
         (is_of_system(&way.end) || !self.changeable.leads_out(&way)).then_some(way)
     }
 
-    /// Where a path leads that a file names: only to what is installed with the program, or what is installed by installers,
-    /// and as long as there are not too many of such paths.
+    /// Resolves a path that a file names; `None` if files of packages may not refer to the target, or if they name too
+    /// many paths.
     fn leads_to(&mut self, path: &Path, at: &Surroundings<'_>) -> Option<ResolvedPath> {
         if path.as_os_str().len() > PATH_BYTES_MAX {
             return None;
@@ -416,7 +419,7 @@ impl VisibleFiles {
         Some(way)
     }
 
-    /// The folder of a Python's installation, by the library that each one has.
+    /// The folder of the Python installation that a program belongs to. It is recognised by its standard library.
     fn python_prefix(&mut self, program: &Path, at: &Surroundings<'_>) -> Option<PathBuf> {
         let bin = program.parent().filter(|bin| name_of(bin) == "bin")?;
         let prefix = bin.parent().filter(|prefix| !at.is_too_wide(prefix))?;
@@ -453,13 +456,13 @@ impl VisibleFiles {
     }
 
     fn see(&mut self, way: &ResolvedPath, access: Access) {
-        // The plan is text. Another path of the entry has been refused.
+        // The plan is text, so other paths are left out. The program and the paths of `sandbox` were checked before.
         let is_text = |path: &PathBuf| path.to_str().is_some();
         let mut links = way.links.iter().flat_map(|(link, target)| [link, target]);
         if !is_text(&way.end) || !links.all(is_text) {
             return;
         }
-        // Every confined process sees the others already.
+        // Every confined process sees the links in the system's folders already.
         self.links.extend(way.links.iter().filter(|(link, _)| !is_of_system(link)).cloned());
         if !is_of_system(&way.end) {
             let seen = self.visible.entry(way.end.clone()).or_insert(access);
@@ -467,7 +470,7 @@ impl VisibleFiles {
         }
     }
 
-    /// What a file of a package says, unless a server can change it.
+    /// The text of a file of a package; empty if a confined server can change the file.
     fn text_of(&mut self, file: &Path, at: &Surroundings<'_>) -> String {
         let is_readable = |way: &ResolvedPath| self.is_ground(&way.end) && !self.changeable.holds(&way.end);
         let Some(way) = self.way(file, at).filter(is_readable) else { return String::new() };
@@ -476,10 +479,10 @@ impl VisibleFiles {
         String::from_utf8_lossy(&text).into_owned()
     }
 
-    /// The visible paths, parents first, without those that a parent makes visible with the same access.
+    /// The visible paths, parents first, without those that a parent makes visible with at least the same access.
     pub(super) fn into_parts(self) -> FollowResult {
-        // A package can lead to many paths, so each path is compared only with the folders above it. In the order of paths,
-        // parents come before their children.
+        // The files of a package can make many paths visible, so each path is compared only with the folders above it.
+        // In the order of paths, parents come before their children.
         let mut visible = BTreeMap::<PathBuf, Access>::new();
         for (path, access) in self.visible {
             let above = path.ancestors().skip(1).find_map(|folder| visible.get(folder));
@@ -487,8 +490,8 @@ impl VisibleFiles {
                 visible.insert(path, access);
             }
         }
-        // The places are made one after the other: none is made through a symlink that took a folder's place meanwhile. What
-        // lies in a visible folder is there already.
+        // The links are made one after the other, so none may lie below another link, through which it would be made.
+        // What lies in a visible folder is there already.
         let mut links = BTreeMap::<PathBuf, PathBuf>::new();
         for (path, target) in self.links {
             let mut above = path.ancestors().skip(1);

@@ -43,7 +43,7 @@ pub(super) fn granted(
     }
     let real = &way.end;
     let holds = |place: &&PathBuf| place.starts_with(real);
-    // The server's HOME may differ from the user's, and the server may keep its files there.
+    // A path may be the server's own HOME if that differs from the user's, since the server may keep its files there.
     let homes = at.user_homes.iter().chain(at.homes.iter().filter(|home| *home != real));
     if let Some(home) = homes.into_iter().find(holds) {
         let home = shown(home);

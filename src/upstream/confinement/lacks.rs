@@ -28,8 +28,8 @@ pub enum Lack {
 /// The number of bytes of a server's text that are searched. The next constant limits how many lacks are reported.
 const TEXT_BYTES_MAX: usize = 16 * 1024;
 const TOLD_MAX: usize = 5;
-/// Paths of a text that are looked at, and the looks at the file system for all of them: a text can name one path a thousand
-/// times, and a server can make the paths that it names long.
+/// The largest number of paths of a text that are looked up, and of file-system operations for all of them. A text can
+/// name one path a thousand times, and a server can make the paths that it names long.
 const PATHS_MAX: usize = 20;
 const LOOKS_MAX: usize = 4096;
 /// Longest host that is named, in characters.
@@ -122,7 +122,7 @@ pub(in crate::upstream) fn lacks(said: &str, plan: &ServerPlan, private: &Privat
     found
 }
 
-/// Those of these files that may be suggested.
+/// The lacks of these files that may be suggested to the user.
 pub(in crate::upstream) fn to_suggest(
     unfollowed: &[PathBuf],
     plan: &ServerPlan,
@@ -133,7 +133,8 @@ pub(in crate::upstream) fn to_suggest(
     all.filter(|lack| lack.may_be_suggested(plan, private, &looks)).collect()
 }
 
-/// The absolute paths of a line: up to the quote that they stand in, else up to a blank.
+/// The absolute paths of a line. A quoted path ends at the closing quote, an unquoted one at a blank or a mark such as
+/// a comma.
 fn paths(line: &str) -> impl Iterator<Item = &str> {
     line.match_indices('/').filter_map(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -157,10 +158,11 @@ fn paths(line: &str) -> impl Iterator<Item = &str> {
 }
 
 fn of_path(path: &Path, changes: bool, plan: &ServerPlan, looks: &LookBudget) -> Option<Lack> {
-    // As it is outside; of a file that was to be made, the folder.
+    // The path is resolved outside of the confinement. If it does not exist there, the server may have tried to make
+    // the file, so its folder counts.
     let (named, real) = match resolve_within(path, looks) {
         Ok(way) => (path.to_owned(), way.end),
-        // Nobody knows whether it is there.
+        // It is unknown whether such a path exists.
         Err(ResolveError::OfKernel(_) | ResolveError::Missing(io::ErrorKind::InvalidFilename)) => {
             return None;
         }

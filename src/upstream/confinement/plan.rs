@@ -25,14 +25,14 @@ pub(in crate::upstream) struct Confinement {
     pub(in crate::upstream) variables: Vec<(String, String)>,
     /// The confinement that the server's keeper sets up.
     pub(in crate::upstream) plan: ServerPlan,
-    /// Paths to which the program's files lead, and that the server does not see.
+    /// Paths that the program's files refer to, and that the server does not see.
     pub(in crate::upstream) unfollowed: Vec<PathBuf>,
 }
 
 /// The reason why a server cannot be confined.
 #[derive(Debug)]
 pub(in crate::upstream) struct ConfinementError {
-    /// What is wrong, for everybody.
+    /// What is wrong. Users and models get this text.
     pub(in crate::upstream) reason: String,
     /// A hint for the user, if the reason has none. A model does not get it, since the remedies grant rights.
     pub(in crate::upstream) remedy: Option<String>,
@@ -48,7 +48,7 @@ impl From<String> for ConfinementError {
 const HOME: &str = "/home/server";
 
 impl Confinement {
-    /// For this command.
+    /// Plans the confinement of this command.
     pub(in crate::upstream) fn new(
         spec: &ProcessSpec,
         sandbox: &ServerSandbox,
@@ -170,7 +170,8 @@ fn inherited(spec: &ProcessSpec) -> BTreeMap<String, String> {
     inherited.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Whether the plan can name the way; an error for a path of the entry. What files lead to is left out instead.
+/// Refuses a path of the entry that is not UTF-8, since the plan is text. Such a path that files refer to is left out
+/// instead.
 fn is_text(way: &ResolvedPath) -> Result<(), String> {
     let links = way.links.iter().flat_map(|(link, target)| [link, target]);
     links.chain([&way.end]).try_for_each(|path| text(path).map(drop))

@@ -28,7 +28,8 @@ pub(super) fn resolve(path: &Path) -> Result<ResolvedPath, ResolveError> {
     same_for_all(path, ResolvedPath::of)
 }
 
-/// As [`resolve`], with these looks at most. A path for which they do not suffice counts as missing, as one that is too long.
+/// As [`resolve`], with a bound on file-system operations. A path that needs more counts as missing, like one that is
+/// too long.
 pub(super) fn resolve_within(path: &Path, looks: &LookBudget) -> Result<ResolvedPath, ResolveError> {
     same_for_all(path, |path| ResolvedPath::within(path, looks))
 }
@@ -58,7 +59,7 @@ pub(super) fn inside(folder: &Path, name: &str, looks: &LookBudget) -> Option<Pa
     (real.starts_with(&folder) && real != folder).then_some(real)
 }
 
-/// The names of a folder's children, as far as they are text: so many at most.
+/// The names of at most `names_max` children of a folder. Names that are not UTF-8 are left out.
 pub(super) fn names_in(folder: &Path, names_max: usize, looks: &LookBudget) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().take(names_max).take_while(|_| looks.take(1));
     entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()

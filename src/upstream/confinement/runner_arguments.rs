@@ -46,7 +46,7 @@ const WITH_VALUE: [&str; 25] = [
 ];
 
 impl<'a> RunnerArguments<'a> {
-    /// `known` are its subcommands, and `files` further options that have a value.
+    /// Splits the arguments. `known` are the runner's subcommands, and `files` are further options that have a value.
     pub(super) fn of(args: &'a [String], known: &[&str], files: &[&str]) -> Self {
         let mut found = Self { options: Vec::new(), subcommands: Vec::new(), command: args };
         while let Some((first, rest)) = found.command.split_first() {
@@ -68,7 +68,8 @@ impl<'a> RunnerArguments<'a> {
         found
     }
 
-    /// Whether it runs what a project says, if it is a runner of projects. `uv tool run` runs a package.
+    /// Whether the subcommand makes a runner of projects run what the project defines. `uv tool run` does not: it runs
+    /// a package.
     pub(super) fn runs_project(&self) -> bool {
         self.subcommands.first().is_some_and(|word| ["run", "start"].contains(word))
     }

@@ -10,9 +10,9 @@ use crate::programs::locate_program;
 
 /// The folder and the environment that a command is started in.
 pub(super) struct Surroundings<'a> {
-    /// The server's own variables.
+    /// The server's variables, including the inherited ones.
     pub(super) variables: &'a BTreeMap<String, String>,
-    /// The variables that the entry does not set.
+    /// The variables that the server inherits from the bridge, before the entry replaces any.
     pub(super) inherited: &'a BTreeMap<String, String>,
     /// The server's HOME.
     pub(super) home: &'a Path,
@@ -22,14 +22,14 @@ pub(super) struct Surroundings<'a> {
     pub(super) homes: &'a [PathBuf],
     /// The working folder.
     pub(super) folder: &'a Path,
-    /// What finding its files may cost still.
+    /// The number of file-system operations that may still be done to find the server's files.
     pub(super) looks: LookBudget,
 }
 
-/// Looks at the file system for one plan. A look takes some microseconds, and a plan is made on the bridge's thread. Real
-/// packages need some hundreds, and as many as a virtual environment has packages.
+/// The largest number of file-system operations for one plan. Each takes some microseconds, and a plan is made on the
+/// bridge's thread. Real packages need some hundreds, and about one more for each package in a virtual environment.
 pub(super) const LOOKS_MAX: usize = 20_000;
-/// Folders of many programs in a HOME.
+/// Folders in a HOME that many programs share.
 const SHARED: [&str; 4] = [".local", ".local/share", ".config", ".cache"];
 
 impl Surroundings<'_> {
@@ -37,7 +37,7 @@ impl Surroundings<'_> {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// The value of a variable without those that the entry sets.
+    /// The value of a variable that is inherited from the bridge, whatever the entry sets.
     pub(super) fn inherited(&self, name: &str) -> Option<&str> {
         self.inherited.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
@@ -57,7 +57,7 @@ impl Surroundings<'_> {
         (!leads_out).then_some(path)
     }
 
-    /// Whether there is something.
+    /// Whether a path leads to an existing file or folder.
     pub(super) fn exists(&self, path: &Path) -> bool {
         resolve_within(path, &self.looks).is_ok()
     }

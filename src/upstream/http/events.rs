@@ -119,7 +119,7 @@ impl Events {
         }
         loop {
             let until = now(&self.now).large.as_ref().map(|(_, until)| *until);
-            // The wait for a small event has no bound, but it may become a large one, so the loop checks again.
+            // The wait for a small event has no bound, but the event may become large, so the loop checks again.
             let until = until.unwrap_or_else(|| Instant::now() + self.body_limits.large_max);
             let Some(event) = within(Some(until), self.events.next()).await else {
                 if now(&self.now).large.as_ref().is_some_and(|(_, until)| Instant::now() >= *until) {

@@ -53,9 +53,9 @@ pub(super) struct SentMessage {
     pub(super) id: Option<String>,
     /// The id of the request that a cancellation is about, as JSON.
     pub(super) cancels: Option<String>,
-    /// The protocol version that the request names, if its version has no handshake.
+    /// The protocol version that the request's `_meta` names; `None` in versions with `initialize`.
     pub(super) version: Option<String>,
-    /// The name of the tool, resource or prompt, for the headers of such versions.
+    /// The name of the tool or prompt, or the address of the resource, for a header of versions without `initialize`.
     pub(super) name: Option<String>,
 }
 

@@ -1,6 +1,6 @@
-//! MCP over HTTP. Messages are lines for `jsonrpc`, so that the same bounds and guarantees hold as over stdio.
+//! MCP over HTTP. Messages are passed to `jsonrpc` as lines, so that the same bounds and guarantees hold as over stdio.
 //!
-//! It does not parse messages: it only finds the request that an answer belongs to.
+//! It parses only the parts of messages that HTTP needs, such as ids, versions, and arguments that become headers.
 
 mod events;
 mod legacy;

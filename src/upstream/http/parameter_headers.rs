@@ -14,7 +14,7 @@ const KEYWORD: &str = "x-mcp-header";
 const PREFIX: &str = "mcp-param-";
 /// Keywords of a schema that have values, not schemas.
 const VALUES: [&str; 4] = ["default", "const", "enum", "examples"];
-/// Keywords with schemas by name. These names are no keywords.
+/// Keywords whose values map names to schemas. These names are not keywords.
 const BY_NAME: [&str; 4] = ["$defs", "definitions", "dependentSchemas", "patternProperties"];
 
 /// The headers of one server's tools. Clones share their state.
@@ -30,8 +30,8 @@ struct ParameterHeader {
 }
 
 impl ParameterHeaders {
-    /// Returns the tools that can be called. A tool with malformed headers must not be (MCP 2026-07-28, "Custom
-    /// headers"). The headers of the others replace those that were known.
+    /// Returns the tools that may be called, without those whose `x-mcp-header` is invalid (MCP 2026-07-28, "Custom
+    /// headers"). The headers of the returned tools replace those of the earlier ones.
     pub(in crate::upstream) fn admit(&self, tools: Vec<Value>) -> Vec<Value> {
         let mut known = HashMap::new();
         let admitted = tools.into_iter().filter(|tool| {
@@ -115,7 +115,7 @@ fn collect(
     Ok(())
 }
 
-/// Refuses the keyword anywhere in a schema that is reached in another way.
+/// Refuses the keyword anywhere in a schema that is not reached through `properties` only.
 fn must_have_none(value: &Value) -> Result<(), &'static str> {
     match value {
         Value::Object(schema) if schema.contains_key(KEYWORD) => {

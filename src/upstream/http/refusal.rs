@@ -1,4 +1,4 @@
-//! The words for a request that was not sent, or was refused.
+//! Describes in words why a request was not sent, or was refused.
 //!
 //! It reads a bounded part of a response.
 
@@ -25,7 +25,7 @@ pub(super) fn not_sent(error: reqwest::Error) -> NoResponse {
     }
 }
 
-/// A response as a refusal, with its text. Secrets are removed before the text is cut.
+/// The reason that an unsuccessful response gives, with its text. Secrets are removed before the text is cut.
 pub(super) async fn refusal(response: Response, redaction: &Redaction) -> NoResponse {
     let status = response.status();
     if status.is_redirection() {

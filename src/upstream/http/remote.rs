@@ -39,7 +39,7 @@ enum Server {
 }
 
 impl Remote {
-    /// Starts the task. No request is sent before the first message.
+    /// Starts the task. Over Streamable HTTP, no request is sent before the first message.
     ///
     /// # Errors
     /// The HTTP client cannot be created, for example if the system has no certificates.
@@ -101,7 +101,8 @@ async fn own(server: Arc<Server>, mut outbox: mpsc::Receiver<SentMessage>, closi
             }
             Some(_) = listening.join_next() => match &*server {
                 Server::Streamable(_) => continue,
-                // Only the stream could bring answers. Messages that were not sent yet get an error.
+                // In HTTP+SSE, only the stream brings answers, so the connection ends with it. Messages that were not
+                // sent yet get an error first.
                 Server::Legacy(_) => {
                     let told = async { while exchanges.join_next().await.is_some() {} };
                     if tokio::time::timeout(FAREWELL, told).await.is_err() {

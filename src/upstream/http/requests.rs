@@ -119,7 +119,7 @@ impl Requests {
     }
 }
 
-/// Whether a login would help; with the scope that it needs, if it needs another one.
+/// `Some` if a login would help, with the scope that the login must have if the server names one.
 fn wants_login(response: &Response, has_login: bool) -> Option<Option<String>> {
     let challenges = Challenge::all(response.headers(), response.url());
     let scope = |challenge: Challenge| challenge.scope.filter(|scope| is_plain(scope));

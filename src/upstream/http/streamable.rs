@@ -1,4 +1,5 @@
-//! Streamable HTTP: each message is a POST, and its response is an answer or a stream; a GET receives other messages.
+//! Streamable HTTP. Each message is sent by a POST, whose response is the answer or a stream. A GET receives the
+//! server's other messages.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -283,7 +284,7 @@ impl Streamable {
         loop {
             match self.listened(last.as_deref()).await {
                 Ok(response) => {
-                    // Without a resumed stream, messages may have been lost, among them a change of tools.
+                    // If the stream is not resumed, messages may have been lost, such as a change of tools.
                     if last.is_none() && self.has_listed.load(Ordering::Acquire) {
                         self.tools_may_have_changed().await;
                     }
@@ -312,7 +313,7 @@ impl Streamable {
         }
     }
 
-    /// Whether `initialize` has begun a session, so that the version is one with a handshake.
+    /// Whether the server has answered `initialize` with a protocol version.
     pub(super) async fn is_open(&self) -> bool {
         self.session.lock().await.headers.contains_key(VERSION)
     }

@@ -1,7 +1,8 @@
-//! Finds the authorization server for a login without a user: from the server's metadata (RFC 9728), or from the issuer
-//! in the entry, and then from its own metadata (RFC 8414, OpenID Connect Discovery).
+//! Fetches the metadata that a login without a user needs: those of the MCP server, which name the authorization server
+//! (RFC 9728), and those of the authorization server (RFC 8414, OpenID Connect Discovery).
 //!
-//! Logins of users use rmcp for this. It needs an authorization endpoint, which a server for services does not have.
+//! Logins of users use rmcp for this. It requires an authorization endpoint, which an authorization server without
+//! logins of users need not have.
 
 use reqwest::{Method, Request, StatusCode};
 use serde::Deserialize;
@@ -60,7 +61,7 @@ impl ResourceMetadata {
         Ok(None)
     }
 
-    /// Whether the tokens are for this server: for its address, or for one above it.
+    /// Whether the tokens are for this server: for its address, or for one with a parent of its path.
     fn is_for(&self, server: &Url) -> bool {
         let Ok(resource) = Url::parse(&self.resource) else { return false };
         let below = server.path().strip_prefix(resource.path().trim_end_matches('/'));
@@ -71,7 +72,7 @@ impl ResourceMetadata {
 }
 
 impl ServerMetadata {
-    /// The metadata of an authorization server that is not asked for them.
+    /// The metadata of an authorization server if they are not fetched: only the issuer is known.
     pub(super) fn unread(issuer: String) -> Self {
         Self { issuer, ..Self::default() }
     }
@@ -153,7 +154,7 @@ impl ServerMetadata {
     }
 }
 
-/// Fetches the document at an address; `None`: there is no document.
+/// Fetches the document at an address; `None`: there is no document of this form.
 async fn fetched<T: DeserializeOwned>(asking: &HttpPolicy, place: Url) -> Result<Option<T>, String> {
     let response = asking.ask(Request::new(Method::GET, place), Redirects::WithinOrigin).await?;
     if response.status() != StatusCode::OK {

@@ -1,4 +1,4 @@
-//! Tokens that are bound to a key (DPoP, RFC 9449): the key, a new proof for each request, and the nonces that servers want.
+//! Tokens that are bound to a key (DPoP, RFC 9449): the key, a new proof for each request, and the servers' nonces.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The grants of authorization servers: their client, resource and lifetime, and the renewal of tokens.
+//! Makes logins from the responses of token endpoints, renews their tokens, and revokes them.
 
 use reqwest::header::HeaderValue;
 use serde::Deserialize;
@@ -10,9 +10,9 @@ use super::token_endpoint::{Authentication, Failure, TokenEndpoint};
 use crate::text;
 use crate::upstream::login_file::{ClientRegistration, Grant, Login, SecretIn, now};
 
-/// A token is renewed this many seconds before it ends, or in the last quarter of a shorter life.
+/// A token is renewed this many seconds before it ends, or in the last quarter of its life if that is shorter.
 const MARGIN_S: u64 = 60;
-/// The longest life of a token that is accepted, in seconds; a longer one is shortened.
+/// The longest life of a token, in seconds. A longer life counts as this one.
 const LIFE_MAX_S: u64 = 10 * 365 * 86_400;
 
 /// The response of a token endpoint. It holds secrets, so it has no `Debug`.

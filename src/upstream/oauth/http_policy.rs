@@ -1,6 +1,6 @@
 //! Requests to authorization servers and for their metadata: bounded, and only to allowed addresses.
 //!
-//! The metadata of a server are data: they must not make this machine send requests to its own services, or send
+//! The metadata of a server are not trusted: they must not make this machine send requests to its own services, or send
 //! anything unencrypted.
 
 use std::sync::{Arc, OnceLock};
@@ -25,7 +25,7 @@ const REQUEST: Duration = Duration::from_secs(15);
 /// Sends requests on behalf of one server.
 #[derive(Clone)]
 pub(super) struct HttpPolicy {
-    /// Whether the server is on this machine: only then it may name other servers on it.
+    /// Whether the server is on this machine. Only then may it name other servers on this machine.
     is_here: bool,
     /// The address at which rmcp's requests carry proofs.
     dpop_address: Arc<OnceLock<DpopAddress>>,
@@ -131,7 +131,8 @@ impl HttpPolicy {
         let mut body = Vec::new();
         let kind =
             response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        // A server that is asked at its own address may begin an endless stream.
+        // An MCP server that is asked at its own address may begin an endless stream, so the body of a stream is not
+        // read.
         if !kind.starts_with("text/event-stream") {
             while let Some(chunk) = response.chunk().await.map_err(said)? {
                 if body.len() + chunk.len() > ANSWER_BYTES_MAX {

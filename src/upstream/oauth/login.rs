@@ -19,7 +19,7 @@ use crate::upstream::RemoteSpec;
 use crate::upstream::login_file::{ClientRegistration, Grant, LoginFile, SecretIn};
 use crate::web::is_loopback;
 
-/// The time that the user has.
+/// The time that the user has to log in.
 const USER: Duration = Duration::from_secs(5 * 60);
 /// The longest time to find the authorization server.
 const DISCOVERY: Duration = Duration::from_secs(60);

@@ -19,7 +19,7 @@ pub enum LogoutOutcome {
     OnlyHere(String),
 }
 
-/// Removes the login, for whatever address, and revokes its tokens.
+/// Removes the login, even one that was made for another address, and revokes its tokens.
 ///
 /// # Errors
 /// The file cannot be removed.

@@ -1,5 +1,6 @@
 //! Logins without a user: client credentials (RFC 6749, section 4.4), workload identity (RFC 7523, section 2.1), and
-//! enterprise-managed authorization (a token exchange of RFC 8693 at the company's identity provider before it).
+//! enterprise-managed authorization (an assertion as for workload identity, from a token exchange of RFC 8693 at the
+//! company's identity provider).
 //!
 //! Each type of login has one way to a token. If that is refused, no other way is tried.
 
@@ -286,7 +287,8 @@ fn read<'a>(
     }
 }
 
-/// The content of a file. Platforms own such files, and put them in place by symlinks.
+/// The content of a file. Symlinks and other owners are accepted, since platforms own such files and put them in place
+/// by symlinks.
 fn file(path: &Path) -> Result<String, String> {
     let said = |error: std::io::Error| format!("cannot be read: {error}");
     // The open does not block on a pipe.

@@ -1,5 +1,5 @@
 //! The token for one server, as the bridge uses it: it is read when its file has changed, and renewed before it ends or
-//! when the server refuses it. Only one of all bridges renews it at a time.
+//! when the server refuses it. Only one bridge process renews a login at a time.
 //!
 //! This module sends the token nowhere but to the authorization server that gave it.
 
@@ -22,7 +22,7 @@ use crate::service_login::LoginSettings;
 use crate::upstream::LoginSpec;
 use crate::upstream::login_file::{Login, LoginFile, LoginFileError, LoginFingerprint};
 
-/// The number of secrets of logins that are redacted: the last ones.
+/// The largest number of secrets of logins that are redacted. Earlier ones are forgotten.
 const SECRETS_MAX: usize = 24;
 /// The pause after a failed attempt to get a token.
 const PAUSE: Duration = Duration::from_secs(5);

@@ -13,7 +13,7 @@ use super::http_policy::{HttpPolicy, Prover};
 use crate::secret::{Secret, replaced_in};
 use crate::text;
 
-/// Fields of a form that the server may repeat in the description of an error.
+/// Fields of a form that hold secrets. The server may repeat them in the description of an error.
 const SECRET_FIELDS: [&str; 6] =
     ["client_secret", "client_assertion", "assertion", "subject_token", "refresh_token", "token"];
 /// The longest name and the longest description of an error, in characters.
