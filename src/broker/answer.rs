@@ -1,6 +1,6 @@
 //! The answer to a call, as the code gets it.
 //!
-//! It is not parsed here.
+//! This module does not parse it.
 
 use serde_json::value::RawValue;
 
@@ -11,7 +11,7 @@ pub enum Answer {
     Value(Box<RawValue>),
     /// An MCP result by which the tool reports an error.
     ToolError(Box<RawValue>),
-    /// No result: the call was listed instead of being made.
+    /// No result: the call was listed as planned instead of being made.
     Planned {
         /// The server's name.
         server: String,

@@ -20,7 +20,8 @@ const DEFECT_CHARS_MAX: usize = 200;
 const AT_ONCE: usize = 4;
 /// Calls with fewer values do not count against that memory.
 const VALUES_EACH: usize = 1_000;
-/// Arguments with more bytes of JSON are large: reading and checking them takes milliseconds, and much longer on a busy machine.
+/// Arguments with more bytes of JSON are large: reading and checking them takes milliseconds, and much longer on a busy
+/// machine.
 const LARGE_BYTES: usize = 64 * 1024;
 
 /// The memory for the parsed arguments of all calls that are in progress.
@@ -133,8 +134,8 @@ fn plainly(path: &str, said: &str) -> String {
     text::inert_excerpt(&format!("{path} is {found}, and must be {wanted}"), DEFECT_CHARS_MAX)
 }
 
-/// The value that a word in an argument stands for, in any case of letters. The error lists all words, the most similar
-/// first.
+/// The value that a word in an argument stands for. The case of letters does not matter. The error lists all words, the
+/// most similar first.
 pub(super) fn word<T: Copy>(
     helper: &str,
     parameter: &str,

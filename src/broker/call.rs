@@ -13,7 +13,7 @@ use super::run::context::{ExecutionMode, RunContext};
 use crate::policy::PolicyCall;
 use crate::run::DryRunReason;
 
-/// A call as the sandbox claims it, and the run that it is made in.
+/// A call as the sandbox requests it, and the run in which it is made.
 pub struct Call<'a> {
     /// The record of the call, which also refers to its run.
     pub record: &'a CallRecord,
@@ -36,7 +36,7 @@ impl Call<'_> {
         &self.record.run
     }
 
-    /// Lists the call instead of making it.
+    /// Lists the call as planned instead of making it.
     pub(super) fn planned(
         &self,
         called: &PolicyCall<'_>,

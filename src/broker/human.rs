@@ -62,7 +62,7 @@ pub enum Approval {
 #[derive(Debug, Clone)]
 pub struct Human {
     questions: mpsc::Sender<Question>,
-    /// The requests of servers that the client supports.
+    /// The abilities of the client that servers and code may use.
     pub(super) abilities: ClientAbilities,
     /// The number of servers' requests in this run.
     asked_by_servers: Arc<AtomicUsize>,

@@ -1,5 +1,4 @@
-//! Decides whether a call is allowed, and answers it: a server does through `upstream`, or the bridge itself from the
-//! catalog.
+//! Decides whether a call is allowed, and has it answered: by a server, through `upstream`, or by the bridge itself.
 //!
 //! It keeps no processes and knows no sandbox. Nothing in a call frame is trusted.
 

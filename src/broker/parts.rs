@@ -179,15 +179,15 @@ impl Broker {
         Some(ToolFault::new(FaultCode::ServerUnavailable, said).hint(UNAVAILABLE_HINT))
     }
 
-    /// Begins a run with the servers that are configured now; servers that start from now on may send the requests that
-    /// its client supports. Returns the run's context, and a sentence about changes since the last run. Must be called
-    /// inside a tokio runtime.
+    /// Begins a run with the servers that are configured now. Servers that start from now on may send the requests that
+    /// the run's client supports. Returns the run's context, and a sentence about changes since the last run. Must be
+    /// called inside a tokio runtime.
     #[must_use]
     pub fn begin(&self, spec: RunSpec) -> (Arc<RunContext>, Option<String>) {
         let run = Arc::new(RunContext::new(spec));
         self.admission.begin(&run);
         self.upstream.offer(run.human.abilities);
-        // A server that has reported a change of its tools is asked now, beside the run.
+        // A server that has reported a change of its tools is asked for them now, while the run goes on.
         let stale = |(server, connection): (&ServerName, &Weak<Connection>)| {
             connection.upgrade().is_some_and(|connection| connection.has_news()).then(|| server.clone())
         };
@@ -273,7 +273,8 @@ impl Broker {
         self.tool_index.catalog()
     }
 
-    /// Whether the catalog has the server's current tools: the server is alive, and has not reported a change since.
+    /// Whether the catalog has the server's current tools: the server is alive, and has not reported a change since it
+    /// listed them.
     pub(super) fn knows_tools_of(&self, server: &ServerName) -> bool {
         self.running(server).is_some_and(|connection| connection.is_current())
     }
@@ -284,7 +285,7 @@ impl Broker {
         connection.filter(|connection| !connection.is_dead())
     }
 
-    /// A server of the run.
+    /// Finds a server of the run by its name or alias.
     pub(super) fn admitted(&self, server: &str, scope: &ServerScope) -> Result<ServerName, ToolFault> {
         let catalog = self.catalog().scoped(scope);
         if let Some(server) = catalog.server(server) {
@@ -309,7 +310,7 @@ impl Broker {
         (run, deadline): (&RunContext, Instant),
         cancel: &CancellationToken,
     ) -> Result<Arc<Connection>, UpstreamError> {
-        // The name stays there if this future is dropped or the call is given up.
+        // The name stays in `awaited` if this future is dropped or the call is given up.
         run.with_record(|record| record.awaited.insert(server.clone()));
         let connected = self.upstream.connect(server, deadline, cancel).await;
         let given_up = matches!(

@@ -1,8 +1,8 @@
 //! Checks whether the arguments of a call match a rule.
 //!
-//! Every value that a path can match is checked. Servers differ in how they read a value: a rule that asks or denies
-//! matches each spelling that some server may read as a value that it names (`spelling`), a rule that allows matches
-//! the exact one only.
+//! Every value that a path can match is checked. Servers differ in how they read a value. A rule that asks or denies
+//! matches each spelling that some server may read as the value in the rule (see `spelling`). A rule that allows
+//! matches the exact spelling only.
 
 use serde_json::{Map, Value};
 
@@ -14,8 +14,8 @@ use super::spelling::{climbs, fits};
 use super::verdict::Effect;
 use crate::text;
 
-/// Whether the values at a path match the pattern. For a rule that tightens, any value must match. For one that
-/// loosens, all must match, and there must be at least one.
+/// Whether the values at a path match the pattern. For a rule that tightens, one matching value is enough. For a rule
+/// that loosens, all values must match, and there must be at least one.
 pub(super) fn fit(called: &PolicyCall<'_>, path: &str, pattern: &Pattern, effect: Effect) -> bool {
     match effect {
         Effect::Loosens => {
@@ -32,7 +32,7 @@ pub(super) fn fit(called: &PolicyCall<'_>, path: &str, pattern: &Pattern, effect
                 given |=
                     name_match == NameMatch::Unreadably || value.is_some_and(|value| fits(value, pattern));
             });
-            // The pattern for any value does not match an argument that was not given.
+            // The pattern `*` does not match an argument that was not given.
             if !given && !pattern.is_any() {
                 find(&called.implied.values, path, NameMatch::Exactly, &mut |value, _| {
                     implied |= value.is_some_and(|value| implied_fits(value, pattern));

@@ -74,7 +74,7 @@ impl Ledger {
     /// Checks that the budgets cover one more call with this many bytes of arguments.
     ///
     /// # Errors
-    /// The first budget that does not.
+    /// The first budget that does not cover the call.
     pub fn covers(&self, policy: &Policy, run: &RunBudget, bytes: u64) -> Result<(), String> {
         let budgets = &policy.budgets;
         for (used, calls_max, bytes_max, what) in [

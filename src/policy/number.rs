@@ -8,8 +8,8 @@ use crate::text;
 
 /// The largest number of digits of a number that is written without an exponent.
 const PLAIN_DIGITS_MAX: i64 = 400;
-/// The largest number of digits of an exponent, without leading zeros. A larger exponent counts as the largest with
-/// that many digits, with which a number is 0 or infinite as a double.
+/// The largest number of digits of an exponent, without leading zeros. A larger exponent is replaced by the largest one
+/// with that many digits, which already makes a number 0 or infinite as a double.
 const EXPONENT_DIGITS_MAX: usize = 9;
 
 /// The number `digits` × 10^`exponent`, without zeros at either end of the digits; zero has no digits.
@@ -71,7 +71,8 @@ impl Decimal {
         self.is_zero() || self.double() == Some(0.0)
     }
 
-    /// Whether some server may read both as one number: they are equal, or their doubles are, which many servers use.
+    /// Whether some server may read both as one number: they are equal, or they are equal as doubles, which many
+    /// servers use.
     pub(super) fn may_equal(&self, other: &Self) -> bool {
         self == other || self.double().is_some_and(|double| other.double() == Some(double))
     }

@@ -16,7 +16,7 @@ const JSON_BYTES_MAX: usize = 64 * 1024;
 /// Words for values in JSON, and in texts that lenient parsers accept as JSON.
 const JSON_WORDS: [&str; 9] = ["true", "false", "null", "none", "nil", "undefined", "nan", "inf", "infinity"];
 
-/// The number of further encodings that are decoded within each other. It bounds the readings of a text to 20.
+/// The number of nested encodings that are still decoded, of each kind. It bounds the number of readings of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodingDepth {
     json: usize,

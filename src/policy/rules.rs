@@ -67,9 +67,10 @@ pub struct Rule {
     #[serde(default)]
     pub destructive: Option<bool>,
     /// Patterns of arguments by name, or by path with dots. They match strings as they are, and other values as JSON.
-    /// In an array, also on the path, any item may match; for `allow` and `warn` every item must. A rule that asks or
-    /// denies matches a value in every spelling that a server may accept, and a default like a given value. A rule that
-    /// allows or warns matches only the exact text, and a path with `..` only with the pattern `*`.
+    /// If the value is an array, or the path leads through one, one matching item is enough. For `allow` and `warn`,
+    /// every item must match. A rule that asks or denies matches a value in every spelling that a server may accept,
+    /// and a default like a given value. A rule that allows or warns matches only the exact text, and a path with `..`
+    /// only with the pattern `*`.
     #[serde(default)]
     pub arguments: BTreeMap<String, Pattern>,
     /// The decision about the call.

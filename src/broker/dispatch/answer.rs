@@ -1,4 +1,4 @@
-//! Answers a call: a server does, if the user's policy allows the call, or the bridge itself.
+//! Has a call answered: by a server, if the user's policy allows the call, or by the bridge itself.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -75,7 +75,7 @@ impl Broker {
             self.admission.answered(run, names, bytes as u64);
         }
         let text = self.upstream.redacted(server, error.to_string());
-        // The text is bounded before it is escaped too: escapes make it up to ten times as long.
+        // The text is bounded both before and after it is escaped, since escapes make it up to ten times as long.
         let text = text::inert(&text::bounded(&text, FAILURE_CHARS_MAX)).into_owned();
         let lacks = match error {
             UpstreamError::Refused { message, .. } => self.upstream.lacks(server, message),

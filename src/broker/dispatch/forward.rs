@@ -1,6 +1,6 @@
 //! The stages of a call of a tool: resolve, fill handles, validate, check the pin, admit, send, interpret.
 //!
-//! Each can refuse. Nothing has been sent before the stage that sends.
+//! Each stage can refuse the call. Nothing of the call is sent before the stage `send`.
 
 use std::sync::Arc;
 
@@ -134,7 +134,7 @@ impl Broker {
         self.pins.admit(server, tool, comparison)
     }
 
-    /// Lists the call instead of making it.
+    /// Lists the call as planned instead of making it.
     fn plan(
         &self,
         target: Target<'_>,
@@ -162,7 +162,7 @@ impl Broker {
         let request = Request::Tool { name: tool.name.as_str().to_owned(), arguments };
         let (hears, heard) = watch::channel(None);
         let progress = &call.run().progress;
-        // Without a receiver, the progress is not requested.
+        // If nobody receives the run's progress, the server is not asked for progress.
         let hears = (!progress.is_closed()).then_some(hears);
         let redacted = |text| self.upstream.redacted(&server.name, text);
         let relay = ProgressRelay { tool: call.record.name.clone(), redacted: &redacted, progress };

@@ -1,4 +1,4 @@
-//! Handles results that stay on the host: stores them, puts them into calls, and gives them to code.
+//! Stores results that stay on the host, puts them into calls, and gives them to code.
 //!
 //! Reading and writing a large result takes time, so it is done on a thread of its own.
 

@@ -35,7 +35,7 @@ const TRACEBACK_CHARS_MAX: usize = 4_000;
 impl Broker {
     /// Records that a sandbox has started.
     pub fn journal_sandbox(&self, engine: &str, image: &str, python: &str) {
-        // The part before the host may contain a password.
+        // In the address of an engine, the part before the host may contain a password.
         let engine = engine.rsplit_once('@').map_or(engine, |(_, host)| host);
         let [engine, image, python] =
             [engine, image, python].map(|said| text::inert_excerpt(said, NAME_CHARS_MAX));
@@ -87,8 +87,8 @@ impl Broker {
     pub fn ended(&self, run: RunId, report: &RunReport, took: Duration) -> RunEnded {
         let clean = |said: &str| self.upstream.without_credentials(said.to_owned());
         let mut room = self.limits.journal_output_chars_max;
-        // The streams are recorded one after the other, since their interleaving can differ between two runs of the
-        // same code.
+        // The hash covers one stream after the other, since their interleaving can differ between two runs of the same
+        // code.
         let (mut said, mut complained) = (String::new(), String::new());
         let mut output = Vec::new();
         for piece in &report.output.pieces {
@@ -97,7 +97,7 @@ impl Broker {
                 OutputStream::Stdout => said.push_str(&written),
                 OutputStream::Stderr => complained.push_str(&written),
             }
-            // Without any space left, there is no mark that the text was cut either.
+            // `text::bounded` returns the mark of a cut text even for a limit of 0 characters.
             let kept = if room == 0 { String::new() } else { text::bounded(&written, room).into_owned() };
             room -= kept.chars().count();
             if !kept.is_empty() {
@@ -214,7 +214,8 @@ impl Broker {
             return;
         }
         let came = match answer {
-            // This is text of belljar's own, recorded at every level: a replay needs it to go on.
+            // The answer of this helper is belljar's own text. It is recorded at every level of detail, since a replay
+            // needs it to go on.
             Ok(Answer::Value(value)) if form.server.is_none() && form.tool == CHECK => {
                 CallOutcome::Value(RecordedJson::of(value, self.limits.journal_call_bytes_max))
             }

@@ -1,6 +1,6 @@
 //! Checks the calls in code before any of it runs: which of them cannot succeed, and why.
 //!
-//! It starts the servers that the code is certain to call, all at once. Calls of a server whose tools are still unknown
+//! It starts the servers that the code is certain to call, all at once. Calls to a server whose tools are still unknown
 //! after that are not checked.
 
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ use crate::names::ServerName;
 use crate::run::{FaultCode, ServerScope, ToolFault};
 use crate::text;
 
-/// The largest number of calls in one code that are checked.
+/// The largest number of calls that are checked in the code of one run.
 const CALLS_MAX: usize = 100;
 const SIGNATURE_CHARS_MAX: usize = 600;
 
@@ -103,7 +103,8 @@ impl Broker {
         }
     }
 
-    /// Returns the fault of a call that cannot succeed. `is_first`: no earlier call in the code is to its server.
+    /// Returns the fault of a call that cannot succeed. `is_first`: no earlier call in the code goes to the same
+    /// server.
     fn certain_fault(
         &self,
         literal: &LiteralCall,

@@ -1,4 +1,4 @@
-//! The stages of a call: resolved, checked, admitted, sent, and its answer or failure.
+//! The stages of a call: it is resolved, checked, admitted and sent, and its answer or failure is interpreted.
 //!
 //! It opens no connection; `upstream` does.
 

@@ -22,7 +22,8 @@ use crate::text;
 const ARGUMENTS_CHARS_MAX: usize = 4_000;
 /// Longest reason in a fault or note, in characters.
 const REASON_CHARS_MAX: usize = 300;
-/// Longest reason for asking the human that is shown beside the reason why they could not be asked, in characters.
+/// Longest reason for asking the human, in characters, in a fault that also gives the reason why they could not be
+/// asked.
 const BECAUSE_CHARS_MAX: usize = 150;
 
 /// The gate that every call of a tool goes through.
@@ -53,7 +54,7 @@ impl Admission {
         let changed = self.policy.lock().look();
         if let Some(problems) = changed {
             report(&problems);
-            // They were given under another one.
+            // The approvals were given under the earlier policy.
             self.ledger.lock().forget_approvals();
             run.note("the user has changed the policy".into());
         }
@@ -85,7 +86,7 @@ impl Admission {
             Verdict::Deny => return Err(denied_by_policy(called, &decision)),
             Verdict::Ask => self.ask(run, called, &decision.because, cancel).await?,
         }
-        // Again: others may have been counted while the human was asked.
+        // The budgets are checked again, since other calls may have been counted while the human was asked.
         self.ledger.lock().charge(&policy, &mut run.budget().policy, bytes).map_err(used_up)?;
         let word = match decision.verdict {
             Verdict::Allow => "allow",

@@ -86,7 +86,8 @@ fn lines(label: &str, pieces: &[String]) -> Vec<String> {
     lines
 }
 
-/// The pieces that must not be split: each is an item or entry without further ones in it, with the brackets around it.
+/// The arguments as JSON, in pieces that a line break must not split. A new piece begins after each comma between items
+/// or entries.
 fn pieces(
     arguments: &Map<String, Value>,
     (excerpt, (text_chars, items)): (Excerpt, (usize, usize)),
@@ -98,7 +99,8 @@ fn pieces(
     Some(writer.pieces)
 }
 
-/// Writes arguments as JSON, in pieces. Pieces are separated outside of quotes only, where no value has influence.
+/// Writes arguments as JSON, in pieces. Pieces end outside of quotes only, so that no value can determine where a piece
+/// ends.
 struct ArgumentWriter {
     pieces: Vec<String>,
     chars_left: usize,

@@ -1,5 +1,6 @@
-//! The files of pins: one file for each tool as it was at its first use, and one as it was changed to since. With a
-//! file for each tool, several bridges neither lose each other's pins nor undo what the user trusts.
+//! The files of pins. Each tool that was used has a file with its definition at its first use, and may have a file with
+//! the definition to which its server has changed it since. Because each tool has its own files, several bridges
+//! neither lose each other's pins nor undo what the user trusts.
 //!
 //! It compares nothing and decides nothing.
 
@@ -22,7 +23,7 @@ use crate::own_file;
 const PART_BYTES_MAX: usize = 64 << 10;
 /// Largest file, in bytes: six such parts, and their names.
 const FILE_BYTES_MAX: u64 = 512 << 10;
-/// The largest number of pinned tools of one server: twice as many as it may have.
+/// The largest number of pinned tools of one server: twice as many tools as a server may have.
 const FILES_MAX: usize = 20_000;
 
 /// The extension of the file of a tool as it was at its first use.
@@ -39,7 +40,7 @@ pub(super) struct Pin {
     pub(in crate::broker) parts: Map<String, Value>,
 }
 
-/// The fingerprint of a pin file: its size, its times and its inode.
+/// The fingerprint of a pin file: its times and its inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PinFileFingerprint([i64; 4], u64);
 

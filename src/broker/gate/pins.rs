@@ -28,8 +28,8 @@ pub(in crate::broker) struct Pins {
     verified: Mutex<BTreeMap<ServerName, VerifiedTools>>,
 }
 
-/// The tools of a server that agree with their pins, and the fingerprint of each pin file at that time. A tool whose
-/// file could not be read has no fingerprint.
+/// The tools of a server that agree with their pins, and the fingerprint of each pin file at the time of the
+/// comparison. A tool whose file could not be read has no fingerprint.
 struct VerifiedTools {
     tools: Arc<ServerTools>,
     fingerprints: BTreeMap<String, Option<PinFileFingerprint>>,

@@ -1,7 +1,8 @@
-//! The helpers that code reaches through `mcp.runtime`, answered from the catalog.
+//! Dispatches the helpers that code reaches through `mcp.runtime`, and answers those about the catalog.
 //!
-//! They report on the run's own servers only, except `discovered_servers`, which gives the names of all. Readings of
-//! servers are in `resources`, skills in `skills`, and questions to a model in `model`.
+//! Answers about the catalog cover the run's own servers only, except `discovered_servers`, which covers all. The
+//! helpers that read from servers are in `resources`, those for skills in `skills`, and the questions to a model in
+//! `model`.
 
 use serde::Deserialize;
 use serde_json::value::to_raw_value;
@@ -75,7 +76,7 @@ impl Broker {
         written.map(Answer::Value).map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))
     }
 
-    /// Lists a helper's call instead of making it.
+    /// Lists a helper's call as planned instead of making it.
     pub(super) fn plan_help(&self, call: &Call<'_>) -> Result<Answer, ToolFault> {
         let arguments = self.read(call)?;
         let called = PolicyCall {
@@ -154,8 +155,8 @@ impl Broker {
         Ok((self.catalog(), server.as_str().to_owned()))
     }
 
-    /// The catalog with the tools of the run's servers, or the reason why a server has none. Servers that do not answer
-    /// in time are missing.
+    /// The catalog with the tools of the run's servers, or the reason why a server has none. A server that does not
+    /// answer in time has neither.
     async fn all_listed(&self, call: &Call<'_>, cancel: &CancellationToken) -> Catalog {
         self.ask_for_tools(&self.server_names(&call.run().servers), "", call, cancel).await;
         self.catalog().scoped(&call.run().servers)

@@ -70,7 +70,7 @@ impl Broker {
             }
             "cancel_job" => {
                 self.jobs.cancel(job)?;
-                // The job is interrupted first, and killed after that.
+                // The wait covers the interruption of the job and, if the job does not end then, its kill.
                 let until = Instant::now() + self.limits.grace + self.limits.replace;
                 self.job_ended(job, call.deadline.min(until), cancel).await
             }
@@ -86,7 +86,7 @@ impl Broker {
         Value::Array(self.jobs.all().iter().map(row).collect())
     }
 
-    /// Changes a recorded answer for a replay: a job is not started again.
+    /// In a replay, marks the recorded answer of `spawn_job` as recorded, so that the job is not started again.
     pub(in crate::broker) fn of_replay(
         &self,
         call: &Call<'_>,

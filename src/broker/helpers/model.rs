@@ -1,7 +1,7 @@
 //! Lets code ask a model: at the endpoint that the user has set, else through the client of the run, within policy and
 //! budgets.
 //!
-//! The request goes to that model only. The key goes to the endpoint only.
+//! The request goes to that model only, and the endpoint's key to the endpoint only.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,8 @@
 //! Resources and prompts of servers, for code. They are admitted and logged like calls of tools.
 //!
-//! Rules, budgets, labels and the audit log treat a reading as a read-only call of a tool with the name of MCP's
-//! method: a denied reading starts no server. The content goes to the code unread.
+//! Rules, budgets, labels and the audit log treat a reading, which is a request for one of them, as a call of a
+//! read-only tool that has the name of the MCP method. A denied reading starts no server. belljar does not inspect the
+//! content that it passes to the code.
 
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -20,7 +21,7 @@ use crate::run::{DryRunReason, FaultCode, ToolFault};
 use crate::text;
 use crate::upstream::{ListKind, Request};
 
-/// Longest address in a message, in characters.
+/// Longest URI in a message, in characters.
 const URI_CHARS_MAX: usize = 200;
 /// Longest list of servers in a message, in characters.
 const NAMES_CHARS_MAX: usize = 300;
@@ -87,7 +88,7 @@ impl Broker {
         let Arguments { uri, server } = self.read(call)?;
         let server = match server {
             Some(server) => self.admitted(&server, &call.run().servers)?,
-            // No server is asked about an address with a placeholder, which does not exist.
+            // Here the URI contains a placeholder, so that no server can have the resource and none is asked.
             None if call.send_rule == SendRule::Never && self.server_names(&call.run().servers).len() > 1 => {
                 return self.plan_help(call);
             }
@@ -170,8 +171,8 @@ impl Broker {
         self.running(server).is_some_and(|connection| connection.offers(ListKind::Resources))
     }
 
-    /// Sends the reading if the user's policy allows it, and writes it to the audit log in any case. A reading with a
-    /// placeholder is listed instead.
+    /// Sends the reading if the user's policy allows it, and writes it to the audit log in any case. A reading whose
+    /// arguments contain a placeholder is listed as planned instead.
     async fn reading(
         &self,
         server: &ServerName,

@@ -1,7 +1,8 @@
 //! The helper by which code asks to resume an earlier session. It only finds that session and adds it to the run's
 //! record.
 //!
-//! It runs nothing. After the run has ended, the session replays the runs, as at a start with another session's runs.
+//! It runs nothing. After the run has ended, the session replays the runs of the earlier session, as it does when
+//! belljar is started to resume one.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -44,8 +45,8 @@ impl Broker {
     }
 }
 
-/// The runs of the session itself, up to this one, if code asks for them: by the session's own name, or by "last" after
-/// the previous interpreter was stopped or lost.
+/// The runs of this session itself, and the last one to replay. Code asks for them by the session's own name, or by
+/// "last" after the previous interpreter was stopped or lost. `None`: code means an earlier session.
 fn of_own(
     sessions: &Sessions,
     own: &str,

@@ -28,16 +28,18 @@ const UNAVAILABLE_MAX: usize = 50;
 const REASON_CHARS_MAX: usize = 200;
 /// The largest number of servers listed as still being asked.
 const INDEXING_MAX: usize = 50;
-/// The largest number of servers whose folders are named, of folders for each, and the longest of them.
+/// The largest number of servers whose folders an answer names, the largest number of folders for each server, and the
+/// longest folder in bytes.
 const FOLDERS_SERVERS_MAX: usize = 8;
 const FOLDERS_MAX: usize = 4;
 const FOLDER_BYTES_MAX: usize = 300;
-/// Words in names of parameters for paths.
+/// Words by which the name of a parameter shows that its value is a path.
 const PATH_WORDS: [&str; 10] =
     ["cwd", "dir", "directory", "filepath", "folder", "path", "paths", "root", "roots", "workspace"];
 /// The values by which hits can be grouped.
 const GROUPS: [(&str, bool); 1] = [("server", true)];
-/// The amount of detail for each hit: a stub has many lines.
+/// The amounts of detail that a search offers. `stub` is not among them, since the stub of each hit would have many
+/// lines.
 const DETAILS: [(&str, Detail); 3] =
     [("signature", Detail::Signature), ("summary", Detail::Summary), ("full", Detail::Full)];
 /// The largest number of servers that a search may name.
@@ -122,7 +124,7 @@ impl Broker {
         };
         let names = self.server_names(&scope);
         self.ask_for_tools(&names, &queries.join(" "), call, cancel).await;
-        // It is read before the catalog, so that the tools of a server that is done in between are found.
+        // This list is read before the catalog, so that the tools of a server that answers in between are found.
         let in_progress = self.indexing.in_progress(&names);
         let catalog = self.catalog().scoped(&scope);
         let mut vectors = Vec::with_capacity(queries.len());
@@ -134,11 +136,11 @@ impl Broker {
         let skills = searched.servers().iter().filter(|server| server.origin == Origin::Skills);
         let skills: usize = skills.map(|skills| skills.listed().len()).sum();
         let mut paths = self.active_config.paths_of_arguments();
-        // Values that the entry hides are not shown.
+        // Paths that contain a secret of the server's entry are not shown.
         for (server, paths) in &mut paths {
             paths.retain(|path| self.upstream.redacted(server, path.clone()) == *path);
         }
-        // A thread does it, since the first search of many tools counts their words.
+        // The search runs on a thread of its own, since the first search of many tools counts their words.
         let searching = tokio::task::spawn_blocking(move || {
             let of = |(text, vector)| Query { text, vector };
             let queries: Queries<'_> = queries
@@ -229,7 +231,7 @@ fn takes_path(tool: &Tool) -> bool {
     })
 }
 
-/// The servers without tools and the reasons: the first ones, and the number of all.
+/// The first servers that could not list their tools, with the reasons, and the number of all such servers.
 fn unavailable(catalog: &Catalog) -> Value {
     let reasons: Vec<(&ServerName, &str)> = catalog
         .servers()

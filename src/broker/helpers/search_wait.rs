@@ -13,15 +13,15 @@ use crate::text;
 
 /// Words of servers' names that do not identify a server.
 const COMMON_WORDS: [&str; 5] = ["mcp", "server", "servers", "tool", "tools"];
-/// The shortest word of a name by which a query can mean the server, in characters.
+/// The shortest word of a server's name by which a query can name the server, in characters.
 const WORD_CHARS_MIN: usize = 3;
-/// The largest number of servers that progress names, and the longest of their names in characters.
+/// The largest number of servers that a progress message names, and the longest name in it, in characters.
 const NAMED_MAX: usize = 5;
 const NAME_CHARS_MAX: usize = 60;
 
 impl Broker {
-    /// Asks the servers without known tools for them, first those that the query names. The wait is bounded and leaves
-    /// at least half of the run's time. After the named servers have answered, the others are waited for only shortly.
+    /// Asks the servers whose tools are unknown, first those that the query names. The wait is bounded and leaves at
+    /// least half of the run's time. After the named servers have answered, the others are waited for only shortly.
     pub(super) async fn ask_for_tools(
         &self,
         servers: &[ServerName],

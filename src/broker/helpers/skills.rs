@@ -1,6 +1,6 @@
 //! The helpers for skills: save one, load some, list, show, remove.
 //!
-//! Code can replace its own version of a skill, never one that the user has changed and not accepted. A removed or
+//! Code can replace a skill, unless the user has changed its file and has not accepted the change. A removed or
 //! replaced version stays in the history.
 
 use serde::Deserialize;
@@ -133,7 +133,7 @@ impl From<SkillError> for ToolFault {
                 FaultCode::InvalidArguments
             }
         };
-        // The text of an I/O error has no path of the host.
+        // Code may read the text of an I/O error, since it contains no path of the host.
         Self::new(code, text::inert_line(&error.to_string()))
     }
 }

@@ -1,11 +1,11 @@
-//! Whether a URI template (RFC 6570) can produce an address, precisely enough to find the server that publishes it.
+//! Whether a URI template (RFC 6570) can produce a URI, precisely enough to find the server that publishes it.
 //!
 //! It expands no template: expressions match any text.
 
 /// Longest template that is matched, in bytes.
 const TEMPLATE_BYTES_MAX: usize = 2_048;
 
-/// Whether the address begins and ends as the template does, and has its other fixed parts between them, in order.
+/// Whether the URI begins and ends as the template does, and has its other fixed parts between them, in order.
 pub(in crate::broker) fn fits(template: &str, uri: &str) -> bool {
     if template.len() > TEMPLATE_BYTES_MAX {
         return false;

@@ -1,6 +1,7 @@
 //! Replays of runs: their calls are answered from the journal, or compared with it.
 //!
-//! It runs nothing itself. A call that it answers reaches no server. If it has no answer, the run has to be stopped.
+//! It runs nothing itself. A call that is answered from the journal reaches no server. If the journal has no answer,
+//! the run has to be stopped.
 
 use std::sync::Arc;
 
@@ -55,7 +56,7 @@ struct ReplayedCall {
 /// The differences between the calls of a replayed run and the recorded calls.
 #[derive(Debug, Default)]
 pub struct ReplayReport {
-    /// The call that cannot be answered, so that the run had to be stopped.
+    /// The reason why the run had to be stopped: a call that cannot be answered.
     pub stop: Option<String>,
     /// The differences between the calls of both runs.
     pub differences: Vec<String>,
@@ -231,7 +232,7 @@ pub fn not_kept(name: &str, bytes: u64) -> String {
     )
 }
 
-/// Gives the answer of a replay to code, at its time.
+/// Gives code the answer of a replay: at once, or when code gives the call up.
 pub(in crate::broker) async fn replayed(
     given: ReplayAnswer,
     cancel: &CancellationToken,

@@ -36,7 +36,7 @@ pub(super) fn unseen<'c>(
     }
     let likeness = |(call, is_used): &(&RecordedCall, bool)| {
         let like = strsim::normalized_damerau_levenshtein(&shown(now), &written(&call.begun.arguments));
-        // A recorded call that the replay has not made yet is more likely meant.
+        // The new call more likely corresponds to a recorded call that the replay has not made yet.
         like - if *is_used { 1.0 } else { 0.0 }
     };
     let nearest = of_same.iter().max_by(|one, other| likeness(one).total_cmp(&likeness(other)));

@@ -1,6 +1,7 @@
 //! The record of one call: its state, its lines in the audit log and the journal, and its place in the run's counts.
 //!
-//! The task that answers the call and the one that may give it up share it, so that both agree on the order of events.
+//! The task that answers the call and the task that may give it up share the record, so that both agree on the order of
+//! events.
 
 use std::sync::Arc;
 

@@ -66,7 +66,8 @@ pub enum Origin {
     /// A client's request.
     #[default]
     Client,
-    /// A run of belljar itself, which the journal marks as aside.
+    /// A run that belljar makes by itself. The journal marks it as aside, so that it is left out when the journal is
+    /// read.
     Own,
     /// A replay of a recorded run.
     Replay {
@@ -93,7 +94,7 @@ pub enum ExecutionMode {
     DryRun,
 }
 
-/// How much of its budgets a run has used with its jobs.
+/// How much of its budgets a run and its jobs have used.
 #[derive(Default)]
 pub(in crate::broker) struct Budget {
     pub(in crate::broker) policy: policy::RunBudget,
@@ -158,7 +159,7 @@ impl RunContext {
         self.reported(|record| record.note(note));
     }
 
-    /// Lists a call instead of making it. A call of a job whose run has ended becomes a note.
+    /// Lists a call as planned instead of making it. A call of a job whose run has ended becomes a note.
     pub(in crate::broker) fn plan(
         &self,
         called: &PolicyCall<'_>,
@@ -173,7 +174,7 @@ impl RunContext {
         }
     }
 
-    /// Reports progress. If the channel is full, it is dropped.
+    /// Reports progress. If the channel is full, the progress is dropped.
     pub fn tell(&self, progress: Progress) {
         if self.progress.try_send(progress).is_err() {
             tracing::trace!("progress that nobody has read yet is left out");
@@ -185,7 +186,7 @@ impl RunContext {
         self.record.lock().as_mut().map(change)
     }
 
-    /// Takes the record, which ends it.
+    /// Takes the record. From then on, nothing can be added to it.
     pub(in crate::broker) fn end(&self) -> RunRecord {
         self.record.lock().take().unwrap_or_default()
     }

@@ -84,8 +84,8 @@ impl RunRecord {
         self.count(counter, to, 1);
     }
 
-    /// Notes whether the server marks the tool as read-only at this call. The tool counts as read-only if it was at
-    /// every call, since a server may change its marks between two calls.
+    /// Notes whether the server marks the tool as read-only at this call. The tool counts as read-only if it was marked
+    /// so at every call, since a server may change its marks between two calls.
     pub(super) fn resolved(&mut self, counter: CallCounter, only_reads: bool) {
         let CallCounter::Tool(at) = counter else { return };
         if !only_reads {
@@ -107,7 +107,7 @@ impl RunRecord {
         }
     }
 
-    /// Lists a planned call of the run, or of this job of it.
+    /// Lists a planned call of the run, or of one of its jobs.
     pub(super) fn plan(
         &mut self,
         called: &PolicyCall<'_>,

@@ -64,8 +64,8 @@ const NAMES_CHARS_MAX: usize = 300;
 const UNREAD_SAID_MAX: usize = 3;
 
 impl ActiveConfig {
-    /// Follows these files. Servers are kept by `program`, their processes carry `mark`, and logins are in the folder
-    /// `logins`.
+    /// Follows these files. `program` runs as the keeper of servers, their processes carry `mark`, and logins are in
+    /// the folder `logins`.
     #[must_use]
     pub fn new(files: ConfigFiles, mark: Mark, program: PathBuf, logins: Option<PathBuf>) -> Self {
         let in_effect = Arc::clone(files.config());
@@ -243,7 +243,8 @@ impl LaunchContext {
             inherited: inherited(environment, launch, sandbox.as_ref()),
             cwd: launch.cwd.clone(),
             keeper: Keeper::new(self.program.clone()),
-            // The other servers do not depend on it, so a change must not restart them.
+            // Servers without a sandbox do not depend on these folders, so a change of the folders must not restart
+            // them.
             changeable: if sandbox.is_some() { Arc::clone(changeable) } else { [].into() },
             sandbox,
             private: private.clone(),
@@ -265,7 +266,7 @@ impl LaunchContext {
     }
 }
 
-/// The model's service. If a command prints its key, the command is run.
+/// The endpoint of the model. If a command prints its key, the command is run.
 ///
 /// # Errors
 /// The reason why the endpoint cannot be used as it is configured.
@@ -287,8 +288,8 @@ pub async fn model_endpoint(
     models::Endpoint::new(&endpoint.url, &endpoint.name, key.as_deref(), limits.model_answer_bytes_max)
 }
 
-/// The variable that marks a child of this bridge. It comes last, so that no entry can replace it: a bridge inside a
-/// bridge must notice that.
+/// The variable that marks a child of this bridge. It comes last, so that no entry can replace it: a bridge that runs
+/// inside another bridge is recognized by this variable.
 fn parent(mark: &Mark) -> (String, String) {
     (PARENT_VARIABLE.to_owned(), mark.as_str().to_owned())
 }

@@ -82,8 +82,8 @@ impl ServerRequests {
         })
     }
 
-    /// Registers a call of the run, so that the server's requests go to the run's human. A job has no human: mostly its
-    /// run has ended, and another run may be calling the same server.
+    /// Registers a call of the run, so that the server's requests go to the run's human. A call of a job is not
+    /// registered: usually the run of the job has ended, and another run may be calling the same server.
     pub(in crate::broker) fn calling(&self, server: &ServerName, run: &RunContext) -> Option<ActiveCall<'_>> {
         if run.job_number().is_some() {
             return None;

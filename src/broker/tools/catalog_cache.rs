@@ -87,7 +87,7 @@ impl CacheKey {
             }
             Transport::Endpoint(Endpoint { url, headers, login, .. }) => {
                 part(url.as_str().as_bytes());
-                // Another client may get other tools.
+                // A server may list other tools for another login.
                 if let Some(service) = &login.service {
                     part(service.identity().as_bytes());
                 }
@@ -100,7 +100,7 @@ impl CacheKey {
             part(name.as_bytes());
             part(value.as_bytes());
         }
-        // The output of commands is unknown and may change each time, so the commands themselves count.
+        // The output of commands is unknown and may change each time, so the key contains the commands themselves.
         if let Some(deferred) = &server.deferred {
             part(deferred.written().as_bytes());
         }

@@ -1,5 +1,5 @@
-//! Makes the tools of servers that do not run searchable: from the cache on disk, or by asking each server once, in the
-//! background and few at a time.
+//! Makes tools searchable whose servers are not running. The tools come from the cache on disk, or from each server,
+//! which is asked once and in the background, with few servers at a time.
 //!
 //! It waits for no server unless a caller asks for that, and starts none before the first search. A slow server does
 //! not keep others from being asked.
@@ -78,7 +78,7 @@ impl Indexer {
         }
     }
 
-    /// The servers that are being asked now, of these.
+    /// Those of these servers that are being asked now.
     pub(in crate::broker) fn in_progress(&self, servers: &[ServerName]) -> Vec<ServerName> {
         let in_progress = self.in_progress.borrow();
         servers.iter().filter(|server| in_progress.contains_key(*server)).cloned().collect()

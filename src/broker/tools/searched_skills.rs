@@ -50,7 +50,7 @@ impl SearchedSkills {
     }
 }
 
-/// Whether no skill file was read again.
+/// Whether both lists have the same skill files, none of which was read again in between.
 fn is_same(before: &[(SkillName, Arc<SkillFile>)], now: &[(SkillName, Arc<SkillFile>)]) -> bool {
     let pairs = before.iter().zip(now);
     before.len() == now.len()

@@ -65,7 +65,7 @@ enum EncoderSlot {
 
 /// The vector of a query, or the reason for which there is no vector yet.
 enum QueryVector {
-    /// The vector of the query. Every tool that it may find has one, too.
+    /// The vector of the query. Every tool that the search may find has a vector, too.
     Vector(Vec<f32>),
     /// Some tools have no vector yet.
     Lacking,
@@ -167,7 +167,8 @@ impl SharedState {
         let lacking: Vec<&Arc<ServerTools>> =
             catalog.servers().iter().filter(|server| !server.has_vectors()).collect();
         if !lacking.is_empty() {
-            // What is kept of the others is taken in by whoever encodes them.
+            // The task that encodes tools also loads cached vectors. So nothing is loaded here while the task runs, nor
+            // after the first server whose vectors are not all cached.
             let is_encoding = self.state.lock().is_encoding;
             if is_encoding || !lacking.into_iter().all(|server| self.take_kept(&encoder, server)) {
                 return QueryVector::Lacking;
@@ -289,7 +290,8 @@ impl SharedState {
         }
     }
 
-    /// Waits until the encoder has been idle for a while, and unloads it: it takes many times the memory of the rest.
+    /// Waits until the encoder has been idle for a while, and unloads it, since the encoder takes many times the memory
+    /// of the rest of the bridge.
     async fn give_up_idle_encoder(&self) {
         loop {
             let until = match &mut self.state.lock().slot {

@@ -1,7 +1,7 @@
 //! The shapes of results, which outlive sessions: one file of mode 0600 for each server, in a folder of mode 0700.
 //!
-//! The files hold keys and types, never a value. They are read when the first one is needed. A file that belongs to
-//! somebody else, is broken or is too large is left out and logged.
+//! The files hold keys and types, never a value. The files are read when a shape is first needed. A file that belongs
+//! to somebody else, is broken or is too large is left out and logged.
 
 use std::fs;
 use std::io::{self, ErrorKind};

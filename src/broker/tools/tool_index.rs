@@ -71,7 +71,7 @@ impl IndexState {
         Self { catalog, listings: BTreeMap::new(), kept_back: BTreeMap::new(), servers, news: Vec::new() }
     }
 
-    /// Whether the configuration of the server has not changed since.
+    /// Whether `configured` is still the configuration of the server.
     fn is_still(&self, server: &ServerName, configured: &Arc<Configured>) -> bool {
         self.servers.get(server).is_some_and(|now| Arc::ptr_eq(now, configured))
     }
@@ -86,7 +86,7 @@ impl IndexState {
     }
 }
 
-/// The number of changes that one reply reports.
+/// The largest number of changes that one reply reports.
 const NEWS_MAX: usize = 10;
 
 /// The effect of a listing on the catalog.
@@ -148,12 +148,12 @@ impl ToolIndex {
         self.state.read().servers.values().map(|server| server.key.clone()).collect()
     }
 
-    /// The servers that were not asked yet, of these, with their cache keys.
+    /// Those of these servers that were not asked yet, with their cache keys.
     pub(super) fn unasked(&self, servers: &[ServerName]) -> Vec<(ServerName, CacheKey)> {
         self.those(servers, |tools| matches!(tools, Tools::Unasked))
     }
 
-    /// The servers without known tools, of these, with their cache keys.
+    /// Those of these servers whose tools are unknown, with their cache keys.
     pub(super) fn unlisted(&self, servers: &[ServerName]) -> Vec<(ServerName, CacheKey)> {
         self.those(servers, |tools| matches!(tools, Tools::Unasked | Tools::Failed { .. }))
     }
@@ -214,7 +214,7 @@ impl ToolIndex {
         if !is_news(&self.state.read()) {
             return ListingChange::Nothing;
         }
-        // The lock is not held here, since many tools take long.
+        // The lock is not held while the list is read, since a long list takes time.
         let tools = self.tools(server, &configured, listing);
         let mut state = self.state.write();
         if !is_news(&state) {
@@ -278,7 +278,7 @@ impl ToolIndex {
         (Tools::Listed(offered), kept_back)
     }
 
-    /// The configuration of a server, if it has not changed since.
+    /// The configuration of a server, if `key` is still its cache key.
     fn configured(&self, server: &ServerName, key: &CacheKey) -> Option<Arc<Configured>> {
         self.state.read().servers.get(server).filter(|server| server.key == *key).cloned()
     }

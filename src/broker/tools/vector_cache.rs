@@ -1,5 +1,5 @@
-//! The cache of tools' vectors, which later bridges use: one file for each configuration of a server. A file belongs to
-//! one model and finds each vector by the text that it was computed from.
+//! The cache of tools' vectors, which later bridges use: one file for each configuration of a server. A file has the
+//! vectors of one model, each with the hash of the text that it was computed from.
 //!
 //! It encodes nothing, and stores no text: only hashes of texts.
 

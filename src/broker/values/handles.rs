@@ -93,11 +93,11 @@ impl Handles {
         }
     }
 
-    /// Stores a result, and returns the description of it that code gets. If there is no room, the results that were used
-    /// least recently are dropped.
+    /// Stores a result, and returns the description of it that code gets. If there is no room, the results that were
+    /// used least recently are dropped.
     ///
     /// # Errors
-    /// It is no JSON, or the disk is full.
+    /// The result is no JSON, or the disk is full.
     pub(in crate::broker) fn keep(
         &self,
         server: &ServerName,
@@ -284,7 +284,8 @@ impl HandleFiller<'_> {
             .map_err(|error| invalid(&format!("a handle cannot be read: {error}")))?;
         let result = self.handles.result(reference.number)?;
         let value = result.value(&reference, self.takes_files)?;
-        // The size of a part is known only after it was written; it is at most that of the whole.
+        // The size of a part is known only after the part was written as JSON. It is at most the size of the whole
+        // result.
         let bytes = if reference.path.is_empty() { result.bytes } else { value.to_string().len() as u64 };
         self.bytes += bytes;
         if self.bytes > self.handles.arguments_bytes_max {

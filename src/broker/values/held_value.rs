@@ -1,7 +1,7 @@
 //! The value of a tool's result, whole or in part, when it is an argument of another call.
 //!
-//! Code gets the same value for the same result, except for texts: a whole text stays as it is. It is parsed as JSON or
-//! as the repr of a Python value only if a part is requested.
+//! It is the value that code would get for the same result, except for texts. A text is parsed as JSON or as the repr
+//! of a Python value only if code requests its JSON or a part of it.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -35,7 +35,8 @@ pub(super) struct Part<'a> {
     pub(in crate::broker) json: bool,
 }
 
-/// The value of that part of a result, which its tool may wrap. The error is worded to follow a subject.
+/// The value of this part of a result. `wraps`: the tool wraps its results. The error is a predicate, such as "has no
+/// key 'x'".
 pub(super) fn held_value(result: Value, wraps: bool, part: &Part<'_>) -> Result<Value, String> {
     let mut value = unwrapped(result, wraps);
     if (part.json || !part.path.is_empty())
