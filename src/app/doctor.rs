@@ -35,10 +35,10 @@ const WHY_CHARS_MAX: usize = 500;
 /// How long servers are waited for before the wait is announced.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The largest number of trial starts of a server, each with more of the files that it lacks.
+/// The largest number of trial starts of a server. Each further start lets the server read more files that it lacks.
 const TRIALS_MAX: usize = 5;
 
-/// The largest number of servers that are checked in parallel. Fewer are started.
+/// The largest number of servers that are checked in parallel if no server is started.
 const LOOKED_AT_AT_ONCE_MAX: usize = 16;
 
 /// Prints the report; the exit code is 1 if code could not be run. With `asks`, the servers are started. `client` has
@@ -262,8 +262,8 @@ fn confined(server: &ServerConfig, config: &Config) -> Option<String> {
     Some(text::inert_excerpt(&format!("confined: sandbox = {sandbox}"), WHY_CHARS_MAX))
 }
 
-/// The result of confined starts of a server that is not confined, and what to write into its entry. In each start it
-/// gets the ordinary files that it named as missing, for reading only, and no network.
+/// Starts an unconfined server in a sandbox as a trial, and describes the result and what to write into its entry. Each
+/// further start lets the server read the ordinary files that it named as missing. The server gets no network.
 async fn trial(config: &Config, server: &ServerConfig, specs: &[ServerSpec]) -> Option<String> {
     let spec = specs.iter().find(|spec| spec.name == server.name)?;
     let (ServerTransport::Process(process), None) = (&spec.transport, &spec.deferred) else { return None };
@@ -292,7 +292,7 @@ async fn trial(config: &Config, server: &ServerConfig, specs: &[ServerSpec]) -> 
                     "starts confined with `sandbox = {written}` in its entry; {}its calls may need more, and name it",
                     word_of_server(&sandbox)
                 );
-                // Whole, to be copied: the paths are few, and have ordinary characters only.
+                // The user copies this text, so it is not shortened. Its paths are few, with ordinary characters only.
                 return Some(text::inert_line(&said));
             }
             Err(error) => {
@@ -313,7 +313,7 @@ async fn trial(config: &Config, server: &ServerConfig, specs: &[ServerSpec]) -> 
     None
 }
 
-/// Whose word the paths are that a server was given to start confined.
+/// A remark that only the server named the paths that it may read; empty if it may read no paths.
 fn word_of_server(sandbox: &ServerSandbox) -> &'static str {
     match sandbox.read.is_empty() {
         true => "",
@@ -321,7 +321,7 @@ fn word_of_server(sandbox: &ServerSandbox) -> &'static str {
     }
 }
 
-/// The variables of the environment that the entry has passed on to its server beside the default ones.
+/// The variables that the server inherits by its entry's `env_inherit`, in addition to the default ones.
 fn inherited(server: &ServerConfig, environment: &Environment) -> Option<String> {
     let Transport::Launch(Launch { env_inherit, .. }) = &server.transport else { return None };
     if env_inherit.is_empty() {
@@ -366,7 +366,7 @@ fn last_log_entries(config: &Config, server: &ServerName) {
 fn problems(config: &Config) {
     for problem in &config.problems {
         let shown = problem.to_string();
-        // It was reported already, in the line of a server that is not used.
+        // A problem that prevents the use of a server was reported in the line of that server.
         if !config.refused.iter().any(|refused| refused.reason.ends_with(&shown)) {
             line("config", &format!("{}: {shown}", problem.severity));
         }

@@ -66,8 +66,8 @@ fn bridge(command: Option<Command>) -> ExitCode {
         return config::show(&config, arguments.json);
     }
     logging::start(config.log_level);
-    // The bridge uses one thread: its work is short, and passing it to another thread would cost each call more time
-    // than that.
+    // The bridge uses one thread: its work is short, and passing the work to another thread would cost each call more
+    // time than the work itself.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,

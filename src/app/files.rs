@@ -78,7 +78,7 @@ fn of_session(config: &Config, asked: &str, command: FilesCommand) -> Result<(),
     }
 }
 
-/// The session whose name begins with `asked`, or the last one.
+/// The session whose name begins with `asked`, or the latest session if `asked` is `last`.
 fn found(mut all: Vec<SessionOutbox>, asked: &str) -> Result<SessionOutbox, Failure> {
     if asked == Sessions::LAST
         && let Some(last) = all.pop()
@@ -116,7 +116,7 @@ fn view(root: &Path, name: &WorkspaceName) -> Result<View, Failure> {
     })
 }
 
-/// Lists the workspaces, and after them the sessions that have handed over files, the last one last.
+/// Lists the workspaces, then the sessions that have handed over files, the latest session last.
 fn list_all(config: &Config, root: &Path) -> Result<(), Failure> {
     let names = names(root).map_err(failed)?;
     let sessions = Outbox::new(outbox(config), &config.limits).all().map_err(failed)?;

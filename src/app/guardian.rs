@@ -1,7 +1,7 @@
 //! The guardian: a process that outlives the bridge, and cleans up if the bridge is killed.
 //!
-//! Until then it only reads: each line lists all resources of the bridge, and replaces the line before. It removes
-//! nothing while its stdin is open.
+//! Until then it only reads its stdin: each line lists all resources of the bridge, and replaces the line before. It
+//! removes nothing while its stdin is open.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::ExitCode;

@@ -8,7 +8,7 @@ use crate::guard::Mark;
 use crate::models::{ModelAnswer, ModelError, ModelRequest};
 use crate::text;
 
-/// Longest reason why it does not answer, in characters.
+/// Longest reason why the model does not answer, in characters.
 const WHY_CHARS_MAX: usize = 500;
 /// The question for a test. Only whether there is an answer counts.
 const QUESTION: &str = "Answer with the one word: here";

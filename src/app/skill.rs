@@ -173,7 +173,7 @@ fn code(skills: &Skills, arguments: RunSkill) -> Result<cli::Run, String> {
     let args = if args == "-" { from_stdin()? } else { args };
     let given = SkillArguments::read(&args).map_err(|wrong| format!("--args: {wrong}"))?;
     skill.definition.takes(&given).map_err(|wrong| format!("--args: {wrong}"))?;
-    // A JSON string is a valid Python string, except for two characters that JSON always escapes.
+    // A JSON string is also a valid Python string: JSON escapes the line ends that Python forbids in a string.
     let quoted = serde_json::Value::from(args).to_string();
     let code = format!("from belljar_sandbox.skills.call import call\nawait call(\"{name}\", {quoted})");
     Ok(cli::Run {

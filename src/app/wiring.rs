@@ -37,7 +37,7 @@ const OUTBOX: &str = "outbox";
 /// The name of the folder of servers' messages in the user's own state folder.
 pub(super) const SERVER_LOG: &str = "servers";
 
-/// The connected modules below `server`.
+/// The connected modules that the MCP server and the commands use.
 pub(super) struct Modules {
     pub(super) session: Arc<Session>,
     pub(super) reruns: Arc<Reruns>,
@@ -86,7 +86,7 @@ impl Modules {
             Arc::new(Broker::new(active_config, upstreams, folders, audit_setup, (bounds, stated_limits)));
         let guardian = Guardian::new(OWN_PROGRAM.into(), mark.clone());
         let of_session = guardian.clone();
-        // This is an option of the command, which a configuration that is read again does not have.
+        // `trace_denied` is an option of the command line, so a configuration that is read again does not have it.
         let trace_denied = config.trace_denied;
         let settings_source = Arc::new(move || SandboxSettings {
             trace_denied,
@@ -125,8 +125,8 @@ pub(super) fn logins(config: &Config) -> Option<PathBuf> {
     config.own_state_dir.as_ref().map(|dir| dir.join("oauth"))
 }
 
-/// The session to resume, and the last run to replay, or the reason why it cannot be resumed; `None`: no session is to
-/// be resumed, or the last one is and there is none.
+/// The session to resume, and the last run to replay, or the reason why the session cannot be resumed; `None`: no
+/// session is to be resumed, or the last session is to be resumed and none is recorded.
 fn resumed(config: &Config, limits: &Limits) -> Option<Result<(RecordedSession, u64), ToolFault>> {
     let ResumeFrom { session: asked, until } = config.resume.as_ref()?;
     if let Some(mount) = config.mounts.iter().find(|mount| mount.writable) {
@@ -155,7 +155,7 @@ fn resumed(config: &Config, limits: &Limits) -> Option<Result<(RecordedSession, 
     }
 }
 
-/// The folder of skills. It still has its first name.
+/// The folder of skills. It keeps its original name, `tools`.
 pub(super) fn skills(config: &Config) -> PathBuf {
     config.state_dir.join("tools")
 }
@@ -241,7 +241,7 @@ fn folder(mount: &MountedFolder) -> Folder {
     Folder { host, guest: mount.guest.clone(), writable: mount.writable }
 }
 
-/// The places of engines. Processes that are started to reach an engine carry the mark.
+/// The places of engines. Processes that are started to reach an engine carry `mark`, by which the guardian finds them.
 pub(super) fn locations(config: &Config, mark: Option<Mark>) -> EngineLocations {
     let addresses = &config.engine_addresses;
     EngineLocations {

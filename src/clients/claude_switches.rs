@@ -1,6 +1,6 @@
-//! Servers that Claude Code has switched off outside of their entries: for a folder in its own file, and in settings.
+//! Servers that Claude Code switches off outside of their entries: by folder in `.claude.json`, and in settings files.
 //!
-//! It opens these files and no others, and reports no other problems in them.
+//! This module opens only these files, and reports only those that it cannot read or parse.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::problem::{Position, Problem};
 
 /// The key of the list of servers in `.mcp.json` that the user does not want.
 const OF_PROJECT_FILE: &str = "disabledMcpjsonServers";
-/// The key of the list of servers in any file that the user does not want.
+/// The key of the list of servers that the user does not want, whichever file they are in.
 const OF_ANY: &str = "disabledMcpServers";
 
 /// The names of servers that Claude Code's own file switches off in a folder.

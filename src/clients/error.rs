@@ -61,12 +61,12 @@ pub enum InstallError {
         /// The text to add to it.
         block: String,
     },
-    /// The place for the entry cannot be edited safely.
+    /// The entry cannot be removed safely.
     #[error("{path} is written in a way that cannot be edited safely; take {key} out of it by hand")]
     Stuck {
         /// The file.
         path: PathBuf,
-        /// The key at that place.
+        /// The path of keys to the entry.
         key: String,
     },
     /// The file was changed after it was read.

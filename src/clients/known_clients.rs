@@ -43,7 +43,7 @@ pub struct Client {
     pub(super) layout: Layout,
     /// The variables of its environment that servers get.
     pub(super) passed_variables: PassedVariables,
-    /// The setting with which it makes belljar's calls without asking; `None`: it does not need one.
+    /// The setting with which the client makes belljar's calls without asking; `None`: belljar knows no such setting.
     pub(super) approval: Option<ApprovalSetting>,
 }
 
@@ -77,7 +77,7 @@ pub(super) struct ApprovalSetting {
     pub(super) refuses: &'static str,
 }
 
-/// The places of servers in a file, beside the keys that each location names.
+/// The places of servers in a file, in addition to the keys that each location names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layout {
     Plain,
@@ -103,7 +103,7 @@ pub(super) struct FileLocation {
     pub(super) is_written: WriteSupport,
 }
 
-/// The files of a client that belljar writes its entry into, and those that it only reads.
+/// Whether belljar writes its entry into a file of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WriteSupport {
     /// Belljar writes it.

@@ -60,7 +60,7 @@ impl Change {
         self.shown.is_whole
     }
 
-    /// Writes the file. Only the user can read it, and folders that are created for it.
+    /// Writes the file. Only the user can read the file, and the folders that are created for it.
     ///
     /// # Errors
     /// The system refuses, or the file was changed after it was read.
@@ -256,7 +256,7 @@ fn is_same(one: &Entry, other: &Entry) -> bool {
     bare(one) == bare(other)
 }
 
-/// The entry with the former entry's keys that only belljar has and that the client's entry does not set.
+/// The entry, with those keys of the former entry added that only belljar has and that the entry does not set.
 fn with_own_keys(entry: &Entry, former: Option<&Json>) -> Entry {
     let mut entry = entry.clone();
     let former = former.and_then(Json::as_object).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! Belljar's own entry in the files of clients, with one form for each row of the table.
+//! Belljar's own entry in the files of clients, in the form that each client needs.
 //!
 //! It writes nothing: `install` does.
 
@@ -32,7 +32,7 @@ pub enum Calls {
     Approved,
 }
 
-/// The entry with the user's additions to the present one. A table or list that both have gets the parts of both.
+/// The new entry, with the user's additions to the existing one. A table or list that both have gets the parts of both.
 pub(super) fn with_additions(mut entry: Value, there: &Value) -> Value {
     let (Some(made), Some(there)) = (entry.as_object_mut(), there.as_object()) else { return entry };
     for (key, old) in there {

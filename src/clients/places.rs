@@ -101,7 +101,8 @@ impl Client {
         ClientFile { path: path.to_owned(), location, project: project.map(Path::to_owned) }
     }
 
-    /// Whether the client seems to be on this machine: one of its files exists, or a folder of one below the home.
+    /// Whether the client seems to be on this machine: one of its files exists, or the folder of such a file exists and
+    /// is neither the home folder nor the configuration folder.
     #[must_use]
     pub fn is_there(&'static self, surroundings: &Surroundings) -> bool {
         self.files(surroundings, Scope::User).iter().any(|file| {

@@ -66,7 +66,7 @@ pub fn read_client(
                 found.read.push(of_client.path.clone());
                 let switched_off = match switched_off_elsewhere(client, &of_client, surroundings, limits) {
                     Ok(names) => names,
-                    // Without it what the user does not want would be taken over.
+                    // Without these names, servers that the user has switched off would be imported.
                     Err(problem) => {
                         problems.push(*problem);
                         continue;
@@ -197,7 +197,7 @@ impl Reading<'_> {
         }
         match self.client.layout {
             Layout::ClaudeCode => self.projects_of_claude(root, servers, problems),
-            // Also of the user's servers, where this is a project's file.
+            // The rules in a project's file also apply to the user's servers.
             Layout::OpenCode => {
                 for said in servers.iter_mut().flat_map(|server| opencode_switches::take_over(root, server)) {
                     problems.push(self.problem(Severity::Warning, said.at, &said.key, said.message));
@@ -216,7 +216,8 @@ impl Reading<'_> {
         }
     }
 
-    /// What Claude Code keeps for single projects: those of the working folder's, and a word on the others.
+    /// Reads the servers that Claude Code keeps for the project in the working folder, and names the other projects
+    /// that have servers.
     fn projects_of_claude(&self, root: &Value, servers: &mut Vec<ClientServer>, problems: &mut Vec<Problem>) {
         let projects = root.get("projects").map(Value::members).unwrap_or_default();
         let mut others = Vec::new();

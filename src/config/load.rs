@@ -393,7 +393,7 @@ impl ReadSettings {
             },
             problems: Vec::new(),
         };
-        // The servers' loader alone reads it, but it is shown with the other settings.
+        // Only the servers' loader uses this variable. It is read here so that it is shown with the other settings.
         settings.optional("MCP_SERVERS_CONFIG", read::text);
         let names = settings.source("MCP_BRIDGE_SERVERS");
         let (settings, read_failures, tables) = settings.finish();
@@ -471,7 +471,7 @@ fn unless_misread<T>(
     if is_misread.get() { strictest } else { value }
 }
 
-/// The folders that exist; each of the others is reported.
+/// The folders that are offered to servers as roots. Folders that do not exist are reported.
 fn roots(settings: &mut Settings<'_>, environment: &Environment) -> Vec<PathBuf> {
     let variable = "MCP_BRIDGE_ROOTS";
     let written = settings.optional(variable, |text| Ok(read::list(text))).unwrap_or_default();

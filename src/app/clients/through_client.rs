@@ -20,7 +20,7 @@ const NAME: &str = "belljar";
 /// The environment that belljar gets from the client of this name, and lines about it.
 ///
 /// # Errors
-/// The reason why it is unknown.
+/// The reason why the environment is unknown.
 pub(in crate::app) fn through(
     environment: Environment,
     name: &str,

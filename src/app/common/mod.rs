@@ -1,6 +1,6 @@
 //! The common parts of commands: output, failures, signals, the log, and files that they write.
 //!
-//! It knows no command.
+//! These parts do not depend on any command.
 
 pub(super) mod failure;
 pub(super) mod logging;

@@ -16,7 +16,7 @@ const SHOWN_CHARS_MAX: usize = 300;
 /// complete, it is a file `.belljar-*.part` in the same folder, which stays there if belljar is killed.
 ///
 /// # Errors
-/// There is something with that name, which stays unchanged; or the file cannot be written, and does not exist then.
+/// Something exists at `path` already, and stays unchanged. Or the file cannot be written, and is not created.
 pub(in crate::app) fn create(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     if fs::symlink_metadata(path).is_ok() {
         return Err(Errno::EEXIST.into());

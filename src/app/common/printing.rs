@@ -1,8 +1,8 @@
 //! The output of commands. A closed reader, such as `head`, is no error: the command completes its work.
 //!
-//! The standard macros would panic then. Other lost output, for example on a full disk, is reported by the exit code. A
-//! terminal gets no control characters, by which code, servers and files could steer it. A file or pipe gets all bytes
-//! unchanged.
+//! The standard macros would panic in that case. Other lost output, for example on a full disk, is reported by the exit
+//! code. On a terminal, control characters are escaped, since code, servers and files could otherwise control the
+//! terminal. A file or pipe gets all bytes unchanged.
 
 use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -58,7 +58,7 @@ pub(in crate::app) fn told(code: ExitCode) -> ExitCode {
 
 fn write(stream: &mut dyn Write, name: &str, text: &str) -> bool {
     let Err(error) = stream.write_all(text.as_bytes()).and_then(|()| stream.flush()) else { return true };
-    // It is reported once. If stderr is lost as well, only the exit code reports it.
+    // The loss is reported once. If stderr is lost as well, only the exit code reports it.
     if error.kind() != ErrorKind::BrokenPipe && !IS_LOST.swap(true, Ordering::Relaxed) {
         to_stderr(&format!("belljar: cannot write to {name}: {error}\n"));
     }

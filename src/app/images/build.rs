@@ -22,7 +22,7 @@ use crate::text;
 const LINE_CHARS_MAX: usize = 1_000;
 /// The number of last lines of a build that are searched for the reason of a failure.
 const LINES_KEPT: usize = 200;
-/// The number of such lines that are repeated at the end.
+/// The largest number of lines with a reason that are repeated at the end.
 const LINES_SAID: usize = 5;
 /// The beginnings of lines that name a reason.
 const REASONS: [&str; 6] =
@@ -140,7 +140,7 @@ impl BuildRequest {
         }
     }
 
-    /// Plans an environment. It is always complete, so it includes the packages of the one in use.
+    /// Plans a virtual environment. It is always complete, so it includes the packages of the environment in use.
     async fn whole(
         mut self,
         images: &Images<'_>,
@@ -350,7 +350,7 @@ fn labels_of(plan: &Plan, mark: &str) -> HashMap<String, String> {
     labels
 }
 
-/// The hash that identifies the default packages of this version.
+/// The value of the label that identifies the default packages of this version.
 fn content() -> String {
     format!("belljar-{}", env!("CARGO_PKG_VERSION"))
 }
@@ -373,7 +373,6 @@ fn unavailable(error: EngineError) -> Failure {
 fn reason(lines: &VecDeque<String>, otherwise: String, has_layers: bool) -> String {
     let told = lines.iter().filter(|line| REASONS.iter().any(|begin| line.starts_with(begin)));
     let mut told: Vec<&str> = told.map(String::as_str).collect();
-    // The engine's own message comes last, and only names the step.
     told.dedup();
     let from = told.len().saturating_sub(LINES_SAID);
     let is_unreachable = |said: &str| UNREACHABLE.iter().any(|words| said.contains(words));
@@ -383,6 +382,7 @@ fn reason(lines: &VecDeque<String>, otherwise: String, has_layers: bool) -> Stri
     } else {
         String::new()
     };
+    // `otherwise`, usually the engine's own message, rarely names more than the failed step.
     let why = if told.is_empty() { otherwise } else { told[from..].join("; ") };
     why + &hint
 }

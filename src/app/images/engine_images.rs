@@ -27,7 +27,7 @@ pub(super) mod labels {
     pub(in super::super) const WITH: &str = "org.belljar.with";
     /// The languages, separated by spaces.
     pub(in super::super) const LANGUAGES: &str = "org.belljar.languages";
-    /// The hash of the default packages, on every image that has the data-science set.
+    /// An identifier of the default packages, on every image that has them.
     pub(in super::super) const CONTENT: &str = "org.belljar.content";
     /// An identifier of the build.
     pub(in super::super) const BUILD: &str = "org.belljar.build";

@@ -1,6 +1,6 @@
 //! Keeps the content that a client's file had before belljar was added to it, so that it can be restored byte for byte.
 //!
-//! The copy may have secrets of the client: only its user can read it and its folder.
+//! The copy may contain secrets of the client, so only the user can read the copy and its folder.
 
 use std::fs;
 use std::io;

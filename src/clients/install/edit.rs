@@ -181,7 +181,7 @@ pub fn install(
     Ok(Plan::Edit(existing.edit(Some(after), (backup_plan, backup), is_other)))
 }
 
-/// The file that belljar is added to, and its entry there.
+/// The file that belljar is added to, and belljar's entry in it.
 ///
 /// # Errors
 /// The file cannot be read, or has no entry of belljar.
@@ -198,8 +198,8 @@ pub(super) fn own_entry_of(
     }
 }
 
-/// The setting that belljar's entry lacks and without which the client refuses its calls, and the mode of the client
-/// that refuses them.
+/// The setting without which the client refuses belljar's calls, and the mode in which the client refuses them; `None`:
+/// belljar's entry has the setting, or belljar knows no such setting.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -324,7 +324,8 @@ impl<'s> ExistingFile<'s> {
 /// the user.
 fn check_inside(file: &ClientFile, surroundings: &Surroundings) -> Result<(), InstallError> {
     let project = surroundings.project.as_deref().unwrap_or(Path::new("/"));
-    // A missing file is created in its existing folder. A dangling link is refused, since its target is unknown.
+    // For a missing file, the nearest existing folder above it is checked. A dangling link is refused, since its target
+    // is unknown.
     let there = file.path.ancestors().find(|path| path.symlink_metadata().is_ok());
     let is_inside = there
         .zip(project.canonicalize().ok())

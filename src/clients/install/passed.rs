@@ -56,7 +56,7 @@ pub fn passed(
     Ok((path, Some(variables)))
 }
 
-/// The name in a list of variables, unless the variable is one of another machine.
+/// The name of a listed variable; `None`: the variable comes from another machine.
 fn local_name(listed: &Json) -> Option<&str> {
     match listed {
         Json::Object(named) if named.get("source").is_some_and(|source| source != "local") => None,

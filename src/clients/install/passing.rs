@@ -30,7 +30,7 @@ pub(in crate::clients) fn passing(
     }
 }
 
-/// Whether the client passes a variable on that the entry does not name.
+/// Whether the client passes on a variable even if the entry does not name the variable.
 pub(super) fn comes_through(passed_variables: PassedVariables, name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     match passed_variables {

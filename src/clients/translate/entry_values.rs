@@ -251,7 +251,7 @@ impl Translator<'_> {
 }
 
 fn is_scheme_of_http(scheme: &str) -> bool {
-    // The value of a scheme from a reference is not known here.
+    // The scheme may come from a reference, whose value is not known here.
     scheme.contains("${") || ["http", "https"].iter().any(|http| scheme.eq_ignore_ascii_case(http))
 }
 

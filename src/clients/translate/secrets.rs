@@ -100,7 +100,7 @@ fn shown_arguments(arguments: &[Value], before: Option<&Value>) -> Vec<Value> {
     shown
 }
 
-/// A value with every part hidden, except names.
+/// A value with everything hidden except names, booleans, null and references.
 fn hidden(value: &Value, before: Option<&Value>) -> Value {
     match value {
         Value::Object(members) => {
@@ -118,7 +118,7 @@ fn hidden(value: &Value, before: Option<&Value>) -> Value {
     }
 }
 
-/// The parts of a value that are no credentials: references, and a scheme before one.
+/// The value if it has only references, and at most a scheme before them; otherwise the mark for a hidden value.
 fn value_without_credentials(bare: &str) -> String {
     let is_of_reference = |c: char| !c.is_ascii() && !c.is_alphanumeric();
     let literal: String = bare.chars().filter(|c| !is_of_reference(*c)).collect();

@@ -18,7 +18,7 @@ const SHOWN_CHARS_MAX: usize = 200;
 pub(in crate::config) struct ChangeableFolders(Arc<[(String, PathBuf)]>);
 
 impl ChangeableFolders {
-    /// Of folders with who can change them.
+    /// The folders, each with a description of the process that can change it.
     pub(in crate::config) fn new(folders: impl Iterator<Item = (String, PathBuf)>) -> Self {
         Self(folders.map(|(who, folder)| (who, ResolvedPath::of(&folder).end)).collect())
     }

@@ -15,7 +15,7 @@ use nix::fcntl::OFlag;
 use crate::limits::Limits;
 use crate::problem::{Position, Problem};
 
-/// The coarsest clock of a file system in use, in seconds.
+/// The resolution of the coarsest clock of a file system in use, in seconds.
 const SETTLED_SECS: i64 = 2;
 
 /// The `*.json` files of a folder, sorted by name, without hidden ones. A folder that does not exist has no files.

@@ -1,4 +1,5 @@
-//! Files that the configuration names by references and that others may be able to change, with all places on the way there.
+//! Files that the configuration names by references and that others may be able to change, with all folders and links
+//! on the path.
 //!
 //! It judges nothing: who can change a file is known only when all entries have been read.
 
@@ -17,7 +18,7 @@ pub(in crate::config) struct NamedFile {
 /// When a file is read, which decides what could be changed before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::config) enum ReadTime {
-    /// It was read, and nothing else than where its way led: only the links of the way count.
+    /// The file was already read at the end of its resolved path, so only the links on the path count.
     Now,
     /// The file is opened or run later, when any part of the path may have been changed.
     Later,

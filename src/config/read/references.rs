@@ -133,7 +133,7 @@ impl Sources<'_> {
             None => (reference, None),
         };
         let bare = name.strip_prefix("env:");
-        // A password may look like a reference, so a text that may be one is not repeated.
+        // A password may look like a reference, so a text that may be a password is not repeated.
         let shown = match bare {
             Some(bare) => format!("${{env:{bare}}}"),
             None if is_usual_name(name) => format!("${{{name}}}"),

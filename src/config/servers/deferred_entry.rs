@@ -19,7 +19,7 @@ use crate::limits::Limits;
 #[derive(Clone)]
 pub struct DeferredEntry {
     source: Arc<EntrySource>,
-    /// What files that it names must not be reached through.
+    /// The folders that the paths of files that the entry names must not lead through.
     changeable: ChangeableFolders,
 }
 
@@ -45,7 +45,7 @@ impl DeferredEntry {
         &self.source
     }
 
-    /// From now on these can be changed.
+    /// Sets the folders that others can change.
     pub(super) fn set_changeable(&mut self, changeable: &ChangeableFolders) {
         self.changeable = changeable.clone();
     }

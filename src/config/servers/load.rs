@@ -1,5 +1,6 @@
-//! Collects the servers of all configuration files. If several levels have a name, the first level counts. If one level
-//! has it twice, no entry counts, so that neither file names nor times decide.
+//! Collects the servers of all configuration files. If entries of several levels have the same name, the first level
+//! counts. If one level has two valid entries with the same name, neither counts, so that neither file names nor times
+//! decide.
 //!
 //! It starts nothing and connects to nothing: a server is data until its first use.
 
@@ -58,7 +59,7 @@ pub(in crate::config) struct LoadedServers {
     pub(in crate::config) entries: EntriesByFile,
     /// The problems with files that could not be read.
     pub(in crate::config) unread: Vec<Problem>,
-    /// What confined servers and code can change.
+    /// The folders that confined servers and code can change.
     pub(in crate::config) changeable: ChangeableFolders,
 }
 
@@ -385,7 +386,7 @@ fn refuse_own(environment: &Environment, entry: &mut Entry, problems: &mut Vec<P
     problems.push(problem);
 }
 
-/// What confined servers and code can change.
+/// The folders that confined servers and code can change.
 fn changeable<'e>(entries: impl Iterator<Item = &'e Entry>, mounts: &[MountedFolder]) -> ChangeableFolders {
     let servers = entries.filter_map(|entry| match &entry.read.as_ref().ok()?.transport {
         Transport::Launch(Launch { sandbox: SandboxChoice::Yes(sandbox), .. }) => Some((entry, sandbox)),
@@ -399,7 +400,7 @@ fn changeable<'e>(entries: impl Iterator<Item = &'e Entry>, mounts: &[MountedFol
     ChangeableFolders::new(of_servers.chain(of_code.map(|mount| ("code".to_owned(), mount.host.clone()))))
 }
 
-/// An entry is not used that names a file which somebody else can choose.
+/// Refuses an entry that names a file which a confined server or code could replace.
 fn refuse_misled(entry: &mut Entry, changeable: &ChangeableFolders, problems: &mut Vec<Problem>) {
     let misled = entry.named.iter().find_map(|file| changeable.misleads(file));
     if let (Ok(_), Some((message, hint))) = (&entry.read, misled) {

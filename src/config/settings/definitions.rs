@@ -1,5 +1,5 @@
 //! The definitions of all settings: names, form, default and bounds, from the embedded `config/defaults.json`, their
-//! only source. One line there makes a setting of the environment, of config.toml and of the schema for editors.
+//! only source. Each line there defines a setting for the environment, config.toml and the schema for editors.
 //!
 //! It does not read what the operator wrote; `resolve` does.
 
@@ -56,7 +56,7 @@ pub(in crate::config) enum ValueForm {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProjectPermission {
     Nothing,
-    /// The file may not set it unless the user trusts the file.
+    /// The file may not set it, even if the user trusts the file.
     Never,
     Anything,
     /// The file may set a smaller number than the one that is in effect without it.

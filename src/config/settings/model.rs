@@ -47,7 +47,7 @@ pub struct ModelSettings {
     pub(in crate::config) variables: BTreeSet<String>,
 }
 
-/// The way in which helpers reach a language model.
+/// The way in which belljar reaches the model that code may ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelAccess {
     /// No model is asked.

@@ -14,7 +14,7 @@ use crate::text;
 const MOUNTS_MAX: usize = 32;
 /// The folder in the sandbox that holds all mounts.
 const BELOW: &str = "/mnt/";
-/// The longest path inside, in bytes.
+/// The longest path of a mount in the sandbox, in bytes.
 const GUEST_BYTES_MAX: usize = 200;
 /// Folders of the system. No folder that is one of them, lies in one or contains one is mounted. Those of macOS come
 /// last.
@@ -157,7 +157,7 @@ fn checked(
             "guest: \"{shown}\" must be below /mnt, of ASCII letters, digits, '.', '_' and '-'"
         ));
     }
-    // Through the writable one, code could replace the other by a link.
+    // If one of two nested mounts is writable, code could change the other one through it, for example by a link.
     let is_beside = |other: &&MountedFolder| {
         (written.writable || other.writable)
             && (host.starts_with(&other.host) || other.host.starts_with(&host))
@@ -199,7 +199,7 @@ fn is_kept_from_code(environment: &Environment, own: &[PathBuf], host: &Path) ->
         return Some("holds your whole home, with all keys and logins");
     }
     if let Some(home) = environment.home.as_deref().map(real) {
-        // Both the names and their targets, since many are links to folders elsewhere.
+        // Both the paths and their targets are checked, since many of these paths are links.
         let mut logins = LOGIN_PLACES.iter().map(|name| home.join(name)).flat_map(|path| [real(&path), path]);
         if logins.any(|login| host.starts_with(&login) || (login.starts_with(host) && login.exists())) {
             return Some("holds keys or logins");
@@ -210,7 +210,7 @@ fn is_kept_from_code(environment: &Environment, own: &[PathBuf], host: &Path) ->
 }
 
 fn is_of_the_system(environment: &Environment, host: &Path) -> bool {
-    // The home of root is itself such a folder, and yet a user's home if root is the user.
+    // `/root` is one of these folders, but the user's home if the user is root.
     let is_in_home = environment
         .home
         .as_deref()

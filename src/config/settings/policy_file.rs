@@ -134,7 +134,7 @@ fn read(path: &Path, uid: u32, limits: &Limits, before: &Policy) -> Result<Polic
     if before.is_empty() {
         return Ok(Policy::default());
     }
-    // It may be one that is only half written.
+    // An editor may not have written the content yet.
     let problem = Problem::of_file(path, "is empty, and was not before");
     Err(Box::new(problem.hint("remove it, or leave a comment in it, if nothing is to be decided;")))
 }

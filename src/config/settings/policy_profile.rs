@@ -57,7 +57,7 @@ impl ProfileSetting {
     }
 }
 
-/// The files that may set the profile, or decide whether a file may.
+/// The files that may set the profile, and the record of trust, which decides whether a project's file may set it.
 pub(in crate::config) fn places(environment: &Environment) -> impl Iterator<Item = std::path::PathBuf> {
     toml_file::paths(environment).into_iter().chain(trust::store(environment))
 }

@@ -311,7 +311,7 @@ fn unknown_variables(
     });
     unknown
         .map(|name| {
-            // What all names begin with makes any two of them alike.
+            // Their common prefix would make any two names similar, so only the rest is compared.
             let rests = known().filter_map(|known| known.strip_prefix(VARIABLE_PREFIX));
             let near = suggest::nearest(&name[VARIABLE_PREFIX.len()..], rests);
             let near = near.map(|rest| format!("{VARIABLE_PREFIX}{rest}"));
