@@ -8,9 +8,9 @@ use super::literal::{is_identifier, is_keyword};
 
 /// Attributes that the proxies and modules of servers already have.
 const PROXY_NAMES: [&str; 7] = ["list_tools", "mro", "TOOLS", "TOOL_MAP", "_calls", "_server", "_tool_map"];
-/// The beginnings of names that notebooks look up on every object. A proxy must not take them for tools.
+/// Prefixes of names that notebooks look up on every object. A proxy must not treat such a name as a tool.
 const PROBED: [&str; 2] = ["_ipython", "_repr_"];
-/// The name of the table of all servers is `mcp_servers`, so no server gets this alias.
+/// The table of all servers is named `mcp_servers`, so no server gets the alias `servers`.
 const TABLE_NAME: &str = "servers";
 
 /// The kind of a name that gets an alias.
@@ -38,9 +38,9 @@ pub fn tool_aliases<'n>(
     aliases(AliasKind::Tools, names, bytes_max)
 }
 
-/// A name that is a valid alias keeps itself. A name whose folded form is shared with no other gets that form. The
-/// others get a suffix from their hash. No alias equals the raw name of another. The result depends on the set of names
-/// only.
+/// A name that is a valid alias stays as it is. Any other name gets its folded form, unless another name has or folds
+/// to the same form. Then it gets that form with a suffix from the name's hash. No alias equals the raw name of another
+/// name. The result depends on the set of names only.
 fn aliases<'n>(
     kind: AliasKind,
     names: impl IntoIterator<Item = &'n str>,
@@ -66,7 +66,8 @@ fn aliases<'n>(
     aliases
 }
 
-/// The first of `form_HASH`, `form_HASH'` ... that is free. A forged hash only costs another round.
+/// Appends a hash of the name, with another salt until the result is free. A name that was chosen to collide only costs
+/// another round.
 fn suffixed(form: &str, name: &str, bytes_max: usize, taken: &BTreeSet<String>) -> String {
     let mut salt = 0_u64;
     loop {

@@ -147,7 +147,7 @@ impl Catalog {
         }
     }
 
-    /// Names and aliases that are similar to an unknown one, the most similar first.
+    /// Names of servers that are similar to an unknown name or alias, the most similar first.
     #[must_use]
     pub fn near_servers(&self, name: &str) -> NearMisses {
         NearMisses(near(name, self.servers.iter().map(|server| server.name.as_str())))

@@ -1,5 +1,5 @@
-//! The documents that the sandbox's helpers return about servers and tools, as JSON in the forms of the original
-//! program.
+//! The documents that the sandbox's helpers return about servers and tools, as JSON in the format of
+//! elusznik/mcp-server-code-execution-mode.
 //!
 //! It does not search, and escapes all text of servers.
 
@@ -14,7 +14,7 @@ use crate::text;
 /// The amount of detail in the document of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// The path, the description and, in searches, the signature; the description's first line only.
+    /// The path, the first line of the description and, in searches, the signature.
     Signature,
     /// The path and the description.
     Summary,
@@ -25,7 +25,7 @@ pub enum Detail {
 }
 
 const LINE_CHARS_MAX: usize = 160;
-/// The note beside an empty list of tools that are unknown.
+/// The note beside the empty list of a server whose tools are not known yet.
 const NOT_KNOWN_YET: &str = "its tools are not known yet: it is being asked for them, look again";
 /// The size of the stubs in one answer, in bytes, after which no further stub begins.
 const STUBS_BYTES_MAX: usize = 4 << 20;
@@ -87,7 +87,7 @@ pub fn list_tools(server: &ServerTools) -> Value {
 }
 
 /// `describe_server(name)`: name, alias, tools, cwd; and where they apply, the description, the error, and a note that
-/// the tools are unknown yet.
+/// the tools are not known yet.
 #[must_use]
 pub fn describe_server(server: &ServerTools) -> Value {
     let tools: Value = server.listed().iter().map(metadata).collect();
@@ -104,7 +104,7 @@ pub fn describe_server(server: &ServerTools) -> Value {
     described
 }
 
-/// `list_loaded_server_metadata()`: every server as described.
+/// `list_loaded_server_metadata()`: the document of [`describe_server`] for every server.
 #[must_use]
 pub fn loaded_server_metadata(catalog: &Catalog) -> Value {
     catalog.servers().iter().map(|server| describe_server(server)).collect()

@@ -56,7 +56,7 @@ fn meant(catalog: &Catalog, word: &str) -> Option<String> {
     if likeness < LIKENESS_MIN { None } else { whole_word(catalog, number, word) }
 }
 
-/// The word with this stem, in the spelling of the first tools that have it that is most similar to `asked`.
+/// The word with this stem that is most similar to `asked`, among the spellings in the first tools that have the stem.
 fn whole_word(catalog: &Catalog, number: usize, asked: &str) -> Option<String> {
     let index = catalog.index();
     let wanted = &*index.words.words()[number];

@@ -22,7 +22,8 @@ struct Field {
     usual_words: f32,
 }
 
-// A server's name has the largest weight, since users who know it name it first. Texts of parameters repeat each other.
+// A server's name has the largest weight, since users who know the server name it first. Texts of parameters repeat
+// each other.
 const SERVER: Field = Field { weight: 4.0, usual_words: 1.6 };
 const NAME: Field = Field { weight: 3.0, usual_words: 3.0 };
 const TITLE: Field = Field { weight: 2.0, usual_words: 3.0 };

@@ -5,7 +5,7 @@
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
-/// The longest reference that is resolved, in bytes: many schemas may share one.
+/// The longest reference that is resolved, in bytes. A reference that many schemas share is parsed for each of them.
 const REFERENCE_BYTES_MAX: usize = 1024;
 
 /// The value in the document at a reference such as `#/$defs/Issue`; `None` if there is no such value.

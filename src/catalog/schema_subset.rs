@@ -1,7 +1,8 @@
 //! The part of a server's schema that the validator gets: local, bounded, and without keywords that only some
 //! validators know.
 //!
-//! It never fetches: a reference to another document is left out, and a call that it would refuse may be sent.
+//! It never fetches: a reference to another document is left out, so a call that the referenced schema refuses may be
+//! sent.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,8 +15,8 @@ use super::refs::pointed;
 
 /// The largest number of values in a schema; the largest of 6,910 real ones has 2,210.
 const VALUES_MAX: usize = 20_000;
-/// The largest number of different targets of a schema's references, and the largest total depth of these targets:
-/// compilation is recursive. Real schemas have up to ten targets.
+/// The largest number of different targets of a schema's references, and the largest total depth of the schema and
+/// these targets: compilation is recursive. Real schemas have up to ten targets.
 const TARGETS_MAX: usize = 64;
 const DEPTHS_MAX: usize = 400;
 /// The largest compiled pattern, in bytes.
@@ -61,7 +62,8 @@ const LEFT_OUT: [&str; 22] = [
 ];
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 
-/// A tool's validator, which is made at its first use. It does not distinguish tools: all validators are equal.
+/// A tool's validator, which is made at its first use. All checkers compare as equal, so that they do not matter when
+/// tools are compared.
 #[derive(Debug, Clone, Default)]
 pub(in crate::catalog) struct Checker(Arc<OnceLock<Option<Validator>>>);
 
@@ -72,7 +74,7 @@ impl PartialEq for Checker {
 }
 
 impl Checker {
-    /// The validator for the schema, which must always be the same one; `None` if the schema cannot be used.
+    /// The validator for the schema, which must be the same one at every call; `None` if the schema cannot be used.
     pub(super) fn validator(&self, schema: &Map<String, Value>) -> Option<&Validator> {
         self.0.get_or_init(|| compiled(schema)).as_ref()
     }
@@ -89,15 +91,15 @@ fn compiled(schema: &Map<String, Value>) -> Option<Validator> {
     if !is_bounded(schema) {
         return None;
     }
-    // Only patterns that can be matched in linear time are accepted, since others could take forever. The rest of the
-    // schema still counts.
+    // Only patterns that can be matched in linear time are accepted, since others could take forever. If any is not
+    // accepted, the schema is used without its patterns.
     [Patterns::Kept, Patterns::LeftOut].into_iter().find_map(|patterns| {
         let tame = Value::Object(SubsetBuilder { root: schema, patterns }.of_object(schema));
         let options = jsonschema::options()
             .with_draft(draft(schema))
             .should_validate_formats(false)
             .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES_MAX));
-        // A defect of the validator costs the check, not the call.
+        // If the validator panics, the schema counts as unusable.
         catch_unwind(AssertUnwindSafe(|| options.build(&tame).ok())).ok().flatten()
     })
 }

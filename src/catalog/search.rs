@@ -36,10 +36,10 @@ const HITS_MAX: usize = 100;
 /// The weight of a full match of the words relative to a vector's similarity of 1. With a larger one, a tool that has
 /// one word of a paraphrase comes before the tool that is meant.
 const WORDS_SHARE: f32 = 0.4;
-/// The similarity of vectors from which a tool without any of the words is found.
+/// The least similarity of vectors at which a tool that has none of the query's words is still found.
 const NEARNESS_MIN: f32 = 0.2;
 
-/// How much the first places of fused rankings count relative to later ones: the smaller, the more.
+/// The constant of reciprocal rank fusion: the smaller it is, the more the first places of a ranking count.
 const FUSED_PLACES: f32 = 5.0;
 
 /// A query, with the vector of its meaning if there is one.
@@ -243,7 +243,7 @@ fn fuse(scores: &mut [f32], nearness: &[f32]) {
     }
 }
 
-/// The score of each tool for the query's words, relative to the rarity of all of them. So a tool that has only one
+/// The score of each tool for the query's words, divided by the rarity of all these words. So a tool that has only one
 /// common word of a query scores low, even if no other tool has more.
 fn of_words(index: &Index, query: &str) -> Vec<f32> {
     let asked = asked(index, query);

@@ -77,7 +77,8 @@ pub struct UnknownTool {
     pub near: NearMisses,
 }
 
-/// Aliases that are similar to the requested one, the most similar first; at most three.
+/// Names that are similar to the requested one, the most similar first, at most three: aliases of tools, or names of
+/// servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NearMisses(pub Vec<String>);
 

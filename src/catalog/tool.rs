@@ -1,6 +1,6 @@
 //! One tool as its server published it, with text made harmless to show and anything malformed left out.
 //!
-//! A missing or broken schema is an empty one; calls are checked against it in `arguments`.
+//! A missing or broken schema counts as an empty one. The module `arguments` checks calls against the schema.
 
 use serde_json::{Map, Value};
 
@@ -17,7 +17,7 @@ use crate::text;
 pub struct Tool {
     /// The raw name, by which the server is called.
     pub name: ToolName,
-    /// The Python name, unique within the server. Before the tool joins a catalog, it is made from the raw name alone.
+    /// The Python name, unique within the server. Before the tool joins a catalog, it is the raw name.
     pub alias: String,
     /// A name for people.
     pub title: Option<String>,
@@ -31,7 +31,8 @@ pub struct Tool {
     pub annotations: Map<String, Value>,
     /// The signature, one line of Python, which is made when the tool joins a catalog.
     pub signature: String,
-    /// The hash of its arguments' schema: knowledge about another tool with the same name does not apply to this one.
+    /// The hash of the arguments' schema. What was learned about a tool with this name and another schema does not
+    /// apply.
     pub schema_hash: u64,
     pub(super) checker: Checker,
 }
@@ -96,7 +97,7 @@ impl Tool {
     }
 }
 
-/// A description in its stored form: bounded before it is escaped, and after that.
+/// A description in its stored form: bounded before it is escaped, and again after that.
 pub(super) fn shown(description: &str, limits: &Limits) -> String {
     let bounded = text::bounded(description.trim(), limits.description_chars_max);
     text::bounded(&text::inert(&bounded), limits.description_chars_max).into_owned()

@@ -35,7 +35,7 @@ use crate::protocol::{FromSandbox, FromSupervisor, ToSupervisor};
 use crate::run::{FaultCode, OutputPiece, ToolFault};
 use crate::text;
 
-/// Code that stands for a defect, in tests of the recovery from one.
+/// Code that makes the actor panic, for tests of the recovery.
 #[cfg(test)]
 pub(crate) const BREAKS: &str = "a defect of belljar's";
 
@@ -62,12 +62,12 @@ pub(super) struct Actor {
     /// Watches that sandbox, if its engine does not enforce every limit.
     watchdog: Option<Watchdog>,
     closings: JoinSet<Result<(), EngineError>>,
-    /// Whether a container may be left over. The lock that marks this bridge as its owner stays then.
+    /// Whether a container may be left over. If so, this bridge keeps the lock that marks it as the container's owner.
     container_stays: bool,
     calls: JoinSet<CallEnded>,
     /// Answers to calls that were not dispatched, until there is space in the queue to the sandbox.
     answers: JoinSet<()>,
-    /// Bounds the arguments of runs' calls. Calls of an earlier run may still be ending.
+    /// Bounds the arguments of calls, for all runs together: calls of an earlier run may still be ending.
     arguments: ArgumentRoom,
     current: Option<Current>,
     /// The waits of the current run for the human.

@@ -14,7 +14,8 @@ use crate::names::RunId;
 use crate::run::{FaultCode, ToolFault};
 use crate::text::{self, suggest};
 
-/// The largest number of names that are remembered. The checkpoints that were lost first are forgotten first.
+/// The largest number of names that are remembered. Lost checkpoints are forgotten first, and the oldest of them before
+/// the others.
 const NAMES_MAX: usize = 200;
 /// Longest name, in characters; the sandbox has the same limit.
 const NAME_CHARS_MAX: usize = 64;
@@ -113,8 +114,8 @@ impl Checkpoints {
         CheckpointPositions(self.0.lock().clone())
     }
 
-    /// The names of the checkpoints that the sandbox has, and that did not exist at `then` or were made by another run.
-    /// `but` is left out. They come from runs that were replayed.
+    /// The names of the checkpoints that the sandbox has, and that did not exist at `then` or were made by another run,
+    /// except `but`. Such checkpoints come from runs that were replayed.
     pub fn made_since(&self, then: &CheckpointPositions, but: &str) -> Vec<String> {
         let is_other =
             |name: &str, one: &Checkpoint| then.0.get(name).is_none_or(|before| before.run != one.run);

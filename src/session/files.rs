@@ -1,8 +1,8 @@
 //! Moves the workspace's files between the sandbox and the host: files that a sandbox reports are stored, and stored
 //! files are restored into the next one.
 //!
-//! One thread owns the workspace. The session's task waits for the disk only if the disk is slower than the sandbox
-//! reports.
+//! One thread owns the workspace. The session's task waits for the disk only if the sandbox sends files faster than the
+//! disk stores them.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -20,7 +20,7 @@ use crate::protocol::{FilePiece, ToSupervisor};
 use crate::text;
 use crate::workspace::{FilePath, Outbox, Piece, View, Workspace, WorkspaceLocation, path_of};
 
-/// The largest number of queued jobs; a piece of a file is below a megabyte.
+/// The largest number of queued requests. Each holds at most one piece of a file, which is smaller than a megabyte.
 const JOBS_QUEUED_MAX: usize = 8;
 /// Longest part of a report on one file, in characters.
 const SAID_CHARS_MAX: usize = 300;
@@ -82,7 +82,8 @@ impl RestoredFiles {
 #[derive(Debug, Clone)]
 pub struct Files {
     jobs: mpsc::Sender<Job>,
-    /// Whether any file has changed since the last question. Most runs change none, and need not wait for the thread.
+    /// Whether any file has changed since the last call of `changes`. Most runs change none, and need not wait for the
+    /// thread.
     has_changed: Arc<AtomicBool>,
 }
 
@@ -167,7 +168,7 @@ impl Files {
         answer.await.ok()
     }
 
-    /// The files that have changed since the last question.
+    /// The files that have changed since the last call.
     pub async fn changes(&self) -> BTreeSet<FilePath> {
         if !self.has_changed.swap(false, Ordering::Relaxed) {
             return BTreeSet::new();
@@ -192,7 +193,7 @@ struct Keeper {
     workspace: Option<Workspace>,
     /// This session's part of the outbox, after the first file was handed over.
     handed_over: Option<Workspace>,
-    /// The files that were stored or removed since the last question.
+    /// The files that were stored or removed since the last `Changes` request.
     changed: BTreeSet<FilePath>,
     has_changed: Arc<AtomicBool>,
     /// The first error since the last `kept`, and the number of errors.
@@ -272,7 +273,7 @@ impl Keeper {
         }
     }
 
-    /// A view of the workspace. An empty workspace is not opened for that.
+    /// A view of the workspace. A workspace that has no name and no files yet is not opened for that.
     fn look(&mut self) -> Option<View> {
         match &self.workspace {
             Some(workspace) => Some(workspace.view()),
@@ -422,7 +423,7 @@ impl Keeper {
     }
 }
 
-/// The kind of place in a path of the user's command.
+/// Whether a file is in a named workspace or in a session's part of the outbox.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Workspace,

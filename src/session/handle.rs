@@ -70,7 +70,7 @@ impl Session {
             };
             let mut actor = begin();
             // A defect costs the run, its variables and the sandbox, but not the session. The sandbox ends when its
-            // stdin is closed.
+            // stdin is closed, with the old actor.
             while AssertUnwindSafe(actor.live(&mut requests, &closing, &prewarm))
                 .catch_unwind()
                 .await
@@ -116,7 +116,7 @@ impl Session {
         self.prewarm.notify_one();
     }
 
-    /// The turn of a new request. It joins the queue with its first run.
+    /// The turn of a new request. The request joins the queue with its first run.
     #[must_use]
     pub fn turn(&self) -> Turn {
         Turn::new(self.queue.clone(), Arc::clone(&self.broker), self.closing.clone())

@@ -1,4 +1,4 @@
-//! The session's state machine: events in, effects out; it does no input or output and reads no clock.
+//! The session's state machine. It takes events and returns effects, does no input or output, and reads no clock.
 //!
 //! `Absent -> Starting -> Idle -> Running -> Interrupting -> Replacing -> Idle | Absent`. Every run that it takes is
 //! finished exactly once, whatever the sandbox says or does not say.
@@ -76,7 +76,8 @@ pub(super) struct Machine {
     worker: u64,
     /// The last run that ended in the present namespace; 0: none has.
     last_done: u64,
-    /// Since when the current run waits for the human, which does not count as its time.
+    /// The time since which the current run waits for the human. This wait does not count toward the timeout of the
+    /// run.
     waits_since: Option<Instant>,
     /// The limit that was last exceeded, and by how much.
     exceeded: String,
@@ -145,7 +146,7 @@ impl Machine {
         vec![Effect::StartSandbox]
     }
 
-    /// Takes the run [`Self::next_run`]. May be called only while [`Self::takes_runs`].
+    /// Takes the run with the number [`Self::next_run`]. May be called only while [`Self::takes_runs`].
     pub(super) fn ask(&mut self, request: RunRequest, servers: Vec<ServerName>, now: Instant) -> Vec<Effect> {
         let id = RunId(self.next_run);
         self.next_run += 1;
@@ -237,7 +238,7 @@ impl Machine {
         }
     }
 
-    /// The container is gone, or its connection.
+    /// Handles the loss of the container or of its connection.
     pub(super) fn stream_ended(&mut self, reason: &str) -> Vec<Effect> {
         let loss = || RunOutcome::SandboxLost(SandboxLoss::Container { reason: reason.to_owned() });
         let mut effects = vec![Effect::EndCalls, Effect::CloseSandbox];
@@ -282,7 +283,7 @@ impl Machine {
             Phase::Recovering { run, outcome, .. } => self.lose(run, outcome),
             Phase::StoringFiles { report: Some(report), .. } => vec![Effect::Finish(report)],
             Phase::RollingBack { rollback, .. } => vec![self.lost_on_the_way(*rollback, "belljar is ending")],
-            // A run that never began gets its answer from the session.
+            // The caller of a run that never began gets its answer when the reply is dropped.
             Phase::Starting { .. }
             | Phase::Resetting { .. }
             | Phase::Idle

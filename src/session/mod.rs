@@ -1,6 +1,7 @@
-//! Owns one sandbox from handshake to death: runs one after the other, deadlines, calls in flight.
+//! Owns a client's sandbox from its handshake to its end: the queue of runs, their deadlines, and the calls in
+//! progress.
 //!
-//! It admits no call (`broker` does) and writes no text for the model (`render` does).
+//! It does not decide whether a call is allowed (`broker` does) and writes no text for the model (`render` does).
 
 mod actor;
 mod checkpoints;

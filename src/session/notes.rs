@@ -12,7 +12,8 @@ pub(super) const COUNT_MAX: usize = 20;
 pub(super) struct Notes(Vec<String>);
 
 impl Notes {
-    /// Adds a note, unless there are too many, or it repeats the last one: a flood of garbage is one note.
+    /// Adds a note, unless there are too many or it repeats the last one, so that a flood of equal notes becomes one
+    /// note.
     pub(super) fn push(&mut self, note: &str) {
         let note = text::bounded(note, CHARS_MAX).into_owned();
         if self.0.len() < COUNT_MAX && self.0.last() != Some(&note) {

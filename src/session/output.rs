@@ -33,7 +33,7 @@ struct Stream {
     cut_chars: u64,
 }
 
-/// A stretch of output of one stream that is in the buffer.
+/// A stretch: consecutive output of one stream, as far as it is in the buffer.
 #[derive(Debug)]
 struct OutputStretch {
     /// The number of the stretch, which gives the order of the pieces of both streams, in the head or in the tail.
@@ -140,7 +140,7 @@ impl Stream {
         self.head.len() + self.tail.len()
     }
 
-    /// Drops whole pieces while the tail is larger than it must be.
+    /// Drops the oldest pieces as long as the others fill the tail.
     fn shed(&mut self, tail_bytes_max: usize) {
         while self.tail_bytes > tail_bytes_max {
             let Some(oldest) = self.tail.front() else { return };

@@ -37,7 +37,7 @@ pub(super) enum Phase {
         cause: Cause,
         until: Instant,
     },
-    /// `replace` was sent because the interrupt did not help.
+    /// `replace` was sent because the interrupt did not end the run or because the run exceeds a limit.
     Replacing {
         run: Box<Run>,
         cause: Cause,
@@ -61,7 +61,7 @@ pub(super) enum Phase {
     Snapshot {
         until: Instant,
     },
-    /// `replace` was sent with a checkpoint; a report or a run waits for it.
+    /// `replace` was sent with a checkpoint. A report or a run waits for the worker.
     RollingBack {
         rollback: Box<CheckpointRollback>,
         until: Instant,
@@ -82,7 +82,7 @@ pub(super) struct Run {
     pub(super) notes: Notes,
 }
 
-/// A return of the variables to a checkpoint that is in progress.
+/// An unfinished return of the variables to a checkpoint.
 #[derive(Debug)]
 pub(super) struct CheckpointRollback {
     pub(super) name: String,

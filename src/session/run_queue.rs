@@ -32,7 +32,7 @@ impl<R> RunQueue<R> {
         (sender, Self { inbox, entries: VecDeque::new(), waiting_max })
     }
 
-    /// Waits for the next run and returns it, if one `is_free` to begin. Meanwhile it takes requests into the queue.
+    /// Waits for the next run and returns it, but only if `is_free`. Meanwhile it takes requests into the queue.
     pub(super) async fn next(&mut self, is_free: bool) -> R {
         loop {
             tokio::select! {

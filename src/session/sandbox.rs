@@ -47,7 +47,8 @@ pub struct SandboxReport {
     pub reaped: usize,
     /// The kernel that the sandbox runs on.
     pub kernel: Kernel,
-    /// The properties in which it is weaker than requested and may be. The first reply of every sandbox names them.
+    /// The properties in which the sandbox is weaker than requested, with the user's permission. The first reply of
+    /// every sandbox names them.
     pub allowed: Vec<String>,
     /// The system calls that the user has added. The first reply of every sandbox names them.
     pub extra_system_calls: Vec<ExtraSystemCall>,
@@ -99,7 +100,7 @@ impl SandboxReport {
 }
 
 impl Sandbox {
-    /// The notice about a rootful engine, the first time that a reply on this user's machine gives it.
+    /// The notice about a rootful engine, unless it is recorded that a reply has given it before.
     pub(super) fn first_rootful(&self) -> Option<&'static str> {
         let notice = self.report.rootful()?;
         let dir = self.notices_dir.as_deref();
@@ -125,7 +126,8 @@ impl Sandbox {
         }
     }
 
-    /// The properties in which a worker is weaker and may be. The error has those that are not allowed.
+    /// The properties in which a worker is weaker than requested, with the user's permission. The error has those that
+    /// are not allowed.
     pub(super) fn judge_worker(
         &self,
         worker: &WorkerPosture,
@@ -152,7 +154,7 @@ impl Sandbox {
 
     fn send_first(&self, line: Vec<u8>) {
         if self.control.try_send(line).is_err() {
-            // The end of the stream, or the deadline of the request, reports it to all callers.
+            // Callers learn of it from the end of the stream, or from the deadline of their request.
             tracing::warn!("a frame that goes first could not be queued");
         }
     }

@@ -1,4 +1,5 @@
-//! Checks the arguments of a call. The fault that refuses it lists all problems at once, and the tool's signature.
+//! Checks the arguments of a call. The fault that refuses a call lists its problems together, with the tool's
+//! signature.
 //!
 //! It sends nothing; the caller decides about the call.
 
@@ -46,7 +47,7 @@ pub struct CheckedArguments {
     /// The arguments of the call, without optional ones that are null and whose schema does not accept null: code often
     /// passes `None` to leave an argument out.
     pub arguments: Map<String, Value>,
-    /// The reason for which they were not checked against the schema.
+    /// The reason why the arguments were not checked against the schema; `None` if they were.
     pub unchecked: Option<&'static str>,
 }
 
@@ -63,7 +64,7 @@ pub fn checked(
         return Ok(CheckedArguments { arguments, unchecked: Some(SCHEMA_UNUSABLE) });
     };
     let mut arguments = Value::Object(arguments);
-    // A defect of the validator costs the check, not the call.
+    // If the validator panics, the arguments count as unchecked, and the call is not refused for that.
     let found = catch_unwind(AssertUnwindSafe(|| {
         leave_out(tool, validator, &mut arguments);
         problems(tool, validator, &arguments)
@@ -79,7 +80,8 @@ pub fn checked(
     }
 }
 
-/// The arguments that a call implies in addition to its own, for the policy. `unchecked` is the reason from the check.
+/// The arguments that a call implies in addition to its own, for the policy. `unchecked` is that of
+/// [`CheckedArguments`].
 #[must_use]
 pub fn implied(
     tool: &Tool,

@@ -1,4 +1,5 @@
-//! Estimates the work of a check before it is done: schema and arguments may both be meant to take forever.
+//! Estimates the work of a check before it is done, since a hostile schema or hostile arguments could make it take
+//! forever.
 //!
 //! It judges nothing. It visits every place that a validator could visit, and stops at the bound.
 
@@ -6,10 +7,10 @@ use serde_json::{Map, Value};
 
 use crate::catalog::refs::pointed;
 
-/// The bound on the work: the number of schemas that meet a value, each weighted by its size, the length of the text,
-/// and the unions around it, in which a value is checked several times.
+/// The largest work of one check. Each schema that is applied to a value costs one step and further steps for the sizes
+/// of both. These steps count once more for each union around the schema, in which a value is checked several times.
 const WORK_MAX: usize = 100_000;
-/// The largest depth of schemas within schemas, for a value and its parts: a validator needs stack for each.
+/// The largest depth of nested and referenced schemas. A validator needs stack for each level.
 const DEPTH_MAX: usize = 128;
 /// The number of bytes of text that are as much work as one schema.
 const TEXT_BYTES: usize = 256;

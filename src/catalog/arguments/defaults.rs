@@ -11,8 +11,8 @@ use crate::policy::{DecodingDepth, inner, may_be_nothing};
 const SCHEMAS_MAX: usize = 20_000;
 /// The largest depth of objects within objects.
 const DEPTH_MAX: usize = 64;
-/// Keywords whose schemas describe the same value as the schema around them: with one schema, with several, and with a
-/// table.
+/// Keywords whose subschemas describe the same value as the schema around them. A keyword of the first list has one
+/// subschema, of the second an array of subschemas, and of the third an object of subschemas.
 const SAME_VALUE: [&str; 3] = ["if", "then", "else"];
 const SAME_VALUE_LISTS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 const SAME_VALUE_TABLES: [&str; 2] = ["dependentSchemas", "dependencies"];
@@ -28,9 +28,9 @@ const LEADS_NOWHERE: &str =
 /// A result, or the reason for which the defaults are not known.
 type DefaultsResult<T> = Result<T, &'static str>;
 
-/// The default of each argument that is absent, null or empty, also inside given objects and inside JSON in texts; null
-/// if there is no default. Several defaults become a list. A default does not exclude the defaults of its members:
-/// servers create an object that is null or absent.
+/// The default of each argument that is absent, null or empty, or null if the argument has no default. Members of given
+/// objects, and of JSON inside strings, are treated in the same way. Several defaults become a list. The default of an
+/// object does not exclude the defaults of its members, because servers create an object that is null or absent.
 ///
 /// # Errors
 /// The reason why some defaults are unknown.
@@ -46,7 +46,7 @@ pub(super) fn defaults(
     )
 }
 
-/// The schemas at which a pointer may begin: the root, and each schema with an id.
+/// The schemas to which a reference may be relative: the root, and each schema with an id.
 fn bases(root: &Map<String, Value>) -> Vec<&Map<String, Value>> {
     let mut bases = vec![root];
     let mut waiting: Vec<&Value> = root.values().collect();
@@ -81,7 +81,7 @@ impl SchemaPosition {
 struct Search<'s> {
     bases: Vec<&'s Map<String, Value>>,
     schemas_left: usize,
-    /// The schemas of the absent objects around the current one. A schema within itself has no further defaults.
+    /// The schemas of the absent objects around the current one. A schema that recurs within itself adds no defaults.
     within: Vec<*const Map<String, Value>>,
 }
 

@@ -1,6 +1,7 @@
 //! Describes the problem with a value in one line: the place, the expected value, and the actual one.
 //!
-//! The validator decides. This module forgives what servers accept although their schemas do not say so.
+//! The validator finds the problems. This module drops those with values that servers accept although their schemas do
+//! not.
 
 use std::collections::HashSet;
 
@@ -47,8 +48,8 @@ impl Messages<'_> {
         line(format!("missing parameter {}{kind}", quoted(name, GLIMPSE_CHARS_MAX)))
     }
 
-    /// Adds the message for an error of the validator, without duplicates. Nothing is added for a forgiven value, and
-    /// for the names of the outermost object, about which [`Names`] knows more.
+    /// Adds the message for an error of the validator, without duplicates. Nothing is added for a forgiven value, or
+    /// for the names of the outermost object, which [`Names`] examines.
     pub(super) fn add(&self, error: &ValidationError<'_>, lines: &mut Vec<String>) {
         self.add_inner(error, UNIONS_MAX, lines);
     }
@@ -159,8 +160,8 @@ impl Messages<'_> {
         }
     }
 
-    /// Whether a value is forgiven: whatever types they publish, servers accept their defaults, and null if the schema
-    /// is nullable.
+    /// Whether a value is forgiven. Servers accept the default that they publish, and null for a nullable schema,
+    /// whatever type the schema states.
     fn is_pardoned(&self, schema: &Map<String, Value>, path: &str, value: &Value) -> bool {
         let accepts = |schema: &Map<String, Value>| {
             schema.get("default") == Some(value)
@@ -224,7 +225,8 @@ fn is_of_other_type(schema: &Map<String, Value>) -> bool {
     }
 }
 
-/// The branch of a union that was most likely meant: the only one whose type fits, or whose constants do.
+/// The branch of a union that was most likely meant: the only one whose type fits, or among several of them the only
+/// one whose constants fit.
 fn likeliest<'e>(
     branches: &'e [Vec<ValidationError<'static>>],
     path: &str,

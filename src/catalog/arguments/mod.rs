@@ -1,8 +1,8 @@
 //! Checks whether the arguments of a call fit the schema that the server publishes for the tool, and describes the
 //! problems.
 //!
-//! It adds and converts no argument. If a schema is broken, points elsewhere, or would take long, the call may be sent
-//! unchecked, unless a rule of the user's policy depends on the check.
+//! It adds and converts no argument. If a schema is broken, refers to another document, or would take too long to
+//! check, the call may be sent without a full check, unless a rule of the user's policy depends on the check.
 
 mod check;
 mod cost;

@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::text::suggest;
 
-/// Resemblance from which an unknown name is taken for a known one, where the schema does not say what further names mean.
+/// The likeness at which an undeclared name counts as a mistake for a known one, if the schema does not say whether it
+/// accepts undeclared names.
 const MISTAKEN_MIN: f64 = 0.7;
 /// Known names that an unknown one is compared with.
 const COMPARED_MAX: usize = 500;
@@ -59,7 +60,7 @@ impl<'s> Names<'s> {
 
     /// Required names that were not given.
     pub(super) fn missing(&self, given: &HashSet<&str>) -> Vec<&'s str> {
-        // A required name that is declared nowhere may be one that nobody can give.
+        // A required name that is not declared does not count, since the schema may allow no value for it.
         let required = self.required.iter().copied().filter(|name| self.declares(name));
         required.filter(|name| !given.contains(name)).collect()
     }
@@ -73,8 +74,9 @@ impl<'s> Names<'s> {
         self.others == UndeclaredNames::Unsaid && !self.declares(name) && !self.required.contains(&name)
     }
 
-    /// The given names that are unknown, each with the name that was probably meant. A name that the schema allows is
-    /// left out, unless it seems to be a mistake for a known name or a missing one.
+    /// The given names that are refused, each with the name that was probably meant. If the schema does not say whether
+    /// it accepts undeclared names, such a name is refused only if a required name is missing or if the name resembles
+    /// a known one.
     pub(super) fn unknown<'g>(&self, given: &[&'g str]) -> Vec<(&'g str, Option<&'s str>)> {
         let set: HashSet<&str> = given.iter().copied().collect();
         let is_incomplete = !self.missing(&set).is_empty();

@@ -1,6 +1,7 @@
-//! Finds the known words that a misspelt one may have been meant to be: few edits away, or longer.
+//! Finds the known words that a misspelt one may have been meant to be: words a few edits away, and longer words that
+//! begin with it.
 //!
-//! It visits every word, but most of them only for the comparison of two numbers.
+//! It visits every word, but excludes most of them by their lengths and letters before it compares any spelling.
 
 use super::postings::Postings;
 
@@ -17,7 +18,7 @@ const CHARS_MIN: usize = 3;
 /// The largest number of words that one may stand for.
 const FOUND_MAX: usize = 4;
 
-/// Properties of words, which are compared before the words themselves, by the word's number.
+/// The shape of each word, by the word's number. Shapes are compared before the words themselves.
 #[derive(Debug, Default)]
 pub(in crate::catalog) struct FuzzyWords(Vec<Shape>);
 
@@ -75,7 +76,7 @@ impl Shape {
     }
 
     /// Whether the words may be within `EDITS_MAX` edits of each other. Each edit adds and removes at most one letter,
-    /// so words with more different letters are never compared.
+    /// so words that differ in more letters are never compared.
     fn may_be(self, other: Self) -> bool {
         let longest = f64::from(self.chars.max(other.chars));
         let edits = (((1.0 - LIKENESS_MIN + SAME_START) * longest) as u32).min(EDITS_MAX);

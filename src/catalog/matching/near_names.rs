@@ -15,8 +15,8 @@ pub(in crate::catalog) fn near<'n>(asked: &str, names: impl Iterator<Item = &'n 
     near.filter(|name| may_mean(asked, name)).take(NEAR_COUNT).map(str::to_owned).collect()
 }
 
-/// Whether the words in which two names differ may stand for each other: one is a misspelling or a synonym of the
-/// other.
+/// Whether the words in which two names differ may stand for each other: one is a misspelling, an abbreviation or a
+/// synonym of the other.
 fn may_mean(asked: &str, name: &str) -> bool {
     let stems = |name: &str| words(name).iter().map(|word| stem(word)).collect::<Vec<_>>();
     let (asked, name) = (stems(asked), stems(name));

@@ -1,4 +1,5 @@
-//! The tools that have each word, and how much it counts there: sorted words, and one list of all places.
+//! For each word, the tools that have it and how much it counts in each. The words are sorted, and one list has the
+//! postings of all words.
 //!
 //! It knows no ranking and no tools, only their numbers.
 
@@ -21,12 +22,13 @@ pub(in crate::catalog) struct Postings {
     words: Vec<Box<str>>,
     /// The end of each word's part of `places`.
     ends: Vec<usize>,
-    /// The places of the first word, then those of the second, and so on, each word's sorted by tool number.
+    /// The postings of the first word, then those of the second, and so on. Those of one word are sorted by tool
+    /// number.
     places: Vec<Posting>,
 }
 
 impl Postings {
-    /// Makes postings from the places of each word, which must be sorted by tool number.
+    /// Makes postings from those of each word, which must be sorted by tool number.
     pub(in crate::catalog) fn new(by_word: HashMap<String, Vec<Posting>>) -> Self {
         let mut sorted: Vec<(String, Vec<Posting>)> = by_word.into_iter().collect();
         sorted.sort_unstable_by(|one, other| one.0.cmp(&other.0));

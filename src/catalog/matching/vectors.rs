@@ -10,8 +10,8 @@ pub struct Vectors {
 }
 
 impl Vectors {
-    /// Makes vectors from the numbers of all, one after the other; `None` if the count is no multiple of `dimensions`,
-    /// or a number is not finite.
+    /// Makes vectors from their components, one vector after the other; `None` if the number of components is no
+    /// multiple of `dimensions`, if `dimensions` is 0, or if a component is not finite.
     #[must_use]
     pub fn new(dimensions: usize, numbers: Vec<f32>) -> Option<Self> {
         let is_sound = dimensions > 0

@@ -1,4 +1,4 @@
-//! Splits identifiers and sentences into words, and words to stems.
+//! Splits identifiers and sentences into words, and reduces words to stems.
 //!
 //! It knows English endings only; words of other languages are compared as they are.
 
@@ -13,8 +13,8 @@ const STOP_WORDS: [&str; 78] = [
 /// The longest word that counts, in characters; longer texts are no words.
 const WORD_CHARS_MAX: usize = 40;
 
-/// The words of a text in order. It is split at every other character than letters and digits, and inside `camelCase`
-/// and `HTTPServer`.
+/// The words of a text in order. The text is split at every character that is no letter or digit, and inside
+/// `camelCase` and `HTTPServer`.
 pub(in crate::catalog) fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -83,7 +83,8 @@ fn finish(word: &mut String, words: &mut Vec<String>) {
     }
 }
 
-/// Whether each character of this script counts as a word, since the script is written without spaces.
+/// Whether a character counts as a word of its own. Chinese and Japanese are written without spaces, and Korean words
+/// have attached particles.
 fn stands_alone(character: char) -> bool {
     matches!(character, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}')
 }

@@ -42,7 +42,7 @@ pub(super) struct Facts<'s> {
     pub(super) values: Option<Vec<&'s Value>>,
     /// The keys of objects, with all schemas that describe each.
     pub(super) properties: Vec<(&'s str, Vec<&'s Value>)>,
-    /// Whether there are more keys.
+    /// Whether the schema has more keys than `properties` has.
     pub(super) is_cut: bool,
     pub(super) required: HashSet<&'s str>,
     /// The value of `additionalProperties`.
@@ -175,7 +175,8 @@ impl<'s> Facts<'s> {
         }
     }
 
-    /// Keeps the types that both lists allow. If there are none, the types of the nearer schema stay.
+    /// Keeps the types that both lists allow. If there are none, the types of the schema that was added last replace
+    /// the others.
     fn narrow_kinds(&mut self, kinds: Vec<&'s str>) {
         let Some(known) = &self.kinds else {
             self.kinds = Some(kinds);

@@ -149,8 +149,8 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// The union of the alternatives, each merged with the common facts. Further alternatives at the same place are
-    /// left out, since they would only multiply the combinations.
+    /// The union of the alternatives, each merged with the common facts. If the facts have several lists of
+    /// alternatives, the others are left out, since they would only multiply the combinations.
     fn chosen(&mut self, facts: &Facts<'s>, choices: &'s [Value], hint: &str) -> Type<'s> {
         let mut common = facts.clone();
         common.choices.clear();

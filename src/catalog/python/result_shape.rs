@@ -12,8 +12,7 @@ use serde_json::value::RawValue;
 use super::repr::{self, Literal};
 use super::shape::{Scalar, Shape};
 
-/// The largest depth of objects and lists that is read: that of a stored shape, and one more level to notice deeper
-/// ones.
+/// The largest depth of objects and lists that is read: one more than that of a stored shape, to notice deeper values.
 const DEPTH_MAX: usize = 9;
 /// The largest number of items of one list, and of keys of one object, that are read.
 const ITEMS_MAX: usize = 200;
@@ -96,7 +95,8 @@ fn is_object(json: &str) -> bool {
     json.trim_start().starts_with('{')
 }
 
-/// The shape of a text: that of the object or list in it, as JSON or as a Python literal, if it is one.
+/// The shape of a text. If the text is an object or a list, as JSON or as a Python literal, it is the shape of that
+/// value.
 fn shape_of_text(text: &str) -> Shape {
     let may_be_value = text.trim_start_matches([' ', '\t', '\r', '\n']).starts_with(['{', '[']);
     let read = || shape_of(text).or_else(|| Some(shape_of_literal(&repr::read(text)?, 0)));

@@ -13,9 +13,9 @@ const DEPTH_MAX: usize = 8;
 const KEYS_MAX: usize = 40;
 /// The largest number of shapes within one shape; beyond it, the deepest are dropped.
 const NODES_MAX: usize = 400;
-/// The number of keys from which objects without a common key are dicts.
+/// If objects have no key in common and at least this many different keys, they are dicts.
 const DIFFERENT_KEYS_MIN: usize = 2;
-/// The number of keys from which an object whose values have the same keys is a dict.
+/// If an object has at least this many keys and all its values have the same keys, it is a dict.
 const LIKE_VALUES_MIN: usize = 3;
 const KEY_CHARS_MAX: usize = 40;
 /// The largest number of consecutive digits in a key that is a name.
@@ -261,7 +261,7 @@ impl Record {
         self.fields.len() >= LIKE_VALUES_MIN && all.all(|names| names.as_ref() == Some(&first))
     }
 
-    /// Turns the fields of a dict into its values.
+    /// Merges the fields of a dict into the shape of its values.
     fn settle(&mut self) {
         if self.is_dict {
             for field in std::mem::take(&mut self.fields) {
@@ -327,7 +327,8 @@ fn is_name(key: &str) -> bool {
         && !is_hash(plain)
 }
 
-/// Whether the word has eight or more hexadecimal digits, with decimal ones among them.
+/// Whether the word has at least eight characters and consists of hexadecimal digits, `-` and `_`, with at least one
+/// decimal digit.
 fn is_hash(word: &str) -> bool {
     let mut digits = word.chars().filter(|c| *c != '-' && *c != '_');
     word.len() >= 8 && digits.all(|c| c.is_ascii_hexdigit()) && word.chars().any(|c| c.is_ascii_digit())

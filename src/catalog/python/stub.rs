@@ -12,8 +12,8 @@ use crate::catalog::literal::{is_identifier, literal, quoted};
 use crate::catalog::tool::Tool;
 use crate::limits::Limits;
 
-/// The limits of successive attempts, if the stub is too long: notes are shortened first, then everything but names and
-/// description.
+/// The limits of successive attempts to write a stub that is not too long. The second shortens the notes. The third
+/// leaves them out and reads less of the schema.
 const EXTENTS: [ReadLimits; 3] = [
     ReadLimits { nodes_max: 20_000, notes_chars_max: 1_000 },
     ReadLimits { nodes_max: 20_000, notes_chars_max: 100 },
@@ -29,8 +29,8 @@ const NAME_CHARS_MAX: usize = 200;
 const HINT_CHARS_MAX: usize = 40;
 const LINE_CHARS_MAX: usize = 100;
 
-/// The tool's stub, at most `stub_chars_max` characters. `learned` is the shape of earlier results, with a note on how
-/// it is known; it is used if the tool declares no result.
+/// The tool's stub, at most `stub_chars_max` characters. `learned` is the shape of earlier results and a note on its
+/// origin. They are used only if the tool does not declare the type of its result.
 #[must_use]
 pub fn stub(tool: &Tool, learned: Option<(&Typed<'_>, String)>, limits: &Limits) -> String {
     let tries = EXTENTS.iter().map(|extent| Stub::whole(tool, learned.as_ref(), *extent));
@@ -42,7 +42,7 @@ pub fn stub(tool: &Tool, learned: Option<(&Typed<'_>, String)>, limits: &Limits)
 
 struct Stub<'t, 's> {
     objects: &'t [Object<'s>],
-    /// The names of the classes that were begun, by their index.
+    /// The class name of each object, by index, once its class was begun.
     names: Vec<Option<String>>,
     /// Whether each class was written: only then its name may be used without quotes.
     is_written: Vec<bool>,

@@ -40,9 +40,9 @@ pub(super) enum Type<'s> {
 /// A dict with known keys.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Object<'s> {
-    /// Words for its name, in any spelling.
+    /// Words from which the name of its class is made, in any spelling.
     pub(super) hint: String,
-    /// The known keys, at least one, without duplicates.
+    /// The known keys, without duplicates. Only the object of a tool's parameters may have none.
     pub(super) fields: Vec<Field<'s>>,
     /// The type of values under further keys, if there may be some.
     pub(super) rest: Option<Type<'s>>,

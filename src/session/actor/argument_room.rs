@@ -14,7 +14,7 @@ use crate::limits::Limits;
 use crate::protocol::CallFrame;
 use crate::run::{FaultCode, ToolFault};
 
-/// How many times the bytes that may be worked on at once may be held, including those. Calls that the code has given
+/// How many bytes may be held, as a multiple of the bytes that may be worked on at once. Calls that the code has given
 /// up may still be ending when the next ones arrive.
 const HELD_TIMES: usize = 2;
 const HINT: &str = "make fewer large calls at once, or hand the data over in parts";
@@ -91,7 +91,7 @@ impl HeldArguments {
     /// Waits until the arguments may be worked on. Reading, checking and sending them each take a copy.
     ///
     /// # Errors
-    /// `busy` if there was no memory until the deadline; `cancelled`.
+    /// `busy` if there was no memory until the deadline; `cancelled` if the call was cancelled before.
     pub(in crate::session) async fn begin(
         &self,
         deadline: Instant,

@@ -2,8 +2,8 @@
 //! answers.
 //!
 //! On a machine with two processors this saves a third of the time of a warm run and of a call (`make bench`). It costs
-//! at most [`AWAKE_MAX`] of one processor for each wait, and nothing if the wait of the same kind before it was longer:
-//! so it costs nothing between two runs, unless a program sends one right behind the other.
+//! at most [`AWAKE_MAX`] of one processor for each wait, and nothing if the previous wait of the same kind was longer.
+//! So it costs nothing between two runs, unless a program sends runs in quick succession.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +38,7 @@ pub(in crate::session) struct BusyPoll {
 #[derive(Debug)]
 struct AwakeState {
     started: Instant,
-    /// The end of the present wait, in nanoseconds since the start.
+    /// The time at which the polling ends, in nanoseconds since `started`.
     until: AtomicU64,
     asked: Notify,
 }

@@ -1,6 +1,6 @@
 //! The calls of a run or of a job: each is accepted within bounds, answered by a task of its own, and can be given up.
 //!
-//! It admits no call; `broker` does.
+//! It does not decide whether a call is allowed. `broker` does.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -144,8 +144,8 @@ impl Actor {
     }
 
     /// Answers a call at once. The answer is dropped if too much is queued, which happens only to code that exceeds its
-    /// number of calls: for a run, as many answers may be queued behind results as calls may be in progress; for a job,
-    /// none.
+    /// number of calls. A run may have as many of these answers queued as it may have calls in progress. An answer to a
+    /// job is dropped unless there is space for it now.
     pub(super) fn answer(&mut self, job: Option<u64>, call: CallId, answer: Result<Answer, ToolFault>) {
         let Some(sandbox) = &self.sandbox else { return };
         // The token is a new one, so that this answer is not cancelled with the calls of a job that is being ended.

@@ -1,6 +1,6 @@
-//! Turns the answer to a call into the line for the sandbox.
+//! Has the broker answer a call, and turns the answer into the line for the sandbox.
 //!
-//! It sends nothing.
+//! It does not send the line.
 
 use std::panic::AssertUnwindSafe;
 

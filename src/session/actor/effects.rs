@@ -75,8 +75,8 @@ impl Actor {
         }
     }
 
-    /// The notice about a rootful engine, the first time. It belongs to the end of a run, since a sandbox that was
-    /// started ahead may never have one.
+    /// The notice about a rootful engine, the first time. It is given at the end of a run, since a sandbox that was
+    /// started ahead may never have a run.
     fn first_rootful(&mut self) -> Option<String> {
         let sandbox = self.sandbox.as_ref().filter(|_| !self.rootful_given)?;
         self.rootful_given = true;

@@ -1,5 +1,5 @@
-//! Runs and ends jobs. Their calls are answered beside those of the current run, with the servers and budgets of their
-//! own run.
+//! Runs and ends jobs. Their calls are answered beside those of the current run, with the servers and budgets of the
+//! run that started them.
 
 use std::sync::Arc;
 

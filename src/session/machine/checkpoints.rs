@@ -98,7 +98,8 @@ impl Machine {
         self.phase = Phase::RollingBack { rollback, until };
     }
 
-    /// Handles the worker that has come in place of the old one. It is this checkpoint, or no checkpoint.
+    /// Handles the worker that replaces the old one. `checkpoint` names the checkpoint that became this worker, if one
+    /// did.
     pub(super) fn arrived(
         &mut self,
         mut rollback: CheckpointRollback,
@@ -114,7 +115,8 @@ impl Machine {
             }
             self.fresh = (state == StateNote::Lost).then_some(FreshReason::Lost);
             let is_over = matches!(rollback.then, AfterRollback::Report(..));
-            // The frozen copy was made after the run that wants to go back, so nothing of it is lost.
+            // The frozen copy was made after the run that asked for the checkpoint, so no variables of that run are
+            // lost.
             let state = if is_over && state == StateNote::RolledBack { StateNote::Kept } else { state };
             return self.not_gone_back(rollback, state, now);
         }

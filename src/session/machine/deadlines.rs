@@ -16,7 +16,7 @@ impl Machine {
         self.phase.deadline(self.idle_until.filter(|_| !self.has_jobs))
     }
 
-    /// The run under way waits for the human now, or waits no more.
+    /// Handles the beginning or the end of a wait of the current run for the human.
     pub(in crate::session) fn waits(&mut self, waits: bool, now: Instant) -> Vec<Effect> {
         if let (Some(since), Phase::Running { until, .. }) = (self.waits_since, &mut self.phase)
             && !waits
@@ -27,13 +27,13 @@ impl Machine {
         vec![]
     }
 
-    /// The time of [`Self::deadline`] has come.
+    /// Acts on [`Self::deadline`], if it has come.
     pub(in crate::session) fn tick(&mut self, now: Instant) -> Vec<Effect> {
         if self.deadline().is_none_or(|deadline| deadline > now) {
             return vec![];
         }
         match std::mem::replace(&mut self.phase, Phase::Absent) {
-            // What was left running may have written files since the last run.
+            // Threads and processes that runs left behind may have written files since the last run.
             Phase::Idle => self.keep(None, now),
             Phase::StoringFiles { report, .. } => {
                 self.not_kept("the sandbox did not tell of them in time", report)

@@ -17,7 +17,7 @@ use crate::text;
 /// Longest name of a process in a report, in characters: the kernel stores no more.
 const PROCESS_CHARS_MAX: usize = 16;
 
-/// A sentence for each process with refused system calls, and one for processes that are not listed.
+/// A sentence for each process with refused system calls, and one with the number of calls that are not listed.
 fn denied_notes(machine: &str, calls: &[DeniedCall], further: u64) -> Vec<String> {
     let mut by_process: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for DeniedCall { number, process, count } in calls {

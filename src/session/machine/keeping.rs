@@ -25,7 +25,8 @@ pub(super) struct FileSync {
 }
 
 impl Machine {
-    /// Whether a report of files was requested. With `answer`, whether it also answers the last `keep`.
+    /// Whether the sandbox was asked to report files. If `answer` is given, it must also be the number of the last
+    /// `keep`.
     pub(in crate::session) fn keeps(&self, answer: Option<u64>) -> bool {
         matches!(self.phase, Phase::StoringFiles { .. }) && answer.is_none_or(|seq| seq == self.files.seq)
     }

@@ -53,7 +53,7 @@ impl Machine {
                     "{stray} bytes written between the runs, by threads or processes left behind, are not shown"
                 ));
             }
-            // `state` tells it, unless it has another value.
+            // A `Fresh` state says already that the interpreter is fresh.
             if !matches!(state, StateNote::Fresh(_))
                 && let Some(began) = began
             {

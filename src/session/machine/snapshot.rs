@@ -18,7 +18,7 @@ impl Machine {
         self.prewarm()
     }
 
-    /// Sends the requested snapshot to the idle sandbox.
+    /// Sends the requested snapshot, if there is one, to the idle sandbox.
     pub(super) fn send_snapshot(&mut self, now: Instant) -> Vec<Effect> {
         let Some(snapshot) = self.snapshot.take() else { return vec![] };
         self.phase = Phase::Snapshot { until: now + self.limits.keep_files };
@@ -40,7 +40,7 @@ impl Machine {
         vec![Effect::SnapshotDone(Ok(failed.map_or(Ok(()), Err)))]
     }
 
-    /// The answer to a snapshot in this phase, after its sandbox or interpreter has ended.
+    /// The answer to a snapshot whose sandbox or interpreter has ended; `None` if `phase` is not a snapshot.
     pub(super) fn no_snapshot(phase: &Phase, why: &str) -> Option<Effect> {
         matches!(phase, Phase::Snapshot { .. }).then(|| Effect::SnapshotDone(Ok(Err(why.to_owned()))))
     }

@@ -185,7 +185,7 @@ pub(in crate::session) fn worker_weaknesses(
     found.0
 }
 
-/// The limits of the cgroup that the engine has accepted and does not enforce, each with the requested value.
+/// The limits of the cgroup that the engine has accepted and does not enforce, each with a sentence for the user.
 pub(super) fn unenforced(posture: &Posture, asked: &RequestedPosture) -> Vec<(PostureField, String)> {
     let mut found = Vec::new();
     let mut expect = |field, seen: Option<u64>, wanted: u64, slack: u64, limit: String| {

@@ -58,7 +58,7 @@ pub struct SandboxSettings {
     pub unreadable: Option<String>,
     /// Folders of the machine that code may read or write.
     pub folders: Vec<Folder>,
-    /// The idle time after which it is stopped; `None`: never.
+    /// The idle time after which the sandbox is stopped; `None`: never.
     pub idle_stop: Option<Duration>,
     /// The folder of the lock that marks this bridge as alive.
     pub lock_dir: PathBuf,
@@ -70,7 +70,7 @@ pub struct SandboxSettings {
     pub workspace: WorkspaceLocation,
     /// The place for files that a session hands over, if its workspace is deleted when it ends.
     pub outbox: WorkspaceLocation,
-    /// Learns of everything that could outlive this bridge, before it exists.
+    /// Is told of everything that could outlive this bridge, before that is created.
     pub guardian: Guardian,
 }
 
@@ -543,7 +543,7 @@ impl SandboxStarter {
         posture.cpu_max_millis = posture.cpu_max_millis.or(outer.cpu_millis);
     }
 
-    /// Refuses a sandbox that is weaker than requested and may not be.
+    /// Refuses a sandbox that is weaker than requested in a property that the user has not allowed.
     fn judge(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
         let weak = posture::weaknesses(&sandbox.report.posture, &sandbox.asked);
         sandbox.report.allowed = sandbox.allow(weak).map_err(Failure::weak)?;

@@ -12,7 +12,8 @@ use tokio::time::{Instant, sleep_until};
 use crate::engine::Usage;
 use crate::limits::Limits;
 
-/// The number of consecutive reads that may fail, for example if the bridge has no free descriptor: a second of a run.
+/// The number of consecutive reads that may fail, for example because the bridge has no free descriptor. While a run is
+/// in progress, they take about a second.
 const FAILED_LOOKS_MAX: u32 = 40;
 
 /// The limits that the bridge watches. A limit that the engine enforces is absent.
@@ -52,7 +53,8 @@ impl Watchdog {
                         Err(_) => return,
                     },
                 }
-                // A thread reads: files of /proc never wait for a disk, but a sandbox can have many processes.
+                // A thread of its own does the read: files of /proc never wait for a disk, but a sandbox can have many
+                // processes.
                 let read = read.clone();
                 let look = move || {
                     let memory_bytes = watched.memory_bytes.unwrap_or(u64::MAX);
