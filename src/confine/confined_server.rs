@@ -57,7 +57,8 @@ const TMP_MIB: u64 = 512;
 const HOME_MIB: u64 = 512;
 const SHARED_MEMORY_MIB: u64 = 64;
 
-/// Gives this process, the keeper, a new user namespace, and its next child the other new namespaces.
+/// Puts this process, the keeper, into new namespaces, which its children share. The new PID namespace begins with its
+/// next child.
 ///
 /// # Errors
 /// The step that failed.
@@ -65,7 +66,8 @@ pub fn part_server(plan: &ServerPlan) -> Result<(), StepFailure> {
     close_others().step("close what it was started with")?;
     let (uid, gid) = (geteuid(), getegid());
     unshare(CloneFlags::CLONE_NEWUSER).namespace_step("make a user namespace")?;
-    // Without it nobody may map a group. The user stays the same, since the files of the server are the user's.
+    // The kernel lets an ordinary user map a group only after this. The user's number stays the same, since the
+    // server's files belong to the user.
     fs::write("/proc/self/setgroups", "deny").namespace_step("give up changes of its groups")?;
     fs::write("/proc/self/gid_map", format!("{gid} {gid} 1\n")).namespace_step("map its group")?;
     fs::write("/proc/self/uid_map", format!("{uid} {uid} 1\n")).namespace_step("map its user")?;
@@ -105,7 +107,7 @@ pub fn serve_confined(
     let writable = plan.visible.iter().filter(|visible| visible.access > Access::Execute);
     let private = ["/tmp", "/var/tmp", "/dev/shm", plan.home.as_str()].into_iter();
     let writable = private.chain(writable.map(|visible| visible.path.as_str())).map(str::to_owned).collect();
-    // What can be executed is left to the mounts, and what can be reached to the network's namespace.
+    // The mounts decide what can be executed, and the network namespace decides what can be reached.
     let allowed = FileRights { executable: &["/"], writable, tcp: true };
     restrict_files(&allowed).step("restrict itself by Landlock")?;
     filter().step("filter its system calls")?;
@@ -194,9 +196,9 @@ fn build(plan: &ServerPlan) -> Result<(), StepFailure> {
     root.enter()
 }
 
-/// Waits until the server has ended, and passes signals to end on to it.
+/// Waits until the server has ended. Signals that ask this process to end are passed on to the server.
 fn watch(server: Child) -> io::Result<u8> {
-    // Signals are blocked only now, since the server would inherit that. Earlier signals do not end this process,
+    // Signals are blocked only now, since the server would inherit the block. Earlier signals do not end this process,
     // because it is the first one of its namespace.
     let signals = SignalQueue::of(&[Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP])?;
     release_all_streams()?;

@@ -1,21 +1,23 @@
-//! A bound on the file-system operations that text of others can cause: paths of packages, and paths in errors of servers.
+//! A bound on the file-system operations that paths from others can cause: paths in packages, and paths in error
+//! messages of servers.
 //!
-//! It counts only. Whoever runs out treats what is left as not there.
+//! It only counts. A caller whose budget is used up treats all further paths as missing.
 
 use std::cell::Cell;
 
-/// File-system operations that may still be done. A part of a path or of a symlink's target, and a name of a folder, is one.
+/// The file-system operations that may still be done. Each part of a path or of a symlink's target, and each name in a
+/// folder, counts as one.
 #[derive(Debug)]
 pub struct LookBudget(Cell<usize>);
 
 impl LookBudget {
-    /// That many.
+    /// A budget of this many operations.
     #[must_use]
     pub fn new(looks: usize) -> Self {
         Self(Cell::new(looks))
     }
 
-    /// Takes so many, or what is left if that does not suffice.
+    /// Takes this many operations from the budget. If fewer are left, takes all of them and returns `false`.
     #[must_use]
     pub fn take(&self, looks: usize) -> bool {
         let left = self.0.get().checked_sub(looks);

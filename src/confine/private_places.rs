@@ -171,7 +171,7 @@ impl PrivatePlaces {
         self.met(&forms(path), &forms)
     }
 
-    /// The first private place that a path of these forms is, lies in, or holds.
+    /// The first private place that a path with these forms equals, lies in, or contains.
     fn met(&self, path: &[PathBuf], forms: &dyn Fn(&Path) -> Vec<PathBuf>) -> Option<(PlaceKind, PathBuf)> {
         let of_home = |names: &[&str]| -> Vec<PathBuf> {
             self.home.iter().flat_map(|home| names.iter().map(|name| home.join(name))).collect()
@@ -186,16 +186,17 @@ impl PrivatePlaces {
                 let forms = forms(place);
                 let lies_in = path.iter().any(|path| forms.iter().any(|place| path.starts_with(place)));
                 let holds = path.iter().any(|path| forms.iter().any(|place| place.starts_with(path)));
-                // What is not there holds no keys; the others could be made.
+                // A missing place holds no keys, but missing places of the other kinds could be created.
                 lies_in || holds && (private != PlaceKind::Logins || place.exists())
             });
             met.map(|place| (private, place))
         })
     }
 
-    /// Whether a path that a program has named may be shown as one that it could be given: it has the characters of ordinary
-    /// names only, none of which sounds like keys or logins, and is neither private nor a home nor a folder that holds one. It
-    /// is not if the looks do not suffice to find out.
+    /// Whether a path that a program has named may be suggested to the user as a path to give to that program. Such a
+    /// path consists of ordinary characters, and none of its names sounds like keys or logins. It is neither private,
+    /// nor a home, nor a folder that contains a home. If `looks` does not suffice to find out, the path may not be
+    /// suggested.
     #[must_use]
     pub fn may_be_suggested(&self, path: &Path, looks: &LookBudget) -> bool {
         let is_ordinary = |text: &str| {
@@ -213,7 +214,7 @@ impl PrivatePlaces {
         let mut homes = self.home.iter().map(PathBuf::as_path).chain([Path::new(ROOTS_HOME)]);
         let holds_home =
             homes.any(|home| forms(home).iter().any(|home| path.iter().any(|path| home.starts_with(path))));
-        // The last look may have been one too few.
+        // If the budget is used up, the last path may not have been followed to its end.
         !holds_home
             && !path.iter().any(|path| path.components().any(is_of_logins))
             && self.met(&path, &forms).is_none()
@@ -230,7 +231,8 @@ fn is_of_logins(name: Component<'_>) -> bool {
         || ENDINGS_OF_LOGINS.iter().any(|ending| name.ends_with(ending))
 }
 
-/// A path as it is named, without `.` and `..`, the symlinks on its way, and where it is, as far as it is there.
+/// The forms of a path: the path as written without `.` and `..`, its end without symlinks, and the symlinks on its
+/// way.
 fn forms(path: &Path, way: ResolvedPath) -> Vec<PathBuf> {
     let mut named = PathBuf::new();
     for part in path.components() {

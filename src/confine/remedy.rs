@@ -4,7 +4,7 @@ use std::fs;
 
 use super::step::{StepFailure, StepKind};
 
-/// Kernel settings that forbid it, each with the forbidding value and the remedy.
+/// Kernel settings that forbid namespaces, each with the forbidding value and the remedy.
 const SWITCHES: [(&str, &str, &str); 3] = [
     (
         "/proc/sys/kernel/unprivileged_userns_clone",
@@ -28,8 +28,8 @@ const IN_CONTAINER: &str = "inside a container, its engine forbids it: start tha
                             `--security-opt seccomp=unconfined --security-opt systempaths=unconfined` (Docker) or \
                             `--security-opt seccomp=unconfined --security-opt unmask=ALL` (Podman)";
 
-/// What lets processes make namespaces on this machine, if the step failed because something forbids it. The other steps fail
-/// of files, of which a package can have some that fail in the same way.
+/// How to let processes make namespaces on this machine, if the step failed because something forbids it. Steps of the
+/// other kind get no remedy, since files of a package can make them fail with the same error numbers.
 #[must_use]
 pub fn remedy(failed: &StepFailure) -> Option<String> {
     is_refusal(failed)

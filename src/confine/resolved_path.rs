@@ -9,24 +9,25 @@ use std::path::{Component, Path, PathBuf};
 
 use super::look_budget::LookBudget;
 
-/// Symlinks that are followed on one way.
+/// The largest number of symlinks that are followed on one way.
 const LINKS_MAX: usize = 40;
-/// Parts of one way that are looked at, those of the targets of its symlinks among them, and parts that wait to be.
+/// The largest number of parts that are looked at on one way, including parts of symlink targets. The number of parts
+/// that still wait has the same bound.
 const PARTS_MAX: usize = 512;
 
 /// A resolved path, with the symlinks that lead to its target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResolvedPath {
-    /// The symlinks on the way, each at its own place without links, with its target.
+    /// The symlinks on the way, each by a path with no symlink above it, and with its target.
     pub links: Vec<(PathBuf, PathBuf)>,
-    /// Every file, folder and symlink on the way at its own place without links. The end is among them.
+    /// Every file, folder and symlink on the way, by a path with no symlink above it. The end is among them.
     pub passed: Vec<PathBuf>,
-    /// The symlinks that lead directly to the end, at their places without links, and then the end.
+    /// The symlinks that lead directly to the end, by paths with no symlink above them, and then the end.
     pub names: Vec<PathBuf>,
     /// The end of the path, without links.
     pub end: PathBuf,
-    /// Why the way does not exist as far as its end: a part that is not there, or too many links or parts. From there on the
-    /// path is followed by its names only.
+    /// Why the path was not followed to its end: a part does not exist, or there are too many links or parts. The rest
+    /// of the path is only appended.
     pub missing: Option<io::ErrorKind>,
 }
 
@@ -37,7 +38,7 @@ impl ResolvedPath {
         Self::within(path, &LookBudget::new(2 * PARTS_MAX))
     }
 
-    /// As [`Self::of`], with these looks at most. A path for which they do not suffice counts as one of too many parts.
+    /// As [`Self::of`], within the budget `looks`. A path that exceeds the budget counts as a path with too many parts.
     #[must_use]
     pub fn within(path: &Path, looks: &LookBudget) -> Self {
         let mut way = Self { end: PathBuf::from("/"), ..Self::default() };

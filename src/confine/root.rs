@@ -28,7 +28,7 @@ const DEVICE_LINKS: [(&str, &str); 4] = [
 ];
 /// The cache of libraries' paths. It is copied, since the mount of a single file would appear in the list of mounts.
 const LIBRARIES: &str = "/etc/ld.so.cache";
-/// The accounts, as in images. The runtime adds the code's own user if that is another one.
+/// The accounts, as in container images. In a sandbox, Python's `pwd` also knows an account for the code's user.
 pub(super) const ACCOUNTS: &str =
     "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
 const GROUPS: &str = "root:x:0:\nnogroup:x:65534:\n";
@@ -36,8 +36,8 @@ const GROUPS: &str = "root:x:0:\nnogroup:x:65534:\n";
 const BASES: [&str; 4] = ["/tmp", "/mnt", "/run", "/var"];
 /// The mount options of the root, with space for its few own files.
 const ROOT_OPTIONS: &str = "size=4m,mode=755";
-/// The number of files and folders in a writable place in memory for each MiB of its size, and the bounds on it: an
-/// empty file takes about 1 KiB of kernel memory, which is not limited otherwise.
+/// The number of files and folders that a writable place in memory may have for each MiB of its size, and its bounds.
+/// An empty file takes about 1 KiB of kernel memory, which nothing else limits.
 const FILES_OF_MIB: u64 = 256;
 const FILES_MIN: u64 = 4096;
 const FILES_MAX: u64 = 65_536;
@@ -79,7 +79,8 @@ impl Machine {
 /// Opens a place of the machine by its real path, without reading it.
 ///
 /// # Errors
-/// It cannot be opened, or a part of its path is a symlink: somebody else may have put that there after the path was found.
+/// It cannot be opened, or a part of its path is a symlink. Somebody else may have put the symlink there after the path
+/// was resolved.
 pub fn place(path: &str) -> Result<File, StepFailure> {
     opened(Path::new(path)).step(format!("open {}, without following symlinks", quoted(path)))
 }
@@ -122,7 +123,7 @@ impl Root {
     /// Separates the mounts of this process from the machine's, and mounts an empty root.
     ///
     /// # Errors
-    /// Names the step that failed; so do those of the other functions.
+    /// The error names the step that failed. The other functions return errors of the same form.
     pub fn new() -> Result<Self, StepFailure> {
         let all = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
         mount(None::<&str>, "/", None::<&str>, all, None::<&str>)
@@ -272,8 +273,8 @@ impl Root {
         made
     }
 
-    /// Mounts a device. It can be written to, as the kernel asks only of ordinary files whether a mount is read-only; its
-    /// mode cannot be changed.
+    /// Mounts a device read-only. Programs can still write to the device, since the kernel applies read-only mounts to
+    /// ordinary files. They cannot change its mode.
     fn device(&self, device: &File, path: &str) -> Result<(), StepFailure> {
         let at = made(&self.base, Path::new(path), false).step(format!("make {}", quoted(path)))?;
         self.bind(device, (path, &at))?;
@@ -336,7 +337,7 @@ impl Root {
         Ok(())
     }
 
-    /// The mounts at a path and below, by their places. There is at least the one at the path.
+    /// The mount points at a path and below it. The path itself must be one of them.
     fn mounts_below(&self, path: &str) -> Result<Vec<PathBuf>, StepFailure> {
         let mounts = fs::read("/proc/self/mountinfo").step("list its mounts")?;
         mounts_at(&String::from_utf8_lossy(&mounts), &self.at(path))

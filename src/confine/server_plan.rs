@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::access::Access;
 
-/// The rights that an entry gives its server beyond its own program.
+/// The rights that a server's entry in the configuration gives the server, in addition to its own program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerSandbox {
     /// Files and folders that the server can read.
@@ -60,7 +60,7 @@ pub struct ServerPlan {
     pub home: String,
     /// Symlinks on the way to visible files, each with its target.
     pub links: Vec<(String, String)>,
-    /// What it sees of the user's files: real paths, parents before their children.
+    /// The user's files and folders that the server sees, by real paths, parents before their children.
     pub visible: Vec<VisiblePath>,
 }
 

@@ -26,18 +26,19 @@ pub struct StepFailure {
 /// What a step needs of the machine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StepKind {
-    /// That it lets processes make namespaces, and change what every confined process changes in them: its root, its host name.
+    /// The machine must let processes make namespaces, and change in them what every confined process changes: its root
+    /// and its host name.
     Namespaces,
-    /// Something else. It can depend on files of others, such as a server's package.
+    /// The step needs something else, which can be files that others control, such as a server's package.
     #[default]
     Other,
 }
 
-/// Longest path in the words of a step, in characters, escapes included.
+/// Longest path in the description of a step, in characters, escapes included.
 const PATH_CHARS_MAX: usize = 200;
 
-/// A path in the words of a step: in quotes, since a package can have chosen it, so that it cannot be read as the rest of the
-/// sentence.
+/// A path for the description of a step. A package can have chosen the path, so it is quoted: nobody can take it for a
+/// part of the sentence.
 pub(super) fn quoted(path: &str) -> String {
     let escaped = path.escape_debug().to_string();
     if escaped.chars().nth(PATH_CHARS_MAX).is_none() {

@@ -22,15 +22,16 @@ const PERSONALITIES: [u64; 5] = [0, 8, 0x2_0000, 0x2_0008, 0xFFFF_FFFF];
 /// The family of sockets between a virtual machine and its host.
 const AF_VSOCK: u64 = 40;
 const AF_UNIX: u64 = 1;
-/// Where the kind of a socket is in its type, and the kinds of pairs whose ends stay with each other: an end of any other
-/// kind can send to a socket by its name.
+/// The bits of a socket's type that hold its kind, and the kinds of socket pairs whose ends stay connected to each
+/// other. An end of a pair of another kind can send to any socket by name.
 const SOCKET_KIND: u64 = 0xF;
 const PAIRED_KINDS: [u64; 2] = [libc::SOCK_STREAM as u64, libc::SOCK_SEQPACKET as u64];
 /// Leases and notices of files: a lease delays every process that opens the file, on the whole machine.
 const LEASES: [u64; 2] = [libc::F_SETLEASE as u64, libc::F_NOTIFY as u64];
-/// Bits of a file's mode that give its user or group to whoever executes it. On the machine they would count.
+/// Bits of a file's mode with which a program runs as the file's user or group. Outside of the sandbox they would have
+/// an effect.
 const SET_ID: u64 = (libc::S_ISUID | libc::S_ISGID) as u64;
-/// Flags of an open with which the call uses its mode.
+/// Flags with which a call that opens a file uses its mode argument.
 const CREATES: u64 = (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) as u64;
 /// Calls that set a mode, each with the index of the mode among its arguments.
 const MODES: [(libc::c_long, u8); 3] =
@@ -108,7 +109,7 @@ pub fn filter() -> std::io::Result<()> {
     install().map_err(std::io::Error::other)
 }
 
-/// Forbids this process sockets of this machine's own kind, but not pairs of them that reach no other socket.
+/// Forbids this process to create Unix sockets, except pairs whose ends reach no other socket.
 ///
 /// # Errors
 /// The kernel refuses.
@@ -159,7 +160,8 @@ fn allowing() -> Result<BpfProgram, Error> {
     Ok(SeccompFilter::new(rules, refuse, SeccompAction::Allow, ARCHITECTURE)?.try_into()?)
 }
 
-/// Calls whose flags are in memory, which a filter cannot read. If they do not exist, libraries use older ones.
+/// Calls whose flags are in memory, which a filter cannot read. The filter reports that they do not exist, and
+/// libraries then use older calls.
 const STRUCTURES: [libc::c_long; 2] = [libc::SYS_clone3, libc::SYS_openat2];
 
 fn without_structures() -> Result<BpfProgram, Error> {

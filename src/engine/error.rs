@@ -14,7 +14,7 @@ pub enum EngineError {
         tried: Vec<String>,
         /// The engines that the operator accepts.
         choice: Choice,
-        /// Whether variables name an engine, so that no other one was searched.
+        /// Whether environment variables name an engine, so that no other engine was looked for.
         is_named: bool,
     },
     /// This machine does not allow a process to be confined as a sandbox.
@@ -183,7 +183,7 @@ pub(super) fn is_not_found(error: &bollard::errors::Error) -> bool {
     matches!(error, bollard::errors::Error::DockerResponseServerError { status_code: 404, .. })
 }
 
-/// An error with its causes: HTTP clients report little themselves.
+/// The text of an error with its causes, since the errors of HTTP clients say little themselves.
 pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -11,8 +11,8 @@ use super::processes::{Environments, InsteadOf, ProcessEngine};
 use super::runtime_setting::Choice;
 
 /// The first engine that answers. If the operator accepts any engine and names no image, processes of this machine are
-/// used when no engine answers, or when it has none of the images. `sockets` is the folder for sockets of the bridge's
-/// own, which is created when it is needed.
+/// used when no engine answers, or when the engine that answers has none of the images. `sockets` is the folder for
+/// sockets of the bridge's own, which is created when it is needed.
 ///
 /// # Errors
 /// [`EngineError::NoEngine`] lists every place with the reason why it was not used.

@@ -1,6 +1,6 @@
 //! The images of sandboxes for commands, which build, list, inspect and remove them in any engine.
 //!
-//! It knows no kind of engine.
+//! It depends on no particular kind of engine.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,8 @@ pub trait ImageStore: Send + Sync {
     /// The engine does not report it.
     fn kind(&self) -> BoxFuture<'_, Result<String, EngineError>>;
 
-    /// The base of every image here; `None`: an image is built on another image.
+    /// The base of every image in this store, such as the machine's Python; `None`: each image is built on another
+    /// image.
     ///
     /// # Errors
     /// The base is missing.

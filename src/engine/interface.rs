@@ -1,6 +1,6 @@
 //! The interface of engines, and of the sandboxes that they start.
 //!
-//! It knows no kind of engine.
+//! It depends on no particular kind of engine.
 
 use std::fmt::Debug;
 use std::pin::Pin;
@@ -52,7 +52,8 @@ pub trait Engine: Debug + Send + Sync {
     /// Starts a sandbox. An optional CPU limit that the engine refuses is left out.
     ///
     /// # Errors
-    /// The failure of a step. Everything that was created is removed again.
+    /// The failure of a step. The engine removes what it has created. [`StartFailure::may_exist`] tells whether a
+    /// sandbox may remain.
     fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<StartedSandbox, StartFailure>>;
 
     /// Removes the sandboxes of dead owners, and returns their number.
@@ -64,7 +65,7 @@ pub trait Engine: Debug + Send + Sync {
 
 /// A sandbox that an engine has started, which must be closed with [`Instance::close`].
 pub trait Instance: Debug + Send + Sync {
-    /// A meter of its resource usage; `None`: it does not run on this machine.
+    /// A meter of its resource usage; `None`: the usage cannot be read on this machine.
     fn meter(&self) -> BoxFuture<'_, Option<UsageMeter>>;
 
     /// The limits that this machine's cgroups enforce on it, if it runs on this machine.
@@ -124,7 +125,8 @@ pub struct StartedSandbox {
 pub struct StartFailure {
     /// The error.
     pub error: EngineError,
-    /// Whether a sandbox may exist nevertheless, now or later.
+    /// Whether a sandbox may exist nevertheless, now or later, because the engine did not answer or could not remove
+    /// it.
     pub may_exist: bool,
 }
 
@@ -148,7 +150,7 @@ pub(super) enum Chunk {
     Stderr(Bytes),
 }
 
-/// The number of bytes of the supervisor's own stderr that are stored; it writes there only if it fails.
+/// How many bytes of the end of a sandbox's stderr are stored. The supervisor writes there only if it fails.
 const STDERR_BYTES_MAX: usize = 8 * 1024;
 
 impl Output {

@@ -1,5 +1,5 @@
-//! The kernels of sandboxes and of this machine: which OCI runtimes use another kernel, and which limits this machine
-//! enforces on such a sandbox, which cannot see them itself.
+//! The kernels of sandboxes and of this machine: which OCI runtimes use another kernel than the machine's, and which
+//! limits this machine enforces on a sandbox with such a runtime. That sandbox cannot see these limits itself.
 
 use std::fs;
 use std::path::Path;
@@ -16,8 +16,8 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    /// The kernel of a runtime, by its name in the engine's configuration. An unknown runtime counts as using the
-    /// machine's.
+    /// The kernel of a runtime, by the runtime's name in the engine's configuration. An unknown runtime counts as using
+    /// the machine's kernel.
     #[must_use]
     pub fn of_runtime(name: Option<&str>) -> Self {
         let has = |word| name.is_some_and(|name| name.contains(word));

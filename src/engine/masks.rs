@@ -3,7 +3,8 @@
 //! Some files of /proc stay visible, since programs need them: cpuinfo, meminfo, stat, loadavg, uptime, version,
 //! filesystems. Files that only root can read are protected by their modes.
 
-/// The paths that every engine masks by default. For Docker, a list replaces its own, so this list repeats them.
+/// The paths that every engine masks by default. A list in a request replaces Docker's own list, so these paths are
+/// repeated here.
 pub(super) const DEFAULTS: [&str; 9] = [
     "/proc/acpi",
     "/proc/asound",

@@ -1,7 +1,8 @@
-//! Starts, attaches to and kills one hardened sandbox through an engine, and only moves its bytes; builds and lists
-//! images.
+//! Starts hardened sandboxes through an engine, passes on the bytes of their streams, and kills them. It also builds
+//! and lists images.
 //!
-//! It knows no Python and no frames, and reads no environment: the caller names the places of engines.
+//! It does not interpret frames or the code that runs. It reads no environment variables: the caller names the places
+//! where engines may be.
 
 mod containers;
 mod error;

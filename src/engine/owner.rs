@@ -71,8 +71,8 @@ impl Owner {
         if !found.is_dir() || found.uid() != geteuid().as_raw() || found.mode() & 0o022 != 0 {
             return Err(failed(std::io::Error::other("it is not a folder that only you can write")));
         }
-        // Another bridge that starts at the same time may take a lock that is not held yet for a dead owner's, and
-        // remove it.
+        // Another bridge that starts at the same time may find the file before it is locked, take its owner for dead,
+        // and remove the file.
         for _ in 0..CLAIMS_MAX {
             let file = OpenOptions::new()
                 .write(true)

@@ -1,6 +1,6 @@
 //! Reads a container's usage from this machine's /proc, if the engine cannot enforce the limits.
 //!
-//! It judges nothing. There is no meter for a container on another machine.
+//! It does not decide whether a limit is exceeded. There is no meter for a container on another machine.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -10,9 +10,10 @@ use nix::errno::Errno;
 /// The use of resources by all processes of a container together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// What processes have mapped, in memory or swapped out, and their page tables. What several of them share counts once
-    /// where the sum is above what was asked for. Not in it are buffers of sockets and pipes, and shared memory that no
-    /// process has in its page tables: only sandboxes that cannot have the latter are metered.
+    /// The memory that processes have mapped, resident or swapped out, and their page tables. Memory that several
+    /// processes share counts once if the sum exceeds the argument of [`UsageMeter::read`]. Buffers of sockets and
+    /// pipes do not count, nor does shared memory that no process has in its page tables. Metered sandboxes are denied
+    /// such memory, except in files.
     pub memory_bytes: u64,
     /// The number of processes and threads.
     pub processes: u64,
@@ -44,17 +45,18 @@ impl UsageMeter {
     }
 
     /// The present usage; `None`: the container is gone. If more than `memory_bytes` are used, shared memory counts
-    /// once, as far as this user may read that.
+    /// once for those processes whose memory maps this user may read.
     ///
     /// # Errors
-    /// A file cannot be read. Otherwise the process would count as using nothing.
+    /// A file of /proc cannot be read. Without the error, its process would count as using nothing.
     pub fn read(&self, memory_bytes: u64) -> io::Result<Option<Usage>> {
         let (mut waiting, mut members, mut tables) = (vec![self.root], Vec::new(), 0);
         while let Some(pid) = waiting.pop() {
             // A process that has ended meanwhile uses nothing, and its children are now PID 1's.
             waiting.extend(children(pid)?);
             if let Some((folder, status)) = status(pid)? {
-                // Each process has its own page tables. Those of a large mapping of nothing take as much memory as data.
+                // Each process has its own page tables. They can take much memory even if the mapped pages are all
+                // empty.
                 tables += sum(&status, &["VmPTE:"]);
                 let mapped = sum(&status, &["VmRSS:", "VmSwap:", "HugetlbPages:"]);
                 let threads = field(&status, "Threads:").and_then(|text| text.trim().parse().ok());
@@ -94,10 +96,11 @@ fn status(pid: u32) -> io::Result<Option<(String, String)>> {
     Ok(Some((folder, own)))
 }
 
-/// What is mapped, with shared pages divided among those that share them: a walk over all pages, and not for everybody.
+/// The mapped memory of a process, with shared pages divided among the processes that share them. The kernel walks over
+/// all pages for this, and refuses it to some users, for whom the result is `mapped`.
 fn proportional(folder: &str, mapped: u64) -> io::Result<u64> {
     match text(&format!("{folder}/smaps_rollup")) {
-        // Without these lines it is ending, and has given its memory back.
+        // A process without these lines is ending, and has given its memory back.
         Ok(rollup) => Ok(rollup
             .map_or(0, |rollup| sum(&rollup, &["Pss:", "SwapPss:", "Private_Hugetlb:", "Shared_Hugetlb:"]))),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(mapped),

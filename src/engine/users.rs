@@ -5,8 +5,9 @@
 //! while its sandbox exists. An engine on another machine may serve bridges on several machines, which do not see each
 //! other's reservations: there, only chance keeps the numbers apart.
 //!
-//! Podman's `userns=auto` is not used: Podman 4 refuses it to a rootful service without a range of its own for containers,
-//! and a rootless first start took 16 s with it, since Podman copies the image to change the owners of its files.
+//! Podman's `userns=auto` is not used. A rootful service of Podman 4 refuses it unless the machine reserves a range of
+//! users for containers. A rootless first start took 16 s with it, since Podman copies the image to change the owners
+//! of its files.
 
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -26,7 +27,7 @@ const USUALLY_MAPPED: Range<u32> = 10_000..65_534;
 /// The smallest end of a mapping from which numbers are chosen.
 const MAPPED_MIN: u32 = 12_000;
 
-/// Reserves a user number on this machine until it is dropped, or its process ends.
+/// The reservation of a user number on this machine. It ends when this value is dropped, or when the process ends.
 ///
 /// The reservation is the name of an abstract socket: the kernel gives a name to only one process of the machine at a
 /// time, and frees it when that process ends, so nothing has to be cleaned up.
@@ -123,7 +124,7 @@ async fn of_listener(socket: &str) -> Option<Vec<Range<u32>>> {
     let map = listener.pid().and_then(|pid| fs::read_to_string(format!("/proc/{pid}/uid_map")).ok());
     match map.as_deref().and_then(mapped_end) {
         Some(end) => Some(mapped(end).into_iter().collect()),
-        // Root listens: for a rootful engine, or for one that maps users only for its containers.
+        // Root listens, and no mapping is known: the engine is rootful, or it maps users only for its containers.
         None if listener.uid() == 0 => None,
         // A service manager of an ordinary user, or a proxy, listens: the engine behind it most likely belongs to that
         // user.

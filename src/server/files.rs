@@ -21,10 +21,10 @@ const PAGE_FILES: usize = 500;
 const READ_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Longest name of a file that is shown, in characters.
 const NAME_CHARS_MAX: usize = 300;
-/// The first version whose results may have links to resources.
+/// The first version of MCP in which results may have links to resources.
 const LINKS_SINCE: ProtocolVersion = ProtocolVersion::V_2025_06_18;
 
-/// The last version in which servers notify about changes without a subscription.
+/// The last version of MCP in which servers notify about a changed list of resources without a subscription.
 const TOLD_UNTIL: ProtocolVersion = ProtocolVersion::V_2025_11_25;
 
 /// The files whose changes a client with a handshake has subscribed to.

@@ -35,7 +35,7 @@ use crate::rerun::Reruns;
 use crate::run::{ClientAbilities, OutputPiece, Progress, RunRequest};
 use crate::session::{RunSubmission, Session};
 
-/// The addresses of the manual: belljar's own, and that of the earlier program, which its users know.
+/// The addresses of the manual: belljar's own, and the address that users of mcp-server-code-execution-mode know.
 const MANUALS: [&str; 2] =
     ["resource://belljar/capabilities", "resource://mcp-server-code-execution-mode/capabilities"];
 
@@ -66,7 +66,7 @@ struct Reports {
 }
 
 impl Reports {
-    /// Stops reporting, and returns the streams with the rest.
+    /// Stops reporting, and returns the streams with what was not reported yet.
     async fn end(self) -> RunStreams {
         self.stop.cancel();
         RunStreams { progress: joined(self.progress).await, output: joined(self.output).await }
@@ -215,7 +215,7 @@ impl Handler {
     fn task(&self, outcome: RequestOutcome, reply: ReplyContext) -> CreateTaskResult {
         let task = self.tasks.begin();
         let (created, following) = (task.task(), Arc::clone(&task));
-        // It is a task of its own for the same reason as in `begin`.
+        // A Tokio task of its own follows the run, for the same reason as in `begin`.
         let ending = tokio::spawn(async move {
             let ended = Arc::clone(&following).follow(outcome).await;
             let is_cancelled = following.is_cancelled(&ended);

@@ -22,6 +22,6 @@ pub struct HandlerSettings {
     pub prewarm: bool,
     /// Whether servers may use the model of a client that supports sampling.
     pub sampling: bool,
-    /// The bounds.
+    /// All bounds of the bridge.
     pub limits: Arc<Limits>,
 }

@@ -153,8 +153,8 @@ async fn taken_over(path: &Path) -> Result<Option<Flock<File>>, LockHeld> {
             Ok(lock) => return Ok(Some(lock)),
             Err((back, Errno::EWOULDBLOCK)) if started.elapsed() < RELEASE => file = back,
             Err((_, Errno::EWOULDBLOCK)) => return Err(LockHeld),
-            // A file system without locks tells nothing about the owner. The owner is dead, since it has closed our
-            // stdin.
+            // A file system without locks tells nothing about the owner. The owner is dead nevertheless, since the
+            // guardian's stdin was closed before.
             Err(_) => return Ok(None),
         }
         tokio::time::sleep(PAUSE.0).await;

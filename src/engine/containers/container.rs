@@ -62,7 +62,8 @@ impl ContainerEngine {
         let refuses_limit = self.refuses_cpu_limit.load(Ordering::Relaxed);
         let cpu = spec.cpu.filter(|cpu| !(cpu.optional && refuses_limit));
         match self.start_with(spec, cpu).await {
-            // The kernel lacks the controller, or the user's service manager has not delegated it to the engine.
+            // The kernel lacks the cgroup controller for CPU time, or the user's service manager has not delegated it
+            // to the engine.
             Err(StartFailure { error: EngineError::Refused { action, message }, may_exist: false })
                 if cpu.is_some_and(|cpu| cpu.optional) && message.to_ascii_lowercase().contains("cpu") =>
             {
@@ -374,8 +375,8 @@ fn create_body(spec: &SandboxSpec, cpu: Option<CpuQuota>, engine: &ContainerEngi
         // The command is the entrypoint, so that the image's own entrypoint is not executed.
         entrypoint: Some(spec.command.clone()),
         env: Some(ENVIRONMENT.iter().map(|(name, value)| format!("{name}={value}")).collect()),
-        // Docker creates a missing working directory itself, as root and with another mode than the tmpfs, so it is not
-        // /workspace. The supervisor changes to that.
+        // Docker creates a missing working directory itself, as root and with another mode than the tmpfs. So
+        // /workspace is not named here, and the supervisor changes to it.
         working_dir: Some("/tmp".into()),
         hostname: Some("sandbox".into()),
         attach_stdin: Some(true),

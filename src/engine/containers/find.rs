@@ -184,8 +184,8 @@ async fn own_podman(locations: &EngineLocations, sockets: &Path) -> Result<Conta
     connect(&address, Some(Arc::new(service))).await
 }
 
-/// An engine behind ssh. Its socket is forwarded to a private one here. If the address names no socket, the remote
-/// `docker` command is asked for it.
+/// An engine behind ssh. Its socket is forwarded to a private socket on this machine. If the address names no socket,
+/// the remote `docker` command passes the requests on to its engine.
 async fn connect_by_ssh(
     address: &str,
     locations: &EngineLocations,

@@ -27,8 +27,8 @@ pub(super) enum CgroupView {
 }
 
 impl CgroupView {
-    /// The machine's groups are visible if the engine is rootless, by the owner of its socket, and the machine has no
-    /// version 2.
+    /// A sandbox sees the machine's groups if the engine is rootless, according to the owner of its socket, and the
+    /// machine does not use cgroup version 2.
     fn of(engine: &ContainerEngine) -> Self {
         let socket = engine.address.strip_prefix("unix://").map(fs::metadata);
         let is_rootless = socket.is_some_and(|socket| socket.is_ok_and(|socket| socket.uid() != 0));
@@ -61,8 +61,8 @@ fn masked_paths(groups: CgroupView) -> impl Iterator<Item = &'static str> {
 fn mask(kind: EngineKind, groups: CgroupView, host: &mut HostConfig) {
     match kind {
         EngineKind::Podman => {
-            // Podman adds these paths to its own list. An empty file system over sysfs takes less time than a mask for
-            // each folder; Docker would mount it over the control groups.
+            // Podman adds these paths to its own list. An empty file system over /sys takes less time than a mask for
+            // each folder. Docker does not get one, since it would hide the control groups there.
             let paths: Vec<&str> = OF_PROC.into_iter().chain(groups.masked()).collect();
             host.security_opt.get_or_insert_default().push(format!("mask={}", paths.join(":")));
             host.tmpfs.get_or_insert_default().insert("/sys".into(), EMPTY.into());

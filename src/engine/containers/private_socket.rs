@@ -2,8 +2,8 @@
 //! that forwards a remote engine's socket.
 //!
 //! The process ends with this value. If the bridge is killed, Podman's service ends by itself, 5 s after its last
-//! connection. It is not killed then, so that it can still remove containers. An ssh is recognised by the bridge's
-//! mark.
+//! connection. It is not killed then, so that it can still remove containers. The guardian finds an ssh by the bridge's
+//! mark, and ends it.
 
 use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
@@ -86,7 +86,8 @@ impl PrivateSocket {
             let mut command = Command::new(program);
             command.args(oci_runtime.map(|name| format!("--runtime={name}")));
             command.args(["system", "service", "--time=5"]).arg(format!("unix://{socket}"));
-            // When a container runs out of memory, its processes leave a file named `oom` in the working folder.
+            // When a container runs out of memory, its monitor leaves a file named `oom` in the working folder of the
+            // service.
             command.current_dir("/");
             // With one of these variables, Podman would be a client of another engine and serve nothing.
             for name in ["CONTAINER_HOST", "CONTAINER_CONNECTION", "DOCKER_HOST"] {

@@ -1,6 +1,6 @@
 //! The OCI runtime of an engine: its name, and whether its version is known to let code escape.
 //!
-//! It refuses none, since distributions fix old versions without a new number.
+//! It refuses no version, since distributions fix old versions without changing the number.
 
 use bollard::models::SystemVersionComponents;
 

@@ -13,6 +13,6 @@ pub(super) fn say(line: &str) -> std::io::Result<()> {
 
 /// Says that a step has failed.
 pub(super) fn tell(failed: &StepFailure) {
-    // Nobody may be left to hear it.
+    // If the bridge is gone, nobody reads the line.
     drop(serde_json::to_string(failed).map_err(std::io::Error::other).and_then(|line| say(&line)));
 }

@@ -18,7 +18,8 @@ use super::refusal::unconfined;
 use super::start::{Packages, start};
 use crate::confine::{PROGRAM_FOLDERS, StepFailure, StepKind};
 
-/// Starts sandboxes as processes of this machine. It always exists; each start shows whether the machine allows it.
+/// Starts sandboxes as processes of this machine. This engine can always be chosen. Only a start shows whether the
+/// machine allows such sandboxes.
 #[derive(Debug)]
 pub struct ProcessEngine {
     environments: Environments,
@@ -95,8 +96,8 @@ impl ProcessEngine {
         Ok(started)
     }
 
-    /// The packages for a sandbox: those of the first image that exists here as an environment. If no image is named,
-    /// those of the machine are used.
+    /// The packages for a sandbox: those of the first image that exists here as an environment. If none exists, a
+    /// single image is an error, since the user has named it. Otherwise the machine's packages are used.
     async fn packages(&self, images: &[String]) -> Result<Packages, EngineError> {
         for image in images {
             if let Some(environment) = self.environments.open(image).await? {

@@ -1,7 +1,7 @@
 //! Virtual environments of the machine's Python, which replace images for sandboxes of processes.
 //!
 //! An environment is a folder, and its name is a link to the folder. It gets its name only when it is complete. A build
-//! and a sandbox hold a lock on the folder. A folder without a name and a lock is removed.
+//! and a sandbox hold a lock on the folder. A folder with neither a name nor a lock is removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -159,12 +159,12 @@ impl Environments {
         Ok(())
     }
 
-    /// Removes folders without a name and a lock: those of killed builds, and those of replaced environments.
+    /// Removes folders with neither a name nor a lock: those of killed builds, and those of replaced environments.
     pub(super) fn sweep(&self) {
         let named: BTreeSet<PathBuf> = self.named().into_values().collect();
         let Ok(entries) = fs::read_dir(&self.dir) else { return };
         for path in entries.flatten().map(|entry| entry.path()) {
-            // Links are names, and names have no dot.
+            // Names have no dot, so a symlink with a dot was left by a killed build.
             let is_link = path.is_symlink();
             if path.extension().is_none() || named.contains(&path) {
                 continue;

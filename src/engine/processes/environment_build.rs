@@ -135,7 +135,7 @@ impl Environments {
             return Err(noexec(&self.dir));
         }
         self.sweep();
-        // The check comes before any download.
+        // Whether sandboxes work on this machine is checked before any download.
         in_sandbox(Packages::Machine(python.clone()), BEFORE_CODE).await?;
         // The folder is removed with this value unless it is kept, or by the next sweep if this process is killed.
         let folder = tempfile::Builder::new().prefix(&format!("{name}.")).tempdir_in(&self.dir);
@@ -143,11 +143,13 @@ impl Environments {
         let dir = folder.path();
         let alone = Arc::new(lock(dir, FlockArg::LockExclusiveNonblock).map_err(refused)?);
         write_files(&dir.join(CONTEXT), &build.files).map_err(|error| self.failed(&error))?;
-        // The environment is held until its files were shared. One that cannot be used is not needed.
+        // The default environment is held until the new one has shared its files. If it cannot be used, the build does
+        // without it.
         let begun = self.open(OWN_IMAGE).await.ok().flatten().filter(|begun| begun.python == python);
         run_script(dir, begun.as_ref(), &python, &build.arguments, on_line).await?;
         drop(begun);
-        // Code runs as another user than the one who builds this; other users cannot enter the parent folder.
+        // Code in a sandbox can have another user than the builder, and must be able to read this folder. On the
+        // machine, other users cannot enter the parent folder.
         let open = Permissions::from_mode(0o755);
         fs::set_permissions(dir, open).map_err(|error| self.failed(&error))?;
         let tried = Environment {

@@ -123,7 +123,7 @@ impl Identity {
 }
 
 impl Range {
-    /// The number to which rootless Podman maps a number inside.
+    /// The number on the machine to which rootless Podman maps this number of a container.
     fn like_podman(self, inside: u32) -> u32 {
         self.start + inside.saturating_sub(1).min(self.count - 1)
     }

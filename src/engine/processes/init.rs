@@ -35,7 +35,7 @@ pub fn enter(plan: &str) -> ExitCode {
 
 /// Returns why PID 1's program could not be executed.
 fn entered(plan: &str) -> Result<std::io::Error, StepFailure> {
-    // A parent that has ended before has let go of the streams, so that the answer to the bridge fails.
+    // If the bridge has ended before this call, or has killed the parent, the answer to the bridge fails.
     set_pdeathsig(Signal::SIGKILL).step("bind itself to its parent")?;
     let plan: Plan = serde_json::from_str(plan).map_err(std::io::Error::other).step("read its plan")?;
     close_others().step("close what it was started with")?;

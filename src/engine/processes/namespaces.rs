@@ -34,7 +34,8 @@ fn begun(parent: u32, plan: &str) -> Result<u8, StepFailure> {
         return Ok(0);
     }
     close_others().step("close what it was started with")?;
-    // By itself, since the users of all other namespaces are this one's, and it has none yet.
+    // The user namespace is created alone. The other namespaces take their users from it, and it has none until the
+    // bridge maps them.
     unshare(CloneFlags::CLONE_NEWUSER).namespace_step("make a user namespace")?;
     say(UNSHARED).step("answer the bridge")?;
     let mut answer = vec![0; MAPPED.len()];
@@ -47,7 +48,8 @@ fn begun(parent: u32, plan: &str) -> Result<u8, StepFailure> {
         | CloneFlags::CLONE_NEWCGROUP;
     unshare(others).namespace_step("make namespaces")?;
     keep_capabilities().namespace_step("keep its capabilities")?;
-    // Before there is a first process, so that a signal to end finds both; that process unblocks them.
+    // The signals are blocked before the first process starts, so that a SIGTERM meanwhile waits for `watch`. The first
+    // process unblocks them for itself.
     let signals = SignalQueue::of(&[Signal::SIGCHLD, Signal::SIGTERM]).step("wait for signals")?;
     let mut first = Command::new("/proc/self/exe");
     first.arg0("belljar").args(["confine", "--inside", plan]).env_clear();

@@ -32,7 +32,7 @@ pub(super) struct Plan {
     pub(super) places: Vec<(String, u64)>,
     /// Folders of the machine to mount.
     pub(super) folders: Vec<Folder>,
-    /// Files and folders of /proc that it must not show.
+    /// Files and folders of /proc that the sandbox must not show.
     pub(super) masked: Vec<String>,
     /// The largest number of open files of PID 1.
     pub(super) open_files_max: u64,
@@ -42,7 +42,7 @@ pub(super) struct Plan {
 
 /// The process's message that its user namespace exists and needs its users.
 pub(super) const UNSHARED: &str = "unshared";
-/// The bridge's answer to that.
+/// The bridge's answer to [`UNSHARED`].
 pub(super) const MAPPED: &str = "mapped\n";
 /// The process's message right before it becomes PID 1. If a step fails, the failure comes instead.
 pub(super) const READY: &str = "ready";

@@ -43,7 +43,8 @@ impl Python {
         Some(format!("{} {} {} {size} {seconds}.{nanos}", real.display(), file.dev(), file.ino()))
     }
 
-    /// This Python by the path of its file, whose name stays as long as its version.
+    /// This Python with the symlinks in its path resolved. The name of the file usually has the version, so an update
+    /// to another version does not change what the path means.
     pub(super) fn real(mut self) -> Self {
         if let Ok(real) = Path::new(&self.program).canonicalize() {
             self.program = real.display().to_string();

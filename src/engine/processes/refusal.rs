@@ -5,7 +5,7 @@ use crate::confine::{StepFailure, remedy};
 
 const ELSE: &str = "use Podman or Docker: `sudo apt-get install podman` (or your distribution's way)";
 
-/// With what to do on this machine.
+/// The error for the failed step, with the remedy on this machine.
 pub(super) fn unconfined(failed: &StepFailure) -> EngineError {
     let StepFailure { could_not, why, .. } = failed;
     EngineError::Unconfined {

@@ -6,7 +6,8 @@ use std::fs::{self, File};
 use super::plan::{ENVIRONMENT_FOLDER, Plan};
 use crate::confine::{Access, Machine, Root, Step, StepFailure, place};
 
-/// Mounts of the machine for the sandbox. They are opened before the root is built, which may cover them.
+/// Files and folders of the machine for the sandbox. They are opened before the root is built, since the root may cover
+/// them.
 pub(super) struct Sources {
     machine: Machine,
     environment: Option<File>,
@@ -17,7 +18,7 @@ impl Sources {
     pub(super) fn open(plan: &Plan) -> Result<Self, StepFailure> {
         let folders =
             plan.folders.iter().map(|folder| place(&folder.host)).collect::<Result<_, StepFailure>>()?;
-        // The folder of the cache may be a symlink.
+        // A folder above the environment, such as the user's data folder, may be a symlink.
         let real = |folder: &String| fs::canonicalize(folder).step(format!("find {folder}"));
         let environment = plan.environment_folder.as_ref().map(real).transpose()?;
         let environment = environment.map(|real| place(&real.to_string_lossy())).transpose()?;

@@ -148,8 +148,8 @@ impl Instance for Process {
     fn close(mut self: Box<Self>) -> BoxFuture<'static, Result<(), EngineError>> {
         Box::pin(async move {
             let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok());
-            // This process kills PID 1, and ends after all processes of the sandbox. If it was killed itself, the
-            // kernel kills PID 1.
+            // The parent of PID 1 kills it on SIGTERM, and ends after all processes of the sandbox. If the parent was
+            // killed itself, the kernel kills PID 1.
             if let Some(pid) = pid
                 && let Err(error) = kill(Pid::from_raw(pid), Signal::SIGTERM)
             {
@@ -202,7 +202,7 @@ fn plan(spec: &SandboxSpec, packages: &Packages, identity: &Identity) -> Plan {
 /// Waits for this line of the process. Another line is the reason why there is no sandbox.
 async fn expect(stdout: &mut ChildStdout, line: &str) -> Result<(), EngineError> {
     let mut said = Vec::new();
-    // It reads byte by byte, since everything after the last line is output of the sandbox.
+    // The line is read byte by byte, since everything after the last line is output of the sandbox.
     while said.len() < LINE_BYTES_MAX {
         match stdout.read_u8().await {
             Ok(b'\n') => break,

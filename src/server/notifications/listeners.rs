@@ -1,8 +1,8 @@
-//! Subscriptions of clients without a handshake (2026-07-28). Each `subscriptions/listen` is a request that stays open until
-//! the client cancels it. Its notifications carry its id.
+//! Subscriptions of clients without a handshake (MCP 2026-07-28). Each `subscriptions/listen` is a request that stays
+//! open until the client cancels it. Its notifications carry its id.
 //!
-//! rmcp reads, acknowledges and ends the request. This module decides which subscriptions are accepted, and when they are
-//! notified.
+//! rmcp reads, acknowledges and ends the request. This module decides which subscriptions are accepted, and when they
+//! are notified.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -92,7 +92,7 @@ async fn tell(
         sink.notify_resource_list_changed().await?;
     }
     for wanted in accepted.resource_subscriptions.iter().flatten() {
-        // The notification has the address as the client has written it, since the client knows the file by it.
+        // The notification has the address as the client wrote it, since the client knows the file by that address.
         if path_of(wanted).is_some_and(|path| changed.contains(&path)) {
             sink.notify_resource_updated(wanted).await?;
         }

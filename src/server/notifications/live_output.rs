@@ -1,4 +1,4 @@
-//! Sends a run's output as log messages while it runs, to a client that has set a level.
+//! Sends a run's output as log messages while the run lasts, to a client that has set a log level.
 //!
 //! It is a preview, bounded in rate and length; the reply has the whole output.
 

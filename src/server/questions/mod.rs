@@ -1,5 +1,5 @@
-//! The questions of a run to its client: belljar's about calls, and those of servers; as requests, or as
-//! `input_required`.
+//! The questions of a run to its client: belljar's questions about calls, and questions of servers. They are sent as
+//! requests, or as results of the kind `input_required`.
 //!
 //! It decides nothing: the broker decides what is asked, and what an answer allows.
 
