@@ -1,6 +1,6 @@
 """The text that `python3 -I -u -c` runs: it reads the bundle from stdin and starts its main module from memory.
 
-The bytes after the line of the bundle are passed to main() unread.
+The bytes that were read after the line of the bundle are passed to main().
 """
 
 import builtins

@@ -1,6 +1,6 @@
 """Compiles what every sandbox imports up to its first run, so that later sandboxes of the same image need not.
 
-The bridge stores the code and sends it with later bundles. To compile it takes most of the time of a start.
+The bridge stores the code and sends it with later bundles. Otherwise, compiling takes most of the time of a start.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NAMES = ("mcp.runtime", *(f"belljar_sandbox.{name}" for name in _OF_WORKER), "mc
 def compile_ahead(importer: Importer) -> Frame:
     """Returns the frame with the code of what PID 1 has imported and of what a worker will import.
 
-    It is called before the first worker exists: nothing that user code could change is in the frame.
+    Called before the first worker exists, so that user code cannot have changed what is in the frame.
     """
     # Public as importlib.util.MAGIC_NUMBER, whose import would take a millisecond.
     from _frozen_importlib_external import MAGIC_NUMBER

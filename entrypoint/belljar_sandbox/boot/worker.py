@@ -1,7 +1,7 @@
 """Builds the worker from its parts after the fork, and serves runs.
 
-The supervisor does not trust a worker, since user code may send anything in its name. It ends only when it is killed,
-or when user code ends it.
+The supervisor does not trust a worker, since user code may send anything in its name. A worker never ends by itself:
+it is killed, or user code ends it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ENVIRONMENT = {
     "HOME": _HOME,
     "MPLBACKEND": "Agg",
     "MPLCONFIGDIR": "/tmp/matplotlib",
-    # The threads of a library do not exist in the frozen copy, which would wait for them for ever.
+    # A fork does not copy threads: in the frozen copy, a library would wait for its threads for ever.
     "OMP_NUM_THREADS": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONIOENCODING": "utf-8",
@@ -49,7 +49,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     sys.path.append(os.getcwd())
     sys.argv = [""]
 
-    # Only now, when the bridge already knows that the worker has started. Later workers find them already imported.
+    # Imported only now, when the supervisor can already report that the worker has started.
     import mcp
 
     from ..calls.call_check import CallCheck
@@ -93,7 +93,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
 
     def on_wake(frames: int, worker: int, outputs: list[int]) -> None:
         if outputs:
-            # A checkpoint was made in the middle of a run.
+            # Only a checkpoint gets new outputs. It was made in the middle of a run.
             interrupts.run_active = False
             streams.lead_to(*outputs)
             calls.leave_run()
@@ -131,9 +131,9 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
         while True:
             try:
                 frame = channel.next_run()
-            except Exception:  # a signal handler that user code left behind
+            except Exception:  # raised by a signal handler that user code left behind
                 continue
-            # A run for an earlier worker was answered by the end of that worker.
+            # A run that was meant for an earlier worker needs no answer: the end of that worker was its answer.
             if frame.get("worker") != number:
                 continue
             run, code, servers = frame.get("run"), frame.get("code"), frame.get("servers")
@@ -146,7 +146,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
                 if copy.goes_back_to is not None:
                     done["restore"], copy.goes_back_to = copy.goes_back_to, None
                 channel.send(encode(done))
-                # On the same processor, the supervisor runs first and passes the frame on.
+                # If the supervisor shares this processor, it passes the frame on before the work below begins.
                 sched_yield()
                 interpreter.tidy()
                 number = renew(run, interpreter.changed)

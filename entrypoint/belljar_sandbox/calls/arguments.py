@@ -29,7 +29,7 @@ class Reference:
 
     @staticmethod
     def is_in(value: object) -> bool:
-        """Whether arguments that can be encoded contain one."""
+        """Whether a value that can be encoded as an argument contains a reference."""
         if isinstance(value, dict):
             return any(map(Reference.is_in, value.values()))
         if isinstance(value, list | tuple):
@@ -40,7 +40,8 @@ class Reference:
 def encode_arguments(arguments: object) -> bytes:
     """Returns the arguments as JSON. ValueError or TypeError names the part that JSON cannot express."""
     try:
-        # Half of what JSONEncoder does. Each encoder has its own markers for cycles, since threads may encode at once.
+        # The C encoder is called directly, which is half of the work of JSONEncoder. Each call creates an encoder with
+        # its own markers for cycles, since threads may encode at once.
         chunks = make_encoder({}, _plain, encode_basestring, None, ":", ",", False, False, False)
         encoded = "".join(chunks(arguments, 0)).encode()
     except (ValueError, TypeError, RecursionError):
@@ -58,7 +59,7 @@ def encode_arguments(arguments: object) -> bytes:
 
 
 def blob_place(value: object, path: str) -> str | None:
-    """Returns the place of the first binary value. The arguments can be encoded, which bounds their depth."""
+    """Returns the path of the first binary value. The recursion is bounded, since the arguments were encoded before."""
     if isinstance(value, Blob):
         return path
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()

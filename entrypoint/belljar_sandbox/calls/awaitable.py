@@ -1,6 +1,7 @@
 """Values that can be awaited although they are already available.
 
-So code can await each helper. `run/await_detection.py` decides when a helper returns a coroutine instead.
+Code can therefore await the result of every helper. `run/await_detection.py` decides when a helper returns a coroutine
+instead.
 """
 
 from __future__ import annotations

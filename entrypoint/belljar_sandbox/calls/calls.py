@@ -37,7 +37,7 @@ CALLS_OF_JOB_MAX = 16
 ARGUMENTS_OF_JOB_BYTES_MAX = 8 << 20
 # Frames up to this size do not wait for other calls to end.
 _SMALL_FRAME_BYTES = 1 << 16
-# Helpers with effects outside of the bridge, as calls of tools have.
+# The helpers that a plan lists. They have effects outside of the bridge, as calls of tools have.
 _LISTED_HELPERS = {"ask_llm", "save_tool", "remove_skill", "read_resource", "get_prompt"}
 
 
@@ -85,7 +85,7 @@ class Calls:
         self.plan: Plan | None = None
         # How often each tool was called in this run without `await` so far. Such a call is never sent.
         self.unsent: dict[str, int] = {}
-        # Whether the main thread reads: for its own synchronous call, or in the event loop that it runs.
+        # Whether the main thread reads in a synchronous call of its own (_leading) or in its event loop (_loop_reads).
         self._leading = False
         self.main_loop: AbstractEventLoop | None = None
         self._loop_reads = False

@@ -1,4 +1,4 @@
-"""Finds calls of tools in code whose server, tool and argument names are literal.
+"""Finds the calls of tools in code that name the server, the tool and the arguments literally.
 
 It leaves out calls that could mean something else when they run, and calls that the code expects to fail.
 """
@@ -124,8 +124,8 @@ def literal_calls(code: str, namespace: Mapping[str, object]) -> list[LiteralCal
 
 
 class _Names:
-    """The meanings of names in the code, from its imports and the namespace. A name that is bound otherwise has
-    none."""
+    """The meanings of names in the code, from its imports and the namespace. A name that is bound in another
+    way has no meaning."""
 
     def __init__(self, namespace: Mapping[str, object]) -> None:
         self._namespace = namespace
@@ -236,7 +236,7 @@ class _Surroundings:
         self.parents: dict[ast.AST, ast.AST] = {}
         # Calls by the name of their function.
         self._calls: dict[str, list[ast.Call]] = {}
-        # Whether a function is called only where the code may not get to; None if this code does not call it.
+        # For each function, whether all calls of it are conditional; None if no call of it is known.
         self._of_functions: dict[ast.AST, bool | None] = {}
         # Statements that may leave their block.
         self._leaving: set[ast.AST] = set()
@@ -290,7 +290,7 @@ class _Surroundings:
     def _is_called_conditionally(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool | None:
         if function in self._of_functions:
             return self._of_functions[function]
-        # A function that calls itself is also called by another one, or not at all.
+        # Until the result is known, calls of the function within itself do not count.
         self._of_functions[function] = None
         is_method = isinstance(self.parents[function], ast.ClassDef)
         if not (function.decorator_list or is_method):
@@ -349,7 +349,7 @@ def _literal(call: ast.Call, names: _Names, around: _Surroundings) -> LiteralCal
     place = around.place(call)
     if place is None:
         return None
-    # A call that is awaited elsewhere, or in a function that is called elsewhere, fails there.
+    # A call that is awaited elsewhere, or that is in a function, may fail where the code handles failures.
     if names.looks_at_failures and (place.is_in_function or not (is_sync or place.is_awaited)):
         return None
     return LiteralCall(server, tool, given, by_place, call.lineno, place.is_conditional)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _TEXT_CHARACTERS_MAX = 240
 _OPERAND_CHARACTERS_MAX = 60
 _CALLS_SHOWN_MAX = 5
-# The beginnings of placeholders, to find them in texts that were made from one.
+# The texts that placeholders begin with. A text that contains one of them was made from a placeholder.
 _begun: set[str] = set()
 # How code used placeholders since the last run, by the calls that were not made.
 _uses: dict[str, dict[str, None]] = {}
@@ -53,7 +53,7 @@ class Placeholder(Awaitable):
 
     @staticmethod
     def is_in(value: object) -> bool:
-        """Whether a value that has a JSON form contains one, or a text that was made from one."""
+        """Whether a value that has a JSON form contains a placeholder, or a text that was made from one."""
         if isinstance(value, dict):
             return any(map(Placeholder.is_in, value)) or any(map(Placeholder.is_in, value.values()))
         if isinstance(value, list | tuple):

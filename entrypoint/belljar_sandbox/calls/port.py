@@ -1,4 +1,4 @@
-"""What calls go to: the servers of a run, and the bridge for values that were unpickled and hold no calls."""
+"""The servers of a run, and the port, which makes calls. Values that were unpickled look the port up here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class Port(Protocol):
-        """What makes calls of the current run."""
+        """An object that makes calls in the current run."""
 
         async def call(self, server: str | None, tool: str, arguments: object, handle: bool = False) -> Any: ...
 

@@ -28,7 +28,8 @@ _UNKNOWN = "async def tool(**arguments: Any) -> Any: ..."
 
 
 class ToolFunction:
-    # A tool: `await it(argument=...)`, or `it.sync(argument=...)` without await. No docstring, since the name is taken.
+    # A tool: `await it(argument=...)`, or `it.sync(argument=...)` without await. `__doc__` is a property of this class,
+    # which therefore has no docstring.
 
     def __init__(self, calls: Calls, server: Server, tool: str) -> None:
         self._calls = calls
@@ -189,7 +190,7 @@ class Proxies:
             return None
         alias = name.removeprefix(_PACKAGE)
         if alias not in self._offered:
-            # With its full name, `from mcp.servers import x` would replace this error by one of its own.
+            # If `name` were the full name, `from mcp.servers import x` would replace this error by one of its own.
             raise ModuleNotFoundError(
                 f"Server {alias!r} is not available. {_available(self._offered, alias)}", name=alias
             )

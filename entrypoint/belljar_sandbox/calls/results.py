@@ -208,7 +208,7 @@ def _base64(block: Any) -> str | None:
 
 
 def _with_blobs(value: Any, blobs: dict[str | None, Blob]) -> Any:
-    """Replaces blocks in structured content that repeat a block of the content by its Blob."""
+    """Returns structured content in which a block that repeats a block of the content is replaced by its Blob."""
     if isinstance(value, dict):
         data = _base64(value)
         if data in blobs:
@@ -223,7 +223,7 @@ def _parsed(text: str) -> Any:
             return loads(text)
         except (ValueError, RecursionError):
             pass
-        # Some tools return the repr of a list. Printed it looks like one, but its items are characters.
+        # Some tools return the repr of a list. Such a text prints like the list, but its items are characters.
         if text.rstrip(" \t\r\n")[-1:] in ("}", "]"):
             from ..wire.python_literal import literal
 

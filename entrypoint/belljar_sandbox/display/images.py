@@ -30,7 +30,7 @@ class Images:
     def show(self, mime_type: str, data: bytes) -> None:
         """Adds an image to the reply, or writes it to a file that the reply names if it does not fit."""
         self._count += 1
-        # Computed before it is encoded, for which there may not be enough memory.
+        # The size in base64, computed without encoding the image: that might need more memory than there is.
         size = (len(data) + 2) // 3 * 4
         if not data:
             self._left_out += 1

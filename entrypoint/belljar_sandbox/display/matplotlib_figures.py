@@ -1,6 +1,6 @@
-"""Shows matplotlib's figures as images of the run: at plt.show(), and those that are open at its end.
+"""Shows matplotlib's figures as images of the run: at plt.show(), and at the end of the run those still open.
 
-It does not import matplotlib: if it is not imported, there are no figures.
+It does not import matplotlib: code that has not imported it has no figures.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def drawn(figure: Any) -> bytes:
 
 
 def install() -> None:
-    """Makes plt.show() show figures. The backend, which draws to memory, would only warn."""
+    """Makes plt.show() show figures. That of the backend only warns, since the backend has no window."""
 
     def show(*_: object, block: bool | None = None, **__: object) -> None:
         """Shows all open figures, and closes them."""

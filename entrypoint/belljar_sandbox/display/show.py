@@ -29,7 +29,7 @@ def show(thing: object) -> None:
 
 
 def show_value(value: object) -> None:
-    """Shows the image of a last expression in addition to its text. If that fails, the run does not."""
+    """Shows the image of a last expression in addition to its text. If that fails, the run does not fail."""
     try:
         picture = _own_picture(value)
         if picture is None:
@@ -49,12 +49,12 @@ def _bytes_of(thing: bytes | bytearray | memoryview) -> tuple[str, bytes] | None
 
 
 def _own_picture(thing: object) -> tuple[str, bytes] | None:
-    """Returns the image that an object draws of itself for notebooks. It asks the class: objects may have any
-    attribute."""
+    """Returns the image that an object draws of itself for notebooks. The method is looked up on the class, since some
+    objects have an attribute of every name."""
     for mime_type, name in _METHODS:
         make = getattr(type(thing), name, None)
         made = make(thing) if make is not None and not isinstance(thing, type) else None
-        # It may come with metadata, and as bytes or base64.
+        # The method may return a tuple of the image and metadata, and the image as bytes or base64.
         data = made[0] if isinstance(made, tuple) and made else made
         if isinstance(data, str):
             data = a2b_base64(data)

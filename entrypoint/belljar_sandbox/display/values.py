@@ -1,4 +1,4 @@
-"""Texts of values for replies: bounded, and laid out for reading. They never raise.
+"""Makes texts of values for replies: bounded, and laid out for reading. Errors in code of the values are not raised.
 
 `tables` shows data of pandas and numpy.
 """
@@ -90,7 +90,7 @@ def _sized(value: object) -> str:
 
 
 class _Layout:
-    """Lays out one value. It asks an object that is not built in for its repr once."""
+    """Lays out one value. The repr of an object that is not built in is called only once."""
 
     def __init__(self) -> None:
         self.is_cut = False

@@ -35,9 +35,9 @@ _IN_WRITABLE_PLACES = (
 _NOWHERE = (_MAKE_CHARACTER_DEVICE, _MAKE_SOCKET, _MAKE_FIFO, _MAKE_BLOCK_DEVICE, _CONTROL_DEVICE)
 # Without /dev/ptmx: opening it, even for reading, creates a terminal.
 _DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
-# Open for writing, it can be mapped shared, which allocates memory that no file system limits.
+# If this file is open for writing, it can be mapped shared, which allocates memory that no file system limits.
 _ZERO = "/dev/zero"
-# The control groups. The engine masks the rest of what belljar knows of /sys.
+# The folder of the control groups. The engine masks the other folders of /sys that belljar knows.
 _GROUPS = "/sys/fs/cgroup"
 
 
@@ -68,8 +68,8 @@ def restrict(writable: list[str], has_own_group: bool, memory_watched: bool = Fa
 
 
 def separate() -> None:
-    """Puts this process into a domain of its own inside the interpreter's: it can neither trace nor signal processes
-    outside of it. The interpreter can still reach into it."""
+    """Puts this process into a Landlock domain inside that of the interpreter. It can no longer trace processes outside
+    of its domain, nor signal them if the version is at least 6. Landlock still lets the interpreter do both to it."""
     version = _version()
     if version:
         _enter(version, _MAKE_SOCKET)

@@ -126,7 +126,7 @@ def private_bytes(pid: int | str = "self") -> int:
 
 
 def _is_memory_closed(pid: int) -> bool:
-    """Whether this process, which has the same user, cannot open its memory. True for a process that has ended."""
+    """Whether this process, which has the same user, cannot open the worker's memory. True if the worker has ended."""
     try:
         os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC))
     except (PermissionError, ProcessLookupError, FileNotFoundError):
@@ -193,12 +193,12 @@ def _mounts() -> list[dict[str, Any]]:
         mount: dict[str, Any] = {"target": target, "type": kind, "options": options.split(",")}
         try:
             mode = os.stat(target).st_mode
-            # Devices have to be writable.
+            # Devices do not count as writable mounts, since they have to be writable.
             mount["writable"] = (S_ISDIR(mode) or S_ISREG(mode)) and os.access(target, os.W_OK)
             if kind == "tmpfs":
                 size = os.statvfs(target)
                 mount["size_bytes"] = size.f_blocks * size.f_frsize
-        except OSError:  # below a folder that cannot be entered, or covered by another mount
+        except OSError:  # the target is below a folder that cannot be entered, or covered by another mount
             mount["writable"] = False
         found.append(mount)
     return found
@@ -250,7 +250,7 @@ def _cpu() -> int | None:
 
 
 def _cgroup(controller: str, name: str) -> str:
-    """Reads a cgroup file. Controller "" is the v2 tree. In a cgroup namespace, the mount's root is the own group."""
+    """Reads a cgroup file. Controller "" is the v2 tree. In a cgroup namespace, the mount is this process's group."""
     for line in _read("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(","):

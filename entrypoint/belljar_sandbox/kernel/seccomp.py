@@ -69,7 +69,7 @@ ALLOWED = _table(
     "sched_yield 24 124;sched_getaffinity 204 123;sched_setaffinity 203 122;sched_getparam 143 121;"
     "sched_getscheduler 145 120;sched_get_priority_max 146 125;sched_get_priority_min 147 126;getpriority 140 141;"
     "setpriority 141 140;"
-    # Landlock, by which a process can only restrict itself: jobs do, beyond what their interpreter has.
+    # Landlock, with which a process can only restrict itself. Jobs restrict themselves more than their interpreter.
     "landlock_create_ruleset 444 444;landlock_restrict_self 446 446;"
     # The machine.
     "clock_gettime 228 113;clock_getres 229 114;gettimeofday 96 169;sysinfo 99 179;uname 63 160;getrandom 318 278;"
@@ -140,9 +140,10 @@ _SOCKET_OPTIONS = (2, 7, 8, 9, 13, 18, 20, 21, 66, 67)
 # NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET; PIDFD, PTRACE, PARENT, IO. NEWTIME is clone3's alone.
 _CLONE_FLAGS = 0x7E020000 | 0x80000000 | 0x1000 | 0x2000 | 0x8000
 _PR_SET_DUMPABLE = 4
-# The parent's death signal; dumpable; KEEPCAPS, read; names; SECCOMP, CAPBSET, SECUREBITS, read; timer slack; orphans;
-# no_new_privs; the address of the thread's number; huge pages; speculation, vectors, tagged addresses, read; names of
-# memory; the auxiliary vector. Not SET_SECCOMP, SET_MM, SET_PTRACER, SET_SYSCALL_USER_DISPATCH, SCHED_CORE.
+# The parent's death signal; dumpable; KEEPCAPS (only to read it); names; SECCOMP, CAPBSET, SECUREBITS (only to read
+# them); timer slack; orphans; no_new_privs; the address of the thread's number; huge pages; speculation, vectors,
+# tagged addresses (only to read them); names of memory; the auxiliary vector. Not SET_SECCOMP, SET_MM, SET_PTRACER,
+# SET_SYSCALL_USER_DISPATCH, SCHED_CORE.
 _PROCESS_CONTROLS = (
     *(1, 2, 3, _PR_SET_DUMPABLE, 7, 15, 16, 21, 23, 27, 29, 30, 36, 37, 38, 39, 40, 41, 42, 51, 52, 56),
     *(0x53564D41, 0x41555856),
@@ -154,7 +155,8 @@ _DEVICE_CONTROLS = (
     *(0x540E, 0x540F, 0x5410, 0x5411, 0x5413, 0x5414, 0x5422, 0x5425, 0x5429, 0x80045430, 0x40045431, 0x5441),
     *(0x541B, 0x5421, 0x5450, 0x5451, 0x5452),
 )
-# FS and GS, features of the processor that are asked for before they are used, control flow enforcement, read.
+# FS and GS; features of the processor that a program requests before it uses them; control flow enforcement (only to
+# read its state).
 _ARCHITECTURE_CONTROLS = (0x1001, 0x1002, 0x1003, 0x1004, 0x1021, 0x1022, 0x1023, 0x3001, 0x5005)
 _O_WRONLY, _O_RDWR = 1, 2
 _F_SETLEASE, _F_NOTIFY, _MADV_MERGEABLE = 1024, 1026, 12
@@ -163,7 +165,7 @@ _MAP_SHARED, _MAP_ANONYMOUS = 0x01, 0x20
 
 
 def checks(supervisor: int, memory_watched: bool = False) -> dict[str, Block]:
-    """Returns the checks of the arguments of some calls, by the names of the calls. The rest as `program` takes it."""
+    """Returns the checks of the arguments of some calls, by the names of the calls. Parameters are as in `program`."""
     # Memory that is mapped shared without a file stays allocated after its pages have left the page tables, which is
     # where the bridge counts memory. Files in /dev/shm have the size of that file system as their limit.
     watched = {"mmap": _not_both_bits(3, _MAP_SHARED, _MAP_ANONYMOUS)} if memory_watched else {}

@@ -77,7 +77,7 @@ def die_with_parent() -> None:
 
 
 def gain_no_privileges() -> None:
-    """For this process and its descendants. Without this, only root may install a filter or Landlock rules."""
+    """Sets no_new_privs for this process and its descendants. Otherwise only root may install filters or Landlock."""
     _control(_PR_SET_NO_NEW_PRIVS, 1)
 
 

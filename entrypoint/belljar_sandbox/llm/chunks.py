@@ -31,8 +31,8 @@ _LOOKED_AT_BYTES = 8192
 _MARK = b"\xef\xbb\xbf"
 _PARAGRAPH = re.compile(r"\n[ \t\r]*\n\s*")
 _LINE = re.compile(r"\n")
-# Including closing quotes and brackets, and the marks of Chinese and Japanese. Each sequence of marks is read only
-# once.
+# The end of a sentence, with closing quotes and brackets, also in Chinese and Japanese. The quantifiers are possessive,
+# so that each sequence of marks is read only once.
 _SENTENCE = re.compile("(?<![.!?\u2026])[.!?\u2026]++[\"'\u201d\u2019)\\]]*+\\s+|[\u3002\uff01\uff1f]")
 _WORD = re.compile(r"\s+")
 # Where a part may end, the best first; if none of them is found, anywhere.
@@ -204,7 +204,7 @@ def chunks(text_or_path: Any, size: int, overlap: int | None, by: str) -> Chunks
     _whole_number("size", size, 1, _SIZE_MAX)
     if overlap is None:
         overlap = min(_OVERLAP, size // 4)
-    # Each part is longer than half of the size, so that the next one begins after it did.
+    # Each part is longer than half of the size, so with this limit the next part begins after the start of this one.
     _whole_number("overlap", overlap, 0, size // 2)
     return Chunks(_source(text_or_path), size, overlap, by)
 

@@ -120,7 +120,7 @@ def _each(chunks: Iterable[object]) -> Iterable[object]:
 
 
 def _filled(prompt: str, chunk: object) -> tuple[str, object]:
-    """Returns the prompt with the chunk filled in, or the prompt and the chunk if it has no place for it."""
+    """Returns the prompt with the chunk filled in, or both unchanged if the prompt has no place for a chunk."""
     if not isinstance(prompt, str) or _CHUNK not in prompt:
         return prompt, chunk
     return prompt.replace(_CHUNK, _text(chunk, "a chunk")), None

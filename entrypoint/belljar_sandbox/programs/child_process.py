@@ -46,7 +46,7 @@ class BoundedOutput:
 
 
 class Stop:
-    """Ends the current process, also from another thread, and any later one."""
+    """Kills the child process that runs now, also when called in another thread, and any that is started later."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -65,7 +65,7 @@ class Stop:
                 self._kill()
 
     def end(self) -> None:
-        """Kills the rest of the group, while its first process is not reaped and so holds the number."""
+        """Kills the rest of the group. The first process is not reaped yet, so no other group has the number."""
         with self._lock:
             self._kill()
             self._group = 0

@@ -65,7 +65,7 @@ class Diagnostic:
 
 def diagnostics(language: str, text: str, folder: str, sources: dict[str, str]) -> list[Diagnostic]:
     """Returns the messages in a text about files in this folder. `sources`: texts by file name."""
-    # A text without any match would be searched from each of its lines.
+    # The text is cut, since the patterns are tried again at each of its lines.
     text = text[:TEXT_CHARACTERS_MAX].replace(f"{folder}/", "")
     found = sorted(_found(language, text, sources), key=lambda one: one[0])
     return [diagnostic for _, diagnostic in found[:DIAGNOSTICS_MAX]]

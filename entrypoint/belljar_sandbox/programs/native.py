@@ -1,9 +1,9 @@
-"""Starts a compiled program from memory: `python3 -c` with this text, the program's file and its arguments.
+"""Starts a compiled program from memory: `python3 -c` runs this text with the program's path and arguments.
 
-Nothing that can be written to in a sandbox can be executed, and the kernel's ways around that are closed. So the
-program is read into memory of this process as a just-in-time compiler would write it, and begun as the kernel begins
-one. That lets code do nothing that it could not do with ctypes. It takes programs that are linked whole and position
-independent.
+No file that can be written to in a sandbox can be executed, and the kernel's ways around that are closed. So this
+process reads the program into its own memory, as a just-in-time compiler writes code there, and starts it as the kernel
+would. That lets user code do nothing that it could not do with ctypes. The program must be linked statically and be
+position independent.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ _LOAD, _INTERPRETER = 1, 3
 _SHARED_OBJECT = 3
 # Entries of the auxiliary vector.
 _AT_NULL, _AT_PHDR, _AT_PHENT, _AT_PHNUM, _AT_BASE, _AT_ENTRY, _AT_EXECFN = 0, 3, 4, 5, 7, 9, 31
-# Machine, and what sets the stack pointer to the first argument and jumps to the second, with no function to call at
-# the end: `mov rsp, rdi; xor edx, edx; xor ebp, ebp; jmp rsi` and `mov sp, x0; mov x0, #0; br x1`.
+# The number of the machine in ELF files, and code that sets the stack pointer to its first argument and jumps to its
+# second. It passes the program no function to call at exit. The code is `mov rsp, rdi; xor edx, edx; xor ebp, ebp;
+# jmp rsi` and `mov sp, x0; mov x0, #0; br x1`.
 _MACHINES = {
     "x86_64": (62, bytes.fromhex("4889fc31d231edffe6")),
     "aarch64": (183, bytes.fromhex("1f000091000080d220001fd6")),
@@ -59,14 +60,14 @@ def main(path: str, arguments: list[str]) -> None:
     code = _map(_PAGE)
     ctypes.memmove(code, jump, len(jump))
     _protect(code, _PAGE, _READ | _EXECUTE)
-    # As a new program finds them.
+    # A new program starts with the default actions of these signals.
     for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code)(stack, base + entry)
 
 
 def _load(image: bytes, loads: list[tuple[int, ...]]) -> int:
-    """Where its first byte is."""
+    """Copies the program to where it runs, and returns the address of its first byte."""
     base = _map(_pages(max(address + in_memory for _, _, _, address, _, _, in_memory, _ in loads)))
     for _, flags, offset, address, _, in_file, in_memory, _ in loads:
         ctypes.memmove(base + address, image[offset : offset + in_file], in_file)
@@ -78,7 +79,7 @@ def _load(image: bytes, loads: list[tuple[int, ...]]) -> int:
 
 
 def _stack(path: str, arguments: list[str], changed: dict[int, int]) -> int:
-    """The first stack of a process: arguments, environment, auxiliary vector."""
+    """Builds the first stack of a process: arguments, environment, auxiliary vector. Returns the stack pointer."""
     lowest = _map(_STACK_BYTES)
     _protect(lowest, _PAGE, 0)
     top = lowest + _STACK_BYTES

@@ -1,4 +1,4 @@
-"""Lists what the image has: Python packages, and languages besides Python. Imported when it is used."""
+"""Lists what the image has: Python packages, and the languages of runtime.run. Imported when it is used."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class _Flow:
 
 
 def _is_asyncio(call: ast.Call) -> bool:
-    """Whether `run` is asyncio's, since other functions have this name, too, such as runtime.run."""
+    """Returns False for a `run` that is not asyncio's, since others have this name, too, such as runtime.run."""
     match call.func:
         case ast.Attribute(value=ast.Name(id=of), attr="run"):
             return of in ("asyncio", "anyio")

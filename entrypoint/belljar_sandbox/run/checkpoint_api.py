@@ -38,7 +38,8 @@ class CheckpointError(RuntimeError):
 
 
 class RestoreRequested(SystemExit):
-    """Ends the run that restores a checkpoint or resumes a session. If code catches it, the run ends as it would."""
+    """Ends the run that restores a checkpoint or resumes a session. If code catches it, the run
+    goes on, and the variables are replaced when it ends."""
 
 
 class CheckpointApi:

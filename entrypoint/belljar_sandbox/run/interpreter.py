@@ -1,6 +1,7 @@
 """Runs code in a persistent namespace, and reports the outcome.
 
-It does not limit the time: the bridge interrupts. What user code rebinds is restored before the next run.
+It does not limit the time: the bridge interrupts. If user code replaces what runs depend on, such as builtins, streams
+or imports, that is restored before the next run.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ class Interpreter:
         self.changed = True
         notes, self._notes = self._notes, []
         if self._threads_left:
-            # They may have changed again what was restored.
+            # Threads of an earlier run may have changed again what was restored.
             self._is_restored()
         self._sources.keep(name, code)
         self._calls.begin_run(number, self._proxies.offer(servers))
@@ -210,7 +211,7 @@ class Interpreter:
         try:
             self._restore_builtins(self._notes)
             self._interrupts.arm()
-        except BaseException:  # a signal handler that user code left behind
+        except BaseException:  # raised by a signal handler that user code left behind
             self._threads_left = True  # the next run tries again
         if not self._is_restored():
             self._threads_left = True
@@ -250,7 +251,7 @@ class Interpreter:
         return values.shown(value), []
 
     def _compiled(self, code: str, name: str) -> tuple[list[CodeType], list[str]]:
-        """Returns the compiled statements, the last one separately if its value is shown, or else the names to show."""
+        """Returns the compiled code and the names to show. A last expression is separate if its value is shown."""
         if "\n" not in code and not code[:1].isspace():
             # Many runs are one expression, for which this takes a third of the time.
             try:
@@ -303,7 +304,7 @@ class Interpreter:
         return {"outcome": "raised", "error": error_report(error, name, code)}
 
     def _end_child(self, end: Frame) -> None:
-        """Ends a process that user code forked and that has reached the end of the code, like a script."""
+        """Ends a process that user code forked and that has reached the end of the code, as a script ends there."""
         error = end.get("error")
         if isinstance(error, dict):
             self._streams.write_error(f"{error['traceback']}\n")
@@ -371,7 +372,7 @@ class Interpreter:
             sys.setrecursionlimit(_RECURSION_LIMIT)
 
     def _note_installing(self, code: str, end: Frame, notes: list[str]) -> None:
-        """Adds a note for code that installs packages, which mostly ignores errors."""
+        """Adds a note if code installs packages, since such code mostly ignores errors."""
         if "install" in code:
             from .hints import NO_INSTALL, installs_packages
 

@@ -73,7 +73,7 @@ class Spawner:
         try:
             _check(work, args, kwargs)
         except BaseException:
-            # Otherwise a later run has a warning that it was never awaited.
+            # Otherwise a later run shows a warning that the coroutine was never awaited.
             if isinstance(work, CoroutineType) and not _has_begun(work):
                 _let_go(work, self.calls)
             raise
@@ -157,7 +157,7 @@ def _forked(parts: Spawner, number: int, work: Any, args: tuple[Any, ...], kwarg
             _begin(parts, supervisor, (ours, theirs, output, output_end), work, args, kwargs)
         os.close(theirs)
         theirs = -1
-        # It ends at once, so that the process that it forked becomes the supervisor's child.
+        # The child only forks the job and ends at once, so that the job becomes the supervisor's child.
         os.waitpid(pid, 0)
         said = os.read(ours, _WORDS_BYTES_MAX)
         if not said.isdigit():
@@ -189,7 +189,7 @@ def _begin(
         while os.getppid() != supervisor:
             poll().poll(1)
         system_calls.die_with_parent()
-        # Its descendants stay its descendants, and end with it.
+        # Orphaned descendants of the job stay its descendants, and end with it.
         system_calls.adopt_orphans()
         landlock.separate()
         os.write(theirs, b"%d" % os.getpid())
@@ -222,7 +222,7 @@ def _run(parts: Spawner, end: int, work: Any, args: tuple[Any, ...], kwargs: dic
     with suppress(BaseException):
         parts.streams.flush()
     parts.channel.send(encode({"type": "done", **ended}))
-    # The bridge ends it, with everything that it has left behind.
+    # The bridge ends this process, with everything that the job has left behind.
     while True:
         with suppress(BaseException):
             if not os.read(end, 1 << 16):

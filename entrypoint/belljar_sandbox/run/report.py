@@ -53,7 +53,7 @@ def _report(error: BaseException, run_name: str, code: str) -> dict[str, object]
     return {
         "type": kind,
         "message": cut(message, MESSAGE_CHARACTERS_MAX),
-        # Before the traceback, which removes frames from the error.
+        # The hint is made before the traceback, since that removes frames from the error.
         "hint": _hint(error, code),
         "traceback": cut(traceback_text(error, kind, message), TRACEBACK_CHARACTERS_MAX),
         "line": _line(error, run_name),
@@ -115,7 +115,10 @@ def _cut_traceback(tb: TracebackType | None) -> int:
 
 
 def _without_others(formatted: TracebackException, seen: set[int]) -> int:
-    """Removes our own frames, and all but the last of frames inside a library. Returns the number of the latter."""
+    """Removes our own frames, and all but the last of successive frames of libraries.
+
+    Returns how many frames of libraries were removed.
+    """
     if id(formatted) in seen:
         return 0
     seen.add(id(formatted))

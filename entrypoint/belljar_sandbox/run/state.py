@@ -73,7 +73,7 @@ class State(MutableMapping[str, "Any"]):
             change(values)
             self._write(values)
         finally:
-            # A copy of the interpreter that was made meanwhile has the file open, too.
+            # Closing the folder does not unlock it if a copy of the interpreter that was made meanwhile has it open.
             flock(folder, LOCK_UN)
             os.close(folder)
 

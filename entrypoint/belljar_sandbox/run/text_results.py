@@ -28,10 +28,10 @@ _NUMBER = re.compile(r"\s*[+-]?(\d{1,300}(\.\d{0,300})?|\.\d{1,300})([eE][+-]?\d
 
 
 def hint_of_text(error: BaseException, frames: list[FrameType]) -> str:
-    """Returns what reads the text as the value that it looks like, or an empty text."""
+    """Returns a hint that names the function that reads the text as the value that it looks like, or an empty text."""
     if not isinstance(error, TypeError | ValueError | AttributeError) or not _OF_TEXT.search(str(error)):
         return ""
-    # Those of libraries have other names for it.
+    # In the frames of libraries, the value has other names.
     own = [frame for frame in frames if frame.f_code.co_filename.startswith(("<run ", "<skill "))]
     number = ""
     for name, value in _values(own):
@@ -57,7 +57,7 @@ def _values(frames: list[FrameType]) -> Iterator[tuple[str, Any]]:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """Returns the names that code uses, and the functions in it."""
+    """Returns the names that code and the functions in it use."""
     yield from (*code.co_varnames, *code.co_freevars, *code.co_names)[:_NAMES_MAX]
     for inner in code.co_consts:
         if isinstance(inner, CodeType):

@@ -36,7 +36,8 @@ _DECORATORS = frozenset(
 _WITH_OPTIONS = frozenset(["dataclasses.dataclass", "functools.lru_cache"])
 _FIELDS = frozenset(["dataclasses.field", "enum.auto"])
 _PROPERTY_PARTS = frozenset(["deleter", "getter", "setter"])
-# Methods that a class statement, or the use of the class in one, calls; and those that create the members of enums.
+# Methods that Python calls when the class is defined or when another class statement uses it, and those that create the
+# members of enums.
 _HOOKS = frozenset(["__class_getitem__", "__init_subclass__", "__mro_entries__", "__prepare__", "__set_name__"])
 _ENUM_HOOKS = frozenset(["__init__", "__new__", "_generate_next_value_", "__hash__", "__eq__", "__setattr__"])
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv)
@@ -179,7 +180,7 @@ class _Definitions:
                 if origin == "functools.wraps" and len(arguments) == 1 and not keywords:
                     self._check_value(arguments[0])
                     return
-                # Other arguments would be called.
+                # Only constants are allowed, since a decorator may call its arguments.
                 options = [keyword.value for keyword in keywords if keyword.arg is not None]
                 are_plain = all(isinstance(value, ast.Constant) for value in options)
                 if arguments or len(options) != len(keywords) or not are_plain or origin not in _WITH_OPTIONS:
@@ -191,7 +192,7 @@ class _Definitions:
             self._refuse(decorator, "a decorator that is not known to be harmless")
 
     def _check_value(self, value: ast.expr | None, is_field: bool = False) -> None:
-        """Allows literals, names, and arithmetic with numbers."""
+        """Allows literals, names, lambdas, and arithmetic with numbers. `is_field` also allows calls of `_FIELDS`."""
         match value:
             case None | ast.Constant():
                 pass
@@ -219,7 +220,7 @@ class _Definitions:
                 self._refuse(value, "no literal and no name")
 
     def _check_reference(self, node: ast.expr) -> None:
-        """Allows a name, or the dotted name of something in a module."""
+        """Allows a name, or a dotted name that begins with an import or a class of the source."""
         inner: ast.expr = node
         while isinstance(inner, ast.Attribute):
             inner = inner.value
@@ -233,7 +234,7 @@ class _Definitions:
         return self._origin(base).startswith("enum.") or (isinstance(base, ast.Name) and base.id in self._enums)
 
     def _check_subscript(self, node: ast.Subscript) -> None:
-        """Allows `Generic[T]` for imported classes. A class of the source may run code for it."""
+        """Allows brackets only after classes of typing and collections.abc, as in Generic[T]. Others may run code."""
         items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         for item in items:
             self._check_value(item)

@@ -117,7 +117,7 @@ class SkillLoader:
 
         self._sources.keep(file, source)
         module = ModuleType(f"{SKILLS_MODULE}.{name}")
-        # dataclasses and pickle look for the module there.
+        # dataclasses and pickle look for the module in sys.modules.
         self._loaded[name] = sys.modules[module.__name__] = module
         try:
             load(module, source, file, self.lend)

@@ -158,13 +158,13 @@ class SourceCollector:
 
 
 def test_text(name: str, text: str) -> str:
-    """Returns a function of this name with these statements."""
+    """Returns the source of a function of this name that has the statements of the text."""
     body = dedent(text).strip("\n")
     try:
         tree = _parsed(body)
     except SyntaxError as error:
         try:
-            # Indented code with a string that has lines without indentation.
+            # `dedent` changes nothing if a string in indented code has lines without indentation.
             [block] = _parsed(f"if True:\n{text}").body
             assert isinstance(block, ast.If)
             tree = ast.Module(block.body, type_ignores=[])

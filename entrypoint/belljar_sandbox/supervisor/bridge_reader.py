@@ -86,7 +86,10 @@ class BridgeReader:
         return self.feed(waiting, worker)
 
     def tell_taken(self, inbox_bytes: int) -> None:
-        """Tells the bridge how much was taken. It never sends more than fits, so that an interrupt is never stuck."""
+        """Tells the bridge how much workers have taken.
+
+        The bridge sends no more than fits, so that an interrupt is never stuck.
+        """
         taken = self._relayed - inbox_bytes
         if taken - self._taken >= TAKEN_STEP_BYTES:
             self._taken = taken
@@ -112,7 +115,7 @@ class BridgeReader:
             if worker is None or worker is not self._target:
                 return False
             if self._line_bytes > self.limits.frame_to_sandbox_bytes:
-                # The worker has the beginning of it. SandboxEnd here, it is not JSON, and the worker drops it.
+                # The worker has the beginning of the line. Cut off here, it is not JSON, and the worker drops it.
                 _send(worker, b"\n")
                 self._drop_line("a frame for the worker is longer than the limit")
             else:

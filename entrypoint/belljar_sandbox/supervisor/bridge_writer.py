@@ -1,7 +1,8 @@
 """Writes to the bridge: frames of the supervisor, output, and lines of workers and jobs, in the order of their arrival.
 
-It does not bound its backlog: callers stop reading their sources unless `has_room`. Output keeps its order for a
-number of changes between streams in each second; then what waits of a stream is joined into one frame.
+It does not bound its backlog: callers stop reading their sources unless `has_room`. The order of output between
+streams is kept for a limited number of changes of stream per second. Beyond that, the waiting output of each stream is
+joined into one frame.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class BridgeWriter:
         self.send({"type": "fault", "message": message})
 
     def last_words(self, message: str, field: str = "") -> NoReturn:
-        """Sends a fault and ends the sandbox. `field`: the field of the posture that is too weak, if it is one."""
+        """Sends a fault and ends the sandbox. `field`: the field of the posture that is too weak, if any."""
         self.send({"type": "fault", "message": message, **({"field": field} if field else {})})
         # The backlog goes out if the bridge still reads.
         waiter = poll()

@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..wire.ends import Slate
 
-# Longer than for a frozen copy would need: a checkpoint forks once more before it answers.
+# How long a woken checkpoint may take to answer. It forks once more before that.
 WAKE_MS_MAX = 1_500
 _MIB = 1 << 20
 _PID_MAX = 1 << 22
@@ -51,16 +51,18 @@ class Checkpoints:
         return name in self._kept
 
     def pids(self) -> frozenset[int]:
-        """The processes of all checkpoints, including one that has just ended.
+        """The processes of all checkpoints, including those that have just ended.
 
-        If the bridge heard of that end before the worker's, it would believe that the worker stays.
+        If the bridge heard that a checkpoint has ended before it hears that the worker has, it would believe that the
+        worker stays.
         """
         return frozenset(checkpoint.pid for checkpoint in self._kept.values() if checkpoint.pid > 1)
 
     def take(self, worker: Worker, words: str, fds: list[int], limits: Limits) -> str:
-        """Takes a checkpoint over from a worker: `checkpoint PID LINE NAME` and a socket, removed from `fds`.
+        """Takes a checkpoint over from a worker. Returns the answer for the worker.
 
-        Returns the answer for the worker.
+        `words`: `checkpoint PID LINE NAME`. `fds`: the checkpoint's socket, which is removed from the list if it is
+        taken.
         """
         parts = words.split(" ", _WORDS - 1)
         if len(parts) != _WORDS or len(fds) != 1 or not stat.S_ISSOCK(os.fstat(fds[0]).st_mode):
@@ -110,7 +112,7 @@ class Checkpoints:
                 self._gone(name)
 
     def wake(self, name: str, number: int, limits: Limits) -> Worker | None:
-        """Makes the checkpoint the worker. Returns None if it does not answer. Another copy of it sleeps on."""
+        """Turns the checkpoint into the worker. Returns None if it does not answer. Another copy of it sleeps on."""
         checkpoint = self._kept.get(name)
         if checkpoint is None:
             return None
@@ -143,7 +145,7 @@ class Checkpoints:
         self._bridge_writer.send({"type": "checkpoint_gone", "name": name})
 
     def _let_go(self, name: str) -> None:
-        """Removes the checkpoint. Its process ends when its socket is closed, unless it is stopped."""
+        """Removes the checkpoint. Its process ends when the socket is closed, but is killed in case it is stopped."""
         checkpoint = self._kept.pop(name, None)
         if checkpoint is not None:
             os.close(checkpoint.socket)
@@ -154,7 +156,8 @@ class Checkpoints:
 def _taken_now(pids: list[int]) -> int:
     """Returns the memory of the sandbox's processes. A new copy shares all of its memory with the worker.
 
-    If no cgroup counts it, shared memory counts once for each process, since the supervisor cannot look into them.
+    If no cgroup counts memory, shared memory counts once for each process, since the supervisor cannot see what is
+    shared.
     """
     taken = bytes_of_processes()
     return sum(map(private_bytes, pids)) if taken is None else taken

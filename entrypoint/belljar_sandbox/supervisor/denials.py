@@ -1,4 +1,4 @@
-"""Reports which system calls the worker's filter refuses. Imported in this diagnostic mode only.
+"""The diagnostic mode that reports which system calls the worker's filter refuses. Imported only in this mode.
 
 The kernel holds each refused call and asks for a verdict, which is always the error number of the filter itself.
 """

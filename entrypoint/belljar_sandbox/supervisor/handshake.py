@@ -63,7 +63,7 @@ def inspect(
         os.write(worker.socket, b"\n")
     except OSError as error:
         bridge_writer.last_words(f"the interpreter ended while it confined itself: {error}")
-    # From now on no other process can look into it.
+    # The worker answers when no other process can look into it any more.
     if _line_of(worker, None) != b"\n":
         bridge_writer.last_words("the interpreter ended while it confined itself")
     landlock = int(version)

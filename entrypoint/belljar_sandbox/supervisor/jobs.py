@@ -177,7 +177,7 @@ class Jobs:
         self._target.inbox.push(piece)
 
     def end(self, number: int, kills: bool) -> None:
-        """Ends a job for the bridge. If it has already ended, the bridge is told anyway."""
+        """Ends a job at the request of the bridge. If the job has already ended, the bridge hears of that anyway."""
         job = self._jobs.get(number)
         if job is None or job.status is not None:
             return
@@ -287,7 +287,7 @@ class Jobs:
             self._read_output(job)
 
     def _relay(self, job: Job) -> bool:
-        """Passes on what the job has sent, after the output that it wrote before. Returns False without any."""
+        """Passes on what the job has sent, after the output that it wrote before. Returns False if there is none."""
         try:
             data = job.end.recv(_READ_BYTES, MSG_DONTWAIT)
         except BlockingIOError:

@@ -45,7 +45,8 @@ def supervise(
     _log_in()
     system_calls.forbid_tracing()
     system_calls.adopt_orphans()
-    # With Python's own SIGINT handler, the worker could end PID 1 by kill(1, SIGINT). PID 1 ignores the default action.
+    # With Python's own SIGINT handler, the worker could end PID 1 by kill(1, SIGINT). The kernel does not apply the
+    # default action to PID 1.
     signal(SIGINT, SIG_DFL)
     signal(SIGTERM, SIG_DFL)
     supervisor = Supervisor(private, inherited, of_libraries, compile_ahead, preload)
@@ -61,7 +62,7 @@ def supervise(
 
 
 def _be_killed_last() -> None:
-    """Lowers the OOM score as far as the engine permits. When memory runs out, the kernel kills workers long before."""
+    """Lowers the OOM score as far as the engine permits, so that the kernel kills workers long before this process."""
     try:
         with open("/proc/self/oom_score_adj", "r+b", 0) as file:
             for score in range(0, int(file.read()), _OOM_SCORE_STEP):
@@ -75,7 +76,7 @@ def _be_killed_last() -> None:
 
 
 def _log_in() -> None:
-    """Sets the login user, which each process can do once and which writes to the host's audit log: now code cannot."""
+    """Sets the login user before user code can. That is possible only once, and writes to the host's audit log."""
     try:
         with open("/proc/self/loginuid", "r+b", 0) as file:
             if file.read().strip() == _NO_LOGIN:

@@ -1,4 +1,4 @@
-"""Kills processes with their descendants, and lowers the priority of crowds.
+"""Kills processes with their descendants, and lowers the priority of processes when too many run at once.
 
 It knows processes by their numbers only.
 """
@@ -76,7 +76,7 @@ def kill_descendants(
             rounds += not others <= killed
             killed |= others
             pause.poll(1)
-        # They fork faster than this finds them.
+        # The processes fork faster than this finds them, or do not end: from here on, none is spared.
     while True:
         if os.getpid() == 1:
             # One call for the whole namespace, which forks cannot outrun.
@@ -219,7 +219,7 @@ def _parents() -> dict[int, int]:
 
 
 def _ours(parents: dict[int, int]) -> set[int]:
-    """Returns all other processes of this sandbox, or of this process where it is not PID 1."""
+    """Returns all other processes of this sandbox, or the descendants of this process where it is not PID 1."""
     own = os.getpid()
     return (set(parents) if own == 1 else _below({own}, parents)) - {own}
 

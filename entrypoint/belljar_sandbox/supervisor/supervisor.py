@@ -44,9 +44,9 @@ USELESS_WORKERS_MAX = 5
 TOUCH_SECONDS = 0.1
 PRELOAD_QUIET_MS = 250
 OUTPUT_HOLD_MS = 1
-# How long after a worker was sent something its output is read only with its frames.
+# For this long after a worker was sent something, its output is read only together with its frames.
 COLLECT_MS = 10
-# More running processes per processor than this are a crowd.
+# If more processes per processor than this run at once, their priority is lowered.
 _CROWD_OF_PROCESSOR = 8
 _FIONREAD = 0x541B
 _NOTHING = bytes(4)
@@ -73,9 +73,9 @@ class Supervisor:
         # The Landlock version that restricts workers.
         self.landlock = 0
         self.workspace = Workspace("", (0, 0))
-        # Only in the diagnostic mode.
+        # Set only in the diagnostic mode.
         self.denials: Denials | None = None
-        # While one is being taken or restored.
+        # Set while a snapshot is being taken or restored.
         self.snapshot: WorkspaceSnapshot | None = None
         self.greeted = False
         self.preloaded = False
@@ -339,7 +339,7 @@ class Supervisor:
     # From the worker.
 
     def relay(self, worker: Worker) -> bool:
-        """Passes on what the worker has sent, after the output that it wrote before. Returns False without any."""
+        """Passes on what the worker has sent, after the output that it wrote before. Returns False if there is none."""
         data = self.buffer.read(worker.socket)
         if not data:
             if data == b"" and worker.status is None:

@@ -88,7 +88,7 @@ class Worker:
         self.socket, spare, self.handover = ends
         # False once user code has closed the socket or written something unknown to it.
         self.hands_over = True
-        # The socket that wakes its frozen copy, and what it says about the copy.
+        # The socket that wakes the worker's frozen copy, and the memory in which the worker describes that copy.
         self.spare = spare
         self.slate = slate
         self.restore = True
@@ -132,7 +132,7 @@ def start_worker(number: int, limits: Limits, record: OutputRecord, of_libraries
     for number_wanted, fd in enumerate((os.open("/dev/null", os.O_RDONLY), stdout_end, stderr_end)):
         os.dup2(fd, number_wanted)
     close_all_but(theirs, spare_end, handed_end, *of_libraries)
-    # The supervisor has to look at its descriptors first.
+    # Tracing is forbidden again once the supervisor has looked at the descriptors of this process.
     system_calls.forbid_tracing(False)
     system_calls.die_with_parent()
     if os.getppid() != supervisor:
@@ -141,7 +141,7 @@ def start_worker(number: int, limits: Limits, record: OutputRecord, of_libraries
 
 
 def wake_copy(worker: Worker, pid: int, number: int, limits: Limits) -> Worker | None:
-    """Makes the frozen copy of a worker that has ended the next worker. Returns None if it does not answer.
+    """Turns the frozen copy of an ended worker into the next worker. Returns None if the copy does not answer.
 
     The ends of the old worker are closed or reused.
     """
@@ -160,8 +160,8 @@ def wake_copy(worker: Worker, pid: int, number: int, limits: Limits) -> Worker |
 def answer_of(copy: int, number: int, ends: tuple[int, ...], ms_max: int) -> bytes | None:
     """Wakes the copy at that socket and returns what it says before it is ready; None if it is not ready in time.
 
-    `ends` are descriptors for the copy: the first socket wakes its own copies, over the second it hands descriptors
-    over. A checkpoint gets three more: the socket that wakes it the next time, and its stdout and stderr.
+    `ends` are descriptors for the copy: the socket that wakes its own copies, and the socket through which it hands
+    descriptors over. A checkpoint gets three more: the socket that wakes it the next time, and its stdout and stderr.
     """
     answer = b""
     try:

@@ -1,6 +1,6 @@
 """Sends changed files of the workspace to the bridge in pieces, and writes those that the bridge restores.
 
-It does not follow symlinks, and reads only regular files: user code has the same rights as this process.
+It does not follow symlinks, and reads only regular files, since user code decides what is in the workspace.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Workspace:
                     written = os.pwrite(file, data, offset)
                     data, offset = data[written:], offset + written
             except OSError:
-                # Next time, half a file would be taken for the whole one.
+                # Otherwise half a file would be taken for the whole one the next time.
                 os.unlink(target)
                 raise
             if frame["last"] is True:

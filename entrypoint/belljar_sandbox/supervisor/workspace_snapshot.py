@@ -53,7 +53,7 @@ def _work(limits: Limits, restores: bool, end: int) -> None:
     set_wakeup_fd(-1)
     signal(SIGCHLD, SIG_DFL)
     close_all_but(end)
-    # It changes no more than user code can.
+    # This process must not be able to change more than user code can.
     system_calls.gain_no_privileges()
     landlock.restrict(limits.writable, has_own_group(limits.memory_bytes))
     reason = ""

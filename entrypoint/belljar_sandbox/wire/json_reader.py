@@ -42,8 +42,8 @@ def reader(parse_constant: Callable[[str], object] = _BEYOND.__getitem__) -> Cal
             value, end = scan(text, 0)
         except (ValueError, RecursionError, MemoryError):
             raise
-        # The scanner raises an error of the json package. Python 3.11 does not find it unless that is imported; later
-        # versions import it now, which user code may have made impossible.
+        # The scanner raises an error of the json package. Python 3.11 does not find that error unless the package is
+        # imported. Later versions import the package now, which user code may have made impossible.
         except Exception:
             raise NotJSONError from None
         if end != len(text):

@@ -1,4 +1,4 @@
-"""Makes asyncio.run work while an event loop runs, by running on a thread of its own.
+"""Makes asyncio.run work while an event loop runs, by running it in a thread of its own.
 
 It does not support any other nesting of event loops.
 """

@@ -1,8 +1,8 @@
 """The worker's end of its socket: it reads whole frames and writes whole lines, without knowing what they mean.
 
-A change of threads costs more than a read, so the reader changes. The main thread reads between runs, and during a run
-while only it waits for results. A background thread reads from the first call on for which another thread or another
-event loop waits.
+Passing a result to another thread costs more than reading it, so the waiting thread reads by itself where it can. The
+main thread reads between runs, and during a run while only it waits for results. A background thread reads from the
+first call on for which another thread or another event loop waits.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Channel:
             self._park_asked = True
             try:
                 self._waker.send(b"w", MSG_DONTWAIT)
-            except OSError:  # full, which also wakes the thread, or closed by user code: then its timeout ends
+            except OSError:  # the socket is full, which wakes the thread, too, or closed: then its timeout wakes it
                 pass
             self._parked.acquire()
             self.reads_in_background = False
@@ -193,5 +193,5 @@ class Channel:
         if results:
             self.on_results(results)
         if lost:
-            # The line would have named its call. All calls fail, so that none waits for ever.
+            # Which call the line was for is unknown. All calls fail, so that none waits for ever.
             self.on_lost_result(lost)

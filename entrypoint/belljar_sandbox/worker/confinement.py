@@ -40,7 +40,7 @@ def _limit_resources(limits: Limits) -> None:
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_NOFILE, limits.open_files)
     try:
-        # The kernel also counts them per user namespace, which sandboxes of a rootless engine share.
+        # The kernel also counts pending signals per user namespace, which sandboxes of a rootless engine share.
         _lower(resource.RLIMIT_SIGPENDING, _PENDING_SIGNALS)
     except ValueError:  # gVisor does not support this limit; it counts per sandbox
         pass

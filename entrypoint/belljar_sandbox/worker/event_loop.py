@@ -46,7 +46,7 @@ class EventLoop:
         self._calls.main_loop = loop
         task = None
         try:
-            # An interrupt before the task can be cancelled would leave it to the next run that awaits.
+            # An interrupt before `interrupts` knows the task would leave the task to the next run that awaits.
             with self._interrupts:
                 task = loop.create_task(main)
                 self._interrupts.task = task

@@ -1,7 +1,7 @@
 """Sleeping copies of the worker: one forked after each run, to which a killed run rolls back, and checkpoints.
 
-The supervisor wakes a copy when the worker has ended, or closes its socket, which ends it. A copy has no threads, and
-its event loops are new.
+The supervisor wakes a copy when the worker has ended. If it closes the copy's socket instead, the copy ends. A copy has
+no threads, and its event loops are new.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class FrozenCopy:
         has_input: Callable[[int], bool],
         on_wake: Callable[[int, int, list[int]], None],
     ) -> None:
-        """A worker larger than `bytes_max` is not copied; 0: never. `has_input` waits for input this many milliseconds.
+        """A worker larger than `bytes_max` is not copied; 0: never. `has_input` waits at most the given milliseconds.
 
         `on_wake` is called in a woken copy with the socket for frames, the worker's number, and for a checkpoint its
         new stdout and stderr.
@@ -83,7 +83,7 @@ class FrozenCopy:
             # This copy was woken and is the worker now: it needs a copy, too.
 
     def keep(self, words: Callable[[int], str]) -> str | None:
-        """Makes a checkpoint. `words` returns what to tell the supervisor about a process. Returns its answer.
+        """Makes a checkpoint and returns the supervisor's answer. `words` returns what to tell it about a process.
 
         Returns None in the copy, when it has been woken and is the worker.
         """
@@ -125,7 +125,7 @@ class FrozenCopy:
             system_calls.forbid_tracing()
             self._pid = 0
             self._unreaped.clear()
-            # While they are open here, the supervisor does not see that the worker has ended.
+            # While these sockets are open here, the supervisor does not see that the worker has ended.
             for fd in {self._ends.spare, self._ends.handover, unwanted} - {end, None}:
                 os.close(fd)  # type: ignore[arg-type]
             self._sleep(end)

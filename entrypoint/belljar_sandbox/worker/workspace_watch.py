@@ -1,6 +1,6 @@
 """Detects whether files of the workspace have changed since the last run.
 
-Which files have changed is for the supervisor, when the bridge asks.
+The supervisor finds out which files have changed when the bridge asks.
 """
 
 from __future__ import annotations
