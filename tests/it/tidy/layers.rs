@@ -128,6 +128,23 @@ fn crates_are_named_by_their_owners_only() {
 }
 
 #[test]
+fn the_architecture_says_which_modules_use_each_crate() {
+    let text = read(&root().join("ARCHITECTURE.md"));
+    let (_, table) = text.split_once("| crate | only in |").unwrap();
+    let ticked = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let written: BTreeMap<String, Vec<String>> = rows
+        .flat_map(|row| {
+            let cells: Vec<&str> = row.split('|').collect();
+            ticked(cells[1]).into_iter().map(move |owned| (owned, ticked(cells[2])))
+        })
+        .collect();
+    let owned =
+        OWNED.map(|(owned, owners)| (owned.to_owned(), owners.iter().map(|&of| of.to_owned()).collect()));
+    assert_eq!(written, BTreeMap::from(owned));
+}
+
+#[test]
 fn names_of_modules_are_seen_in_every_form() {
     for seen in
         ["use std::env;", "std::env::var(\"A\")", "use std::{env, fs};", "use std::{fs::{self}, env::var};"]
