@@ -141,10 +141,8 @@ impl Catalog {
     /// A server by its raw name, or else by its alias.
     #[must_use]
     pub fn server(&self, name_or_alias: &str) -> Option<&Arc<ServerTools>> {
-        match self.servers.binary_search_by(|server| server.name.as_str().cmp(name_or_alias)) {
-            Ok(place) => self.servers.get(place),
-            Err(_) => self.servers.iter().find(|server| server.alias == name_or_alias),
-        }
+        let named = self.servers.iter().find(|server| server.name.as_str() == name_or_alias);
+        named.or_else(|| self.servers.iter().find(|server| server.alias == name_or_alias))
     }
 
     /// Names of servers that are similar to an unknown name or alias, the most similar first.

@@ -60,6 +60,14 @@ pub enum UpstreamError {
         /// The reason.
         reason: String,
     },
+    /// The server was reached, and refused or redirected the request. Nothing was done.
+    #[error("server '{server}' could not be asked: {reason}; the call was not made")]
+    TurnedAway {
+        /// The server.
+        server: ServerName,
+        /// The HTTP status, and the server's words or the origin that it redirects to.
+        reason: String,
+    },
     /// The server requires credentials, or rejects those that were sent. Nothing was done.
     #[error("server '{server}' wants other credentials: {reason}; the call was not made")]
     NotAllowed {
@@ -217,12 +225,14 @@ impl UpstreamError {
         })
     }
 
-    /// The number of bytes in the error's text that come from the server.
+    /// The number of bytes in the error's text that may come from the server. It is 0 only if none of them do.
     #[must_use]
     pub fn bytes_of_server(&self) -> usize {
         match self {
             Self::Refused { message, .. } => message.len(),
-            Self::NotAllowed { reason, .. }
+            Self::TurnedAway { reason, .. }
+            | Self::Broken { reason, .. }
+            | Self::NotAllowed { reason, .. }
             | Self::NeedsLogin { reason, .. }
             | Self::LoginFailed { reason, .. } => reason.len(),
             Self::Handshake { reason, stderr, .. } => reason.len() + stderr.text.len(),
@@ -253,6 +263,8 @@ mod tests {
             of(UpstreamError::Handshake { server: server.clone(), reason, is_late: false, stderr }),
             10
         );
+        assert_eq!(of(UpstreamError::TurnedAway { server: server.clone(), reason: words.clone() }), 5);
+        assert_eq!(of(UpstreamError::Broken { server: server.clone(), reason: words.clone() }), 5);
         assert_eq!(of(UpstreamError::NotReached { server: server.clone(), reason: words }), 0);
         assert_eq!(of(UpstreamError::Deadline { server }), 0);
     }

@@ -28,7 +28,7 @@ impl<'c, C: Clock> CallTimeout<'c, C> {
     }
 
     /// Returns the error when the run has no time left. The time that the entry allows does not begin yet.
-    pub(super) async fn of_run(&self, server: &ServerName) -> UpstreamError {
+    pub(super) async fn of_run(&mut self, server: &ServerName) -> UpstreamError {
         self.clock.over().await;
         UpstreamError::Deadline { server: server.clone() }
     }

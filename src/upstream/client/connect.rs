@@ -77,6 +77,8 @@ enum HandshakeError {
     Newer(String),
     /// The server did not answer in time.
     Late(String),
+    /// The connection could not be prepared, so nothing was sent.
+    Unprepared(String),
 }
 
 /// A session that has begun, with the tools that the server listed.
@@ -246,7 +248,8 @@ async fn reached(
         ) => AttemptError { error: lost_error(server, lost), next: None },
         lost => AttemptError {
             error: UpstreamError::Handshake { server, reason, is_late, stderr: StderrSummary::default() },
-            next: next.filter(|_| !matches!(lost, Some(NoResponse::NotReached(_)))),
+            next: next
+                .filter(|_| !matches!(lost, Some(NoResponse::NotReached(_) | NoResponse::Redirected(_)))),
         },
     })
 }
@@ -260,7 +263,7 @@ async fn reached_over(
     let parameters = ParameterHeaders::default();
     let sides = (answers.clone(), parameters.clone());
     let (remote, received, sent) = Remote::open(spec, transport, attempt.context, sides, limits)
-        .map_err(|reason| (HandshakeError::Late(reason), None))?;
+        .map_err(|reason| (HandshakeError::Unprepared(reason), None))?;
     let (lines, closed_its_end) = LineTransport::between(
         answers.clone(),
         received,
@@ -357,7 +360,7 @@ impl HandshakeError {
         match self {
             Self::Refused(reason) => (reason, Some(Handshake::Initialize)),
             Self::Newer(reason) => (reason, Some(Handshake::DiscoverPatiently)),
-            Self::Late(reason) => (reason, None),
+            Self::Late(reason) | Self::Unprepared(reason) => (reason, None),
         }
     }
 }
