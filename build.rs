@@ -1,4 +1,4 @@
-//! Lists the files of `entrypoint/` for `src/session/runtime.rs`, which embeds them.
+//! Lists the files of `entrypoint/` for `src/session/sandbox/bundle.rs`, which embeds them.
 
 use std::io::{Error, Result};
 use std::path::{Path, PathBuf};

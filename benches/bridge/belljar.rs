@@ -142,7 +142,7 @@ def spent():
     start, spaces = time.perf_counter(), []
     for name in ('posture', 'seccomp'):
         spaces.append({'__name__': 'belljar_sandbox.kernel.' + name, '__package__': 'belljar_sandbox.kernel'})
-        exec(compile(bundle.sources[f'belljar_sandbox/kernel/{name}.py'], name, 'exec'), spaces[-1])
+        exec(compile(bundle.source(f'belljar_sandbox/kernel/{name}.py'), name, 'exec'), spaces[-1])
     posture, seccomp = spaces
     posture['posture']([])
     posture['worker_posture'](os.getpid(), posture['descriptors']('self', ()), 0)

@@ -4,6 +4,7 @@
 #![doc = ""]
 #![doc = include_str!("PROTOCOL.md")]
 
+mod bundle;
 mod depth;
 mod dropped_line;
 mod from_sandbox;
@@ -12,6 +13,7 @@ mod posture;
 mod system_calls;
 mod to_sandbox;
 
+pub use bundle::{BundleCode, bundle};
 pub use depth::depth_exceeds;
 pub use dropped_line::DroppedLine;
 pub use from_sandbox::{
@@ -22,8 +24,7 @@ pub use lines::Decoder;
 pub use posture::{Mount, Posture, PostureField, ProcessPosture, Rlimits, WorkerPosture};
 pub use system_calls::{ExtraNumbers, ExtraSystemCall, system_call_name};
 pub use to_sandbox::{
-    BundleCode, FilePiece, Result as CallResult, RunServer, SandboxBounds, SandboxLimits, ToSupervisor,
-    ToWorker, VERSION, bundle_line,
+    FilePiece, Result as CallResult, RunServer, SandboxBounds, SandboxLimits, ToSupervisor, ToWorker, VERSION,
 };
 
 #[cfg(test)]

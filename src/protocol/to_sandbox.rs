@@ -1,6 +1,4 @@
-//! Frames from the bridge to the sandbox, and the bundle line before them.
-
-use std::collections::BTreeMap;
+//! Frames from the bridge to the sandbox.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -272,39 +270,6 @@ impl ToWorker {
     }
 }
 
-/// The compiled code that a bundle has or wants.
-#[derive(Debug, Clone, Copy)]
-pub enum BundleCode<'a> {
-    /// No, and the bridge does not store any.
-    None,
-    /// Not yet: the sandbox is asked for it.
-    Wanted,
-    /// Yes: a [`RuntimeCode`](super::RuntimeCode) as JSON.
-    Stored(&'a RawValue),
-}
-
-/// The bundle: the runtime's source files by path, the module whose `main()` is called, and compiled code.
-#[must_use]
-pub fn bundle_line(files: &BTreeMap<&str, &str>, main: &str, code: BundleCode<'_>) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Bundle<'a> {
-        files: &'a BTreeMap<&'a str, &'a str>,
-        main: &'a str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        code: Option<&'a RawValue>,
-    }
-    let code = match code {
-        BundleCode::None => None,
-        BundleCode::Wanted => Some(RawValue::NULL),
-        BundleCode::Stored(stored) => Some(stored),
-    };
-    let sources = files.values().map(|source| source.len()).sum::<usize>() * 9 / 8;
-    let mut line = Vec::with_capacity(sources + code.map_or(0, |code| code.get().len() + 64));
-    write_json(&mut line, &Bundle { files, main, code });
-    line.push(b'\n');
-    line
-}
-
 fn to_line(address: &[u8], frame: &impl Serialize, size: usize) -> Vec<u8> {
     let mut line = Vec::with_capacity(size);
     line.extend_from_slice(address);
@@ -313,7 +278,7 @@ fn to_line(address: &[u8], frame: &impl Serialize, size: usize) -> Vec<u8> {
     line
 }
 
-fn write_json(line: &mut Vec<u8>, value: &impl Serialize) {
+pub(super) fn write_json(line: &mut Vec<u8>, value: &impl Serialize) {
     serde_json::to_writer(line, value)
         .expect("writing to a Vec cannot fail, and frames have string keys and no failing Serialize");
 }

@@ -15,6 +15,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
+from itertools import accumulate, pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -42,8 +43,10 @@ WRITABLE = ("/tmp", "/workspace", "/run", "/var/tmp", "/dev/shm")
 Frame = dict[str, Any]
 
 
-def bundle(change: tuple[str, str] | None = None, **members: object) -> bytes:
-    """`change`: a text of one file and what stands there instead, for controls. `members`: others of the bundle."""
+def bundle(change: tuple[str, str] | None = None, **members: Any) -> bytes:
+    """`change`: a text of one file and what stands there instead, for controls. `members`: others of the header. `code`
+    is given as a `code` frame has it.
+    """
     files = {
         str(path.relative_to(ENTRYPOINT)): path.read_text()
         for path in sorted(ENTRYPOINT.rglob("*.py"))
@@ -52,7 +55,21 @@ def bundle(change: tuple[str, str] | None = None, **members: object) -> bytes:
     if change is not None:
         (changed,) = (name for name, text in files.items() if change[0] in text)
         files[changed] = files[changed].replace(*change)
-    return json.dumps({"files": files, "main": "belljar_sandbox.boot.main", **members}).encode() + b"\n"
+    content = b""
+
+    def places(parts: dict[str, bytes]) -> dict[str, list[int]]:
+        nonlocal content
+        begin = len(content)
+        content += b"".join(parts.values())
+        ends = list(accumulate(map(len, parts.values()), initial=begin))
+        return {name: [*place] for name, place in zip(parts, pairwise(ends), strict=True)}
+
+    header = {"main": "belljar_sandbox.boot.main", **members}
+    header["files"] = places({path: text.encode() for path, text in files.items()})
+    if code := members.get("code"):
+        modules = {name: base64.b64decode(text) for name, text in code["modules"].items()}
+        header["code"] = {**code, "modules": places(modules)}
+    return json.dumps({**header, "bytes": len(content)}).encode() + b"\n" + content
 
 
 # As in a container, whoever started the tests: nohup, for one, has it ignored in all that is started below it.

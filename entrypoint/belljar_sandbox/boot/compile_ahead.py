@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..wire.frames import Frame
 
     class Importer(Protocol):
-        code: dict[str, str]
+        code: dict[str, memoryview | bytes]
         fresh: dict[str, CodeType]
         compiled: Callable[[str], CodeType]
 
@@ -46,7 +46,7 @@ def compile_ahead(importer: Importer) -> Frame:
     importer.fresh.pop(__name__)
     for name in NAMES:
         importer.compiled(name)
-    for name, code in importer.fresh.items():
-        importer.code[name] = b2a_base64(dumps(code), newline=False).decode()
+    importer.code.update((name, dumps(code)) for name, code in importer.fresh.items())
     importer.fresh.clear()
-    return {"type": "code", "magic": MAGIC_NUMBER.hex(), "modules": importer.code}
+    modules = {name: b2a_base64(code, newline=False).decode() for name, code in importer.code.items()}
+    return {"type": "code", "magic": MAGIC_NUMBER.hex(), "modules": modules}

@@ -172,7 +172,7 @@ def _command(named: Language) -> list[str]:
         return [*named.command, named.file]
     # All writable places are mounted noexec.
     loader: Any = __spec__.loader
-    return [*language("python").command, "-I", "-c", loader.sources[_NATIVE], "./program"]
+    return [*language("python").command, "-I", "-c", loader.source(_NATIVE), "./program"]
 
 
 def _signal_name(number: int) -> str:

@@ -8,11 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use serde_json::value::RawValue;
-
 use crate::cache_dir::CacheDir;
 use crate::digest::sha256;
-use crate::protocol::{BundleCode, FromSupervisor, RuntimeCode, bundle_line};
+use crate::protocol::{self, BundleCode, FromSupervisor, RuntimeCode};
 
 /// The code for `python3 -c`, which reads the bundle and runs it.
 pub const BOOTSTRAP: &str = include_str!("../../../entrypoint/bootstrap.py");
@@ -30,12 +28,12 @@ static FILES: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| {
     BTreeMap::from(include!(concat!(env!("OUT_DIR"), "/runtime_files.rs")))
 });
 /// The digest of everything that the code depends on besides Python.
-static DIGEST: LazyLock<String> = LazyLock::new(|| sha256(&bundle_line(&FILES, MAIN, BundleCode::None)));
+static DIGEST: LazyLock<String> = LazyLock::new(|| sha256(&bundle(BundleCode::None)));
 
-/// The first line to a new sandbox, with all files of the runtime.
+/// What a new sandbox reads first: all files of the runtime, and compiled code.
 #[must_use]
 pub fn bundle(code: BundleCode<'_>) -> Vec<u8> {
-    bundle_line(&FILES, MAIN, code)
+    protocol::bundle(&FILES, MAIN, code)
 }
 
 /// The compiled code of the runtime on disk, one file for each Python: that of an image on an engine, or that of the
@@ -55,14 +53,14 @@ impl CodeCache {
     }
 
     /// The code that a sandbox with this Python has sent. `None` if there is none, or if its file is damaged.
-    pub(super) fn load(&self, python: &str) -> Option<Box<RawValue>> {
+    pub(super) fn load(&self, python: &str) -> Option<RuntimeCode> {
         let content = String::from_utf8(self.0.read(&name(python)).ok()?).ok()?;
         let (digest, json) = content.split_once('\n')?;
         if digest != sha256(json.as_bytes()) {
             tracing::warn!(python, "the stored code of the runtime is damaged; it is made again");
             return None;
         }
-        RawValue::from_string(json.to_owned()).ok()
+        serde_json::from_str(json).ok()
     }
 
     /// Stores code that a sandbox with this Python has sent before its first worker.
@@ -141,8 +139,7 @@ mod tests {
         let cache = CodeCache::new(dir.path().join("runtime"));
         assert!(cache.load("sha256:1").is_none());
         cache.store("sha256:1", &code(MAIN)).unwrap();
-        let loaded: RuntimeCode = serde_json::from_str(cache.load("sha256:1").unwrap().get()).unwrap();
-        assert_eq!(loaded, code(MAIN));
+        assert_eq!(cache.load("sha256:1"), Some(code(MAIN)));
         assert!(cache.load("sha256:2").is_none());
     }
 
@@ -169,8 +166,7 @@ mod tests {
             let place = || (CodeCache::new(dir.path().join("runtime")), "image".to_owned());
             let mut awaited = AwaitedCode::new(Some(place()));
             frames.iter().for_each(|frame| awaited.hear(frame));
-            let loaded = place().0.load("image").map(|json| serde_json::from_str(json.get()).unwrap());
-            assert_eq!(loaded, stored.map(code), "{frames:?}");
+            assert_eq!(place().0.load("image"), stored.map(code), "{frames:?}");
         }
     }
 

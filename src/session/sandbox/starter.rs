@@ -70,7 +70,7 @@ pub struct SandboxSettings {
     pub workspace: WorkspaceLocation,
     /// The place for files that a session hands over, if its workspace is deleted when it ends.
     pub outbox: WorkspaceLocation,
-    /// Is told of everything that could outlive this bridge, before that is created.
+    /// Gets the name of everything that could outlive this bridge, before that is created.
     pub guardian: Guardian,
 }
 
