@@ -331,9 +331,16 @@ fn sandboxes(is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
         words.next() == Some("belljar".into())
             && words.next() == Some("confine".into())
             && words.next() == Some("--parent".into())
-            && words.nth(1).is_some_and(|plan| is_wanted(&plan))
+            // A child of such a process looks like it until it has executed its own program.
+            && words.next().is_some_and(|parent| is_child(number, &parent))
+            && words.next().is_some_and(|plan| is_wanted(&plan))
     };
     numbers.filter(is_sandbox).collect()
+}
+
+fn is_child(number: &str, parent: &str) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{number}/status")).unwrap_or_default();
+    status.lines().any(|line| line.strip_prefix("PPid:").is_some_and(|found| found.trim() == parent))
 }
 
 /// Stdout and stderr of a container's log: pieces with their stream and length before each.
