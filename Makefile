@@ -43,7 +43,7 @@ demo-data: ## the same with 200 MB of CSV in a mounted folder, continued by a se
 test: ## set up what is missing; run every test on one engine, and those of the engine itself on the other engines
 	scripts/test.sh
 
-test-all: ## the same, with every test on every engine, as on a build machine
+test-all: ## the same, with tests that depend on the engine on every engine, as on a build machine
 	scripts/test.sh all
 
 chaos: ## kill the bridge at ROUNDS=n random points (SEED=s) and count what is left
@@ -100,12 +100,12 @@ tokens: ## count the tokens that a model reads of all servers' tools, and of bel
 tasks: ## run sixty programs, written as a model writes them, for sixty tasks over ten servers; print what each costs
 	scripts/setup.sh test
 	cargo build --locked --bin belljar --examples
-	cargo test --locked --test live sixty_tasks -- --nocapture
+	cargo test --locked --test live sixty_tasks -- --nocapture --test-threads=1
 
 each-write: ## kill the bridge, its container and its interpreter at each change of files that it makes; half an hour
 	scripts/setup.sh engines-up
 	cargo build --locked --bin belljar --examples
-	BELLJAR_EVERY_WRITE=1 cargo test --locked --test it --test live each_write -- --nocapture
+	BELLJAR_EVERY_WRITE=1 cargo test --locked --test it --test live each_write -- --nocapture --test-threads=1
 
 stubs-check: ## turn the schemas of the committed tools, or of TOOLS=file, into Python, and have Python check it
 	TOOLS='$(TOOLS)' cargo bench --locked --bench stubs

@@ -71,11 +71,15 @@ struct Figure {
 
 impl Figures {
     pub fn add(&mut self, name: &str, value: f64, unit: &'static str) {
-        self.0.push(Figure { name: name.to_owned(), value, unit, target: None });
+        self.judge_if(name, value, unit, None);
     }
 
     pub fn judge(&mut self, name: &str, value: f64, unit: &'static str, target: Target) {
-        self.0.push(Figure { name: name.to_owned(), value, unit, target: Some(target) });
+        self.judge_if(name, value, unit, Some(target));
+    }
+
+    pub fn judge_if(&mut self, name: &str, value: f64, unit: &'static str, target: Option<Target>) {
+        self.0.push(Figure { name: name.to_owned(), value, unit, target });
     }
 }
 

@@ -1,8 +1,8 @@
 //! Bridge, container and interpreter killed at each of the bridge's changes of files: what was acknowledged is there and whole,
 //! nothing else is, and the next session goes on with it.
 //!
-//! On one container engine and on processes: what is written on the host does not depend on it. In `make test` at some steps of as many kinds; `make
-//! each-write` kills at each step.
+//! It runs on one container engine and without one: what is written on the host does not depend on the engine. `make test`
+//! kills at some steps of as many kinds as there are, `make each-write` at each step.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -403,7 +403,7 @@ impl Standing<'_> {
                 usize::from(self.made_although(&home, &steps, number, |bridge| kill(engine, &home, bridge)));
             (self.ended)(&Steps::uncounted(home));
         }
-        println!("{name}: {kills} kills at {} steps", made.len());
+        println!("{}: {name}: {kills} kills at {} steps", engine.name, made.len());
         // The first ones come before there is a sandbox, and the last ones may come when all is done.
         assert!(kills >= chosen(&made).len() / 2, "{kills}");
     }

@@ -1,4 +1,4 @@
-//! Claims about the program with real containers: each is tested on every engine.
+//! Claims about the program with real containers: each that depends on the engine is tested on every engine.
 
 #[path = "../support/mod.rs"]
 mod support;

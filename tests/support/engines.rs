@@ -325,22 +325,32 @@ impl Engine {
 fn sandboxes(is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let numbers = processes.filter_map(|entry| entry.file_name().into_string().ok());
-    let is_sandbox = |number: &String| {
-        let line = std::fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
-        let mut words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy);
-        words.next() == Some("belljar".into())
-            && words.next() == Some("confine".into())
-            && words.next() == Some("--parent".into())
-            // A child of such a process looks like it until it has executed its own program.
-            && words.next().is_some_and(|parent| is_child(number, &parent))
-            && words.next().is_some_and(|plan| is_wanted(&plan))
+    // A child of such a process looks like it until it has executed its own program.
+    let is_keeper = |number: &String| {
+        plan_of(number).is_some_and(|plan| is_wanted(&plan)) && plan_of(&parent_of(number)).is_none()
     };
-    numbers.filter(is_sandbox).collect()
+    numbers.filter(is_keeper).collect()
 }
 
-fn is_child(number: &str, parent: &str) -> bool {
+/// The plan in the command line of a process that keeps a sandbox; `None`: it keeps none.
+fn plan_of(number: &str) -> Option<String> {
+    let line = std::fs::read(format!("/proc/{number}/cmdline")).ok()?;
+    let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+    match &words[..] {
+        [program, confine, parent, _, plan, ..]
+            if (&**program, &**confine, &**parent) == ("belljar", "confine", "--parent") =>
+        {
+            Some(plan.clone().into_owned())
+        }
+        _ => None,
+    }
+}
+
+/// The number of a process's parent; empty for a process that has ended.
+fn parent_of(number: &str) -> String {
     let status = std::fs::read_to_string(format!("/proc/{number}/status")).unwrap_or_default();
-    status.lines().any(|line| line.strip_prefix("PPid:").is_some_and(|found| found.trim() == parent))
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+    parent.unwrap_or_default().trim().to_owned()
 }
 
 /// Stdout and stderr of a container's log: pieces with their stream and length before each.
