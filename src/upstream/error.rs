@@ -60,14 +60,6 @@ pub enum UpstreamError {
         /// The reason.
         reason: String,
     },
-    /// The server was reached, and refused or redirected the request. Nothing was done.
-    #[error("server '{server}' could not be asked: {reason}; the call was not made")]
-    TurnedAway {
-        /// The server.
-        server: ServerName,
-        /// The HTTP status, and the server's words or the origin that it redirects to.
-        reason: String,
-    },
     /// The server requires credentials, or rejects those that were sent. Nothing was done.
     #[error("server '{server}' wants other credentials: {reason}; the call was not made")]
     NotAllowed {
@@ -230,8 +222,11 @@ impl UpstreamError {
     pub fn bytes_of_server(&self) -> usize {
         match self {
             Self::Refused { message, .. } => message.len(),
-            Self::TurnedAway { reason, .. }
+            // Reasons quote the server: texts of refusals, origins of redirects, names in certificates, values of the
+            // wrong type.
+            Self::NotReached { reason, .. }
             | Self::Broken { reason, .. }
+            | Self::Nonsense { reason, .. }
             | Self::NotAllowed { reason, .. }
             | Self::NeedsLogin { reason, .. }
             | Self::LoginFailed { reason, .. } => reason.len(),
@@ -263,9 +258,9 @@ mod tests {
             of(UpstreamError::Handshake { server: server.clone(), reason, is_late: false, stderr }),
             10
         );
-        assert_eq!(of(UpstreamError::TurnedAway { server: server.clone(), reason: words.clone() }), 5);
         assert_eq!(of(UpstreamError::Broken { server: server.clone(), reason: words.clone() }), 5);
-        assert_eq!(of(UpstreamError::NotReached { server: server.clone(), reason: words }), 0);
+        assert_eq!(of(UpstreamError::Nonsense { server: server.clone(), reason: words.clone() }), 5);
+        assert_eq!(of(UpstreamError::NotReached { server: server.clone(), reason: words }), 5);
         assert_eq!(of(UpstreamError::Deadline { server }), 0);
     }
 

@@ -7,8 +7,6 @@
 pub enum NoResponse {
     /// The server was not reached, so nothing was done.
     NotReached(String),
-    /// The server redirects to another origin, which is not followed. Nothing was done.
-    Redirected(String),
     /// The server requires credentials, or rejects those that were sent. Nothing was done.
     NotAllowed(String),
     /// The server wants a login. Nothing was done.
@@ -38,7 +36,7 @@ impl NoResponse {
     pub(super) fn reason(&self) -> &str {
         match self {
             Self::NotReached(reason) | Self::NotAllowed(reason) | Self::Broken(reason) => reason,
-            Self::LoginFailed(reason) | Self::Redirected(reason) => reason,
+            Self::LoginFailed(reason) => reason,
             Self::Refused { reason, .. } | Self::NeedsLogin { reason, .. } => reason,
         }
     }

@@ -136,7 +136,6 @@ fn code(error: &UpstreamError) -> FaultCode {
         | UpstreamError::LoginFailed { .. } => FaultCode::ServerNotStarted,
         UpstreamError::Died { .. }
         | UpstreamError::NotReached { .. }
-        | UpstreamError::TurnedAway { .. }
         | UpstreamError::NotAllowed { .. }
         | UpstreamError::Broken { .. }
         | UpstreamError::Overlong { .. }

@@ -27,7 +27,7 @@ impl<'c, C: Clock> CallTimeout<'c, C> {
         Self { clock, of_entry: None }
     }
 
-    /// Returns the error when the run has no time left. The time that the entry allows does not begin yet.
+    /// Returns the error when the run has no time left, whatever time the entry allows.
     pub(super) async fn of_run(&mut self, server: &ServerName) -> UpstreamError {
         self.clock.over().await;
         UpstreamError::Deadline { server: server.clone() }

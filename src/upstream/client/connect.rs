@@ -248,8 +248,7 @@ async fn reached(
         ) => AttemptError { error: lost_error(server, lost), next: None },
         lost => AttemptError {
             error: UpstreamError::Handshake { server, reason, is_late, stderr: StderrSummary::default() },
-            next: next
-                .filter(|_| !matches!(lost, Some(NoResponse::NotReached(_) | NoResponse::Redirected(_)))),
+            next: next.filter(|_| !matches!(lost, Some(NoResponse::NotReached(_)))),
         },
     })
 }

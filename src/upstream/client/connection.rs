@@ -368,9 +368,8 @@ impl ConnectionParts {
 
 pub(super) fn lost_error(server: ServerName, lost: NoResponse) -> UpstreamError {
     match lost {
-        NoResponse::NotReached(reason) => UpstreamError::NotReached { server, reason },
-        NoResponse::Redirected(reason) | NoResponse::Refused { reason, .. } => {
-            UpstreamError::TurnedAway { server, reason }
+        NoResponse::NotReached(reason) | NoResponse::Refused { reason, .. } => {
+            UpstreamError::NotReached { server, reason }
         }
         NoResponse::NotAllowed(reason) => UpstreamError::NotAllowed { server, reason },
         NoResponse::NeedsLogin { reason, scope } => {

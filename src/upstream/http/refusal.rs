@@ -32,7 +32,7 @@ pub(super) async fn refusal(response: Response, redaction: &Redaction) -> NoResp
         let to = response.headers().get(reqwest::header::LOCATION);
         let to = to.and_then(|to| to.to_str().ok()).and_then(|to| response.url().join(to).ok());
         let to = to.map_or_else(String::new, |to| format!(" to {}", to.origin().ascii_serialization()));
-        return NoResponse::Redirected(format!(
+        return NoResponse::NotReached(format!(
             "it redirects{to} (HTTP {}), which is not followed; write its present address into the entry",
             status.as_u16()
         ));

@@ -89,6 +89,7 @@ async fn own(server: Arc<Server>, mut outbox: mpsc::Receiver<SentMessage>, closi
     let mut exchanges = JoinSet::new();
     let mut under_way: HashMap<String, AbortHandle> = HashMap::new();
     let mut listening = JoinSet::new();
+    let mut has_sent = false;
     if let Server::Legacy(_) = &*server {
         listening.spawn(listen(Arc::clone(&server)));
     }
@@ -102,8 +103,11 @@ async fn own(server: Arc<Server>, mut outbox: mpsc::Receiver<SentMessage>, closi
             Some(_) = listening.join_next() => match &*server {
                 Server::Streamable(_) => continue,
                 // In HTTP+SSE, only the stream brings answers, so the connection ends with it. Messages that were not
-                // sent yet get an error first.
+                // sent yet get an error first, and so does a first message that has not come yet.
                 Server::Legacy(_) => {
+                    if !has_sent && let Ok(Some(first)) = tokio::time::timeout(FAREWELL, outbox.recv()).await {
+                        exchanges.spawn(exchange(Arc::clone(&server), first));
+                    }
                     let told = async { while exchanges.join_next().await.is_some() {} };
                     if tokio::time::timeout(FAREWELL, told).await.is_err() {
                         tracing::debug!("a message was under way when the stream ended");
@@ -114,6 +118,7 @@ async fn own(server: Arc<Server>, mut outbox: mpsc::Receiver<SentMessage>, closi
             () = closing.cancelled() => break,
         };
         let Some(sent) = sent else { break };
+        has_sent = true;
         // The caller has given up the request, and does not read its answer.
         if let Some(exchange) = sent.cancels.as_ref().and_then(|id| under_way.remove(id)) {
             exchange.abort();
@@ -149,5 +154,47 @@ async fn listen(server: Arc<Server>) {
         Server::Streamable(streamable) if streamable.is_open().await => streamable.listen().await,
         Server::Streamable(_) => {}
         Server::Legacy(legacy) => legacy.listen().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::sync::Semaphore;
+    use url::Url;
+
+    use super::*;
+    use crate::upstream::no_response::NoResponse;
+    use crate::upstream::redaction::Redaction;
+
+    #[tokio::test]
+    async fn a_first_message_after_the_end_of_the_stream_gets_the_reason_of_that() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = Url::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let event = "event: endpoint\ndata: http://other.test/\n\n";
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+            stream.write_all(format!("{head}{event}").as_bytes()).await.unwrap();
+            stream.read_to_end(&mut vec![]).await
+        });
+        let spec = RemoteSpec { url: url.clone(), transport: None, headers: vec![], login: None };
+        let limits = Limits::default();
+        let requests = Requests::new(http_client(&spec).unwrap(), None, Redaction::default());
+        let answers = RawResults::of(Redaction::default());
+        let (lines, _received) = mpsc::channel(LINES_QUEUED_MAX);
+        let body_limits = BodyLimits::new(&limits, Arc::new(Semaphore::new(1)));
+        let deliveries = Deliveries { lines, answers: answers.clone() };
+        let legacy = Server::Legacy(Box::new(Legacy::new(requests, url, body_limits, deliveries)));
+        let (sent, outbox) = mpsc::channel(LINES_QUEUED_MAX);
+        let task = tokio::spawn(own(Arc::new(legacy), outbox, CancellationToken::new()));
+        tokio::time::sleep(FAREWELL / 4).await;
+        let first = br#"{"jsonrpc":"2.0","id":0,"method":"initialize"}"#;
+        // The task does not take it if it has ended, which is what must not happen.
+        let _taken = sent.send(SentMessage::new(first.to_vec()).unwrap()).await;
+        task.await.unwrap();
+        let reason = "it names another origin as the place for messages".to_owned();
+        assert_eq!(answers.not_opened(), Some(NoResponse::NotReached(reason)));
     }
 }
