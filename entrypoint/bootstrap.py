@@ -3,8 +3,6 @@
 The bytes that were read after the bundle are passed to main().
 """
 
-from __future__ import annotations
-
 import builtins
 import marshal
 import os
@@ -12,6 +10,9 @@ import sys
 from _frozen_importlib import ModuleSpec
 from _frozen_importlib_external import MAGIC_NUMBER
 from _json import make_scanner
+
+# User code can rebind the shared ones.
+__builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,16 +23,13 @@ BUNDLE_BYTES_MAX = 16 << 20
 
 
 class Importer:
-    """Imports the bundle's modules before anything installed, and the same ones again after sys.modules.clear().
-
-    Its modules have builtins of their own, so that user code can rebind the shared ones without breaking the runtime.
-    """
+    """Imports the bundle's modules before anything installed, and the same ones again after sys.modules.clear()."""
 
     def __init__(self, content: memoryview, files: dict[str, list[int]], code: dict[str, list[int]]) -> None:
         self.files = {path.removesuffix(".py").removesuffix("/__init__").replace("/", "."): path for path in files}
         self.sources = {path: content[slice(*place)] for path, place in files.items()}
         self.loaded: dict[str, ModuleType] = {}
-        self.builtins = dict(vars(builtins))
+        self.builtins = __builtins__
         # Marshalled code of modules that were compiled before.
         self.code: dict[str, memoryview | bytes] = {name: content[slice(*place)] for name, place in code.items()}
         # Code that was compiled here, until the bridge has it.
@@ -43,10 +41,10 @@ class Importer:
             return None
         return ModuleSpec(name, self, origin="<belljar>/" + file, is_package=file.endswith("/__init__.py"))  # type: ignore[arg-type]
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+    def create_module(self, spec: ModuleSpec) -> "ModuleType | None":
         return self.loaded.get(spec.name)
 
-    def exec_module(self, module: ModuleType) -> None:
+    def exec_module(self, module: "ModuleType") -> None:
         name = module.__name__
         if name in self.loaded:
             return
@@ -59,7 +57,7 @@ class Importer:
     def source(self, file: str) -> str:
         return str(self.sources[file], "utf-8")
 
-    def compiled(self, name: str) -> CodeType:
+    def compiled(self, name: str) -> "CodeType":
         file = self.files[name]
         code = compile(self.source(file), "<belljar>/" + file, "exec", dont_inherit=True)
         self.fresh[name] = code
@@ -75,7 +73,7 @@ class Options:
     parse_int = int
 
 
-def read_bundle() -> tuple[dict[str, Any], memoryview, bytes]:
+def read_bundle() -> "tuple[dict[str, Any], memoryview, bytes]":
     """Returns the header, the content, and what was read after it."""
     data = bytearray()
     while (begin := data.find(b"\n") + 1) == 0:
@@ -84,7 +82,7 @@ def read_bundle() -> tuple[dict[str, Any], memoryview, bytes]:
     end = begin + header["bytes"]
     while len(data) < end:
         read_more(data)
-    return header, memoryview(data[begin:end]), bytes(data[end:])
+    return header, memoryview(bytes(data[begin:end])), bytes(data[end:])
 
 
 def read_more(data: bytearray) -> None:
@@ -98,7 +96,7 @@ def read_more(data: bytearray) -> None:
 
 if __name__ == "__main__":
     header, content, rest = read_bundle()
-    code: Any = header.get("code")
+    code: "Any" = header.get("code")
     # Code of another version of Python cannot be read.
     fits = bool(code) and code["magic"] == MAGIC_NUMBER.hex()
     importer = Importer(content, header["files"], code["modules"] if fits else {})

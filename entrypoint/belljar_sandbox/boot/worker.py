@@ -1,7 +1,7 @@
 """Builds the worker from its parts after the fork, and serves runs.
 
-The supervisor does not trust a worker, since user code may send anything in its name. A worker never ends by itself:
-it is killed, or user code ends it.
+The supervisor does not trust a worker, since user code may send anything in its name. A worker ends when it is
+killed, when its socket fails or the supervisor has ended, or when user code ends it.
 """
 
 from __future__ import annotations

@@ -68,7 +68,9 @@ def _run_on_thread(main: Coroutine[Any, Any, Any], options: dict[str, Any]) -> A
                 loop.call_soon_threadsafe(task.cancel)
             except RuntimeError:  # it has just ended
                 pass
-        finished.acquire()
+        # The signal may have come after the wait, which has the lock then.
+        while not outcome and not finished.acquire(timeout=_LOOK_FOR_SIGNALS_S):
+            pass
         raise
     succeeded, result = outcome
     if succeeded:

@@ -242,6 +242,11 @@ def test_whatever_user_code_rebinds_the_next_run_works(sandbox: Sandbox, code: s
     assert (done["outcome"], done["stdout"], done["value"]) == ("finished", "alive\n", "2")
 
 
+def test_whatever_user_code_rebinds_parts_of_the_runtime_can_still_be_imported(sandbox: Sandbox) -> None:
+    sandbox.run("import builtins\nfor name in ('str', 'compile', 'exec', 'vars', 'len'): setattr(builtins, name, None)")
+    assert sandbox.run("list(runtime.chunk('ab', size=1))")["outcome"] == "finished"
+
+
 def test_run_interrupted_before_its_first_step_does_not_go_on_in_a_later_run(sandbox: Sandbox) -> None:
     sandbox.run(
         "import asyncio, signal\n"

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from belljar_sandbox.boot.compile_ahead import NAMES
-from sandbox import LIMITS, Frame, Sandbox, bundle
+from sandbox import LIMITS, Frame, Sandbox
 
 
 def gone(pid: int) -> bool:
@@ -574,8 +574,6 @@ def test_what_a_first_run_waits_for_imports_no_module_that_takes_long() -> None:
     assert slow & ours == slow & imported("")
 
 
-def test_bundle_fits_the_command_line_and_bootstrap_is_small() -> None:
+def test_bootstrap_is_small() -> None:
     bootstrap = Path(__file__).parents[3] / "entrypoint" / "bootstrap.py"
     assert bootstrap.stat().st_size < 4096
-    header, _, content = bundle().partition(b"\n")
-    assert json.loads(header)["bytes"] == len(content)
