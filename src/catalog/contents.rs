@@ -20,7 +20,7 @@ use crate::run::ServerScope;
 /// The module from which code imports skills.
 const SKILLS: &str = "skills";
 
-/// All servers, sorted by name.
+/// All servers, sorted by name. In the catalog of a search, skills come after them.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     servers: Arc<[Arc<ServerTools>]>,
@@ -132,7 +132,7 @@ impl Catalog {
         }
     }
 
-    /// The servers, sorted by name.
+    /// The servers, sorted by name, and in the catalog of a search the skills after them.
     #[must_use]
     pub fn servers(&self) -> &[Arc<ServerTools>] {
         &self.servers

@@ -20,8 +20,8 @@ pub enum BundleCode<'a> {
     Stored(&'a RuntimeCode),
 }
 
-/// The bundle: a header in one line, and the content in which the header's numbers are places. It has the runtime's
-/// source files by path, the module whose `main()` is called, and compiled code.
+/// The bundle: a header in one line, then the content. The header names the module whose `main()` is called, and gives
+/// the place of each source file and each compiled module in the content.
 #[must_use]
 pub fn bundle(files: &BTreeMap<&str, &str>, main: &str, code: BundleCode<'_>) -> Vec<u8> {
     /// The first byte of a part, and the first one after it.
@@ -50,7 +50,7 @@ pub fn bundle(files: &BTreeMap<&str, &str>, main: &str, code: BundleCode<'_>) ->
         BundleCode::None => None,
         BundleCode::Wanted => Some(None),
         BundleCode::Stored(RuntimeCode { magic, modules }) => {
-            // The sandbox compiles a module whose code cannot be decoded.
+            // The sandbox compiles a module whose code is missing.
             let decoded =
                 modules.iter().filter_map(|(name, code)| Some((name.as_str(), STANDARD.decode(code).ok()?)));
             let modules = decoded.map(|(name, code)| (name, place(&code))).collect();
@@ -63,4 +63,35 @@ pub fn bundle(files: &BTreeMap<&str, &str>, main: &str, code: BundleCode<'_>) ->
     bundle.push(b'\n');
     bundle.append(&mut content);
     bundle
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn each_place_of_the_header_has_the_part_that_it_names() {
+        let files = BTreeMap::from([("a.py", "é = 1\n"), ("b.py", ""), ("c.py", "c")]);
+        let modules = [("a", "AAEC"), ("b", "no base64"), ("c", "/w==")];
+        let modules = modules.map(|(name, code)| (name.to_owned(), code.to_owned()));
+        let code = RuntimeCode { magic: "a70d0d0a".into(), modules: modules.into() };
+        let bundle = bundle(&files, "a", BundleCode::Stored(&code));
+        let end = bundle.iter().position(|byte| *byte == b'\n').unwrap();
+        let (header, content) = (&bundle[..end], &bundle[end + 1..]);
+        let header: Value = serde_json::from_slice(header).unwrap();
+        let part = |place: &Value| {
+            let [begin, end] = [0, 1].map(|of| usize::try_from(place[of].as_u64().unwrap()).unwrap());
+            content[begin..end].to_vec()
+        };
+        assert_eq!((&header["main"], header["bytes"].as_u64()), (&"a".into(), Some(content.len() as u64)));
+        for (path, source) in files {
+            assert_eq!(part(&header["files"][path]), source.as_bytes());
+        }
+        let modules = header["code"]["modules"].as_object().unwrap();
+        let parts: Vec<_> = modules.iter().map(|(name, place)| (name.as_str(), part(place))).collect();
+        assert_eq!(parts, [("a", vec![0, 1, 2]), ("c", vec![255])]);
+        assert_eq!(content.len(), 7 + 1 + 3 + 1);
+    }
 }

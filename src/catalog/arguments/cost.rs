@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 use crate::catalog::refs::pointed;
 
 /// The largest work of one check. Each schema that is applied to a value costs one step and further steps for the sizes
-/// of both. These steps count once more for each union around the schema, in which a value is checked several times.
+/// of both. These steps count once more for each keyword around the schema (a union, `not`, `if`) for which a value is
+/// checked again.
 const WORK_MAX: usize = 100_000;
 /// The largest depth of nested and referenced schemas. A validator needs stack for each level.
 const DEPTH_MAX: usize = 128;

@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::cache_dir::CacheDir;
 use crate::digest::sha256;
 use crate::protocol::{self, BundleCode, FromSupervisor, RuntimeCode};
@@ -66,11 +69,14 @@ impl CodeCache {
     /// Stores code that a sandbox with this Python has sent before its first worker.
     ///
     /// # Errors
-    /// It is not code of the runtime's modules, is too large, or cannot be written.
+    /// It is not code of the runtime's modules, is not base64, is too large, or cannot be written.
     fn store(&self, python: &str, code: &RuntimeCode) -> Result<(), String> {
         let modules: BTreeSet<String> = FILES.keys().map(|path| module(path)).collect();
         if let Some(other) = code.modules.keys().find(|name| !modules.contains(*name)) {
             return Err(format!("{other:?} is no module of the runtime"));
+        }
+        if let Some((name, _)) = code.modules.iter().find(|(_, code)| STANDARD.decode(code).is_err()) {
+            return Err(format!("the code of {name} is not base64"));
         }
         let json = serde_json::to_string(code).map_err(|error| error.to_string())?;
         if json.len() > CODE_BYTES_MAX - 65 {
@@ -177,6 +183,9 @@ mod tests {
         assert!(
             cache.store("sha256:1", &code("os")).unwrap_err().contains("\"os\" is no module of the runtime")
         );
+        let mut broken = code("mcp.runtime");
+        broken.modules.insert("mcp".into(), "A".into());
+        assert_eq!(cache.store("sha256:1", &broken).unwrap_err(), "the code of mcp is not base64");
         cache.store("sha256:1", &code("mcp.runtime")).unwrap();
         let file = cache.0.path(&name("sha256:1"));
         let content = std::fs::read_to_string(&file).unwrap().replace("AAAA", "AAAB");
