@@ -89,12 +89,12 @@ fn starts(engine: &'static Engine, figures: &mut Figures) {
     // Python alone has no container to start.
     let bound = if engine.is_process() { 2.0 } else { 1.3 };
     figures.judge("first run without prewarm, p50", cold, "ms", AtMost(bound * by_command));
-    if engine.is_process() {
-        without_any_engine(figures);
-    }
     let mut bridge = Bridge::start(&home).warm();
     let defences = number(&mut bridge, FILTER_AND_POSTURE) * 1000.0;
     figures.judge("of that: the interpreter's filter and the posture", defences, "ms", AtMost(10.0));
+    if engine.is_process() {
+        without_any_engine(figures);
+    }
 }
 
 /// A user's first start on a machine without any container engine: belljar looks for one, then has the sandbox be a process.
