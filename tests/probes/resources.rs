@@ -8,6 +8,14 @@ use super::probe::Variables::Either;
 use super::probe::WithoutDefence::{Ends, Itself};
 
 pub const PROBES: &[Probe] = &[
+    // The first one: an interpreter that has had much memory has no copy to roll back to.
+    Probe::fails(
+        "resources.crash",
+        "write where nothing is",
+        &["exit: 139", "the interpreter was killed by signal 11"],
+        "ctypes.memset(1, 0, 1)",
+    )
+    .without_defence(Ends),
     Probe::attempt(
         "resources.processes",
         "fork 160 processes that stay",
@@ -311,15 +319,6 @@ if resource.getrlimit(resource.RLIMIT_CORE) == (0, 0):
 ",
     ),
     Probe::fails(
-        "resources.recursion",
-        "recurse without end and without a limit",
-        &["state: variables "],
-        "sys.setrecursionlimit(10 ** 9)\nf = lambda: f()\nf()",
-    )
-    .timeout(2.0)
-    .variables(Either)
-    .without_defence(Itself),
-    Probe::fails(
         "resources.traceback",
         "raise from a depth that takes minutes to tell",
         &["KeyError: 'deep'", "frames left out in the middle", "state: variables kept"],
@@ -333,11 +332,14 @@ f(300000)
 ",
     )
     .without_defence(Itself),
+    // The last one: on a fast machine it ends for lack of memory before its time is over.
     Probe::fails(
-        "resources.crash",
-        "write where nothing is",
-        &["exit: 139", "the interpreter was killed by signal 11"],
-        "ctypes.memset(1, 0, 1)",
+        "resources.recursion",
+        "recurse without end and without a limit",
+        &["state: variables "],
+        "sys.setrecursionlimit(10 ** 9)\nf = lambda: f()\nf()",
     )
-    .without_defence(Ends),
+    .timeout(2.0)
+    .variables(Either)
+    .without_defence(Itself),
 ];
