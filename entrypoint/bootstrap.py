@@ -11,7 +11,7 @@ from _frozen_importlib import ModuleSpec
 from _frozen_importlib_external import MAGIC_NUMBER
 from _json import make_scanner
 
-# User code can rebind the shared ones.
+# User code can rebind the shared builtins.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
 TYPE_CHECKING = False

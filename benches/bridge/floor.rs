@@ -97,8 +97,8 @@ pub struct CommandLine {
 
 pub fn command_line(engine: &'static Engine) -> CommandLine {
     if engine.is_process() {
-        // There is no command line but Python's own, which confines nothing. It is the one that the sandbox runs: others of the
-        // machine may start four times as slowly.
+        // There is no command line but Python's own, which confines nothing. It is the Python that the sandbox runs, since other
+        // Pythons of the machine may start four times as slowly.
         let python = environments::usual().join("default/bin/python3").canonicalize().expect("it is built");
         let python = python.into_os_string().into_string().expect("its path is UTF-8");
         let name = "python3 -I -c".to_owned();

@@ -260,7 +260,7 @@ impl Engine {
         self.request("POST", &format!("/v1.41/containers/{id}/kill?signal=KILL"));
     }
 
-    /// What the engine says of a container. Of a process that has no PID 1 yet, or none any more, the pid is null.
+    /// The engine's description of a container. The pid is null if a sandbox of processes has no PID 1, or has lost it.
     pub fn inspect_container(&self, id: &str) -> Value {
         if self.is_process() {
             let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));

@@ -68,7 +68,7 @@ def _run_on_thread(main: Coroutine[Any, Any, Any], options: dict[str, Any]) -> A
                 loop.call_soon_threadsafe(task.cancel)
             except RuntimeError:  # it has just ended
                 pass
-        # The signal may have come after the wait, which has the lock then.
+        # If the signal came after the first wait, this thread holds the lock already.
         while not outcome and not finished.acquire(timeout=_LOOK_FOR_SIGNALS_S):
             pass
         raise
