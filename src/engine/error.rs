@@ -183,6 +183,11 @@ pub(super) fn is_not_found(error: &bollard::errors::Error) -> bool {
     matches!(error, bollard::errors::Error::DockerResponseServerError { status_code: 404, .. })
 }
 
+/// Podman 4.3 answers so when an image is removed while it lists them.
+pub(super) fn is_removed_meanwhile(error: &bollard::errors::Error) -> bool {
+    matches!(error, bollard::errors::Error::DockerResponseServerError { status_code: 500, message } if message.contains("image not known"))
+}
+
 /// The text of an error with its causes, since the errors of HTTP clients say little themselves.
 pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();

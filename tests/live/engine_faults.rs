@@ -10,6 +10,7 @@ on_every_engine!(where_one_is_named_and_does_not_answer_no_other_is_taken,);
 
 on_every_container_engine!(
     an_engine_that_answers_with_errors_or_nonsense_is_quoted_and_asked_again,
+    images_are_listed_again_when_one_is_removed_meanwhile,
     an_engine_that_takes_a_minute_costs_the_run_ten_seconds_and_leaves_nothing,
     an_engine_that_goes_down_in_a_run_costs_that_run_and_is_found_again,
     a_place_without_an_engine_does_not_hide_one_that_works,
@@ -18,6 +19,8 @@ on_every_container_engine!(
 
 const FULL: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\nContent-Length: 37\r\n\
                     Connection: close\r\n\r\n{\"message\":\"no space left on device\"}";
+const IMAGE_GONE: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\nContent-Length: 56\r\n\
+                          Connection: close\r\n\r\n{\"message\":\"locating image with ID 51: image not known\"}";
 const TOO_NEW: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\
                        Connection: close\r\n\r\n{\"message\":\"client version 1.41 is not supported\"}";
 const HALF: &str =
@@ -53,6 +56,13 @@ fn an_engine_that_answers_with_errors_or_nonsense_is_quoted_and_asked_again(engi
         assert!(bridge.ok("1 + 1").starts_with('2'), "{hold:?}");
         assert_eq!(engine.containers_of(&owners).len(), 1, "{hold:?}");
     }
+}
+
+fn images_are_listed_again_when_one_is_removed_meanwhile(engine: &Engine) {
+    let gate = EngineGate::new(engine, Hold::Instead("/images/json", IMAGE_GONE));
+    let listed = Home::on(engine).env("MCP_BRIDGE_RUNTIME", &gate.address()).run(&["image", "ls"]);
+    assert_eq!(listed.code, Some(0), "{}", listed.stderr);
+    assert!(listed.stdout.contains("default"), "{}", listed.stdout);
 }
 
 fn an_engine_that_takes_a_minute_costs_the_run_ten_seconds_and_leaves_nothing(engine: &Engine) {

@@ -14,7 +14,7 @@ use bollard::query_parameters::{
 use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, ready};
 
-use super::super::error::{EngineError, is_not_found};
+use super::super::error::{EngineError, is_not_found, is_removed_meanwhile};
 use super::super::images::{ImageBuild, ImageInfo, ImageStore};
 use super::super::interface::Engine;
 use super::container::remove;
@@ -25,6 +25,10 @@ use crate::recipe::{BuildFiles, file_of_archive};
 const LINE_BYTES_MAX: usize = 64 * 1024;
 /// The longest time for an operation on the engine's image store.
 const STORE: Duration = Duration::from_secs(60);
+/// How often the images are listed at most, if some are removed meanwhile.
+const LISTS_MAX: usize = 5;
+/// The pause between two lists.
+const LIST_AGAIN: Duration = Duration::from_millis(100);
 
 impl ImageStore for ContainerEngine {
     fn place(&self) -> &str {
@@ -148,7 +152,16 @@ impl ContainerEngine {
         let filters = HashMap::from([("label", vec![label])]);
         let options = ListImagesOptionsBuilder::default().filters(&filters).build();
         let action = "list its images";
-        let listed = tokio::time::timeout(STORE, self.docker.list_images(Some(options)))
+        let list = async {
+            for _ in 1..LISTS_MAX {
+                match self.docker.list_images(Some(options.clone())).await {
+                    Err(error) if is_removed_meanwhile(&error) => tokio::time::sleep(LIST_AGAIN).await,
+                    listed => return listed,
+                }
+            }
+            self.docker.list_images(Some(options.clone())).await
+        };
+        let listed = tokio::time::timeout(STORE, list)
             .await
             .map_err(|_| EngineError::Timeout { action, after: STORE })?
             .map_err(|error| EngineError::request(action, &error))?;
