@@ -296,8 +296,9 @@ fn a_limit_that_the_engine_does_not_enforce_is_enforced_by_the_bridge(engine: &E
     );
     assert!(bridge.ok("1 + 1").starts_with("2\nstate: fresh interpreter"));
     assert_eq!(engine.containers_of(&home.owners()).len(), 1, "the container stays");
-    let bomb = "import threading, time\nstop = threading.Event()\ntry:\n  while True:\n    \
-                threading.Thread(target=stop.wait, daemon=True).start()\nexcept RuntimeError:\n  stop.set()\n  print('refused')";
+    let bomb = "import threading\nstop = threading.Event()\nthreads = []\ntry:\n  while True:\n    \
+                threads.append(threading.Thread(target=stop.wait, daemon=True))\n    threads[-1].start()\n\
+                except RuntimeError:\n  stop.set()\n  for thread in threads[:-1]: thread.join()\n  print('refused')";
     let reply = bridge.run_with(json!({"code": bomb, "timeout": 60}));
     // The interpreter's own limits may refuse a thread before the bridge has counted them.
     let is_refused = !reply.is_error && reply.text.contains("refused");
