@@ -40,7 +40,7 @@ demo-data: ## the same with 200 MB of CSV in a mounted folder, continued by a se
 	$(build_beside_setup)
 	python3 scripts/demo_data.py $(BUILD)/demo/belljar
 
-test: ## set up what is missing; run every test on one engine, and those of the engine itself on the other engines
+test: ## set up what is missing; run every test on one engine, and a smoke set on the others
 	scripts/test.sh
 
 test-all: ## the same, with tests that depend on the engine on every engine, as on a build machine

@@ -15,8 +15,8 @@ dev=$cache/dev/bin
 # In .config/nextest.toml.
 profile=$([ "${CI:-}" = true ] && echo ci || echo default)
 scope=$([ "${CI:-}" = true ] && echo all || echo "${1:-quick}")
-# The modules of tests/live whose subject is the engine itself.
-smoke='lifecycle|mounts|posture|users'
+# The modules of tests/live that run on every engine in any case.
+smoke='lifecycle|mounts|users'
 export PATH="$PATH:$dev"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
@@ -39,7 +39,9 @@ main() {
     step "mypy clients" env MYPYPATH=tests/clients "$dev/mypy" --strict tests/clients/run.py tests/clients/model.py
     step "ruff" "$dev/ruff" check entrypoint tests scripts
     step "ruff format" "$dev/ruff" format --check entrypoint tests scripts
-    step "pytest" "$dev/pytest"
+    step "pytest" "$dev/pytest" -n "$(nproc)"
+    step "build" cargo nextest run --locked --no-run
+    store_compiled_code
     # Most tests wait: for engines, servers and Python.
     step "nextest" cargo nextest run --locked --no-fail-fast --profile "$profile" --test-threads $((2 * $(nproc))) \
         -E "$(tests_to_run)"
@@ -99,12 +101,22 @@ tests_to_run() {
     fi
 }
 
+# Has belljar store the compiled code of the sandboxes' runtime, of which each test's home gets a copy: a test that finds
+# none compiles it itself.
+store_compiled_code() {
+    local line home
+    home=$(realpath -m "$target")/tmp/home
+    mkdir -p "$home"
+    while read -r line; do
+        env HOME="$home" XDG_DATA_HOME="$(test_environment)" MCP_BRIDGE_RUNTIME="${line#*=}" \
+            "$target/debug/belljar" run -c 1 </dev/null >/dev/null 2>&1 || true
+    done < <(all_engines)
+}
+
 # The demonstrations, with the binary that the tests have built.
 engines_demo() {
     local line
-    # The environment that the tests have made.
-    XDG_DATA_HOME=$(find "$cache/test-environments" -mindepth 1 -maxdepth 1 -type d -printf '%T@ %p\n' 2>/dev/null |
-        sort -n | tail -n 1 | cut -d' ' -f2- || true)
+    XDG_DATA_HOME=$(test_environment)
     export XDG_DATA_HOME
     while read -r line; do
         step "demo $(engine_name "${line%%=*}")" env MCP_BRIDGE_RUNTIME="${line#*=}" \
@@ -112,6 +124,12 @@ engines_demo() {
         step "demo-data $(engine_name "${line%%=*}")" env MCP_BRIDGE_RUNTIME="${line#*=}" \
             python3 scripts/demo_data.py "$target/debug/belljar"
     done < <(if [ "$scope" = all ]; then all_engines; else all_engines | head -n 1; fi)
+}
+
+# The packages for sandboxes without a container engine that the tests have made last.
+test_environment() {
+    find "$cache/test-environments" -mindepth 1 -maxdepth 1 -type d -printf '%T@ %p\n' 2>/dev/null |
+        sort -n | tail -n 1 | cut -d' ' -f2- || true
 }
 
 engine_name() { tr 'A-Z_' 'a-z-' <<<"${1#BELLJAR_TEST_}"; }

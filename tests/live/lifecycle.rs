@@ -61,11 +61,11 @@ fn prewarm_starts_the_sandbox_before_the_first_run(engine: &Engine) {
 }
 
 fn later_sandboxes_use_the_code_that_the_first_one_compiled(engine: &Engine) {
-    let home = Home::on(engine).env("MCP_BRIDGE_PREWARM", "0");
+    let home = Home::on(engine).without_compiled_code();
     // The importer of the runtime, and what it was given and what it had to compile.
     let code = "import sys\nof = next(vars(f) for f in sys.meta_path if hasattr(f, 'sources'))\n\
                 'mcp.runtime' in of['code'], 'mcp.runtime' in of['fresh']";
-    let folder = home.path().join(".cache/belljar/runtime");
+    let folder = home.compiled_code();
     let stored =
         || std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
     Bridge::start(&home).first("1");

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::DirBuilder;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
@@ -59,7 +60,10 @@ impl Home {
             home.share_environments(&super::environments::usual());
         }
         let asked = |(test, own): (&str, &str)| Some((own.to_owned(), std::env::var(test).ok()?));
-        FROM_TESTER.into_iter().filter_map(asked).fold(home, |home, (name, value)| home.env(&name, &value))
+        FROM_TESTER
+            .into_iter()
+            .filter_map(asked)
+            .fold(home.with_compiled_code(), |home, (name, value)| home.env(&name, &value))
     }
 
     /// Has these virtual environments, as all homes have the same images of a container engine.
@@ -67,6 +71,31 @@ impl Home {
         let data = self.path().join(".local/share/belljar");
         std::fs::create_dir_all(&data).unwrap();
         std::os::unix::fs::symlink(folder, data.join("environments")).unwrap();
+    }
+
+    /// Has the compiled code of the runtime that `scripts/test.sh` has had stored, as a user has it from the second session
+    /// on. Compiling it takes a third of the processor time of a sandbox's start.
+    fn with_compiled_code(self) -> Self {
+        let stored = Path::new(env!("CARGO_TARGET_TMPDIR")).join("home/.cache/belljar/runtime");
+        let own = self.compiled_code();
+        DirBuilder::new().recursive(true).mode(0o700).create(&own).unwrap();
+        for file in std::fs::read_dir(stored).into_iter().flatten() {
+            let file = file.unwrap();
+            // Another sandbox may have had it removed meanwhile.
+            drop(std::fs::copy(file.path(), own.join(file.file_name())));
+        }
+        self
+    }
+
+    /// Has no compiled code, as a new user.
+    pub fn without_compiled_code(self) -> Self {
+        std::fs::remove_dir_all(self.compiled_code()).unwrap();
+        self
+    }
+
+    /// The folder with the compiled code of the runtime.
+    pub fn compiled_code(&self) -> PathBuf {
+        self.path().join(".cache/belljar/runtime")
     }
 
     pub fn env(mut self, name: &str, value: &str) -> Self {

@@ -122,7 +122,7 @@ impl<A> Scenario<'_, A> {
 }
 
 /// Steps that are chosen, where there are as many.
-const CHOSEN: usize = 10;
+const CHOSEN: usize = 6;
 
 /// Numbers of some steps, as different from each other as can be, from all over; with `BELLJAR_EVERY_WRITE=1` of all steps.
 pub fn chosen(made: &[String]) -> BTreeSet<usize> {
