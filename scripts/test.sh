@@ -46,7 +46,7 @@ main() {
     step "nextest" cargo nextest run --locked --no-fail-fast --profile "$profile" --test-threads $((2 * $(nproc))) \
         -E "$(tests_to_run)"
     step "chaos" cargo test --locked --test chaos -- --rounds 9 --seed 1 --seconds 20
-    step "soak" cargo test --locked --test soak -- --seconds 20 --seed 1
+    step "soak" cargo test --locked --test soak -- --seconds 10 --seed 1
     engines_demo
     summary
 }

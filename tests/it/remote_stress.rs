@@ -126,6 +126,12 @@ async fn a_session_that_is_lost_with_400_is_made_again_for_all_calls_at_once() {
     upstream.close().await;
 }
 
+/// What a server answers that does not know the method.
+fn unknown_method(request: &Request) -> String {
+    let error = json!({"code": -32601, "message": "no such method"});
+    json!({"jsonrpc": "2.0", "id": request.body["id"], "error": error}).to_string()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_version_that_begins_with_initialize_is_spoken_over_streamable_http() {
     for version in VERSIONS {
@@ -176,6 +182,7 @@ async fn every_version_that_begins_with_initialize_is_spoken_over_sse() {
                     Some(answer.to_string())
                 }
                 None if request.is("tools/call") => Some(request.answer(json!({"content": []}))),
+                None if request.is("server/discover") => Some(unknown_method(request)),
                 None => None,
             };
             if let Some(answer) = answer {
@@ -210,8 +217,12 @@ async fn a_call_whose_stream_of_an_older_server_breaks_is_not_made_again_and_the
             return reply(out, "202 Accepted", &[], "");
         }
         let answer = usual_answer(request).map(|answer| answer.to_string());
-        let called = || request.is("tools/call").then(|| request.answer(json!({"content": []})));
-        if let Some(answer) = answer.or_else(called) {
+        let answer = answer.or_else(|| match request.body["method"].as_str()? {
+            "tools/call" => Some(request.answer(json!({"content": []}))),
+            "server/discover" => Some(unknown_method(request)),
+            _ => None,
+        });
+        if let Some(answer) = answer {
             write!(stream.as_mut().unwrap(), "event: message\ndata: {answer}\n\n")?;
         }
         reply(out, "202 Accepted", &[], "")
@@ -245,11 +256,7 @@ async fn a_server_without_sessions_is_discovered_and_told_the_version_with_each_
                 None if request.is("tools/call") => {
                     reply(out, "200 OK", &[], &request.answer(json!({"content": []})))
                 }
-                _ => {
-                    let error = json!({"code": -32601, "message": "no such method"});
-                    let error = json!({"jsonrpc": "2.0", "id": request.body["id"], "error": error});
-                    reply(out, status, &[], &error.to_string())
-                }
+                _ => reply(out, status, &[], &unknown_method(request)),
             }
         });
         let upstream = upstream(&fixture.url, None, Limits::default());

@@ -222,7 +222,7 @@ fn many_calls_with_large_arguments_are_all_answered(engine: &Engine) {
     let mut bridge = Bridge::start(&Home::on(engine).server("fixture", fixture.entry())).warm();
     let code = "import asyncio\ntext = 'x' * ((8 << 20) - 100)\n\
                 async def one(): return len(await mcp_fixture.echo(text=text)) == len(text)\n\
-                all(await asyncio.gather(*(one() for _ in range(16))))";
+                all(await asyncio.gather(*(one() for _ in range(10))))";
     let id = bridge.send_run(json!({"code": code, "timeout": 120}));
     assert_eq!(bridge.late_reply(id, Duration::from_secs(130)).text, "True");
     // A few at once of a server that takes its time, and a small call that does not wait for them.
