@@ -45,6 +45,7 @@ impl Reruns {
     /// has ended.
     pub async fn run(&self, submission: RunSubmission) -> Result<RunReport, ToolFault> {
         let (requester, mut turn) = (Requester::of(&submission), self.session.turn());
+        let is_dry = submission.request.dry_run;
         let mut notes = vec![];
         if self.resumed.as_ref().is_some_and(ResumedSession::is_due)
             || matches!(submission.request.reset, Reset::Checkpoint(_))
@@ -66,7 +67,11 @@ impl Reruns {
                 Err(fault) => report.outcome = RunOutcome::Raised(checkpoint_error(&fault)),
             }
         }
-        report.notes.extend(self.session.files().hand_over(&report.saved).await);
+        if is_dry && !report.saved.is_empty() {
+            report.notes.push("a dry run hands no file over to the user".to_owned());
+        } else {
+            report.notes.extend(self.session.files().hand_over(&report.saved).await);
+        }
         self.tell_of_loss(&mut report).await;
         if let Some(from) = resumes {
             self.resume_asked(&mut turn, &mut report, from, &requester).await;

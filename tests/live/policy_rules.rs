@@ -396,6 +396,12 @@ fn a_human_who_cannot_be_asked_lets_nothing_pass_and_is_not_asked_again(engine: 
 fn a_dry_run_saves_no_function_and_reads_nothing_at_an_address_that_does_not_exist(engine: &Engine) {
     let fixture = Fixture::new(&["--resources"]);
     let home = Home::on(engine).server("fixture", fixture.entry());
+    let saves = "open('/workspace/f.txt', 'w').write('x'); runtime.save('/workspace/f.txt')";
+    let done = home.run(&["run", "--dry-run", "-c", saves]);
+    assert!(done.stderr.contains("a dry run hands no file over to the user"), "{}", done.stderr);
+    assert!(!home.path().join("MCPs/outbox").exists());
+    home.run(&["run", "-c", saves]);
+    assert!(home.path().join("MCPs/outbox").exists());
     let code = "def twice(x): return 2 * x\nprint(save_tool(twice))\nmade = await mcp_fixture.echo(text='a')\n\
                 print(await runtime.read_resource(made['uri']))\n\
                 print(await runtime.read_resource(f\"fixture://{made['n']}\"))\n\
