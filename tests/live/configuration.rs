@@ -1,5 +1,7 @@
 //! Configuration files that are changed while the bridge runs: what they hold counts from the next run on.
 
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::json;
 
 use crate::on_one_engine_and_processes;
@@ -9,7 +11,24 @@ use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 on_one_engine_and_processes!(
     a_file_edited_added_broken_or_removed_counts_from_the_next_run_on,
     settings_that_are_edited_count_from_the_next_run_or_the_next_sandbox_on,
+    a_sandbox_starts_where_another_user_has_taken_the_place_of_the_locks,
 );
+
+fn a_sandbox_starts_where_another_user_has_taken_the_place_of_the_locks(engine: &Engine) {
+    let temporary = tempfile::tempdir().unwrap();
+    let taken = temporary.path().join(format!("belljar-{}", nix::unistd::geteuid()));
+    std::fs::create_dir(&taken).unwrap();
+    // A folder that others can write is as unusable as one of another user, which only root could make here.
+    std::fs::set_permissions(&taken, PermissionsExt::from_mode(0o777)).unwrap();
+    let home = Home::on(engine)
+        .without_env("XDG_RUNTIME_DIR")
+        .env("TMPDIR", temporary.path().to_str().unwrap())
+        .env("MCP_BRIDGE_PREWARM", "0");
+    let mut bridge = Bridge::start(&home);
+    assert_eq!(bridge.ok("6 * 7").lines().next(), Some("42"));
+    assert!(home.path().join(".local/state/belljar/locks").read_dir().unwrap().count() > 0);
+    assert_eq!(taken.read_dir().unwrap().count(), 0);
+}
 
 fn a_file_edited_added_broken_or_removed_counts_from_the_next_run_on(engine: &Engine) {
     let [first, edited, other] = [(); 3].map(|()| Fixture::new(&[]));

@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::guard::PARENT_VARIABLE;
@@ -64,12 +66,18 @@ impl Environment {
         }
     }
 
-    /// A folder for locks: in XDG_RUNTIME_DIR, else one of this user's own among the temporary files.
+    /// A folder for locks: in XDG_RUNTIME_DIR, else one of this user's own among the temporary files, or in the state
+    /// folder if another user has taken that one's name.
     pub(in crate::config) fn lock_dir(&self) -> PathBuf {
-        match self.variable("XDG_RUNTIME_DIR") {
-            Some(dir) => Path::new(dir).join("belljar"),
-            None => std::env::temp_dir().join(format!("belljar-{}", self.uid)),
+        if let Some(dir) = self.variable("XDG_RUNTIME_DIR") {
+            return Path::new(dir).join("belljar");
         }
+        let temporary = self.variable("TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from);
+        let usual = temporary.join(format!("belljar-{}", self.uid));
+        let is_ours =
+            |found: Metadata| found.is_dir() && found.uid() == self.uid && found.mode() & 0o022 == 0;
+        let is_taken = usual.symlink_metadata().is_ok_and(|found| !is_ours(found));
+        self.state_dir().filter(|_| is_taken).map_or(usual, |state| state.join("locks"))
     }
 
     /// The folder for files that can be generated again: in XDG_CACHE_HOME, else in the system's folder for caches of
@@ -183,6 +191,26 @@ mod tests {
         let data = |variables: &[(&str, &str)]| environment(variables).data_dir();
         assert_eq!(data(&[("XDG_DATA_HOME", "/var/d")]), Some("/var/d/belljar".into()));
         assert!(data(&[]).unwrap().starts_with("/home/ada"));
+    }
+
+    #[test]
+    fn locks_are_in_the_state_folder_if_another_user_has_taken_their_usual_place() {
+        let temporary = tempfile::tempdir().unwrap();
+        let uid = nix::unistd::geteuid().as_raw();
+        let environment = environment(&[("TMPDIR", temporary.path().to_str().unwrap())]);
+        let (ours, other) =
+            (Environment { uid, ..environment.clone() }, Environment { uid: uid + 1, ..environment });
+        let usual = |environment: &Environment| temporary.path().join(format!("belljar-{}", environment.uid));
+        let state = Path::new("/home/ada/.local/state/belljar/locks");
+        for environment in [&ours, &other] {
+            assert_eq!(environment.lock_dir(), usual(environment));
+            std::fs::create_dir(usual(environment)).unwrap();
+        }
+        assert_eq!((ours.lock_dir(), other.lock_dir()), (usual(&ours), state.into()));
+        std::fs::remove_dir(usual(&ours)).unwrap();
+        std::os::unix::fs::symlink(temporary.path(), usual(&ours)).unwrap();
+        assert_eq!(ours.lock_dir(), state);
+        assert_eq!(Environment { home: None, ..ours.clone() }.lock_dir(), usual(&ours));
     }
 
     #[test]
