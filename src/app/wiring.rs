@@ -28,12 +28,6 @@ pub(super) const PLAIN_IMAGE: &str = "docker.io/library/python:3.14-slim";
 /// The path of this program, which works even if its file was replaced since its start.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// The name of the folder of workspaces in the state folder.
-const WORKSPACES: &str = "workspaces";
-
-/// The name of the folder of handed-over files in the state folder.
-const OUTBOX: &str = "outbox";
-
 /// The name of the folder of servers' messages in the user's own state folder.
 pub(super) const SERVER_LOG: &str = "servers";
 
@@ -162,12 +156,12 @@ pub(super) fn skills(config: &Config) -> PathBuf {
 
 /// The folder of workspaces.
 pub(super) fn workspaces(config: &Config) -> PathBuf {
-    config.state_dir.join(WORKSPACES)
+    config.state_dir.join(Config::WORKSPACES)
 }
 
 /// The folder of files that sessions hand over.
 pub(super) fn outbox(config: &Config) -> PathBuf {
-    config.state_dir.join(OUTBOX)
+    config.state_dir.join(Config::OUTBOX)
 }
 
 /// The settings for the sandbox of a command without a session. Must be called inside a tokio runtime.
@@ -238,7 +232,7 @@ pub(super) fn images(config: &Config) -> Vec<String> {
 fn folder(mount: &MountedFolder) -> Folder {
     // The path was checked to be UTF-8.
     let host = mount.host.to_string_lossy().into_owned();
-    Folder { host, guest: mount.guest.clone(), writable: mount.writable }
+    Folder { host, guest: mount.guest.clone(), writable: mount.writable, identity: None }
 }
 
 /// The places of engines. Processes that are started to reach an engine carry `mark`, by which the guardian finds them.

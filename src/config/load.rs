@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 
+use super::read::changeable::{misled, of_configuration};
 use super::read::environment::Environment;
-use super::read::file::WatchedFile;
+use super::read::file::{self, WatchedFile};
 use super::servers::load::{self, EntriesByFile, EntryRules, LoadedServers};
 use super::servers::server::{RefusedServer, ServerConfig};
 use super::servers::transport::{Launch, Transport};
@@ -20,8 +21,8 @@ use super::settings::choices::{
     SandboxServers, SelfServers, Semantic, StructuredContent,
 };
 use super::settings::model::ModelSettings;
-use super::settings::mounts::{MountedFolder, mounts};
-use super::settings::policy_file::PolicyFile;
+use super::settings::mounts::{MountedFolder, Mounts, mounts};
+use super::settings::policy_file::{self, PolicyFile};
 use super::settings::policy_profile::ProfileSetting;
 use super::settings::resolve::{Setting, Settings, Source};
 use super::settings::resume::ResumeFrom;
@@ -203,9 +204,16 @@ struct ReadSettings {
     profile_setting: ProfileSetting,
     /// The problem with the setting that confines servers.
     servers_problem: Option<Problem>,
+    /// See [`Mounts::conflicting`].
+    conflicting: Vec<PathBuf>,
 }
 
 impl Config {
+    /// The folder of workspaces, in [`Self::state_dir`].
+    pub const WORKSPACES: &str = "workspaces";
+    /// The folder of files that sessions hand over, in [`Self::state_dir`].
+    pub const OUTBOX: &str = "outbox";
+
     /// Reads the captured variables and the configuration files that they lead to.
     #[must_use]
     pub fn load(environment: &Environment) -> Self {
@@ -249,7 +257,7 @@ impl Config {
             toml_file::is_emptied(environment) && has_said
         };
         let kept = before.as_ref().filter(|before| unusable.is_some() || is_emptied(before));
-        let ReadSettings { config, names, profile_setting, servers_problem } = match kept {
+        let ReadSettings { mut config, names, profile_setting, servers_problem, conflicting } = match kept {
             Some(before) => {
                 // As at a start, a setting of the sandbox that cannot be read is a problem: no looser value may replace
                 // it.
@@ -263,21 +271,38 @@ impl Config {
             (None, Some(before)) => before.servers_problem.cloned(),
             (problem, _) => problem,
         };
+        let of_code: Vec<PathBuf> = places_of_code(&config).chain(conflicting).collect();
         let rules = EntryRules {
             self_servers: config.self_servers,
             commands: config.allow_commands,
+            sandbox_servers: config.sandbox_servers,
             unconfined: servers_problem.as_ref(),
             private: &config.private,
-            mounts: &config.mounts,
+            of_code: &of_code,
         };
         let none = EntriesByFile::new();
         let entries = before.as_ref().map_or(&none, |before| before.entries);
         let loaded = load::load(environment, &limits, rules, (&tables, entries), &mut problems);
         problems.extend(unknown(config.chosen_servers.as_deref(), &names, &loaded));
-        let changeable_paths = changeable(&loaded.servers, &config);
-        let LoadedServers { servers, refused, mut files, mut variables, entries, mut unread, changeable } =
-            chosen(loaded, config.chosen_servers.as_deref());
-        let misled = config.model.named.iter().find_map(|file| changeable.misleads(file));
+        let LoadedServers {
+            servers,
+            refused,
+            mut files,
+            mut variables,
+            entries,
+            mut unread,
+            changeable_paths,
+            changeable,
+        } = chosen(loaded, config.chosen_servers.as_deref());
+        config.mounts.retain(|mount| {
+            let replaced = mount.replaced(&changeable);
+            problems.extend(replaced.clone());
+            replaced.is_none()
+        });
+        let own = environment.config_file().and_then(|own| of_configuration(&changeable, &own));
+        problems.extend(own.clone());
+        config.sandbox_problem = own.or(config.sandbox_problem);
+        let misled = config.model.named.iter().find_map(|file| misled(&changeable, file));
         let misled = misled.map(|(message, hint)| {
             Problem::new(Origin::Variable("MCP_BRIDGE_MODEL_KEY".to_owned()), message).hint(hint)
         });
@@ -287,7 +312,10 @@ impl Config {
         unread.extend(unusable.filter(|problem| !unread.contains(problem)));
         let policy = match before {
             Some(before) => before.config.policy.clone(),
-            None => PolicyFile::open(environment, &limits, profile_setting, &mut problems),
+            None => {
+                let changeable = changeable.clone();
+                PolicyFile::open(environment, &limits, profile_setting, changeable, &mut problems)
+            }
         };
         let model = match &misled {
             Some(problem) => config.model.clone().made_unusable(problem),
@@ -399,41 +427,48 @@ impl ReadSettings {
         let (settings, read_failures, tables) = settings.finish();
         // A profile that cannot be read must not be replaced by a looser one.
         let profile_setting = ProfileSetting::new(profile, &read_failures);
-        let mounts = mounts(environment, &own_folders(environment, &config), &tables, problems);
+        let private = PrivatePlaces::new(environment.home.clone(), own_places(environment, &config));
+        let beside = load::places(environment).into_iter().filter(|place| place.is_file());
+        // The folder of a file that is named counts too.
+        let beside = beside.filter_map(|file| file.parent().map(Path::to_owned));
+        let Mounts { folders: mounts, conflicting } =
+            mounts(environment, &private.with(beside), &tables, problems);
         let model = match &read_failures.model {
             Some(problem) => config.model.clone().made_unusable(problem),
             None => config.model.clone(),
         };
-        let private = PrivatePlaces::new(
-            environment.home.clone(),
-            files_of_rights(environment, &config).chain([config.lock_dir.clone()]),
-        );
         let config =
             Config { settings, mounts, sandbox_problem: read_failures.sandbox, model, private, ..config };
-        (Self { config, names, profile_setting, servers_problem: read_failures.servers }, tables)
+        let servers_problem = read_failures.servers;
+        (Self { config, names, profile_setting, servers_problem, conflicting }, tables)
     }
 }
 
-/// The folders and files that belljar acts on: configuration, servers' entries, trust, logins, skills, environments.
-fn files_of_rights(environment: &Environment, config: &Config) -> impl Iterator<Item = PathBuf> {
+/// The folders and files that belljar acts on, whether they exist or not: configuration, servers' entries, trust,
+/// logins, skills, environments, locks. Symlinks in these folders are listed by themselves, since what they lead to is
+/// elsewhere.
+fn own_places(environment: &Environment, config: &Config) -> Vec<PathBuf> {
+    let own = environment.config_file();
     let kept = [
-        environment.config_file().and_then(|file| file.parent().map(Path::to_owned)),
+        own.as_ref().and_then(|file| file.parent().map(Path::to_owned)),
+        policy_file::path(environment),
+        own,
         environment.state_dir(),
         environment.data_dir(),
         config.cache_dir.clone(),
+        config.sessions_dir.clone(),
     ];
-    kept.into_iter().flatten().chain([config.state_dir.clone()]).chain(load::places(environment))
+    let kept = kept.into_iter().flatten().chain([config.state_dir.clone(), config.lock_dir.clone()]);
+    let places: Vec<PathBuf> = kept.chain(load::places(environment)).collect();
+    let links = places.iter().flat_map(|folder| file::links_in(folder));
+    places.iter().cloned().chain(links).collect()
 }
 
-/// The folders that code must not have: those of [`files_of_rights`], the parent folders of named files, and that of
-/// locks.
-fn own_folders(environment: &Environment, config: &Config) -> Vec<PathBuf> {
-    let servers = load::places(environment).into_iter().map(|place| match place.parent() {
-        // A single file is named: its folder counts.
-        Some(folder) if place.is_file() => folder.to_owned(),
-        _ => place,
-    });
-    files_of_rights(environment, config).chain(servers).chain([config.lock_dir.clone()]).collect()
+/// The places of the host that code can change: what it stores, and the folders that are mounted writable.
+fn places_of_code(config: &Config) -> impl Iterator<Item = PathBuf> {
+    let stored = [Config::WORKSPACES, Config::OUTBOX].map(|name| config.state_dir.join(name));
+    let mounted = config.mounts.iter().filter(|mount| mount.writable).map(|mount| mount.host.clone());
+    stored.into_iter().chain(mounted)
 }
 
 /// The error for which the settings of the user's file are not used. An error in a project's file costs only that
@@ -488,16 +523,6 @@ fn roots(settings: &mut Settings<'_>, environment: &Environment) -> Vec<PathBuf>
         }
     }
     roots
-}
-
-/// See [`Config::changeable`].
-fn changeable(servers: &[ServerConfig], config: &Config) -> Vec<PathBuf> {
-    let confined = servers.iter().filter_map(|server| match &server.transport {
-        Transport::Launch(launch) => launch.sandbox.resolved(config.sandbox_servers),
-        Transport::Endpoint(_) => None,
-    });
-    let mounted = config.mounts.iter().filter(|mount| mount.writable).map(|mount| mount.host.clone());
-    confined.flat_map(|sandbox| sandbox.write).chain(mounted).collect()
 }
 
 /// Keeps the servers that the operator chose; the others are refused.

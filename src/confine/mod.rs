@@ -3,6 +3,7 @@
 //! It decides nothing. The process engine uses it for sandboxes, and keepers use it for servers.
 
 mod access;
+mod changeable_places;
 #[cfg(target_os = "linux")]
 mod confined_server;
 #[cfg(target_os = "linux")]
@@ -21,6 +22,7 @@ mod step;
 mod system_calls;
 
 pub use access::Access;
+pub use changeable_places::ChangeablePlaces;
 #[cfg(target_os = "linux")]
 pub use confined_server::{ServeError, part_server, reap, serve_confined};
 #[cfg(target_os = "linux")]

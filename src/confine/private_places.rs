@@ -3,6 +3,7 @@
 //!
 //! It opens and refuses nothing: its callers do.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -164,15 +165,16 @@ impl PrivatePlaces {
     }
 
     /// The first private place that is the path, contains it, or lies in it. Both the paths as written and their
-    /// targets count.
+    /// targets count, all symlinks on the way of a private place, and other names of the same folder, such as bind
+    /// mounts.
     #[must_use]
     pub fn at(&self, path: &Path) -> Option<(PlaceKind, PathBuf)> {
-        let forms = |path: &Path| forms(path, ResolvedPath::of(path));
+        let forms = |path: &Path| Forms::new(path, ResolvedPath::of(path)).with_identities();
         self.met(&forms(path), &forms)
     }
 
     /// The first private place that a path with these forms equals, lies in, or contains.
-    fn met(&self, path: &[PathBuf], forms: &dyn Fn(&Path) -> Vec<PathBuf>) -> Option<(PlaceKind, PathBuf)> {
+    fn met(&self, path: &Forms, forms: &dyn Fn(&Path) -> Forms) -> Option<(PlaceKind, PathBuf)> {
         let of_home = |names: &[&str]| -> Vec<PathBuf> {
             self.home.iter().flat_map(|home| names.iter().map(|name| home.join(name))).collect()
         };
@@ -184,10 +186,8 @@ impl PrivatePlaces {
         places.into_iter().find_map(|(private, places)| {
             let met = places.into_iter().find(|place| {
                 let forms = forms(place);
-                let lies_in = path.iter().any(|path| forms.iter().any(|place| path.starts_with(place)));
-                let holds = path.iter().any(|path| forms.iter().any(|place| place.starts_with(path)));
                 // A missing place holds no keys, but missing places of the other kinds could be created.
-                lies_in || holds && (private != PlaceKind::Logins || place.exists())
+                path.lies_in(&forms) || path.holds(&forms) && (private != PlaceKind::Logins || place.exists())
             });
             met.map(|place| (private, place))
         })
@@ -209,14 +209,13 @@ impl PrivatePlaces {
         if !path.to_str().is_some_and(is_ordinary) {
             return false;
         }
-        let forms = |path: &Path| forms(path, ResolvedPath::within(path, looks));
+        let forms = |path: &Path| Forms::new(path, ResolvedPath::within(path, looks));
         let path = forms(path);
         let mut homes = self.home.iter().map(PathBuf::as_path).chain([Path::new(ROOTS_HOME)]);
-        let holds_home =
-            homes.any(|home| forms(home).iter().any(|home| path.iter().any(|path| home.starts_with(path))));
+        let holds_home = homes.any(|home| path.holds(&forms(home)));
         // If the budget is used up, the last path may not have been followed to its end.
         !holds_home
-            && !path.iter().any(|path| path.components().any(is_of_logins))
+            && !path.names.iter().any(|path| path.components().any(is_of_logins))
             && self.met(&path, &forms).is_none()
             && looks.left() > 0
     }
@@ -231,18 +230,59 @@ fn is_of_logins(name: Component<'_>) -> bool {
         || ENDINGS_OF_LOGINS.iter().any(|ending| name.ends_with(ending))
 }
 
-/// The forms of a path: the path as written without `.` and `..`, its end without symlinks, and the symlinks on its
-/// way.
-fn forms(path: &Path, way: ResolvedPath) -> Vec<PathBuf> {
-    let mut named = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => drop(named.pop()),
-            part => named.push(part),
+/// The forms of a path.
+struct Forms {
+    /// The path as written without `.` and `..`, its end without symlinks, and the symlinks on its way.
+    names: Vec<PathBuf>,
+    /// Every file, folder and symlink on the way.
+    passed: Vec<PathBuf>,
+    end: PathBuf,
+    /// The identity of the end; `None`: it does not exist, or identities do not count.
+    identity: Option<Identity>,
+    /// The identities of the end and of all folders above it.
+    above: Vec<Identity>,
+    /// The identities of all that is on the way.
+    on_way: Vec<Identity>,
+}
+
+/// Device and inode, which are the same for all names of a file or folder.
+type Identity = (u64, u64);
+
+impl Forms {
+    fn new(path: &Path, way: ResolvedPath) -> Self {
+        let mut named = PathBuf::new();
+        for part in path.components() {
+            match part {
+                Component::CurDir => {}
+                Component::ParentDir => drop(named.pop()),
+                part => named.push(part),
+            }
         }
+        let ResolvedPath { links, passed, end, .. } = way;
+        let links = links.into_iter().map(|(link, _)| link);
+        let names = [named, end.clone()].into_iter().chain(links).collect();
+        Self { names, passed, end, identity: None, above: Vec::new(), on_way: Vec::new() }
     }
-    [named, way.end].into_iter().chain(way.links.into_iter().map(|(link, _)| link)).collect()
+
+    fn with_identities(self) -> Self {
+        let identity = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
+        let above = self.end.ancestors().filter_map(identity).collect();
+        let on_way = self.passed.iter().filter_map(|path| identity(path)).collect();
+        Self { identity: identity(&self.end), above, on_way, ..self }
+    }
+
+    /// Whether the path is a place, or lies in it.
+    fn lies_in(&self, place: &Self) -> bool {
+        self.names.iter().any(|path| place.names.iter().any(|place| path.starts_with(place)))
+            || place.identity.is_some_and(|place| self.above.contains(&place))
+    }
+
+    /// Whether the path is a place, or holds it or a part of its way.
+    fn holds(&self, place: &Self) -> bool {
+        let mut places = place.names.iter().chain(&place.passed);
+        places.any(|place| self.names.iter().any(|path| place.starts_with(path)))
+            || self.identity.is_some_and(|path| place.above.contains(&path) || place.on_way.contains(&path))
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::protocol::FileIdentity;
+
 /// The specification of a sandbox. None of its values come from a frame.
 #[derive(Debug, Clone)]
 pub struct SandboxSpec {
@@ -62,6 +64,9 @@ pub struct Folder {
     pub guest: String,
     /// Whether it can be written to.
     pub writable: bool,
+    /// Its device and inode when it was checked; `None`: it was not checked yet.
+    #[serde(skip)]
+    pub identity: Option<FileIdentity>,
 }
 
 /// The user and group of a sandbox's processes, as numbers inside the container.

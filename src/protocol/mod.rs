@@ -21,7 +21,7 @@ pub use from_sandbox::{
     RuntimeCode,
 };
 pub use lines::Decoder;
-pub use posture::{Mount, Posture, PostureField, ProcessPosture, Rlimits, WorkerPosture};
+pub use posture::{FileIdentity, Mount, Posture, PostureField, ProcessPosture, Rlimits, WorkerPosture};
 pub use system_calls::{ExtraNumbers, ExtraSystemCall, system_call_name};
 pub use to_sandbox::{
     FilePiece, Result as CallResult, RunServer, SandboxBounds, SandboxLimits, ToSupervisor, ToWorker, VERSION,

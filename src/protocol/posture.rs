@@ -124,7 +124,14 @@ pub struct Mount {
     /// The size of a tmpfs; 0 for no bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
+    /// The identity of what is mounted there. Only mounts below /mnt have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identity: Option<FileIdentity>,
 }
+
+/// Device and inode, which are the same for all names of a file or folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileIdentity(pub u64, pub u64);
 
 macro_rules! fields {
     ($($field:ident $name:literal $meaning:literal),* $(,)?) => {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
@@ -203,6 +203,130 @@ fn config_shows_servers_with_their_places_and_why_others_are_not_used_without_se
     );
     assert_eq!(value["refused_servers"][0]["name"], "off");
     assert_eq!(shown.code, Some(0), "what is as the user asked is no error");
+}
+
+#[test]
+fn entries_in_a_place_that_code_or_a_confined_server_can_change_are_not_used() {
+    let entry = |name: &str| json!({"mcpServers": {name: {"command": "true"}}}).to_string();
+    let linked = |target: &str| {
+        let home = Home::new().server("plain", Fixture::new(&[]).entry()).file(target, &entry("linked"));
+        symlink(home.path().join(target), home.path().join("MCPs/linked.json")).unwrap();
+        home
+    };
+    assert_eq!(servers(&mut Bridge::start(&linked("dotfiles/s.json"))), "linked, plain");
+    for target in ["MCPs/workspaces/mine/files/s.json", "MCPs/outbox/session-1/s.json"] {
+        let mut bridge = Bridge::start(&linked(target));
+        assert_eq!(servers(&mut bridge), "plain", "{target}");
+        bridge.says("MCPs/linked.json: is not used: its path leads through ");
+    }
+    // A mount and a server do not get the file, and the file is not used while they ask for it.
+    let home = linked("dotfiles/s.json").file(USER, "[[mount]]\nhost = \"~/dotfiles\"\nwritable = true\n");
+    let mut bridge = Bridge::start(&home);
+    assert_eq!(servers(&mut bridge), "plain");
+    bridge.says("/MCPs/linked.json: is not used: its path leads through ");
+    bridge.says("holds belljar's own files");
+    let writes = "[servers.writes]\ncommand = \"true\"\nsandbox = { write = [\"~/dotfiles\"] }\n";
+    let mut bridge = Bridge::start(&linked("dotfiles/s.json").file(USER, writes));
+    assert_eq!(servers(&mut bridge), "linked, plain");
+    bridge.says("servers.writes.sandbox.write[0]: would let the server change its own rights");
+}
+
+#[test]
+fn a_configuration_that_code_can_change_starts_no_sandbox_and_allows_no_call() {
+    let linked = |name: &str, target: &str| {
+        let home = Home::new().file(target, "# nothing\n");
+        let link = home.path().join(".config/belljar").join(name);
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink(home.path().join(target), link).unwrap();
+        home
+    };
+    for (target, is_refused) in [("MCPs/outbox/x/f.toml", true), ("dotfiles/f.toml", false)] {
+        let said = "/MCPs/outbox, which code can change; keep it outside of what servers and code can change";
+        let reply = Bridge::start(&linked("config.toml", target)).run("1").text;
+        assert_eq!(reply.contains(said), is_refused, "{reply}");
+        let shown = linked("policy.toml", target).run(&["config"]).stdout;
+        let said = format!("{said}; no call of a tool passes until that is right");
+        assert_eq!(shown.contains(&said), is_refused, "{shown}");
+    }
+}
+
+#[test]
+fn a_link_of_another_user_leads_to_no_configuration() {
+    if !nix::unistd::geteuid().is_root() {
+        return; // Only root makes links for others. `config/read/file.rs` tests the same without being root.
+    }
+    let home =
+        Home::new().file("private.json", &json!({"mcpServers": {"s": {"command": "true"}}}).to_string());
+    let link = home.path().join("MCPs/s.json");
+    symlink("../private.json", &link).unwrap();
+    assert_eq!(servers(&mut Bridge::start(&home)), "s");
+    std::os::unix::fs::lchown(&link, Some(12_345), None).unwrap();
+    let mut bridge = Bridge::start(&home);
+    assert_eq!(servers(&mut bridge), "");
+    bridge.says("MCPs/s.json, a link that belongs to another user");
+}
+
+#[test]
+fn a_program_with_all_rights_that_others_can_change_is_warned_of() {
+    let home = Home::new()
+        .file("notes/server.py", "")
+        .file("notes/data.txt", "")
+        .file("notes/package/package.json", "{}")
+        .file("shared/run", "#!/bin/sh\n")
+        .file("apart/server.py", "");
+    let at = |path: &str| home.path().join(path).to_str().unwrap().to_owned();
+    std::fs::set_permissions(at("shared/run"), PermissionsExt::from_mode(0o755)).unwrap();
+    let home = home
+        .clone()
+        .file(USER, "[[mount]]\nhost = \"~/shared\"\nwritable = true\n")
+        .server("writes", json!({"command": "true", "sandbox": {"write": [at("notes")]}}))
+        .server("script", json!({"command": "python3", "args": ["-u", at("notes/server.py")]}))
+        .server(
+            "option",
+            json!({"command": "python3", "args": [format!("--file={}", at("notes/server.py"))]}),
+        )
+        .server("package", json!({"command": "npm", "args": ["--prefix", at("notes/package"), "start"]}))
+        .server("program", json!({"command": at("shared/run")}))
+        .server("relative", json!({"command": "./run", "cwd": at("shared")}))
+        .server("confined", json!({"command": "python3", "args": [at("notes/server.py")], "sandbox": true}))
+        .server("data", json!({"command": "cat", "args": [at("notes/data.txt"), at("notes")]}))
+        .server("other", json!({"command": "python3", "args": [at("apart/server.py")]}));
+    let said = home.run(&["doctor"]).stdout;
+    let bridge = Bridge::start(&home);
+    for (server, who) in [
+        ("script", "the confined server 'writes'"),
+        ("option", "the confined server 'writes'"),
+        ("package", "the confined server 'writes'"),
+        ("program", "code"),
+        ("relative", "code"),
+    ] {
+        let of_it = format!("mcpServers.{server}: runs ");
+        let line =
+            said.lines().find(|line| line.contains(&of_it)).unwrap_or_else(|| panic!("{server}: {said}"));
+        assert!(line.contains(&format!("with all your rights, and {who} can change ")), "{line}");
+        bridge.says(&of_it);
+    }
+    assert_eq!(said.matches("with all your rights, and").count(), 5, "{said}");
+}
+
+#[test]
+fn a_project_s_file_that_is_a_link_to_a_trusted_one_is_not_trusted() {
+    let home = Home::new().file("one/.belljar/config.toml", "[servers.ours]\ncommand = \"bin/server\"\n");
+    let in_folder = |folder: &str, arguments: &[&str]| {
+        let done = home.command(arguments).current_dir(home.path().join(folder)).output().unwrap();
+        String::from_utf8(done.stdout).unwrap()
+    };
+    in_folder("one", &["config", "trust"]);
+    std::fs::create_dir(home.path().join("two")).unwrap();
+    symlink("../one/.belljar", home.path().join("two/.belljar")).unwrap();
+    let used = format!("command {}", home.path().join("one/.belljar/bin/server").display());
+    assert!(in_folder("one", &["config"]).contains(&used));
+    let refused = "servers.ours: is not taken from a project that is not trusted";
+    let said = in_folder("two", &["config"]);
+    assert!(said.contains(refused) && !said.contains("two/.belljar/bin/server"), "{said}");
+    // Trust belongs to the project, by whatever path its folder is reached.
+    symlink("one", home.path().join("again")).unwrap();
+    assert!(!in_folder("again", &["config"]).contains(refused));
 }
 
 #[test]

@@ -363,6 +363,26 @@ fn one_confined_server_does_not_lead_another() {
     assert_eq!(said.matches("FAILED").count(), 2, "{said}");
 }
 
+#[test]
+fn a_confined_server_does_not_rewrite_the_policy_through_a_link() {
+    let rule = "[[rule]]\ntool = \"x\"\ndecision = \"deny\"\n";
+    for (folder, is_linked) in [("belljar", true), ("other", false)] {
+        let home = Home::new().file("notes/policy.toml", rule);
+        let notes = home.path().join("notes");
+        let link = home.path().join(".config").join(folder).join("policy.toml");
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink(notes.join("policy.toml"), link).unwrap();
+        let code = format!("open('{}/policy.toml', 'w').write('')", notes.display());
+        let entry = json!({"command": "python3", "args": ["-c", code], "sandbox": {"write": [notes]}});
+        let home = home.server("writes", entry);
+        let said = home.run(&["doctor", "--ask"]).stdout;
+        let refused = "would let the server change its own rights";
+        assert_eq!(said.contains(refused), is_linked, "{said}");
+        let now = std::fs::read_to_string(notes.join("policy.toml")).unwrap();
+        assert_eq!(now, if is_linked { rule } else { "" }, "{said}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_entry_cannot_give_is_named() {
     let prey = Prey::new();

@@ -1,7 +1,7 @@
 //! Folders of the user in the sandbox: what is configured is there as it was asked for, and nothing else.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
@@ -18,10 +18,15 @@ on_every_engine!(
     folders_are_there_as_configured_and_errors_say_where_a_file_is,
     without_a_mount_an_error_names_it,
     a_folder_with_a_pipe_or_socket_is_not_mounted,
+    code_does_not_rewrite_a_configuration_file_that_is_a_link,
+    code_does_not_choose_what_is_mounted_next,
     examples_on_mounts_reply_as_the_page_says,
 );
 
-on_every_container_engine!(a_folder_that_is_looser_than_asked_for_is_refused,);
+on_every_container_engine!(
+    a_folder_that_is_looser_than_asked_for_is_refused,
+    a_folder_that_another_one_has_replaced_since_it_was_checked_is_refused,
+);
 
 const CONFIG: &str = ".config/belljar/config.toml";
 
@@ -138,6 +143,97 @@ fn a_folder_with_a_pipe_or_socket_is_not_mounted(engine: &Engine) {
     let found = Bridge::start(&home)
         .ok("import os; print(os.listdir('/mnt/pipe/deep'), os.path.exists('/mnt/pipe/sales.csv'))");
     assert!(found.starts_with("[] True"), "{found}");
+}
+
+/// A folder that code of every engine may write to.
+fn shared() -> tempfile::TempDir {
+    let folder = data();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    folder
+}
+
+/// A home whose engine mounts writable folders.
+fn writing_home(engine: &Engine) -> Home {
+    let home = Home::on(engine);
+    // Docker mounts no folder writable in which nothing can be executed.
+    if engine.name == "docker" { home.env("MCP_BRIDGE_ALLOW_WEAK", "mounts") } else { home }
+}
+
+fn code_does_not_rewrite_a_configuration_file_that_is_a_link(engine: &Engine) {
+    let stow = shared();
+    write(stow.path(), "s.json", r#"{"mcpServers": {}}"#, 0o600);
+    let home = writing_home(engine).file(CONFIG, &mount(stow.path(), "/mnt/stow", "writable = true"));
+    let mark = home.path().join("ran");
+    let command = json!({"command": "sh", "args": ["-c", format!("touch '{}'", mark.display())]});
+    let evil = json!({"mcpServers": {"evil": command}}).to_string();
+    // Code may replace the file of another owner, since the folder is its to write to.
+    let attack = format!(
+        "import os\nopen('/mnt/stow/new', 'w').write({evil:?})\nos.chmod('/mnt/stow/new', 0o644)\n\
+         os.replace('/mnt/stow/new', '/mnt/stow/s.json')"
+    );
+    let linked = home.path().join("MCPs/s.json");
+    symlink(stow.path().join("s.json"), &linked).unwrap();
+    let mut bridge = Bridge::start(&home);
+    let reply = bridge.run(&attack);
+    assert!(reply.is_error && reply.text.contains("/mnt/stow"), "{}", reply.text);
+    assert_eq!(fs::read_to_string(stow.path().join("s.json")).unwrap(), r#"{"mcpServers": {}}"#);
+    bridge.says("holds belljar's own files");
+    assert!(!home.run(&["doctor", "--ask"]).stdout.contains("evil") && !mark.exists());
+    // The same folder is code's as long as nothing that belljar reads is in it.
+    fs::remove_file(&linked).unwrap();
+    Bridge::start(&home).ok(&attack);
+    assert_eq!(fs::read_to_string(stow.path().join("s.json")).unwrap(), evil);
+    // What would happen without the check: the file is read, and its command runs with the user's rights.
+    let home = home.file(CONFIG, "");
+    fs::copy(stow.path().join("s.json"), &linked).unwrap();
+    home.run(&["doctor", "--ask"]);
+    assert!(mark.exists());
+}
+
+fn code_does_not_choose_what_is_mounted_next(engine: &Engine) {
+    let (open, secret) = (shared(), data());
+    write(secret.path(), "secret", "secret", 0o644);
+    let below = open.path().join("below");
+    fs::create_dir(&below).unwrap();
+    fs::set_permissions(&below, fs::Permissions::from_mode(0o777)).unwrap();
+    let writable = mount(open.path(), "/mnt/open", "writable = true");
+    let nested = mount(&below, "/mnt/below", "");
+    let home = writing_home(engine).file(CONFIG, &writable);
+    Bridge::start(&home).ok(&format!(
+        "import os\nos.rmdir('/mnt/open/below')\nos.symlink({:?}, '/mnt/open/below')",
+        secret.path().display().to_string()
+    ));
+    let seen = "import os; print(sorted(os.listdir('/mnt')))";
+    let home = home.file(CONFIG, &format!("{writable}{nested}"));
+    let mut bridge = Bridge::start(&home);
+    assert!(bridge.ok(seen).contains("['open']"));
+    bridge.says("which code can replace, and so choose what is mounted");
+    // Without the writable mount nobody could have replaced it, so the link is the user's.
+    let home = home.file(CONFIG, &nested);
+    let found = Bridge::start(&home).ok("print(open('/mnt/below/secret').read())");
+    assert!(found.contains("secret"), "{found}");
+}
+
+fn a_folder_that_another_one_has_replaced_since_it_was_checked_is_refused(engine: &Engine) {
+    let (data, other) = (data(), data());
+    let (from, to) = (data.path().display().to_string(), other.path().display().to_string());
+    // The engine mounts what is at the path when it starts the container.
+    let proxy = EngineProxy::changing(engine, move |body: &mut Value| {
+        let host = &mut body["HostConfig"];
+        if let Some(bind) = host["Binds"][0].as_str() {
+            host["Binds"][0] = json!(bind.replace(&from, &to));
+        } else {
+            let device = &mut host["Mounts"][0]["VolumeOptions"]["DriverConfig"]["Options"]["device"];
+            *device = json!(to);
+        }
+    });
+    let config = mount(data.path(), "/mnt/data", "");
+    let home = Home::on(engine).env("MCP_BRIDGE_RUNTIME", &proxy.address()).file(CONFIG, &config);
+    let reply = Bridge::start(&home).run("print('ran')");
+    let says = "mounts: got another folder at /mnt/data, expected the one that was checked";
+    assert!(reply.is_error && reply.text.contains(says), "{}", reply.text);
+    let home = home.env("MCP_BRIDGE_RUNTIME", engine.address());
+    assert!(Bridge::start(&home).ok("print('ran')").contains("ran"));
 }
 
 fn examples_on_mounts_reply_as_the_page_says(engine: &Engine) {

@@ -192,12 +192,15 @@ def _mounts() -> list[dict[str, Any]]:
         target, options, kind = fields[4], fields[5], fields[separator + 1]
         mount: dict[str, Any] = {"target": target, "type": kind, "options": options.split(",")}
         try:
-            mode = os.stat(target).st_mode
+            about = os.stat(target)
+            mode = about.st_mode
             # Devices do not count as writable mounts, since they have to be writable.
             mount["writable"] = (S_ISDIR(mode) or S_ISREG(mode)) and os.access(target, os.W_OK)
             if kind == "tmpfs":
                 size = os.statvfs(target)
                 mount["size_bytes"] = size.f_blocks * size.f_frsize
+            if target.startswith("/mnt/"):
+                mount["identity"] = [about.st_dev, about.st_ino]
         except OSError:  # the target is below a folder that cannot be entered, or covered by another mount
             mount["writable"] = False
         found.append(mount)

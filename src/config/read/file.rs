@@ -12,11 +12,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 
+use crate::confine::ResolvedPath;
 use crate::limits::Limits;
 use crate::problem::{Position, Problem};
 
 /// The resolution of the coarsest clock of a file system in use, in seconds.
 const SETTLED_SECS: i64 = 2;
+/// The largest number of items of a folder that are looked at for symlinks.
+const ITEMS_MAX: usize = 65_536;
 
 /// The `*.json` files of a folder, sorted by name, without hidden ones. A folder that does not exist has no files.
 pub(in crate::config) fn listed(folder: &Path, limits: &Limits) -> Result<Vec<PathBuf>, Box<Problem>> {
@@ -50,6 +53,15 @@ pub(in crate::config) fn listed(folder: &Path, limits: &Limits) -> Result<Vec<Pa
     }
     paths.sort();
     Ok(paths)
+}
+
+/// The symlinks directly in a folder; none of a folder that does not exist or cannot be listed.
+pub(in crate::config) fn links_in(folder: &Path) -> Vec<PathBuf> {
+    let items = folder.read_dir().into_iter().flatten().flatten().take(ITEMS_MAX);
+    items
+        .filter(|item| item.file_type().is_ok_and(|kind| kind.is_symlink()))
+        .map(|item| item.path())
+        .collect()
 }
 
 /// The fingerprint of a file, which differs when the file was changed, replaced or removed.
@@ -103,31 +115,33 @@ fn says_absent(error: &io::Error) -> bool {
 
 /// Reads a configuration file, if its owner is trusted and it is not too large.
 pub(in crate::config) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<Vec<u8>, Box<Problem>> {
-    read_at_most(path, uid, limits.config_file_bytes_max)
+    let way = ResolvedPath::of(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
+    read_at_end(path, &way, uid, limits.config_file_bytes_max)
 }
 
-/// Reads a file of at most `bytes_max` bytes whose owner is trusted.
-pub(super) fn read_at_most(path: &Path, uid: u32, bytes_max: u64) -> Result<Vec<u8>, Box<Problem>> {
+/// Reads a file of at most `bytes_max` bytes whose owner is trusted, as are the owners of all links that lead to it. A
+/// file that was opened at another place than the end of the resolved path is refused.
+pub(super) fn read_at_end(
+    path: &Path,
+    way: &ResolvedPath,
+    uid: u32,
+    bytes_max: u64,
+) -> Result<Vec<u8>, Box<Problem>> {
     let metadata = path.metadata().map_err(|error| unreadable(path, &error))?;
     trusted(path, &metadata, uid, bytes_max)?;
-    let file = opened(path)?;
+    let is_foreign =
+        |link: &Path| link.symlink_metadata().map_or(true, |found| !is_trusted_owner(&found, uid));
+    if let Some((link, _)) = way.links.iter().find(|(link, _)| is_foreign(link)) {
+        let message = format!("is reached through {}, a link that belongs to another user", link.display());
+        return refuse(problem(path, message).hint("put a link of your own, or the file, in its place"));
+    }
+    let file = opened(path, &way.end)?;
     // The path may lead to another file by now: the checks count for the file that was opened.
     let opened = file.metadata().map_err(|error| unreadable(path, &error))?;
     trusted(path, &opened, uid, bytes_max)?;
-    bounded_bytes(path, file, bytes_max)
-}
-
-/// Reads a file as [`read_at_most`] does. `path` must have no links, and a file that was opened at another place is
-/// refused.
-pub(super) fn read_at_its_place(path: &Path, uid: u32, bytes_max: u64) -> Result<Vec<u8>, Box<Problem>> {
-    let metadata = path.metadata().map_err(|error| unreadable(path, &error))?;
-    trusted(path, &metadata, uid, bytes_max)?;
-    let file = opened(path)?;
-    let opened = file.metadata().map_err(|error| unreadable(path, &error))?;
-    trusted(path, &opened, uid, bytes_max)?;
-    // Systems without this folder have no confined servers, so nobody can replace the path.
+    // Systems without this folder have no confined servers, so none can replace the path.
     let place = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    if place.is_ok_and(|place| place != path) {
+    if place.is_ok_and(|place| place != way.end) {
         return refuse(problem(path, "was replaced while it was read"));
     }
     bounded_bytes(path, file, bytes_max)
@@ -159,10 +173,10 @@ pub(in crate::config) fn text(path: &Path, mut bytes: Vec<u8>) -> Result<String,
     Ok(text)
 }
 
-/// Opens a file without blocking, whatever kind of file it is.
-fn opened(path: &Path) -> Result<File, Box<Problem>> {
+/// Opens the file at the end of a path without blocking, whatever kind of file it is.
+fn opened(path: &Path, end: &Path) -> Result<File, Box<Problem>> {
     let flags = (OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(end);
     file.map_err(|error| Box::new(unreadable(path, &error)))
 }
 
@@ -189,7 +203,7 @@ fn trusted(path: &Path, metadata: &Metadata, uid: u32, bytes_max: u64) -> Result
         };
         return refuse(problem(path, format!("is {found}, not a file")));
     }
-    if metadata.uid() != uid && metadata.uid() != 0 {
+    if !is_trusted_owner(metadata, uid) {
         return refuse(
             problem(path, "belongs to another user, so what it says is not trusted")
                 .hint(format!("run: chown {uid} {}", path.display())),
@@ -205,6 +219,10 @@ fn trusted(path: &Path, metadata: &Metadata, uid: u32, bytes_max: u64) -> Result
         return refuse(too_large(path, bytes_max));
     }
     Ok(())
+}
+
+fn is_trusted_owner(metadata: &Metadata, uid: u32) -> bool {
+    metadata.uid() == uid || metadata.uid() == 0
 }
 
 fn too_large(path: &Path, bytes_max: u64) -> Problem {
@@ -237,4 +255,32 @@ fn refuse<T>(problem: Problem) -> Result<T, Box<Problem>> {
 
 fn problem(path: &Path, message: impl Into<String>) -> Problem {
     Problem::of_file(path, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{lchown, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_through_links_of_its_reader_and_of_root_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("link");
+        symlink("/etc/passwd", &link).unwrap();
+        let own = nix::unistd::geteuid().as_raw();
+        let said =
+            |path: &Path, uid| read(path, uid, &Limits::default()).err().map(|problem| problem.message);
+        assert_eq!(said(&link, own), None);
+        let (mut reader, other) = (own + 1, own + 1);
+        if own == 0 {
+            // Links of root are trusted.
+            assert_eq!(said(&link, other), None);
+            lchown(&link, Some(other + 1), None).unwrap();
+            reader = 0;
+        }
+        let refused = format!("is reached through {}, a link that belongs to another user", link.display());
+        assert_eq!(said(&link, reader), Some(refused));
+        assert_eq!(said(Path::new("/etc/passwd"), reader), None);
+    }
 }

@@ -188,7 +188,7 @@ impl Sources<'_> {
         resolved.files.push((path.clone(), file::fingerprint(&path)));
         let way = ResolvedPath::of(&std::path::absolute(&path).unwrap_or_else(|_| path.clone()));
         // The path may lead to another file by now: only the file at the end of the resolved path is read.
-        let bytes = file::read_at_its_place(&way.end, self.environment.uid, self.limits.reference_bytes_max)
+        let bytes = file::read_at_end(&path, &way, self.environment.uid, self.limits.reference_bytes_max)
             .map_err(|problem| unresolved(&problem.message))?;
         resolved.named.push(NamedFile { shown: shown.clone(), way, read: ReadTime::Now });
         let found = String::from_utf8(bytes).map_err(|_| unresolved("is not UTF-8"))?;

@@ -140,7 +140,11 @@ fn change(
         .map_err(|source| TrustError::Store { path: store.clone(), source })
 }
 
-/// The canonical name of a file, the same for every path that leads to it.
+/// The name of a project's file below the real path of its project, the same for every path that leads there. The file
+/// itself may be a link to the trusted file of another project: its relative paths would lead elsewhere here.
 fn name_of(path: &Path) -> String {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned()).display().to_string()
+    let project = path.ancestors().nth(2).unwrap_or(path);
+    let real = project.canonicalize().unwrap_or_else(|_| project.to_owned());
+    let within = path.strip_prefix(project).unwrap_or(path);
+    real.join(within).display().to_string()
 }

@@ -7,20 +7,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::reading::Section;
-use crate::config::read::changeable::ChangeableFolders;
+use crate::config::read::changeable::misled;
 use crate::config::read::environment::Environment;
 use crate::config::read::json::Member;
 use crate::config::read::named_file::NamedFile;
 use crate::config::read::references::CommandLine;
-use crate::confine::PrivatePlaces;
+use crate::confine::{ChangeablePlaces, PrivatePlaces};
 use crate::limits::Limits;
 
 /// An entry with commands. `Debug` shows nothing of it, and equality compares what is written.
 #[derive(Clone)]
 pub struct DeferredEntry {
     source: Arc<EntrySource>,
-    /// The folders that the paths of files that the entry names must not lead through.
-    changeable: ChangeableFolders,
+    /// The places that the paths of files that the entry names must not lead through.
+    changeable: ChangeablePlaces,
 }
 
 /// The entry, with everything that is needed to read it again.
@@ -38,21 +38,21 @@ pub(super) struct EntrySource {
 
 impl DeferredEntry {
     pub(super) fn new(source: EntrySource) -> Self {
-        Self { source: Arc::new(source), changeable: ChangeableFolders::default() }
+        Self { source: Arc::new(source), changeable: ChangeablePlaces::default() }
     }
 
     pub(super) fn source(&self) -> &EntrySource {
         &self.source
     }
 
-    /// Sets the folders that others can change.
-    pub(super) fn set_changeable(&mut self, changeable: &ChangeableFolders) {
+    /// Sets the places that others can change.
+    pub(super) fn set_changeable(&mut self, changeable: &ChangeablePlaces) {
         self.changeable = changeable.clone();
     }
 
     /// The message and hint for the first of these files that others can replace.
     pub(super) fn misled(&self, named: &[NamedFile]) -> Option<(String, &'static str)> {
-        named.iter().find_map(|file| self.changeable.misleads(file))
+        named.iter().find_map(|file| misled(&self.changeable, file))
     }
 
     /// The commands that are to be run; at least one.

@@ -5,6 +5,7 @@
 //! It starts nothing and connects to nothing: a server is data until its first use.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use super::reading::{Reading, Section};
 use super::self_reference;
 use super::server::{RefusedServer, ServerConfig};
 use super::transport::{Launch, SandboxChoice, Transport};
-use crate::config::read::changeable::ChangeableFolders;
+use crate::config::read::changeable::{misled, of_configuration, shown_path};
 use crate::config::read::environment::{Environment, Nesting};
 use crate::config::read::file;
 use crate::config::read::file::WatchedFile;
@@ -22,27 +23,37 @@ use crate::config::read::json::{self, Member, Node};
 use crate::config::read::line_index::LineIndex;
 use crate::config::read::references::{Commands, Files, Sources};
 use crate::config::read::trust::Trust;
-use crate::config::settings::choices::{AllowCommands, SelfServers};
-use crate::config::settings::mounts::MountedFolder;
+use crate::config::settings::choices::{AllowCommands, SandboxServers, SelfServers};
+use crate::config::settings::mounts::CODE;
 use crate::config::settings::toml_file::{FileOwner, ServerTable, TomlFile, project_folder};
-use crate::confine::PrivatePlaces;
+use crate::confine::{ChangeablePlaces, PrivatePlaces, ResolvedPath};
 use crate::guard::PARENT_VARIABLE;
 use crate::limits::Limits;
 use crate::problem::{OF_FILE_MAX, Origin, Problem, Severity};
+use crate::programs::locate_program;
 use crate::text::suggest;
+
+/// The endings of names of scripts, and of files that programs load and execute.
+const SCRIPTS: [&str; 18] = [
+    "bash", "cjs", "cts", "jar", "js", "lua", "mjs", "mts", "php", "pl", "ps1", "py", "pyz", "rb", "sh",
+    "ts", "tsx", "zsh",
+];
+/// Files that make a folder one that runners execute.
+const PACKAGES: [&str; 4] = ["__main__.py", "index.js", "package.json", "pyproject.toml"];
 
 /// The operator's rules for the entries of servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::config) struct EntryRules<'p> {
     pub(in crate::config) self_servers: SelfServers,
     pub(in crate::config) commands: AllowCommands,
+    pub(in crate::config) sandbox_servers: SandboxServers,
     /// The problem with the setting that confines servers. While there is one, entries without a `sandbox` are not
     /// used.
     pub(in crate::config) unconfined: Option<&'p Problem>,
     /// The files and folders that a server gets only if its entry names them.
     pub(in crate::config) private: &'p PrivatePlaces,
-    /// The folders that are mounted into sandboxes.
-    pub(in crate::config) mounts: &'p [MountedFolder],
+    /// The places of the host that code can change.
+    pub(in crate::config) of_code: &'p [PathBuf],
 }
 
 /// The servers of all files, with everything that the next reload needs.
@@ -59,8 +70,10 @@ pub(in crate::config) struct LoadedServers {
     pub(in crate::config) entries: EntriesByFile,
     /// The problems with files that could not be read.
     pub(in crate::config) unread: Vec<Problem>,
-    /// The folders that confined servers and code can change.
-    pub(in crate::config) changeable: ChangeableFolders,
+    /// The paths that confined servers and code can change, as they are written.
+    pub(in crate::config) changeable_paths: Vec<PathBuf>,
+    /// The places that these paths lead to.
+    pub(in crate::config) changeable: ChangeablePlaces,
 }
 
 /// The entries of each file as they were when the file could be read last.
@@ -94,17 +107,15 @@ pub(in crate::config) fn load(
     if environment.nesting() == Nesting::Nested {
         let message = "is set: this bridge was started by another one and loads no servers, so that none can call itself";
         problems.push(Problem::new(Origin::Variable(PARENT_VARIABLE.to_owned()), message));
-        return LoadedServers::default();
+        let changeable = ChangeablePlaces::new(changeable([].into_iter(), rules.of_code));
+        return LoadedServers { changeable, ..LoadedServers::default() };
     }
     let commands = match rules.commands {
         AllowCommands::Yes => Commands::Later,
         AllowCommands::No => Commands::Refused,
     };
     let (paths, unlisted) = json_files(environment, limits, problems);
-    // A configuration file that is a link is also protected at the path of the link.
-    let own = tables.iter().filter(|file| file.owner == FileOwner::User).map(|file| file.path.clone());
-    let private = &rules.private.with(own.chain(paths.iter().map(|(_, path)| path.clone())));
-    let sources = Sources { environment, limits, files: Files::Read, commands, private };
+    let sources = Sources { environment, limits, files: Files::Read, commands, private: rules.private };
     let mut files = Vec::new();
     let (mut entries_by_file, mut unread) = (EntriesByFile::new(), Vec::new());
     let mut untrusted = Vec::new();
@@ -161,9 +172,27 @@ pub(in crate::config) fn load(
     if let Some(problem) = rules.unconfined {
         entries.iter_mut().for_each(|(_, entry)| refuse_unconfined(entry, problem));
     }
-    let changeable = changeable(entries.iter().map(|(_, entry)| entry), rules.mounts);
+    let by_whom = changeable(entries.iter().map(|(_, entry)| entry), rules.of_code);
+    let changeable_paths = by_whom.iter().map(|(_, path)| path.clone()).collect();
+    let changeable = ChangeablePlaces::new(by_whom);
+    let of_files = |(path, of_file): (&PathBuf, &Vec<(Level, Entry)>)| {
+        // What a project's file says counts only while the user trusts its bytes.
+        let is_users = of_file.iter().all(|(level, _)| *level != Level::Project);
+        Some((path.clone(), of_configuration(&changeable, path).filter(|_| is_users)?))
+    };
+    let misled_files: BTreeMap<PathBuf, Problem> = entries_by_file.iter().filter_map(of_files).collect();
+    problems.extend(misled_files.values().cloned());
     for (_, entry) in &mut entries {
+        if let Some(problem) = misled_files.get(&entry.path) {
+            entry.read = Err(format!("cannot be used: {problem}"));
+        }
         refuse_misled(entry, &changeable, problems);
+        if let Ok(server) = &entry.read
+            && let Transport::Launch(launch) = &server.transport
+            && launch.sandbox.resolved(rules.sandbox_servers).is_none()
+        {
+            problems.extend(replaced_program(environment, entry, launch, &changeable));
+        }
         if let Ok(server) = &mut entry.read
             && let Some(deferred) = &mut server.deferred
         {
@@ -185,7 +214,16 @@ pub(in crate::config) fn load(
     untrusted.retain(|server: &RefusedServer| !is_known(&server.name));
     refused.extend(untrusted);
     refused.sort_by(|one, other| one.name.cmp(&other.name));
-    LoadedServers { servers, refused, files, variables, entries: entries_by_file, unread, changeable }
+    LoadedServers {
+        servers,
+        refused,
+        files,
+        variables,
+        entries: entries_by_file,
+        unread,
+        changeable_paths,
+        changeable,
+    }
 }
 
 /// The places of JSON files: the user's folder, and the folder or file that MCP_SERVERS_CONFIG names.
@@ -386,8 +424,8 @@ fn refuse_own(environment: &Environment, entry: &mut Entry, problems: &mut Vec<P
     problems.push(problem);
 }
 
-/// The folders that confined servers and code can change.
-fn changeable<'e>(entries: impl Iterator<Item = &'e Entry>, mounts: &[MountedFolder]) -> ChangeableFolders {
+/// The paths that confined servers and code can change, each with a description of the process.
+fn changeable<'e>(entries: impl Iterator<Item = &'e Entry>, of_code: &[PathBuf]) -> Vec<(String, PathBuf)> {
     let servers = entries.filter_map(|entry| match &entry.read.as_ref().ok()?.transport {
         Transport::Launch(Launch { sandbox: SandboxChoice::Yes(sandbox), .. }) => Some((entry, sandbox)),
         _ => None,
@@ -396,19 +434,56 @@ fn changeable<'e>(entries: impl Iterator<Item = &'e Entry>, mounts: &[MountedFol
         let who = format!("the confined server '{}'", entry.name);
         sandbox.write.iter().map(move |folder| (who.clone(), folder.clone()))
     });
-    let of_code = mounts.iter().filter(|mount| mount.writable);
-    ChangeableFolders::new(of_servers.chain(of_code.map(|mount| ("code".to_owned(), mount.host.clone()))))
+    of_servers.chain(of_code.iter().map(|place| (CODE.to_owned(), place.clone()))).collect()
 }
 
 /// Refuses an entry that names a file which a confined server or code could replace.
-fn refuse_misled(entry: &mut Entry, changeable: &ChangeableFolders, problems: &mut Vec<Problem>) {
-    let misled = entry.named.iter().find_map(|file| changeable.misleads(file));
+fn refuse_misled(entry: &mut Entry, changeable: &ChangeablePlaces, problems: &mut Vec<Problem>) {
+    let misled = entry.named.iter().find_map(|file| misled(changeable, file));
     if let (Ok(_), Some((message, hint))) = (&entry.read, misled) {
         let problem = Problem::of_file(&entry.path, message);
         let problem = problem.at(entry.position).key(entry.key.clone()).hint(hint);
         entry.read = Err(format!("cannot be used: {problem}"));
         problems.push(problem);
     }
+}
+
+/// The warning that others can change the program or a script of a server that has all rights of the user.
+fn replaced_program(
+    environment: &Environment,
+    entry: &Entry,
+    launch: &Launch,
+    changeable: &ChangeablePlaces,
+) -> Option<Problem> {
+    let folder = launch.cwd.as_deref().or(environment.cwd.as_deref()).unwrap_or(Path::new("/"));
+    let program = locate_program(&launch.program, environment.variable("PATH"), folder);
+    let values = launch
+        .args
+        .iter()
+        .flat_map(|arg| arg.split_once('=').map(|(_, value)| value).into_iter().chain([arg.as_str()]));
+    let scripts = values.map(|value| folder.join(value)).filter(|path| is_executed(path));
+    let replaced = program.into_iter().chain(scripts).find_map(|path| {
+        let way = ResolvedPath::of(&path);
+        let (who, place) = changeable.changed_in(&way)?;
+        Some(format!(
+            "runs {} with all your rights, and {who} can change {}",
+            shown_path(&path),
+            shown_path(place)
+        ))
+    })?;
+    let problem = Problem::of_file(&entry.path, replaced).severity(Severity::Warning).at(entry.position);
+    let hint = "keep it outside of what servers and code can change, or add `sandbox = true`";
+    Some(problem.key(entry.key.clone()).hint(hint))
+}
+
+/// Whether an argument of a server's command is most likely a script, or a folder with a package, that is executed.
+fn is_executed(path: &Path) -> bool {
+    let Ok(about) = path.metadata() else { return false };
+    if about.is_dir() {
+        return PACKAGES.iter().any(|name| path.join(name).is_file());
+    }
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    about.is_file() && (about.mode() & 0o111 != 0 || SCRIPTS.contains(&ending.to_ascii_lowercase().as_str()))
 }
 
 /// Refuses an entry without a `sandbox` while the setting that would confine its server cannot be read.

@@ -5,8 +5,9 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::toml_file::{FileOwner, TomlFile, WrittenMount};
+use crate::config::read::changeable::shown_path;
 use crate::config::read::environment::Environment;
-use crate::confine::LOGIN_PLACES;
+use crate::confine::{ChangeablePlaces, PlaceKind, PrivatePlaces, ResolvedPath};
 use crate::problem::{Position, Problem, Severity};
 use crate::text;
 
@@ -83,17 +84,64 @@ pub struct MountedFolder {
     pub writable: bool,
     /// The file that has the `[[mount]]`, and the position in it.
     pub source: (PathBuf, Position),
+    /// The path as it is written, with all links and folders on the way.
+    way: ResolvedPath,
+}
+
+/// The description of sandboxed code as a process that can change places.
+pub(in crate::config) const CODE: &str = "code";
+/// The hint for a mount that is left out.
+const NOT_MOUNTED: &str = "it is not mounted";
+
+/// The folders of all `[[mount]]` tables.
+#[derive(Debug, Default)]
+pub(in crate::config) struct Mounts {
+    /// The folders that can be mounted.
+    pub(in crate::config) folders: Vec<MountedFolder>,
+    /// Folders that should be writable and are not mounted, since belljar's own files are, contain or lie in them.
+    /// Sandboxes that still run may have them.
+    pub(in crate::config) conflicting: Vec<PathBuf>,
+}
+
+impl MountedFolder {
+    /// The problem if a confined server or code could replace the folder by another one; `None`: none could.
+    pub(in crate::config) fn replaced(&self, changeable: &ChangeablePlaces) -> Option<Problem> {
+        let message = replaced(changeable, &self.way, &self.host)?;
+        let (path, position) = &self.source;
+        Some(Problem::of_file(path, message).at(*position).key("mount").hint(NOT_MOUNTED))
+    }
+}
+
+/// The message about a folder that a process could replace by another one.
+fn replaced(changeable: &ChangeablePlaces, way: &ResolvedPath, host: &Path) -> Option<String> {
+    let (who, place) = changeable.replaced_in(way)?;
+    Some(format!(
+        "host: the path of {} leads through {}, which {who} can replace, and so choose what is mounted",
+        shown_path(host),
+        shown_path(place)
+    ))
 }
 
 /// The folders that can be mounted. Problems with the others are reported.
 pub(in crate::config) fn mounts(
     environment: &Environment,
-    own: &[PathBuf],
+    private: &PrivatePlaces,
     files: &[TomlFile],
     problems: &mut Vec<Problem>,
-) -> Vec<MountedFolder> {
-    let own: Vec<PathBuf> = own.iter().map(|path| real(path)).collect();
-    let mut mounts: Vec<MountedFolder> = Vec::new();
+) -> Mounts {
+    let host = |file: &TomlFile, written: &WrittenMount| {
+        let path = environment.resolve(&written.host, file.path.parent());
+        std::path::absolute(&path).unwrap_or(path)
+    };
+    let own = files.iter().filter(|file| file.owner == FileOwner::User);
+    let writable = own.flat_map(|file| {
+        let writable = file.mounts.iter().filter(|written| written.writable);
+        writable.map(|written| (CODE.to_owned(), host(file, written)))
+    });
+    // Code never gets the others, which may be as wide as the root.
+    let writable = writable.filter(|(_, host)| is_kept_from_code(environment, &real(host)).is_none());
+    let rules = Rules { environment, private, writable: ChangeablePlaces::new(writable) };
+    let mut mounts = Mounts::default();
     for file in files {
         for written in &file.mounts {
             let problem =
@@ -104,38 +152,98 @@ pub(in crate::config) fn mounts(
                 problems.push(problem.severity(Severity::Warning).hint(hint));
                 continue;
             }
-            let folder = file.path.parent().unwrap_or(Path::new("/"));
-            match checked(environment, &own, folder, written, &mounts) {
+            let path = host(file, written);
+            let way = ResolvedPath::of(&path);
+            match rules.checked(&path, &way, written, &mounts.folders) {
                 Ok((host, guest)) => {
                     let (writable, source) = (written.writable, (file.path.clone(), written.position));
-                    mounts.push(MountedFolder { host, guest, writable, source });
+                    mounts.folders.push(MountedFolder { host, guest, writable, source, way });
                 }
-                Err(message) => problems.push(problem(message).hint("it is not mounted")),
+                Err(refusal) => {
+                    mounts.conflicting.extend(
+                        Some(way.end).filter(|_| written.writable && refusal.private == Some(PlaceKind::Own)),
+                    );
+                    problems.push(problem(refusal.message).hint(NOT_MOUNTED));
+                }
             }
         }
     }
     mounts
 }
 
-fn checked(
-    environment: &Environment,
-    own: &[PathBuf],
-    folder: &Path,
+/// The reason why a folder is not mounted.
+struct Refusal {
+    message: String,
+    /// The kind of the private place that it is, holds or lies in.
+    private: Option<PlaceKind>,
+}
+
+impl From<String> for Refusal {
+    fn from(message: String) -> Self {
+        Self { message, private: None }
+    }
+}
+
+/// What decides which folders may be mounted.
+struct Rules<'r> {
+    environment: &'r Environment,
+    private: &'r PrivatePlaces,
+    /// All folders of the file that code may write to, whether they can be mounted or not.
+    writable: ChangeablePlaces,
+}
+
+impl Rules<'_> {
+    fn checked(
+        &self,
+        path: &Path,
+        way: &ResolvedPath,
+        written: &WrittenMount,
+        others: &[MountedFolder],
+    ) -> Result<(PathBuf, String), Refusal> {
+        if others.len() == MOUNTS_MAX {
+            return Err(format!("is one more than the {MOUNTS_MAX} that there may be").into());
+        }
+        let shown = shown_path(path);
+        // This comes first: what the path leads to now is what code has chosen.
+        if let Some(message) = replaced(&self.writable, way, path) {
+            return Err(message.into());
+        }
+        let host = path.canonicalize().map_err(|error| format!("host: {shown}: {error}"))?;
+        if host != way.end {
+            return Err(format!("host: {shown} leads to another folder from moment to moment").into());
+        }
+        if !host.is_dir() {
+            return Err(format!(
+                "host: {shown} is no folder; a file is mounted with the folder that it is in"
+            )
+            .into());
+        }
+        if let Some(why) = is_kept_from_code(self.environment, &host) {
+            return Err(format!("host: {shown} {why}").into());
+        }
+        if let Some((private, place)) = self.private.at(path) {
+            let why = match private {
+                PlaceKind::Own => Some("holds belljar's own files"),
+                PlaceKind::Logins => Some("holds keys or logins"),
+                PlaceKind::Start if written.writable => Some("holds what is executed when you log in"),
+                PlaceKind::Start => None,
+            };
+            if let Some(why) = why {
+                let message = format!("host: {shown} {why} ({})", shown_path(&place));
+                return Err(Refusal { message, private: Some(private) });
+            }
+        }
+        Ok((host.clone(), named(&host, &shown, written, others)?))
+    }
+}
+
+/// The path of a folder in the sandbox, if it can be mounted there beside the others.
+fn named(
+    host: &Path,
+    shown: &str,
     written: &WrittenMount,
     others: &[MountedFolder],
-) -> Result<(PathBuf, String), String> {
-    if others.len() == MOUNTS_MAX {
-        return Err(format!("is one more than the {MOUNTS_MAX} that there may be"));
-    }
-    let path = environment.resolve(&written.host, Some(folder));
-    let shown = text::inert_excerpt(&path.display().to_string(), 200);
-    let host = path.canonicalize().map_err(|error| format!("host: {shown}: {error}"))?;
-    if !host.is_dir() {
-        return Err(format!("host: {shown} is no folder; a file is mounted with the folder that it is in"));
-    }
-    if let Some(why) = is_kept_from_code(environment, own, &host) {
-        return Err(format!("host: {shown} {why}"));
-    }
+) -> Result<String, String> {
     // These characters are separators in the syntax of engines.
     let is_plain =
         host.to_str().is_some_and(|host| !host.contains([':', ',']) && !host.contains(char::is_control));
@@ -175,7 +283,7 @@ fn checked(
         Some(other) => {
             Err(format!("guest: {guest} lies in or above {}, which is mounted already", other.guest))
         }
-        None => Ok((host, guest)),
+        None => Ok(guest),
     }
 }
 
@@ -184,8 +292,8 @@ fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// The reason for which code may not have this folder; `own` are belljar's folders.
-fn is_kept_from_code(environment: &Environment, own: &[PathBuf], host: &Path) -> Option<&'static str> {
+/// The reason for which code may not have this folder, whatever is in it.
+fn is_kept_from_code(environment: &Environment, host: &Path) -> Option<&'static str> {
     if !host.components().any(|part| matches!(part, Component::Normal(_))) {
         return Some("is all of the machine; mount a folder with your data");
     }
@@ -195,18 +303,8 @@ fn is_kept_from_code(environment: &Environment, own: &[PathBuf], host: &Path) ->
     if is_of_the_system(environment, host) {
         return Some("belongs to the system or holds a folder that does; mount a folder with your data");
     }
-    if environment.home.as_deref().is_some_and(|home| real(home).starts_with(host)) {
-        return Some("holds your whole home, with all keys and logins");
-    }
-    if let Some(home) = environment.home.as_deref().map(real) {
-        // Both the paths and their targets are checked, since many of these paths are links.
-        let mut logins = LOGIN_PLACES.iter().map(|name| home.join(name)).flat_map(|path| [real(&path), path]);
-        if logins.any(|login| host.starts_with(&login) || (login.starts_with(host) && login.exists())) {
-            return Some("holds keys or logins");
-        }
-    }
-    let is_own = own.iter().any(|own| own.starts_with(host) || host.starts_with(own));
-    is_own.then_some("holds belljar's own files")
+    let is_home = environment.home.as_deref().is_some_and(|home| real(home).starts_with(host));
+    is_home.then_some("holds your whole home, with all keys and logins")
 }
 
 fn is_of_the_system(environment: &Environment, host: &Path) -> bool {

@@ -40,7 +40,11 @@ impl User {
     /// The mounted folders, and the messages for the others.
     fn loads(&self, config: &str) -> (Vec<String>, Vec<String>) {
         self.writes(config);
-        let config = Config::load(&self.environment());
+        self.loads_in(self.environment())
+    }
+
+    fn loads_in(&self, environment: Environment) -> (Vec<String>, Vec<String>) {
+        let config = Config::load(&environment);
         let home = self.path("");
         let home = home.to_str().unwrap().trim_end_matches('/').to_owned();
         let said = config.problems.iter().map(|problem| problem.to_string().replace(&home, "~"));
@@ -87,7 +91,7 @@ fn what_must_not_be_mounted_is_left_out_with_the_reason_and_the_rest_counts() {
         ("host = \"~/.ssh\"", "holds keys or logins"),
         ("host = \"~/keys\"", "holds keys or logins"),
         ("host = \"~/.local/share/keyrings\"", "holds keys or logins"),
-        ("host = \"~/.local\"", "holds keys or logins"),
+        ("host = \"~/.local\"", "holds belljar's own files (~/.local/state/belljar)"),
         ("host = \"~/.gnupg\"", "holds keys or logins"),
         ("host = \"~/dotfiles/gnupg\"", "holds keys or logins"),
         ("host = \"~/dotfiles\"", "holds keys or logins"),
@@ -126,10 +130,146 @@ fn what_must_not_be_mounted_is_left_out_with_the_reason_and_the_rest_counts() {
     assert!(mounted.is_empty() && said[0].contains("write [[mount]]"), "{said:?}");
 }
 
+/// The mounts of `folder`, with these links in the home, and the messages.
+fn with_links(links: &[(&str, &str)], variables: &[(&str, &str)], mount: &str) -> (Vec<String>, Vec<String>) {
+    let user = User::new();
+    fs::create_dir_all(user.path("stow/deep")).unwrap();
+    fs::create_dir_all(user.path("elsewhere")).unwrap();
+    for (link, target) in links {
+        let link = user.path(link);
+        fs::remove_dir_all(&link).ok();
+        std::os::unix::fs::symlink(target.replace('~', user.path("").to_str().unwrap()), link).unwrap();
+    }
+    user.writes(&format!("[[mount]]\n{mount}\n"));
+    let variables = variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+    user.loads_in(Environment { variables, ..user.environment() })
+}
+
+#[test]
+fn a_folder_to_which_a_configuration_file_leads_or_would_lead_is_not_mounted() {
+    let stow = "host = \"~/stow\"\nwritable = true";
+    let deep = "host = \"~/stow/deep\"\nwritable = true";
+    for (links, variables, mount) in [
+        // A link to a file, an intermediate link, and links to what does not exist yet.
+        (&[("MCPs/s.json", "../stow/s.json")][..], &[][..], stow),
+        (&[("stow/second.json", "~/elsewhere/s.json"), ("MCPs/s.json", "~/stow/second.json")], &[], stow),
+        (&[("stow/second", "../elsewhere"), ("MCPs/s.json", "../stow/second/s.json")], &[], stow),
+        (&[(".config/belljar/policy.toml", "~/stow/policy.toml")], &[], stow),
+        (&[(".config/belljar/policy.toml", "~/stow/deep/none/policy.toml")], &[], deep),
+        (&[("MCPs/s.json", "~/stow/deep/../s.json")], &[], deep),
+        // Folders that are links.
+        (&[("MCPs", "stow/deep")], &[], stow),
+        (&[("MCPs", "stow/deep")], &[], "host = \"~/stow/deep\""),
+        (&[(".local", "stow/deep")], &[], stow),
+        (&[(".local", "stow/deep")], &[("XDG_STATE_HOME", "/nowhere/x")], deep),
+        // Other names, through variables.
+        (&[("more.json", "stow/s.json")], &[("MCP_SERVERS_CONFIG", "~/more.json")], stow),
+        (&[("more", "stow/deep")], &[("MCP_SERVERS_CONFIG", "~/more/")], stow),
+        (&[], &[("MCP_BRIDGE_STATE_DIR", "~/stow/deep/state")], deep),
+        // The mount is written otherwise.
+        (
+            &[("MCPs/s.json", "../stow/s.json"), ("other", "stow")],
+            &[],
+            "host = \"~/other/\"\nwritable = true",
+        ),
+        (&[("MCPs/s.json", "../stow/s.json")], &[], "host = \"~/work/../stow/.\"\nwritable = true"),
+    ] {
+        let (mounted, said) = with_links(links, variables, mount);
+        assert_eq!(mounted, [""; 0], "{links:?} {variables:?}");
+        assert!(
+            said.iter().any(|said| said.contains("holds belljar's own files (~/")),
+            "{links:?}: {said:?}"
+        );
+    }
+    // The same folders are mounted if what leads to them is not read.
+    for (links, mount, expected) in [
+        (&[("MCPs/s.json", "../elsewhere/s.json")], stow, "~/stow /mnt/stow rw"),
+        (&[("MCPs/tools/s.json", "~/stow/s.json")], stow, "~/stow /mnt/stow rw"),
+        (&[("MCPs/s.json", "~/stow/s.json")], deep, "~/stow/deep /mnt/deep rw"),
+    ] {
+        assert_eq!(with_links(links, &[], mount).0, [expected], "{links:?}");
+    }
+}
+
+#[test]
+fn a_home_that_is_a_link_in_a_writable_folder_is_not_left_to_code() {
+    let user = User::new();
+    let other = tempfile::tempdir().unwrap();
+    let place = other.path().canonicalize().unwrap();
+    std::os::unix::fs::symlink(user.path(""), place.join("home")).unwrap();
+    user.writes(&format!("[[mount]]\nhost = \"{}\"\nwritable = true\n", place.display()));
+    assert_eq!(user.loads_in(user.environment()).0.len(), 1);
+    let (mounted, said) = user.loads_in(Environment { home: Some(place.join("home")), ..user.environment() });
+    assert!(mounted.is_empty() && said[0].contains("holds belljar's own files"), "{said:?}");
+}
+
+#[test]
+fn a_mount_whose_written_path_code_can_replace_is_left_out_wherever_it_leads() {
+    for (links, host, is_mounted) in [
+        (&[][..], "~/stow/deep", false),
+        (&[("stow/link", "~/elsewhere")], "~/stow/link", false),
+        (&[("stow/link", "~/elsewhere")], "~/stow/link/../data", false),
+        (&[("stow/link", "~/.config")], "~/stow/link/autostart", false),
+        (&[("way", "stow/deep")], "~/way", false),
+        (&[("stow/link", ".."), ("way", "stow/link")], "~/way/data", false),
+        (&[], "~/stow/deep/../../data", false),
+        (&[("stow/link", "~/elsewhere")], "~/elsewhere", true),
+        (&[("way", "data")], "~/way", true),
+        (&[], "~/stow/../data", true),
+    ] {
+        let stow = "host = \"~/stow\"\nwritable = true\n";
+        let other = format!("host = \"{host}\"\nguest = \"/mnt/other\"\n");
+        // The order of the tables does not matter.
+        for mounts in [format!("{stow}[[mount]]\n{other}"), format!("{other}[[mount]]\n{stow}")] {
+            let (mounted, said) = with_links(links, &[], &mounts);
+            assert!(mounted.contains(&"~/stow /mnt/stow rw".to_owned()), "{host}: {said:?}");
+            assert_eq!(mounted.len() == 2, is_mounted, "{host}: {mounted:?} {said:?}");
+            let named = said
+                .iter()
+                .any(|said| said.contains("which code can replace, and so choose what is mounted"));
+            assert_eq!(named, !is_mounted, "{host}: {said:?}");
+        }
+    }
+}
+
+#[test]
+fn a_mount_whose_path_a_confined_server_can_replace_is_left_out() {
+    let server =
+        |write: &str| format!("\n[servers.s]\ncommand = \"c\"\nsandbox = {{ write = [\"{write}\"] }}\n");
+    for (write, host, is_mounted) in [
+        ("~/stow", "~/stow/deep", false),
+        ("../../stow", "~/stow/deep/", false),
+        ("~/stow", "~/work/../stow/deep", false),
+        ("~/way", "~/stow/deep", false),
+        // The server cannot replace the folder that it was given, nor one above it.
+        ("~/stow", "~/stow", true),
+        ("~/stow/deep", "~/stow", true),
+        ("~/elsewhere", "~/stow/deep", true),
+    ] {
+        let mount = format!("host = \"{host}\"\nguest = \"/mnt/x\"{}", server(write));
+        let (mounted, said) = with_links(&[("way", "stow")], &[], &mount);
+        assert_eq!(mounted.len() == 1, is_mounted, "{write} {host}: {said:?}");
+        let named = said.iter().any(|said| said.contains("/deep, which the confined server 's' can replace"));
+        assert_eq!(named, !is_mounted, "{write} {host}: {said:?}");
+    }
+}
+
+#[test]
+fn files_that_are_executed_at_a_login_are_not_mounted_writable() {
+    let folder =
+        |more: &str| with_links(&[(".config/fish", "~/stow")], &[], &format!("host = \"~/stow\"{more}"));
+    let (mounted, said) = folder("\nwritable = true");
+    assert!(
+        mounted.is_empty() && said[0].contains("holds what is executed when you log in (~/.config/fish)"),
+        "{said:?}"
+    );
+    assert_eq!(folder("").0, ["~/stow /mnt/stow ro"]);
+}
+
 #[test]
 fn system_folders_are_known_by_name_and_data_folders_are_not() {
     let environment = |home: &str| Environment { home: Some(home.into()), ..User::new().environment() };
-    let refused = |home: &str, host: &str| is_kept_from_code(&environment(home), &[], Path::new(host));
+    let refused = |home: &str, host: &str| is_kept_from_code(&environment(home), Path::new(host));
     for host in
         ["/usr", "/usr/local/share", "/var", "/var/lib/docker", "/boot/efi", "/sys/fs", "/System/Volumes"]
     {

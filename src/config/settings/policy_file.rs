@@ -8,8 +8,10 @@ use std::sync::Arc;
 use toml::de::Error;
 
 use super::policy_profile::{self, ProfileSetting};
+use crate::config::read::changeable::of_configuration;
 use crate::config::read::environment::Environment;
 use crate::config::read::file;
+use crate::confine::ChangeablePlaces;
 use crate::limits::Limits;
 use crate::policy::Policy;
 use crate::problem::{Position, Problem};
@@ -25,6 +27,8 @@ pub struct PolicyFile {
     environment: Option<Environment>,
     limits: Limits,
     profile_setting: ProfileSetting,
+    /// The places that others can change, in which no policy may be.
+    changeable: ChangeablePlaces,
     seen: Fingerprints,
     policy: Arc<Policy>,
 }
@@ -42,6 +46,7 @@ impl PolicyFile {
         environment: &Environment,
         limits: &Limits,
         profile_setting: ProfileSetting,
+        changeable: ChangeablePlaces,
         problems: &mut Vec<Problem>,
     ) -> Self {
         let (limits, environment) = (limits.clone(), Some(environment.clone()));
@@ -49,6 +54,7 @@ impl PolicyFile {
             environment,
             limits,
             profile_setting,
+            changeable,
             seen: Fingerprints::default(),
             policy: Arc::default(),
         };
@@ -62,7 +68,8 @@ impl PolicyFile {
     pub fn fixed(policy: Policy) -> Self {
         let profile_setting = ProfileSetting { profile: policy.profile, defect: policy.defect.clone() };
         let (limits, policy) = (Limits::default(), Arc::new(policy));
-        Self { environment: None, limits, profile_setting, seen: Fingerprints::default(), policy }
+        let (changeable, seen) = (ChangeablePlaces::default(), Fingerprints::default());
+        Self { environment: None, limits, profile_setting, changeable, seen, policy }
     }
 
     /// The policy as it was read last.
@@ -106,7 +113,11 @@ impl PolicyFile {
         let Some(environment) = &self.environment else { return };
         let path = path(environment).filter(|path| !file::is_absent(path));
         let mut policy = path.map_or_else(Policy::default, |path| {
-            read(&path, environment.uid, &self.limits, &self.policy).unwrap_or_else(|problem| {
+            let read = match of_configuration(&self.changeable, &path) {
+                Some(problem) => Err(Box::new(Problem { hint: format!("{};", problem.hint), ..problem })),
+                None => read(&path, environment.uid, &self.limits, &self.policy),
+            };
+            read.unwrap_or_else(|problem| {
                 let hint = format!("{} no call of a tool passes until that is right", problem.hint);
                 let problem = problem.hint(hint.trim_start());
                 problems.push(problem.clone());
@@ -120,7 +131,8 @@ impl PolicyFile {
     }
 }
 
-fn path(environment: &Environment) -> Option<PathBuf> {
+/// The path of the policy, whether it exists or not.
+pub(in crate::config) fn path(environment: &Environment) -> Option<PathBuf> {
     environment.config_file().map(|file| file.with_file_name("policy.toml"))
 }
 
@@ -191,7 +203,14 @@ mod tests {
             };
             let mut problems = Vec::new();
             let profile_setting = ProfileSetting { profile: Profile::Open, defect: None };
-            let file = PolicyFile::open(&environment, &Limits::default(), profile_setting, &mut problems);
+            let changeable = ChangeablePlaces::default();
+            let file = PolicyFile::open(
+                &environment,
+                &Limits::default(),
+                profile_setting,
+                changeable,
+                &mut problems,
+            );
             (file, self.said(&problems))
         }
 

@@ -27,7 +27,7 @@ pub(in crate::session) struct RequestedPosture {
     pub(in crate::session) folders: Vec<Folder>,
     /// The kernel that the OCI runtime gives it.
     pub(in crate::session) kernel: Kernel,
-    /// The machine's kernel, if the engine is on this machine and the sandbox should have another kernel.
+    /// The kernel of this machine, if the engine is on it.
     pub(super) machines_kernel: Option<String>,
 }
 
@@ -121,6 +121,14 @@ pub(super) fn weaknesses(posture: &Posture, asked: &RequestedPosture) -> Vec<Wea
         let is_there = posture.mounts.iter().any(|mount| mount.target == folder.guest);
         found.need(is_there, PostureField::Mounts, || {
             (format!("none at {}", folder.guest), "a folder".into())
+        });
+        // Only the kernel that checked the folder gives it the same numbers.
+        let is_comparable =
+            asked.kernel == Kernel::Shared && asked.machines_kernel.as_ref() == Some(&posture.kernel);
+        let mut mounted = posture.mounts.iter().filter(|mount| mount.target == folder.guest);
+        let is_same = !is_comparable || mounted.all(|mount| mount.identity == folder.identity);
+        found.need(is_same, PostureField::Mounts, || {
+            (format!("another folder at {}", folder.guest), "the one that was checked".into())
         });
     }
     // gVisor has another name for descriptors from the machine.
@@ -254,7 +262,7 @@ impl Weaknesses {
     }
 
     fn mount(&mut self, mount: &Mount, asked: &RequestedPosture) {
-        let Mount { target, kind, options, writable, size_bytes } = mount;
+        let Mount { target, kind, options, writable, size_bytes, identity: _ } = mount;
         let has = |option: &str| options.iter().any(|own| own == option);
         // gVisor does not show `nosuid` and `nodev`: programs gain no privileges there, and devices need a capability
         // to be made.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::protocol::Rlimits;
+use crate::protocol::{FileIdentity, Rlimits};
 
 const TMPFS: &[(&str, u64)] = &[("/tmp", 64), ("/dev/shm", 64)];
 
@@ -46,7 +46,7 @@ fn process() -> ProcessPosture {
 fn mount(target: &str, kind: &str, options: &str, writable: bool) -> Mount {
     let options = options.split(',').map(str::to_owned).collect();
     let size_bytes = (kind == "tmpfs").then_some(64 << 20);
-    Mount { target: target.into(), kind: kind.into(), options, writable, size_bytes }
+    Mount { target: target.into(), kind: kind.into(), options, writable, size_bytes, identity: None }
 }
 
 /// Mounts as engines make them: a selection of real ones.
@@ -235,7 +235,7 @@ fn descriptors_beyond_the_three_streams_are_named() {
 #[test]
 fn a_folder_of_the_user_is_as_it_was_asked_for_or_named() {
     let with_folder = |writable: bool, options: Option<&str>| {
-        let folder = Folder { host: "/srv".into(), guest: "/mnt/data".into(), writable };
+        let folder = Folder { host: "/srv".into(), guest: "/mnt/data".into(), writable, identity: None };
         let mut posture = good();
         posture.mounts.extend(options.map(|options| mount("/mnt/data", "ext4", options, writable)));
         said(&weaknesses(&posture, &RequestedPosture { folders: vec![folder], ..asked() }))
@@ -251,6 +251,28 @@ fn a_folder_of_the_user_is_as_it_was_asked_for_or_named() {
         ["mounts: got /mnt/data (ext4, ro,nosuid,nodev), expected ro,noexec,nosuid,nodev"]
     );
     assert_eq!(with_folder(false, None), ["mounts: got none at /mnt/data, expected a folder"]);
+}
+
+#[test]
+fn another_folder_than_the_checked_one_is_named_if_the_kernel_is_the_machine_s() {
+    let with = |seen: Option<FileIdentity>, machine: &str| {
+        let identity = Some(FileIdentity(2049, 17));
+        let folder = Folder { host: "/srv".into(), guest: "/mnt/data".into(), writable: false, identity };
+        let mut posture = good();
+        let mounted = mount("/mnt/data", "ext4", "ro,noexec,nosuid,nodev", false);
+        posture.mounts.push(Mount { identity: seen, ..mounted });
+        let machines_kernel = Some(machine.to_owned());
+        let asked = RequestedPosture { folders: vec![folder], machines_kernel, ..asked() };
+        said(&weaknesses(&posture, &asked))
+    };
+    let kernel = good().kernel;
+    let named = ["mounts: got another folder at /mnt/data, expected the one that was checked"];
+    assert_eq!(with(Some(FileIdentity(2049, 17)), &kernel), [""; 0]);
+    for seen in [Some(FileIdentity(2049, 18)), Some(FileIdentity(2050, 17)), None] {
+        assert_eq!(with(seen, &kernel), named, "{seen:?}");
+        // Another machine numbers its devices otherwise.
+        assert_eq!(with(seen, "5.0 of another machine"), [""; 0]);
+    }
 }
 
 #[test]
@@ -367,7 +389,8 @@ fn worker_without_landlock_is_named_if_it_exists() {
 
 #[test]
 fn writable_places_are_those_asked_for() {
-    let folder = |guest: &str, writable| Folder { host: "/srv".into(), guest: guest.into(), writable };
+    let folder =
+        |guest: &str, writable| Folder { host: "/srv".into(), guest: guest.into(), writable, identity: None };
     let folders = vec![folder("/mnt/in", false), folder("/mnt/out", true)];
     assert_eq!(RequestedPosture { folders, ..asked() }.writable(), ["/tmp", "/dev/shm", "/mnt/out"]);
 }

@@ -1,10 +1,15 @@
 //! Starts sandboxes with the current settings: engine, container, handshake, restored files.
 
 use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::fcntl::OFlag;
 use tokio::sync::{mpsc, watch};
 
 use super::super::files::Files;
@@ -21,8 +26,8 @@ use crate::engine::{
 use crate::guard::{Guardian, Mark};
 use crate::limits::Limits;
 use crate::protocol::{
-    self, BundleCode, Decoder, ExtraSystemCall, FromSandbox, FromSupervisor, Posture, PostureField,
-    SandboxBounds, SandboxLimits, ToSupervisor, WorkerPosture,
+    self, BundleCode, Decoder, ExtraSystemCall, FileIdentity, FromSandbox, FromSupervisor, Posture,
+    PostureField, SandboxBounds, SandboxLimits, ToSupervisor, WorkerPosture,
 };
 use crate::run::ToolFault;
 use crate::workspace::WorkspaceLocation;
@@ -175,7 +180,9 @@ impl SandboxStarter {
 
     async fn attempt(&mut self) -> Result<Sandbox, Failure> {
         let (engine, is_new) = self.engine().await?;
-        let (folders, said_of_folders) = self.folders(engine.as_ref()).await;
+        let (checked, said_of_folders) = self.folders(engine.as_ref()).await;
+        // They stay open until the posture was compared, so that no other folder gets their numbers meanwhile.
+        let (folders, _opened): (Vec<Folder>, Vec<File>) = checked.into_iter().unzip();
         self.asked += 1;
         let cpu = self.cpu_quota(engine.as_ref()).await;
         let spec = SandboxSpec { cpu, ..self.spec(folders.clone())? };
@@ -467,10 +474,9 @@ impl SandboxStarter {
         cpu: Option<CpuQuota>,
     ) -> RequestedPosture {
         let kernel = Kernel::of_runtime(self.settings.oci_runtime.as_deref());
-        let has_own = kernel != Kernel::Shared && engine.is_here();
         RequestedPosture {
             kernel,
-            machines_kernel: if has_own { Kernel::of_machine() } else { None },
+            machines_kernel: if engine.is_here() { Kernel::of_machine() } else { None },
             uid: user.uid.into(),
             gid: user.gid.into(),
             memory_bytes: self.settings.memory_bytes,
@@ -484,44 +490,52 @@ impl SandboxStarter {
         }
     }
 
-    /// The folders that can be mounted now, and notices about the others.
-    async fn folders(&self, engine: &dyn Engine) -> (Vec<Folder>, Vec<String>) {
+    /// The folders that can be mounted now, each opened, and notices about the others.
+    async fn folders(&self, engine: &dyn Engine) -> (Vec<(Folder, File)>, Vec<String>) {
         let configured = &self.settings.folders;
         if !engine.is_here() {
             let said = "no [[mount]] is there: the engine is on another machine, whose folders are others";
             return (vec![], (!configured.is_empty()).then(|| said.to_owned()).into_iter().collect());
         }
-        // If a link has replaced the folder since, the engine would mount something else.
-        let is_itself = |folder: &&Folder| {
-            let host = Path::new(&folder.host);
-            host.canonicalize().is_ok_and(|real| real == host && real.is_dir())
-        };
-        let (folders, others): (Vec<&Folder>, Vec<&Folder>) = configured.iter().partition(is_itself);
-        let names = others.iter().map(|folder| folder.guest.as_str()).collect::<Vec<_>>().join(", ");
-        let gone = (!others.is_empty())
-            .then(|| format!("not mounted, since the host's folder is gone or is another one now: {names}"));
+        let (mut folders, mut others) = (vec![], vec![]);
+        for folder in configured {
+            match checked(folder) {
+                Ok(checked) => folders.push(checked),
+                Err(_) => others.push(folder.guest.as_str()),
+            }
+        }
+        let gone = (!others.is_empty()).then(|| {
+            let names = others.join(", ");
+            format!("not mounted, since the host's folder is gone or is another one now: {names}")
+        });
         let (mut notices, mut safe): (Vec<String>, _) = (gone.into_iter().collect(), vec![]);
         let is_allowed = self.settings.allow_weak.contains(&PostureField::Mounts);
-        for folder in folders {
-            let found = self.search(folder).await.err();
+        for (folder, opened) in folders {
+            let found = self.search(&folder, &opened).await.err();
             if let Some(reason) = &found {
                 let verdict =
                     if is_allowed { "mounted, as MCP_BRIDGE_ALLOW_WEAK allows" } else { "not mounted" };
                 notices.push(format!("{} is {verdict}: {reason}", folder.guest));
             }
             if found.is_none() || is_allowed {
-                safe.push(folder.clone());
+                safe.push((folder, opened));
             }
         }
         (safe, notices)
     }
 
     /// Searches the folder for files that lead out of the sandbox. The error names the problem and a hint.
-    async fn search(&self, folder: &Folder) -> Result<(), String> {
-        let (root, guest) = (PathBuf::from(&folder.host), folder.guest.clone());
+    async fn search(&self, folder: &Folder, opened: &File) -> Result<(), String> {
+        let (host, guest) = (PathBuf::from(&folder.host), folder.guest.clone());
+        let opened = opened.try_clone().map_err(|error| format!("it cannot be searched: {error}"))?;
         let bounds =
             Bounds { entries_max: self.limits.mount_entries_max, time_max: self.limits.mount_search };
-        let search = move || special_files::search(&root, bounds).map_err(|found| found.explain(&guest));
+        let search = move || {
+            // On Linux this is the opened folder, whatever is at its path by now.
+            let open = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
+            let root = if open.exists() { open } else { host };
+            special_files::search(&root, bounds).map_err(|found| found.explain(&guest))
+        };
         // A file system that does not answer would block the start.
         match tokio::time::timeout(2 * self.limits.mount_search, tokio::task::spawn_blocking(search)).await {
             Ok(Ok(searched)) => searched,
@@ -584,6 +598,28 @@ impl SandboxStarter {
         }
         if fields.is_empty() { Ok(()) } else { Err(Failure::Weak { fields, said }) }
     }
+}
+
+/// Opens a folder to be mounted, and records its identity. If a link has replaced a part of the path since it was
+/// configured, the engine would mount something else.
+fn checked(folder: &Folder) -> io::Result<(Folder, File)> {
+    let host = Path::new(&folder.host);
+    if host.canonicalize()? != host {
+        return Err(io::Error::other("the path has a link"));
+    }
+    #[cfg(target_os = "linux")]
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
+    #[cfg(not(target_os = "linux"))]
+    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
+    let opened = OpenOptions::new().read(true).custom_flags(flags.bits()).open(host)?;
+    // Systems without this folder have no confined servers, so none can replace a part of the path meanwhile.
+    let place = fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()));
+    if place.is_ok_and(|place| place != host) {
+        return Err(io::Error::other("the path was replaced"));
+    }
+    let found = opened.metadata()?;
+    let identity = Some(FileIdentity(found.dev(), found.ino()));
+    Ok((Folder { identity, ..folder.clone() }, opened))
 }
 
 /// Whether code can write to any of these folders. Their files must belong to the same user in every sandbox.

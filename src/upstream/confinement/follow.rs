@@ -8,11 +8,10 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::caches::{self, INSTALLERS, Runner};
-use super::changeable::ChangeablePaths;
 use super::resolve::{beginning, inside, is_file, is_folder, names_in, resolve, resolve_within};
 use super::runner_arguments::RunnerArguments;
 use super::surroundings::Surroundings;
-use crate::confine::{Access, PROGRAM_FOLDERS, ResolvedPath};
+use crate::confine::{Access, ChangeablePlaces, PROGRAM_FOLDERS, ResolvedPath};
 
 /// The files that a confined server sees, as far as they were found.
 #[derive(Debug)]
@@ -36,7 +35,7 @@ pub(super) struct VisibleFiles {
     environments: BTreeSet<PathBuf>,
     /// The paths that confined servers can change. Files there are not read, and symlinks there are not followed out of
     /// them.
-    changeable: ChangeablePaths,
+    changeable: ChangeablePlaces,
     /// The number of bytes that may still be read of files that list packages.
     listing_bytes_left: u64,
     /// Prefixes of programs whose names begin with `python`, and whether a Python is installed there.
@@ -90,7 +89,7 @@ const SCRIPT_RUNNERS: [&str; 2] = ["mcp", "fastmcp"];
 
 impl VisibleFiles {
     /// Begins without visible files. Symlinks in changeable paths are not followed out of them.
-    pub(super) fn new(changeable: ChangeablePaths, at: &Surroundings<'_>) -> Self {
+    pub(super) fn new(changeable: ChangeablePlaces, at: &Surroundings<'_>) -> Self {
         let mut found = Self {
             links: BTreeMap::new(),
             visible: BTreeMap::new(),
@@ -111,7 +110,7 @@ impl VisibleFiles {
         found
     }
 
-    pub(super) fn changeable(&self) -> &ChangeablePaths {
+    pub(super) fn changeable(&self) -> &ChangeablePlaces {
         &self.changeable
     }
 

@@ -85,8 +85,8 @@ impl Home {
         };
         let mut words = command.split(' ').map(|word| self.expanded(word));
         let program = at.locate(Path::new(&words.next().unwrap())).unwrap();
-        let changeable: Vec<PathBuf> = changeable.iter().map(|path| home.join(path)).collect();
-        let mut found = VisibleFiles::new(ChangeablePaths::new(&changeable), &at);
+        let changeable = changeable.iter().map(|path| ((*path).to_owned(), home.join(path)));
+        let mut found = VisibleFiles::new(ChangeablePlaces::new(changeable), &at);
         found.command(&program, &words.collect::<Vec<_>>(), &at);
         let parts = found.into_parts();
         let named = |path: &Path| path.strip_prefix(&home).unwrap_or(path).display().to_string();
@@ -423,7 +423,7 @@ impl Home {
             folder: &folder,
             looks: LookBudget::new(LOOKS_MAX),
         };
-        let mut found = VisibleFiles::new(ChangeablePaths::new(&[]), &at);
+        let mut found = VisibleFiles::new(ChangeablePlaces::default(), &at);
         found.command(
             Path::new("/bin/sh"),
             &[self.at("src/repo/server.py").to_str().unwrap().to_owned()],

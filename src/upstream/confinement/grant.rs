@@ -5,11 +5,10 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use super::changeable::ChangeablePaths;
 use super::follow::is_of_system;
 use super::resolve::{ResolveError, resolve};
 use super::surroundings::Surroundings;
-use crate::confine::{Access, ResolvedPath};
+use crate::confine::{Access, ChangeablePlaces, ResolvedPath};
 use crate::text;
 
 /// Folders of which each confined server has its own, or that contain more than files.
@@ -21,7 +20,7 @@ const SHOWN_CHARS_MAX: usize = 200;
 pub(super) fn granted(
     path: &Path,
     access: Access,
-    changeable: &ChangeablePaths,
+    changeable: &ChangeablePlaces,
     at: &Surroundings<'_>,
 ) -> Result<ResolvedPath, String> {
     let key = if access == Access::Change { "write" } else { "read" };

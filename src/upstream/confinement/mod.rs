@@ -4,7 +4,6 @@
 //! The server's keeper carries out the plan.
 
 mod caches;
-mod changeable;
 mod follow;
 mod grant;
 mod lacks;

@@ -5,13 +5,13 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::caches::Runner;
-use super::changeable::ChangeablePaths;
 use super::follow::{FollowResult, VisibleFiles};
 use super::grant::granted;
 use super::resolve::resolve;
 use super::surroundings::{LOOKS_MAX, Surroundings};
 use crate::confine::{
-    Access, LookBudget, ResolvedPath, ServerPlan, ServerSandbox, StepFailure, VisiblePath, remedy,
+    Access, ChangeablePlaces, LookBudget, ResolvedPath, ServerPlan, ServerSandbox, StepFailure, VisiblePath,
+    remedy,
 };
 use crate::text as texts;
 use crate::upstream::{Inherited, ProcessSpec};
@@ -87,7 +87,8 @@ impl Confinement {
         };
         // If the program does not exist, its start fails with that error.
         let program = at.locate(&spec.program).unwrap_or_else(|| spec.program.clone());
-        let changeable = ChangeablePaths::new(spec.changeable.iter().chain(&sandbox.write));
+        let changeable = spec.changeable.iter().chain(&sandbox.write);
+        let changeable = ChangeablePlaces::new(changeable.map(|path| (String::new(), path.clone())));
         let mut found = VisibleFiles::new(changeable, &at);
         // These paths come first, since files of the program may lead to them.
         for (paths, access) in [(&sandbox.read, Access::Execute), (&sandbox.write, Access::Change)] {

@@ -1,0 +1,122 @@
+//! The places that sandboxed code or confined servers can change. A process that can replace a file or folder on a path
+//! chooses where the path leads.
+//!
+//! It opens and refuses nothing: its callers do.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::resolved_path::ResolvedPath;
+
+/// Real files and folders, each with a description of the process that can change it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ChangeablePlaces(Arc<[(String, PathBuf)]>);
+
+impl ChangeablePlaces {
+    /// Resolves the paths, each with a description of the process that can change it. A path through a symlink that
+    /// such a process can change is left out: the process could have chosen its target. The folder of the symlink is in
+    /// the list by itself.
+    #[must_use]
+    pub fn new(named: impl IntoIterator<Item = (String, PathBuf)>) -> Self {
+        let ways = named.into_iter().map(|(who, path)| (who, ResolvedPath::of(&path)));
+        let (direct, linked): (Vec<_>, Vec<_>) = ways.partition(|(_, way)| way.links.is_empty());
+        let ends =
+            |ways: Vec<(String, ResolvedPath)>| ways.into_iter().map(|(who, way)| (who, way.end)).collect();
+        let direct: Vec<_> = ends(direct);
+        let first = Self(direct.clone().into());
+        let linked: Vec<_> = linked.into_iter().filter(|(_, way)| first.link_in(way).is_none()).collect();
+        Self([direct, ends(linked)].concat().into())
+    }
+
+    /// The process that can change this real path.
+    #[must_use]
+    pub fn changer(&self, real: &Path) -> Option<&str> {
+        self.0.iter().find(|(_, place)| real.starts_with(place)).map(|(who, _)| who.as_str())
+    }
+
+    /// Whether a process can change this real path.
+    #[must_use]
+    pub fn holds(&self, real: &Path) -> bool {
+        self.changer(real).is_some()
+    }
+
+    /// The first symlink on the way that a process can change.
+    #[must_use]
+    pub fn link_in<'a>(&self, way: &'a ResolvedPath) -> Option<&'a Path> {
+        way.links.iter().map(|(link, _)| link.as_path()).find(|link| self.holds(link))
+    }
+
+    /// The first file, folder or symlink on the way that a process can change, and the process.
+    #[must_use]
+    pub fn changed_in<'a>(&'a self, way: &'a ResolvedPath) -> Option<(&'a str, &'a Path)> {
+        way.passed.iter().find_map(|place| Some((self.changer(place)?, place.as_path())))
+    }
+
+    /// The first file, folder or symlink on the way that a process can replace by another, and the process. A process
+    /// cannot replace the place itself that it was given.
+    #[must_use]
+    pub fn replaced_in<'a>(&'a self, way: &'a ResolvedPath) -> Option<(&'a str, &'a Path)> {
+        way.passed.iter().find_map(|place| Some((self.changer(place.parent()?)?, place.as_path())))
+    }
+
+    /// Whether a process could have chosen the target of the path, and the target lies outside of the places that it
+    /// can change.
+    #[must_use]
+    pub fn leads_out(&self, way: &ResolvedPath) -> bool {
+        let leads_out = |(_, root): &(String, PathBuf)| {
+            !way.end.starts_with(root) && way.links.iter().any(|(link, _)| link.starts_with(root))
+        };
+        self.0.iter().any(leads_out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn what_a_process_can_change_and_replace_on_a_way_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        for folder in ["a/b/c", "other"] {
+            fs::create_dir_all(dir.join(folder)).unwrap();
+        }
+        symlink("../other", dir.join("a/link")).unwrap();
+        symlink("a", dir.join("to-a")).unwrap();
+        let places = ChangeablePlaces::new([("code".to_owned(), dir.join("to-a"))]);
+        for (path, changed, replaced) in [
+            ("a", Some("a"), None),
+            ("to-a", Some("a"), None),
+            ("to-a/b/c", Some("a"), Some("a/b")),
+            ("a/link", Some("a"), Some("a/link")),
+            ("a/b/../../other", Some("a"), Some("a/b")),
+            ("a/../other", Some("a"), None),
+            ("a/none", Some("a"), Some("a/none")),
+            ("other", None, None),
+            ("abc", None, None),
+        ] {
+            let way = ResolvedPath::of(&dir.join(path));
+            let found = |place: Option<(&str, &Path)>| {
+                place.map(|(who, place)| (who.to_owned(), place.strip_prefix(&dir).unwrap().to_owned()))
+            };
+            let expected = |place: Option<&str>| place.map(|place| ("code".to_owned(), PathBuf::from(place)));
+            assert_eq!(found(places.changed_in(&way)), expected(changed), "{path}");
+            assert_eq!(found(places.replaced_in(&way)), expected(replaced), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_place_whose_target_a_process_chose_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        fs::create_dir(dir.join("a")).unwrap();
+        symlink("/", dir.join("a/all")).unwrap();
+        let places = [("one", dir.join("a")), ("two", dir.join("a/all"))];
+        let places = ChangeablePlaces::new(places.map(|(who, place)| (who.to_owned(), place)));
+        assert_eq!(places.changer(&dir.join("a/x")), Some("one"));
+        assert!(!places.holds(Path::new("/etc")));
+    }
+}
