@@ -164,8 +164,8 @@ class Sandbox:
         planned = {"server": call["server"], "tool": call["tool"]}
         self.tell({"type": "result", "call": call["call"], "planned": planned})
 
-    def fail(self, call: Frame, code: str, message: str, hint: str | None = None) -> None:
-        fault = {"code": code, "message": message, "hint": hint}
+    def fail(self, call: Frame, code: str, message: str, hint: str | None = None, data: object = None) -> None:
+        fault = {"code": code, "message": message, "hint": hint, "data": data}
         self.tell({"type": "result", "call": call["call"], "fault": fault})
 
     def start(self, code: str, servers: tuple[str, ...] = (), without_files: tuple[str, ...] = ()) -> int:

@@ -9,6 +9,7 @@ from binascii import a2b_base64
 from collections.abc import Callable, Iterator, Mapping
 
 from ..display.images import IMAGES
+from ..display.text import cut
 from ..wire.frames import DEPTH_MAX, Frame, deeper_than
 from ..wire.json_reader import reader
 from .awaitable import Awaitable
@@ -19,20 +20,22 @@ if TYPE_CHECKING:
     from typing import Any
 
 _MIME_TYPE_CHARACTERS_MAX = 100
+_ERROR_CHARACTERS_MAX = 2_000  # of each part of an error that is no text
 INVALID = "invalid_arguments"
 _read = reader()
 
 
 class MCPError(RuntimeError):
-    """A call or a helper failed. `code` says how (see the protocol), `hint` says what to do."""
+    """A call or a helper failed. `code` says how (see the protocol), `hint` what to do, `data` is the server's own."""
 
     __module__ = "mcp.runtime"  # where users know it from
 
-    def __init__(self, message: str, *, code: str = "internal", hint: str | None = None) -> None:
+    def __init__(self, message: str, *, code: str = "internal", hint: str | None = None, data: object = None) -> None:
         super().__init__(f"{message}\n{hint}" if hint else message)
         self.message = message
         self.code = code
         self.hint = hint
+        self.data = data
 
 
 class InvalidCallError(MCPError, TypeError, ValueError):
@@ -50,18 +53,27 @@ class ToolError(MCPError):
 
     __module__ = "mcp.runtime"
 
-    def __init__(self, server: str, tool: str, message: str, *, hint: str | None = None, raw: object = None) -> None:
-        super().__init__(message, code="tool_error", hint=hint)
+    def __init__(
+        self,
+        server: str,
+        tool: str,
+        message: str,
+        *,
+        hint: str | None = None,
+        raw: object = None,
+        data: object = None,
+    ) -> None:
+        super().__init__(message, code="tool_error", hint=hint, data=data)
         self.server = server
         self.tool = tool
         self.raw = raw
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _tool_error, (self.server, self.tool, self.message, self.hint, self.raw)
+        return _tool_error, (self.server, self.tool, self.message, self.hint, self.raw, self.data)
 
 
-def _tool_error(server: str, tool: str, message: str, hint: str | None, raw: object) -> ToolError:
-    return ToolError(server, tool, message, hint=hint, raw=raw)
+def _tool_error(server: str, tool: str, message: str, hint: str | None, raw: object, data: object) -> ToolError:
+    return ToolError(server, tool, message, hint=hint, raw=raw, data=data)
 
 
 class DictResult(dict[str, "Any"], Awaitable):
@@ -137,7 +149,7 @@ def answer(frame: Frame, server: str | None, tool: str) -> Any:
         message, code, hint = (fault.get(key) for key in ("message", "code", "hint"))
         hint = hint if isinstance(hint, str) else None
         if code == "tool_error" and server is not None:
-            raise ToolError(server, tool, str(message), hint=hint)
+            raise ToolError(server, tool, str(message), hint=hint, data=fault.get("data"))
         if code == INVALID:
             raise InvalidCallError(str(message), hint=hint)
         raise MCPError(str(message), code=str(code), hint=hint)
@@ -161,8 +173,7 @@ def unwrap(result: Any, server: str, tool: str, wraps: bool = False) -> Any:
         # In `.raw`, too, binary content is no base64.
         result = {**result, "content": blocks}
     if result.get("isError"):
-        texts = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
-        raise ToolError(server, tool, "\n".join(texts) or "the tool reported an error without text", raw=result)
+        raise ToolError(server, tool, _words_of_error(result, blocks), raw=result)
     structured = result.get("structuredContent")
     if structured is not None:
         if blobs:
@@ -176,6 +187,32 @@ def unwrap(result: Any, server: str, tool: str, wraps: bool = False) -> Any:
     if len(blocks) == 1:
         return with_raw(block_value(blocks[0]), result)
     return with_raw([block_value(block) for block in blocks], result)
+
+
+def _words_of_error(result: dict[str, Any], blocks: list[Any]) -> str:
+    """Returns what a tool says about its error: texts, what only the structured content says, and its challenges."""
+    said = [value if isinstance(value, str) else _shown(value) for value in map(_told, blocks) if value is not None]
+    structured, meta = result.get("structuredContent"), result.get("_meta")
+    if structured and not any(_parsed(text) == structured for text in said):
+        said.append(_shown(structured))
+    challenges = meta.get("mcp/www_authenticate") if isinstance(meta, dict) else None
+    if challenges:
+        said.append(f"the server asks for other credentials: {_shown(challenges)}")
+    return "\n".join(said) or "the tool reported an error without text"
+
+
+def _told(block: Any) -> Any:
+    """Returns the text of a block of an error, the block if it has none, None if it is binary."""
+    match block:
+        case Blob():
+            return None
+        case {"text": str(text)} | {"resource": {"text": str(text)}}:
+            return text
+    return block
+
+
+def _shown(value: object) -> str:
+    return cut(repr(value), _ERROR_CHARACTERS_MAX)
 
 
 def block_value(block: Any) -> Any:

@@ -233,6 +233,45 @@ def test_error_of_a_tool_is_raised_with_its_text(sandbox: Sandbox) -> None:
     assert done["value"] == "(True, 'a', 't', 'bad thing', 'tool_error')"
 
 
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        (
+            {"content": [], "structuredContent": {"code": "OVER_LIMIT", "seconds": 45}},
+            "{'code': 'OVER_LIMIT', 'seconds': 45}",
+        ),
+        ({**text("slow down"), "structuredContent": {"seconds": 45}}, "slow down\n{'seconds': 45}"),
+        ({**text('{"seconds": 45}'), "structuredContent": {"seconds": 45}}, '{"seconds": 45}'),
+        ({"content": [{"type": "resource", "resource": {"uri": "x:y", "text": "row 7 is bad"}}]}, "row 7 is bad"),
+        ({"content": [{"type": "resource_link", "uri": "x:log"}]}, "{'type': 'resource_link', 'uri': 'x:log'}"),
+        (
+            {**text("more is needed"), "_meta": {"mcp/www_authenticate": ['Bearer scope="files:write"']}},
+            "more is needed\nthe server asks for other credentials: ['Bearer scope=\"files:write\"']",
+        ),
+        ({"content": [image(b"P")["content"][0]]}, "the tool reported an error without text"),
+        ({}, "the tool reported an error without text"),
+    ],
+)
+def test_error_of_a_tool_has_all_its_words(sandbox: Sandbox, result: dict[str, Any], words: str) -> None:
+    code = "try: await mcp_a.t()\nexcept mcp.runtime.ToolError as e: r = e.message\nr"
+    done = sandbox.run(code, ("a",), lambda call: {**result, "isError": True})
+    assert done["value"] == repr(words)
+
+
+def test_data_of_a_refusal_is_an_attribute(sandbox: Sandbox) -> None:
+    run = sandbox.start("try: await mcp_a.t()\nexcept mcp.runtime.MCPError as e: r = e.data, e.code\nr", ("a",))
+    sandbox.fail(sandbox.wait("call"), "tool_error", "no", data={"why": [1]})
+    assert sandbox.finish(run)["value"] == "({'why': [1]}, 'tool_error')"
+
+
+def test_long_structured_error_is_shortened(sandbox: Sandbox) -> None:
+    error = "except mcp.runtime.ToolError as e: r = len(e.message), len(e.raw['structuredContent'])\nr"
+    code = f"try: await mcp_a.t()\n{error}"
+    result = {"content": [], "structuredContent": {str(key): key for key in range(9_000)}, "isError": True}
+    length, members = ast.literal_eval(sandbox.run(code, ("a",), lambda call: result)["value"])
+    assert 1_900 <= length <= 2_000 and members == 9_000
+
+
 def test_uncaught_error_of_a_tool_has_no_frame_of_ours(sandbox: Sandbox) -> None:
     done = sandbox.run("x = 1\nawait mcp_a.t()", ("a",), lambda call: {**text("bad"), "isError": True})
     assert (done["error"]["line"], done["error"]["message"]) == (2, "bad")
