@@ -73,6 +73,8 @@ pub struct Limits {
     pub heartbeat_pause: Duration,
     /// How long a server may take to start and answer `initialize` and `tools/list`.
     pub server_start: Duration,
+    /// The longest start of a server whose command may have to install it first, as long as that command works.
+    pub server_installation: Duration,
     /// Longest line from a server, line feed included.
     pub server_line_bytes_max: usize,
     /// Largest body over HTTP that is read while others are, in bytes.
@@ -252,6 +254,7 @@ impl Default for Limits {
             heartbeat: Duration::from_secs(12),
             heartbeat_pause: Duration::from_millis(1500),
             server_start: Duration::from_secs(30),
+            server_installation: Duration::from_secs(300),
             server_line_bytes_max: 64 * MIB,
             http_small_body_bytes_max: MIB,
             http_large_bodies_at_once_max: 2,

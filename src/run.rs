@@ -466,12 +466,15 @@ pub struct ToolFault {
     /// What to do about it; empty where nothing helps.
     #[serde(default)]
     pub hint: String,
+    /// The `data` of the server's JSON-RPC error, without secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<serde_json::Value>,
 }
 
 impl ToolFault {
     /// A fault without a hint.
     pub fn new(code: FaultCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: String::new() }
+        Self { code, message: message.into(), hint: String::new(), data: None }
     }
 
     /// The same fault with what to do about it.
@@ -490,6 +493,7 @@ pub enum FaultCode {
     ServerUnavailable,
     UnknownTool,
     ServerNotStarted,
+    NotMade,
     ServerFailed,
     ToolError,
     Deadline,
@@ -506,6 +510,29 @@ pub enum FaultCode {
 }
 
 impl FaultCode {
+    /// The state in which a call ends that was about to be sent and has this fault. Messages, counts and logs all follow
+    /// it.
+    #[must_use]
+    pub fn end_of_call(self) -> CallState {
+        match self {
+            Self::ServerFailed | Self::Deadline | Self::Cancelled | Self::ModelFailed | Self::Internal => {
+                CallState::Unknown
+            }
+            Self::ToolError => CallState::Failed,
+            Self::ServerUnavailable
+            | Self::UnknownTool
+            | Self::ServerNotStarted
+            | Self::NotMade
+            | Self::TooLarge
+            | Self::InvalidArguments
+            | Self::Denied
+            | Self::ModelUnavailable
+            | Self::NotRunning
+            | Self::Busy
+            | Self::SandboxUnavailable => CallState::Refused,
+        }
+    }
+
     /// As frames spell it.
     #[must_use]
     pub fn word(self) -> String {

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::num::NonZero;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ use crate::audit::last_entries;
 use crate::config::{Config, ConfigFiles, DeferredEntry, Environment, Launch, ServerConfig, Transport};
 use crate::confine::ServerSandbox;
 use crate::engine::{EngineInfo, Kernel, find};
-use crate::guard::Mark;
+use crate::guard::{Mark, SERVER_LABEL, engine_of, is_left_over};
 use crate::names::ServerName;
-use crate::programs::locate_program;
+use crate::programs::{find_program, searched_places};
 use crate::protocol::{Posture, PostureField};
 use crate::run::ToolFault;
 use crate::session::{SandboxReport, Session};
@@ -67,6 +67,7 @@ pub(super) async fn doctor(config: Config, files: ConfigFiles, asks: bool, clien
     let asking = asking.map(|(active_config, upstream)| (active_config.specs(), upstream));
     let asked = asking.as_ref().map(|(specs, upstream)| (specs.as_slice(), &**upstream));
     servers(&config, &environment, asked).await;
+    containers_of_servers(&config).await;
     if let Some((_, upstream)) = asking {
         upstream.close().await;
     }
@@ -194,7 +195,7 @@ async fn servers(config: &Config, environment: &Environment, asking: Option<(&[S
         if let Some((specs, _)) = asking {
             said.extend(trial(config, server, specs).await);
         }
-        let told = (server, state(config, server).await, said);
+        let told = (server, state(config, environment, server).await, said);
         under_way.borrow_mut().remove(&server.name);
         told
     });
@@ -235,16 +236,48 @@ async fn servers(config: &Config, environment: &Environment, asking: Option<(&[S
     }
 }
 
-async fn state(config: &Config, server: &ServerConfig) -> String {
+/// Names the containers of servers whose bridge has been killed together with its keepers.
+async fn containers_of_servers(config: &Config) {
+    let engines = config.servers.iter().filter_map(|server| match &server.transport {
+        Transport::Launch(Launch { program, args, env, .. }) => {
+            let env: Vec<_> = env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+            Some((engine_of(program, args)?, env))
+        }
+        Transport::Endpoint(_) => None,
+    });
+    for (engine, env) in engines.collect::<BTreeSet<_>>() {
+        let said = async |args: &[&str]| {
+            let mut command = tokio::process::Command::new(&engine[0]);
+            command.args(&engine[1..]).args(args).envs(env.iter().map(|(name, value)| (name, value)));
+            command.stdin(Stdio::null()).kill_on_drop(true);
+            let said = tokio::time::timeout(PATIENCE, command.output()).await.ok()?.ok()?;
+            Some(String::from_utf8_lossy(&said.stdout).into_owned())
+        };
+        let filter = format!("label={SERVER_LABEL}");
+        let ids = said(&["ps", "-aq", "--filter", &filter]).await.unwrap_or_default();
+        for id in ids.split_whitespace() {
+            let format = format!("{{{{index .Config.Labels {SERVER_LABEL:?}}}}}");
+            let label = said(&["inspect", "--format", &format, id]).await.unwrap_or_default();
+            if !label.trim().is_empty() && is_left_over(label.trim()) {
+                let engine = engine.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+                let id = text::inert_line(id);
+                line("container", &format!("{id} is left of a bridge that is gone: {engine} rm -f {id}"));
+            }
+        }
+    }
+}
+
+async fn state(config: &Config, environment: &Environment, server: &ServerConfig) -> String {
     let path = config.engine_addresses.path.as_deref();
     let found = match &server.transport {
         _ if server.deferred.as_ref().is_some_and(DeferredEntry::hides_reach) => server.shown_reach(),
         Transport::Launch(Launch { program, cwd, .. }) => {
             let cwd = cwd.as_deref().unwrap_or(Path::new("."));
-            match locate_program(program, path, cwd) {
+            match find_program(program, path, cwd, environment.home.as_deref()) {
                 _ if !cwd.is_dir() => format!("NOT FOUND: cwd {}", cwd.display()),
                 Some(file) => format!("found at {}", file.display()),
-                None => format!("NOT FOUND: command {}", program.display()),
+                None if program.is_absolute() => format!("NOT FOUND: command {}", program.display()),
+                None => format!("NOT FOUND: command {} in {}", program.display(), searched_places(path)),
             }
         }
         Transport::Endpoint(endpoint) => {

@@ -216,6 +216,10 @@ impl Clock for HumanDeadline<'_> {
         }
     }
 
+    fn left(&self) -> Duration {
+        self.deadline().saturating_duration_since(Instant::now())
+    }
+
     async fn passed(&self, time: Duration) {
         self.human.until(Instant::now() + time).over().await;
     }

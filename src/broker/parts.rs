@@ -206,6 +206,11 @@ impl Broker {
         (run, Some(said))
     }
 
+    /// Passes the roots of the client on to servers that start from now on.
+    pub fn roots_of_client(&self, roots: &[String]) {
+        self.upstream.offer_roots_of_client(roots);
+    }
+
     /// Ends a run or a job, and returns its record with everything that the reader of its report should know.
     #[must_use]
     pub fn finish(&self, run: &RunContext) -> RunRecord {

@@ -505,6 +505,32 @@ fn a_command_with_blanks_that_is_nowhere_should_be_parted() {
 }
 
 #[test]
+fn quotation_marks_blanks_and_tildes_that_were_pasted_are_named() {
+    let quoted =
+        "is in quotation marks, which become part of it, since no shell removes them; leave them out";
+    let blank = "begins or ends with a blank, which becomes part of it; leave the blank out";
+    let tilde =
+        "has a ~, which is not expanded in args, since no shell reads them; write ${HOME} or the full path";
+    for (entry, key, said) in [
+        (r#"{"command": "\"/bin/sh\""}"#, "command", quoted),
+        (r#"{"command": " /bin/sh"}"#, "command", blank),
+        (r#"{"command": "/bin/sh", "cwd": "'/tmp'"}"#, "cwd", quoted),
+        (r#"{"command": "/bin/sh", "args": ["a", "\"/tmp/my data\""]}"#, "args[1]", quoted),
+        (r#"{"command": "/bin/sh", "args": ["--dir='/tmp'"]}"#, "args[0]", quoted),
+        (r#"{"command": "/bin/sh", "args": ["/tmp/my data "]}"#, "args[0]", blank),
+        (r#"{"command": "/bin/sh", "args": ["~/data"]}"#, "args[0]", tilde),
+        (r#"{"command": "/bin/sh", "args": ["--dir=~"]}"#, "args[0]", tilde),
+    ] {
+        let shown = one(entry);
+        assert!(shown.contains(&format!("mcpServers.x.{key}: {said}")), "{entry}: {shown}");
+    }
+    let usual = r#"{"command": "/bin/sh", "args": ["-c", "echo 'a b'\n", "\"", " ", "a~b", "say \"x\" "]}"#;
+    let shown = one(usual);
+    assert_eq!(shown.matches("mcpServers.x.args").count(), 1, "{shown}");
+    assert!(one(r#"{"command": "c", "args": ["${workspaceFolder}/x"]}"#).contains("${workspaceFolder}"));
+}
+
+#[test]
 fn tools_that_a_client_leaves_out_are_left_out_here() {
     let home = Home::of_servers()
         .file("a.json", r#"{"mcpServers": {"a": {"command": "c", "disabledTools": ["drop"], "includeTools": ["get_*"]}}}"#)

@@ -14,6 +14,7 @@ use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid};
 
+use super::containers::removal;
 use super::keeper::{FOR_SERVER, Keeper, NOT_CONFINED, NOT_CONFINED_WORDS, NOT_STARTED, NOT_STARTED_WORDS};
 use super::tree;
 use crate::confine::{
@@ -80,7 +81,14 @@ fn kept(command: &[OsString], plan: Option<&str>, bridge: u32, token: &str) -> R
             inside.env(TOKEN, token).spawn().step("start the first process of its namespaces")?
         }
     };
-    keep_server(&server, bridge).map_err(ServeError::Start)
+    let ended = keep_server(&server, bridge).map_err(ServeError::Start);
+    // While there is a bridge, it removes the server's container itself.
+    if i32::try_from(bridge).ok() != Some(getppid().as_raw())
+        && let Some(mut removal) = removal(command)
+    {
+        removal.spawn().map_err(ServeError::Start)?;
+    }
+    ended
 }
 
 fn keep_server(server: &Child, bridge: u32) -> std::io::Result<u8> {

@@ -51,6 +51,20 @@ pub async fn end_marked(mark: &Mark) {
     }
 }
 
+/// The processor time that a process group has used so far, in ticks of the kernel.
+#[must_use]
+pub fn ticks_of_group(group: Pid) -> u64 {
+    let of = |pid: Pid| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+        // The group, and the times of the process and of its children that have ended.
+        let is_member = fields.get(2)?.parse() == Ok(group.as_raw());
+        let times = fields.get(11..15)?;
+        is_member.then(|| times.iter().filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>())
+    };
+    processes().filter_map(of).sum()
+}
+
 /// Reaps what has ended; whether there are children left.
 fn reap_all() -> bool {
     loop {
@@ -87,7 +101,7 @@ fn descendants(ancestor: Pid) -> Vec<Pid> {
     found
 }
 
-fn marked(mark: &Mark) -> Vec<Pid> {
+pub(super) fn marked(mark: &Mark) -> Vec<Pid> {
     let variable = format!("{PARENT_VARIABLE}={}", mark.as_str());
     let carries = |pid: &Pid| {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();

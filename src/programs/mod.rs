@@ -2,4 +2,4 @@
 
 mod locate;
 
-pub use locate::locate_program;
+pub use locate::{find_program, locate_program, searched_places};

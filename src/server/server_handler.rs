@@ -1,6 +1,7 @@
 //! Answers the client's requests.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rmcp::model::{
@@ -12,7 +13,7 @@ use rmcp::model::{
 };
 #[expect(deprecated, reason = "clients of all versions up to now set a level")]
 use rmcp::model::{LoggingLevel, SetLevelRequestParams};
-use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
+use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
@@ -41,6 +42,9 @@ const MANUALS: [&str; 2] =
 
 /// The media type of the manual. In Markdown, its lines would be joined.
 const MANUAL_TYPE: &str = "text/plain";
+
+/// The longest wait for the client's roots.
+const ROOTS: Duration = Duration::from_secs(10);
 
 /// The server that clients see.
 pub struct Handler {
@@ -232,6 +236,21 @@ impl Handler {
         CreateTaskResult::new(created)
     }
 
+    /// Asks the client for its roots, if it has any, for servers that start from now on.
+    #[expect(deprecated, reason = "clients of all versions up to now have roots")]
+    async fn pass_on_roots(&self, peer: &Peer<RoleServer>) {
+        if peer.peer_info().is_none_or(|info| info.capabilities.roots.is_none()) {
+            return;
+        }
+        match tokio::time::timeout(ROOTS, peer.list_roots()).await {
+            Ok(Ok(listed)) => {
+                let roots: Vec<String> = listed.roots.into_iter().map(|root| root.uri).collect();
+                self.broker.roots_of_client(&roots);
+            }
+            other => tracing::debug!(?other, "the client has not listed its roots"),
+        }
+    }
+
     /// The level from which the client wants live output: set by the request itself, or by `logging/setLevel` before.
     #[expect(deprecated, reason = "clients of all versions up to now set a level")]
     fn log_level(&self, context: &RequestContext<RoleServer>) -> Option<LoggingLevel> {
@@ -255,8 +274,13 @@ impl ServerHandler for Handler {
         ServerConfig::new(capabilities).with_server_info(about)
     }
 
-    async fn on_initialized(&self, _context: NotificationContext<RoleServer>) {
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         self.prewarm();
+        self.pass_on_roots(&context.peer).await;
+    }
+
+    async fn on_roots_list_changed(&self, context: NotificationContext<RoleServer>) {
+        self.pass_on_roots(&context.peer).await;
     }
 
     async fn discover(&self, _context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::confinement::{Lack, in_words};
 use crate::names::ServerName;
+use crate::run::{CallState, FaultCode, ToolEffect};
 
 /// A failure to start a server, or of one request to it.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -53,7 +56,7 @@ pub enum UpstreamError {
         stderr: StderrSummary,
     },
     /// The request did not reach the server, so nothing was done.
-    #[error("server '{server}' could not be asked: {reason}; the call was not made")]
+    #[error("server '{server}' could not be asked: {reason}")]
     NotReached {
         /// The server.
         server: ServerName,
@@ -61,7 +64,7 @@ pub enum UpstreamError {
         reason: String,
     },
     /// The server requires credentials, or rejects those that were sent. Nothing was done.
-    #[error("server '{server}' wants other credentials: {reason}; the call was not made")]
+    #[error("server '{server}' wants other credentials: {reason}")]
     NotAllowed {
         /// The server.
         server: ServerName,
@@ -79,15 +82,27 @@ pub enum UpstreamError {
         command: String,
     },
     /// The server wants a login, and the bridge's own login has failed. Nothing was done.
-    #[error("server '{server}' could not be logged in to: {reason}; the call was not made")]
+    #[error("server '{server}' could not be logged in to: {reason}")]
     LoginFailed {
         /// The server.
         server: ServerName,
         /// The reason.
         reason: String,
     },
+    /// The server has no time for the request, and names the time when it may be sent again.
+    #[error("server '{server}' has no time for this: {reason}")]
+    Busy {
+        /// The server.
+        server: ServerName,
+        /// The server's words, and the time that it names.
+        reason: String,
+        /// The time after which it may be sent again; `None`: the server names none in seconds.
+        after: Option<Duration>,
+        /// Whether nothing was done, as HTTP 429 says. Otherwise that is unknown.
+        was_refused: bool,
+    },
     /// The connection broke before the answer. It is unknown whether the call took effect.
-    #[error("server '{server}' gave no answer: {reason}; whether the call took effect is unknown")]
+    #[error("server '{server}' gave no answer: {reason}")]
     Broken {
         /// The server.
         server: ServerName,
@@ -95,10 +110,7 @@ pub enum UpstreamError {
         reason: String,
     },
     /// The server ended during the request. It is unknown whether the call took effect.
-    #[error(
-        "server '{server}' ended while it worked on this call; whether the call took effect is unknown{}",
-        stderr_note(stderr)
-    )]
+    #[error("server '{server}' ended while it worked on this call")]
     Died {
         /// The server.
         server: ServerName,
@@ -106,9 +118,7 @@ pub enum UpstreamError {
         stderr: StderrSummary,
     },
     /// The server's answer exceeded the bound and was dropped. It is unknown whether the call took effect.
-    #[error(
-        "server '{server}' answered with more than {bytes_max} bytes; whether the call took effect is unknown"
-    )]
+    #[error("server '{server}' answered with more than {bytes_max} bytes")]
     Overlong {
         /// The server.
         server: ServerName,
@@ -124,12 +134,14 @@ pub enum UpstreamError {
         what: &'static str,
     },
     /// The server answered with a JSON-RPC error.
-    #[error("server '{server}' refused: {message}")]
+    #[error("server '{server}' refused: {message}{}", data_note(data.as_ref()))]
     Refused {
         /// The server.
         server: ServerName,
         /// The server's words.
         message: String,
+        /// The `data` of its error, within bounds.
+        data: Option<Value>,
     },
     /// The server did not answer in time. The request was cancelled there.
     #[error("server '{server}' did not answer in time")]
@@ -178,6 +190,61 @@ pub struct StderrSummary {
 }
 
 impl UpstreamError {
+    /// The code of the fault. What is said of the call, and how it is counted, follow from the code alone. `sent`: what
+    /// the request may do; `None`: nothing was sent.
+    #[must_use]
+    pub fn code(&self, sent: Option<ToolEffect>) -> FaultCode {
+        match self {
+            Self::Unknown { .. } | Self::Unavailable { .. } => FaultCode::ServerUnavailable,
+            _ if sent.is_none() => FaultCode::ServerNotStarted,
+            Self::Spawn { .. }
+            | Self::NotConfined { .. }
+            | Self::Handshake { .. }
+            | Self::NeedsLogin { .. } => FaultCode::ServerNotStarted,
+            Self::NotReached { .. }
+            | Self::NotAllowed { .. }
+            | Self::LoginFailed { .. }
+            | Self::Busy { was_refused: true, .. } => FaultCode::NotMade,
+            Self::Busy { was_refused: false, .. }
+            | Self::Died { .. }
+            | Self::Broken { .. }
+            | Self::Overlong { .. }
+            | Self::Nonsense { .. } => FaultCode::ServerFailed,
+            Self::NotOffered { .. } => FaultCode::UnknownTool,
+            Self::Refused { .. } => FaultCode::ToolError,
+            Self::Deadline { .. } | Self::CallTime { .. } => FaultCode::Deadline,
+            Self::Cancelled { .. } | Self::Closing => FaultCode::Cancelled,
+        }
+    }
+
+    /// What is known of the request's effect, to follow the error's text. A request that only reads has none.
+    #[must_use]
+    pub fn effect(&self, sent: Option<ToolEffect>) -> &'static str {
+        let code = self.code(sent);
+        match (code.end_of_call(), sent) {
+            (CallState::Unknown, Some(ToolEffect::MayWrite)) => "; whether the call took effect is unknown",
+            _ if code == FaultCode::NotMade => "; the call was not made",
+            _ => "",
+        }
+    }
+
+    /// The last words of a server that has ended, to follow the error's text.
+    #[must_use]
+    pub fn last_words(&self) -> String {
+        match self {
+            Self::Died { stderr, .. } => stderr_note(stderr),
+            _ => String::new(),
+        }
+    }
+
+    /// How long to wait before the request may be sent once more: nothing was done, or it only reads.
+    pub(super) fn retry_after(&self, only_reads: bool) -> Option<Duration> {
+        match self {
+            Self::Busy { after, was_refused, .. } if *was_refused || only_reads => *after,
+            _ => None,
+        }
+    }
+
     /// The variables that the failed server named, and that the bridge has and does not pass on to it.
     #[must_use]
     pub fn withheld(&self) -> &[String] {
@@ -221,10 +288,11 @@ impl UpstreamError {
     #[must_use]
     pub fn bytes_of_server(&self) -> usize {
         match self {
-            Self::Refused { message, .. } => message.len(),
+            Self::Refused { message, data, .. } => message.len() + data_note(data.as_ref()).len(),
             // Reasons quote the server: texts of refusals, origins of redirects, names in certificates, values of the
             // wrong type.
             Self::NotReached { reason, .. }
+            | Self::Busy { reason, .. }
             | Self::Broken { reason, .. }
             | Self::Nonsense { reason, .. }
             | Self::NotAllowed { reason, .. }
@@ -241,6 +309,10 @@ fn stderr_note(stderr: &StderrSummary) -> String {
     if stderr.text.is_empty() { String::new() } else { format!("; its last words: {}", stderr.text) }
 }
 
+fn data_note(data: Option<&Value>) -> String {
+    data.map(|data| format!("; data: {data}")).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -250,7 +322,11 @@ mod tests {
         let (server, words) = (ServerName::new("s").unwrap(), "12345".to_owned());
         let of = |error: UpstreamError| error.bytes_of_server();
         let stderr = StderrSummary { text: words.clone(), ..StderrSummary::default() };
-        assert_eq!(of(UpstreamError::Refused { server: server.clone(), message: words.clone() }), 5);
+        let refused = |data| UpstreamError::Refused { server: server.clone(), message: words.clone(), data };
+        assert_eq!(
+            (of(refused(None)), of(refused(Some("12345".into())))),
+            (5, 5 + "; data: \"12345\"".len())
+        );
         assert_eq!(of(UpstreamError::NotAllowed { server: server.clone(), reason: words.clone() }), 5);
         assert_eq!(of(UpstreamError::Died { server: server.clone(), stderr: stderr.clone() }), 5);
         let reason = words.clone();
@@ -262,6 +338,69 @@ mod tests {
         assert_eq!(of(UpstreamError::Nonsense { server: server.clone(), reason: words.clone() }), 5);
         assert_eq!(of(UpstreamError::NotReached { server: server.clone(), reason: words }), 5);
         assert_eq!(of(UpstreamError::Deadline { server }), 0);
+    }
+
+    /// Every variant, each once. A new one does not compile until it has a place here.
+    fn all() -> Vec<UpstreamError> {
+        let (server, reason) = (ServerName::new("s").unwrap(), "why".to_owned());
+        let stderr = StderrSummary::default();
+        let first = UpstreamError::Unknown { server: server.clone() };
+        let next = |error: &UpstreamError| {
+            let (server, reason) = (server.clone(), reason.clone());
+            Some(match error {
+                UpstreamError::Unknown { .. } => UpstreamError::Unavailable { server, reason },
+                UpstreamError::Unavailable { .. } => UpstreamError::Spawn { server, reason },
+                UpstreamError::Spawn { .. } => UpstreamError::NotConfined { server, reason, remedy: None },
+                UpstreamError::NotConfined { .. } => {
+                    UpstreamError::Handshake { server, reason, is_late: true, stderr: stderr.clone() }
+                }
+                UpstreamError::Handshake { .. } => UpstreamError::NotReached { server, reason },
+                UpstreamError::NotReached { .. } => UpstreamError::NotAllowed { server, reason },
+                UpstreamError::NotAllowed { .. } => {
+                    UpstreamError::NeedsLogin { server, reason, command: "belljar login s".into() }
+                }
+                UpstreamError::NeedsLogin { .. } => UpstreamError::LoginFailed { server, reason },
+                UpstreamError::LoginFailed { .. } => {
+                    UpstreamError::Busy { server, reason, after: None, was_refused: true }
+                }
+                UpstreamError::Busy { was_refused: true, .. } => {
+                    UpstreamError::Busy { server, reason, after: None, was_refused: false }
+                }
+                UpstreamError::Busy { was_refused: false, .. } => UpstreamError::Broken { server, reason },
+                UpstreamError::Broken { .. } => UpstreamError::Died { server, stderr: stderr.clone() },
+                UpstreamError::Died { .. } => UpstreamError::Overlong { server, bytes_max: 1 },
+                UpstreamError::Overlong { .. } => UpstreamError::NotOffered { server, what: "prompts" },
+                UpstreamError::NotOffered { .. } => {
+                    UpstreamError::Refused { server, message: reason, data: None }
+                }
+                UpstreamError::Refused { .. } => UpstreamError::Deadline { server },
+                UpstreamError::Deadline { .. } => {
+                    UpstreamError::CallTime { server, time: Duration::from_secs(1), set_in: reason }
+                }
+                UpstreamError::CallTime { .. } => UpstreamError::Cancelled { server },
+                UpstreamError::Cancelled { .. } => UpstreamError::Nonsense { server, reason },
+                UpstreamError::Nonsense { .. } => UpstreamError::Closing,
+                UpstreamError::Closing => return None,
+            })
+        };
+        std::iter::successors(Some(first), next).collect()
+    }
+
+    #[test]
+    fn words_code_and_count_of_every_failure_agree_on_whether_the_call_was_made() {
+        let all = all();
+        assert_eq!(all.len(), 21);
+        for error in all {
+            for sent in [None, Some(ToolEffect::Reads), Some(ToolEffect::MayWrite)] {
+                let said = format!("{error}{}", error.effect(sent));
+                let (not_made, unknown) = (said.contains("was not made"), said.contains("effect is unknown"));
+                let end = error.code(sent).end_of_call();
+                assert!(!not_made || end == CallState::Refused, "{said}: {end:?}");
+                let expected = end == CallState::Unknown && sent == Some(ToolEffect::MayWrite);
+                assert_eq!(unknown, expected, "{said}: {end:?}");
+                assert!(sent.is_some() || end == CallState::Refused, "{said}: {end:?}");
+            }
+        }
     }
 
     #[test]

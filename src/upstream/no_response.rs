@@ -2,6 +2,8 @@
 //!
 //! This module decides nothing: the caller decides whether a request is sent again.
 
+use std::time::Duration;
+
 /// The reason why a request has no response. Each variant also tells whether the server may have acted on the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoResponse {
@@ -27,6 +29,15 @@ pub enum NoResponse {
         /// The body, if it is a complete JSON-RPC error.
         error: Option<Vec<u8>>,
     },
+    /// The server has no time for the request now.
+    Busy {
+        /// The server's words, and the time that it names.
+        reason: String,
+        /// The time after which the request may be sent again, if the server names it in seconds.
+        after: Option<Duration>,
+        /// Whether nothing was done. Otherwise the server may have acted on the request.
+        was_refused: bool,
+    },
     /// The server may have acted on the request.
     Broken(String),
 }
@@ -37,7 +48,9 @@ impl NoResponse {
         match self {
             Self::NotReached(reason) | Self::NotAllowed(reason) | Self::Broken(reason) => reason,
             Self::LoginFailed(reason) => reason,
-            Self::Refused { reason, .. } | Self::NeedsLogin { reason, .. } => reason,
+            Self::Refused { reason, .. } | Self::NeedsLogin { reason, .. } | Self::Busy { reason, .. } => {
+                reason
+            }
         }
     }
 }

@@ -24,7 +24,7 @@ use super::error::StderrSummary;
 use super::redaction::Redaction;
 use super::{Inherited, ProcessSpec};
 use crate::confine::{PrivatePlaces, ServerPlan};
-use crate::guard::{KeepError, Keeper, Token};
+use crate::guard::{self, KeepError, Keeper, PARENT_VARIABLE, Token, labelled};
 use crate::text;
 
 /// The time that a server gets to end after its stdin was closed, after SIGTERM, and after it was killed.
@@ -42,6 +42,8 @@ pub(super) struct Process {
     token: Option<Token>,
     stderr: StderrTail,
     stderr_task: JoinHandle<()>,
+    /// Removes the container of the server, if its command runs one.
+    removal: Option<Command>,
 }
 
 /// The pipes of a new process.
@@ -105,6 +107,8 @@ struct TailBuffer {
     bytes: VecDeque<u8>,
     /// Whether earlier bytes were dropped.
     is_cut: bool,
+    /// The number of all bytes.
+    taken: u64,
 }
 
 /// The longest part of the stderr that is reported, in bytes.
@@ -170,17 +174,45 @@ fn command(
     Ok((command, token))
 }
 
+/// The command that removes the container of a server's command, with the variables of that command.
+fn removal(spec: &ProcessSpec, command: &std::process::Command) -> Option<Command> {
+    let words = [spec.program.clone().into_os_string()].into_iter();
+    let words: Vec<OsString> = words.chain(spec.args.iter().map(OsString::from)).collect();
+    let mut removal = guard::removal(&words)?;
+    removal.env_clear();
+    for (name, value) in command.get_envs().filter(|(name, _)| *name != PARENT_VARIABLE) {
+        if let Some(value) = value {
+            removal.env(name, value);
+        }
+    }
+    if let Some(cwd) = &spec.cwd {
+        removal.current_dir(cwd);
+    }
+    Some(removal.into())
+}
+
 impl Process {
     pub(super) fn start(
         spec: &ProcessSpec,
         redaction: &Redaction,
         stderr_bytes_max: usize,
     ) -> Result<(Self, Pipes), StartError> {
+        let mut spec = spec.found();
+        let mark = spec.variable(PARENT_VARIABLE).and_then(|mark| mark.into_string().ok());
+        if let Some(args) = labelled(&spec.program, &spec.args, &mark.unwrap_or_default()) {
+            spec.args = args;
+        }
+        let spec = &spec;
         let confinement = spec.sandbox.as_ref().map(|sandbox| Confinement::new(spec, sandbox));
         let confinement = confinement.transpose().map_err(StartError::Confinement)?;
         let (mut command, token) = command(spec, confinement.as_ref())?;
         command.args(&spec.args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0);
+        let removal = match confinement {
+            None => removal(spec, command.as_std()),
+            // It reaches no engine.
+            Some(_) => None,
+        };
         let mut child = command.spawn()?;
         let missing = || std::io::Error::other("a pipe is missing");
         let pid = child.id().and_then(|id| i32::try_from(id).ok()).ok_or_else(missing)?;
@@ -198,8 +230,13 @@ impl Process {
         let stderr_task = tokio::spawn(keep_tail(pipe, Arc::clone(&tail), stderr_bytes_max));
         let (redaction, withheld, private) = (redaction.clone(), withheld.into(), spec.private.clone());
         let stderr = StderrTail { tail, redaction, withheld, plan, private, places, unfollowed };
-        let process = Self { child, group: Pid::from_raw(pid), token, stderr, stderr_task };
+        let process = Self { child, group: Pid::from_raw(pid), token, stderr, stderr_task, removal };
         Ok((process, Pipes { stdin, stdout }))
+    }
+
+    /// A number that grows while the server works: its processor time and its output to stderr.
+    pub(super) fn work(&self) -> u64 {
+        guard::ticks_of_group(self.group) + self.stderr.tail.lock().taken
     }
 
     pub(super) fn stderr(&self) -> StderrTail {
@@ -220,6 +257,7 @@ impl Process {
         // killed. The leader is not reaped yet, so its number still identifies this group.
         self.signal(Signal::SIGKILL);
         let status = self.child.wait().await;
+        self.remove_container();
         // The group is dead, so its stderr ends, unless a process that has left the group holds it.
         if tokio::time::timeout(STDERR_END, &mut self.stderr_task).await.is_err() {
             self.stderr_task.abort();
@@ -260,6 +298,15 @@ impl Process {
         }
     }
 
+    /// Begins to remove the server's container, if there is one. Its command is dead, so it starts no other.
+    fn remove_container(&mut self) {
+        if let Some(mut removal) = self.removal.take()
+            && let Err(error) = removal.spawn()
+        {
+            tracing::warn!(%error, "a server's container could not be removed");
+        }
+    }
+
     fn signal(&self, signal: Signal) {
         match killpg(self.group, signal) {
             Ok(()) | Err(Errno::ESRCH) => {}
@@ -274,6 +321,7 @@ impl Drop for Process {
         if self.child.id().is_some() {
             self.end_at_once();
         }
+        self.remove_container();
         self.stderr_task.abort();
     }
 }
@@ -383,6 +431,7 @@ async fn keep_tail(mut pipe: ChildStderr, tail: Arc<Mutex<TailBuffer>>, bytes_ma
 
 impl TailBuffer {
     fn take_in(&mut self, read: &[u8], bytes_max: usize) {
+        self.taken += read.len() as u64;
         self.bytes.extend(read);
         let excess = self.bytes.len().saturating_sub(bytes_max);
         self.is_cut |= excess > 0;

@@ -193,6 +193,8 @@ impl Messages for RawResults {
         let JsonRpcMessage::Request(request) = message else { return };
         match request.request {
             ClientRequest::CallToolRequest(_)
+            // A call as a task, and what is asked about it.
+            | ClientRequest::CustomRequest(_)
             | ClientRequest::ListToolsRequest(_)
             | ClientRequest::ListResourcesRequest(_)
             | ClientRequest::ListResourceTemplatesRequest(_)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -22,7 +22,7 @@ use super::error::UpstreamError;
 use super::oauth::TokenCache;
 use super::redaction::{Redaction, text_without, value_without};
 use super::secrets::Secrets;
-use super::server::{ConfiguredServer, ServerTaskRequest, TaskChannels, own};
+use super::server::{ConfiguredServer, ServerTaskRequest, StartState, TaskChannels, own};
 use super::{RemoteSpec, ServerSpec, ServerTransport};
 use crate::limits::Limits;
 use crate::names::ServerName;
@@ -53,7 +53,7 @@ struct Entry {
     redaction: Redaction,
     /// The login, if the server may have one.
     access: Option<Arc<TokenCache>>,
-    is_starting: Arc<AtomicBool>,
+    start: Arc<StartState>,
     asks: mpsc::Sender<ServerTaskRequest>,
     /// The connection, while calls may use it without a request to the task.
     live: watch::Receiver<Option<Arc<Connection>>>,
@@ -107,12 +107,9 @@ impl Upstream {
                     let redaction = Redaction::new(Arc::clone(&secrets), access.clone());
                     let context =
                         ConnectContext { access: access.clone(), redaction: redaction.clone(), large_bodies };
-                    let is_starting = Arc::<AtomicBool>::default();
-                    let configured = ConfiguredServer {
-                        spec: spec.clone(),
-                        secrets,
-                        is_starting: Arc::clone(&is_starting),
-                    };
+                    let start = Arc::<StartState>::default();
+                    let configured =
+                        ConfiguredServer { spec: spec.clone(), secrets, start: Arc::clone(&start) };
                     let (side, limits) = (Arc::clone(&self.side), Arc::clone(&self.limits));
                     let (publishes, live) = watch::channel(None);
                     let channels = TaskChannels { asks: inbox, live: publishes, closing: leaving.clone() };
@@ -125,7 +122,7 @@ impl Upstream {
                         owned.await;
                         drop(ends);
                     });
-                    Entry { spec, redaction, access, is_starting, asks, live, leaving, ended }
+                    Entry { spec, redaction, access, start, asks, live, leaving, ended }
                 }
             };
             table.servers.insert(name, entry);
@@ -148,7 +145,12 @@ impl Upstream {
 
     /// Sets the folders that are offered as roots to servers that start from now on.
     pub fn offer_roots(&self, folders: &[PathBuf]) {
-        self.side.offer_roots(folders.iter().map(PathBuf::as_path));
+        self.side.offer_roots(folders);
+    }
+
+    /// Sets the roots of the client, as addresses, which are passed on to servers that start from now on.
+    pub fn offer_roots_of_client(&self, roots: &[String]) {
+        self.side.offer_roots_of_client(roots);
     }
 
     /// Replaces the server's configured values and its login by their names, in a text about the server or from it.
@@ -184,12 +186,12 @@ impl Upstream {
         self.table.read().servers.values().flat_map(|entry| entry.redaction.credentials()).collect()
     }
 
-    /// The longest time of the server's start; `None`: it is not starting.
+    /// The longest time of the server's start, and whether its last start took longer; `None`: it is not starting.
     #[must_use]
-    pub fn starting(&self, server: &ServerName) -> Option<Duration> {
+    pub fn starting(&self, server: &ServerName) -> Option<(Duration, bool)> {
         let table = self.table.read();
-        let entry = table.servers.get(server).filter(|entry| entry.is_starting.load(Ordering::Acquire));
-        entry.map(|entry| self.start_time(entry))
+        let entry = table.servers.get(server).filter(|entry| entry.start.is_going_on.load(Ordering::Acquire));
+        entry.map(|entry| (self.start_time(entry), entry.start.was_late.load(Ordering::Acquire)))
     }
 
     /// The servers whose login has changed since the last call.

@@ -35,22 +35,31 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(200), Duration::fr
 pub(super) struct ConfiguredServer {
     pub(super) spec: ServerSpec,
     pub(super) secrets: Arc<Secrets>,
-    pub(super) is_starting: Arc<AtomicBool>,
+    pub(super) start: Arc<StartState>,
+}
+
+/// What the starts of a server have come to.
+#[derive(Default)]
+pub(super) struct StartState {
+    /// Whether a start is going on.
+    pub(super) is_going_on: AtomicBool,
+    /// Whether the last start that has ended took longer than it may.
+    pub(super) was_late: AtomicBool,
 }
 
 /// Marks a server as starting until this value is dropped.
-struct StartingFlag(Arc<AtomicBool>);
+struct StartingFlag(Arc<StartState>);
 
 impl StartingFlag {
-    fn begin(is_starting: &Arc<AtomicBool>) -> Self {
-        is_starting.store(true, Ordering::Release);
-        Self(Arc::clone(is_starting))
+    fn begin(start: &Arc<StartState>) -> Self {
+        start.is_going_on.store(true, Ordering::Release);
+        Self(Arc::clone(start))
     }
 }
 
 impl Drop for StartingFlag {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
+        self.0.is_going_on.store(false, Ordering::Release);
     }
 }
 
@@ -73,7 +82,7 @@ struct FailedStart {
 struct Server {
     spec: ServerSpec,
     secrets: Arc<Secrets>,
-    is_starting: Arc<AtomicBool>,
+    start: Arc<StartState>,
     side: Arc<ClientSide>,
     limits: Arc<Limits>,
     context: ConnectContext,
@@ -86,15 +95,14 @@ struct Server {
 
 /// Serves the requests to the server's task until the server is removed or replaced, or the bridge closes.
 pub(super) async fn own(
-    ConfiguredServer { spec, secrets, is_starting }: ConfiguredServer,
+    ConfiguredServer { spec, secrets, start }: ConfiguredServer,
     side: Arc<ClientSide>,
     limits: Arc<Limits>,
     context: ConnectContext,
     TaskChannels { mut asks, live, closing }: TaskChannels,
 ) {
     let (current, failed, back_off) = (None, None, BACK_OFF.0);
-    let mut server =
-        Server { spec, secrets, is_starting, side, limits, context, current, live, failed, back_off };
+    let mut server = Server { spec, secrets, start, side, limits, context, current, live, failed, back_off };
     let serving = async {
         loop {
             let asked = tokio::select! {
@@ -168,12 +176,14 @@ impl Server {
         {
             return Err(failed.error.clone());
         }
-        let starting = StartingFlag::begin(&self.is_starting);
+        let starting = StartingFlag::begin(&self.start);
         let opened = match self.found().await {
             Ok(spec) => Connection::open(&spec, &self.side, &self.limits, &self.context).await,
             Err(error) => Err(error),
         };
         drop(starting);
+        let was_late = matches!(opened, Err(UpstreamError::Handshake { is_late: true, .. }));
+        self.start.was_late.store(was_late, Ordering::Release);
         match opened {
             Ok((connection, running)) => {
                 let connection = Arc::new(connection);

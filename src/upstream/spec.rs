@@ -1,7 +1,7 @@
 //! The specifications of servers: how each is started or reached.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use super::login_file::LoginFile;
 use crate::confine::{PrivatePlaces, ServerSandbox};
 use crate::guard::Keeper;
 use crate::names::ServerName;
+use crate::programs::{find_program, locate_program};
 use crate::service_login::LoginSettings;
 
 /// The specification of one server. It may hold secrets, so neither this type nor its parts have `Debug`.
@@ -112,6 +113,49 @@ pub struct ProcessSpec {
     /// The paths that any confined server or the sandboxed code can change. Symlinks in these paths are not followed to
     /// places outside of them.
     pub changeable: Arc<[PathBuf]>,
+}
+
+impl ProcessSpec {
+    /// Whether the program may have to install the server before it starts it.
+    pub(super) fn is_launcher(&self) -> bool {
+        const LAUNCHERS: [&str; 10] =
+            ["bunx", "deno", "docker", "npm", "npx", "pipx", "pnpm", "podman", "uv", "uvx"];
+        self.program.file_name().is_some_and(|name| LAUNCHERS.iter().any(|launcher| name == *launcher))
+    }
+
+    /// A variable of the server.
+    pub(super) fn variable(&self, name: &str) -> Option<OsString> {
+        let own = self.env.iter().rfind(|(own, _)| own == name).map(|(_, value)| OsString::from(value));
+        own.or_else(|| match &self.inherited {
+            Inherited::All => None,
+            Inherited::Only { variables, .. } => {
+                variables.iter().find(|(inherited, _)| inherited == name).map(|(_, value)| value.clone())
+            }
+        })
+    }
+
+    /// The same command with the full path of a program that is not on the server's PATH. The folder of a full path
+    /// becomes the last one of PATH, since scripts such as npx need the program beside them.
+    pub(super) fn found(&self) -> Self {
+        let mut spec = self.clone();
+        let Inherited::Only { .. } = self.inherited else { return spec };
+        let (path, home) = (self.variable("PATH"), self.variable("HOME").map(PathBuf::from));
+        let cwd = self.cwd.as_deref().unwrap_or(Path::new("/"));
+        let is_on_path = locate_program(&self.program, path.as_deref(), cwd).is_some();
+        if !is_on_path && let Some(found) = find_program(&self.program, path.as_deref(), cwd, home.as_deref())
+        {
+            spec.program = found;
+        }
+        let folder = spec.program.parent().filter(|folder| folder.is_absolute()).and_then(Path::to_str);
+        let path = path.unwrap_or_default().into_string();
+        if let (Some(folder), Ok(path)) = (folder, path)
+            && !path.split(':').any(|known| known == folder)
+        {
+            let separator = if path.is_empty() { "" } else { ":" };
+            spec.env.push(("PATH".to_owned(), format!("{path}{separator}{folder}")));
+        }
+        spec
+    }
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ async fn ask(
 
 fn tool(name: &str, arguments: Value) -> Request {
     let Value::Object(arguments) = arguments else { panic!("{arguments}") };
-    Request::Tool { name: name.to_owned(), arguments }
+    Request::Tool { name: name.to_owned(), arguments, only_reads: false }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -84,6 +84,7 @@ fn doctor_without_an_engine_says_what_to_do_and_fails() {
     let socket = home.path().join("no-engine.sock").display().to_string();
     let config = home.path().join("MCPs/servers.json").display().to_string();
     let program = Fixture::program().display().to_string();
+    let path = std::env::var("PATH").unwrap();
     assert_eq!(
         home.run(&["doctor"]),
         Output {
@@ -95,7 +96,7 @@ fn doctor_without_an_engine_says_what_to_do_and_fails() {
                  search     by words; `belljar search install-model` adds meaning\n\
                  model      the client's, where the client offers one\n\
                  server     good: found at {program} ({config})\n\
-                 server     lost: NOT FOUND: command no-such-command ({config})\n\
+                 server     lost: NOT FOUND: command no-such-command in PATH ({path}) and the usual folders of nvm, fnm, volta, asdf, mise, pyenv, Homebrew and ~/.local/bin ({config})\n\
                  rights     2 of 2 servers that a command starts run with all your rights; `sandbox = true` in an entry confines one\n",
                 env!("CARGO_PKG_VERSION")
             ),
@@ -183,8 +184,9 @@ fn doctor_asks_each_server_for_its_tools_when_it_is_told_to_and_says_why_it_does
     let asked = home.run(&["doctor", "--ask"]);
     assert_eq!(of_server(&asked, "near").1, "answers; tools: 15");
     assert_eq!(of_server(&asked, "far").1, "answers; tools: 1");
-    let lost = "FAILED: server 'lost' could not be started: its command \"no-such-command\" was not found";
-    assert_eq!(of_server(&asked, "lost").1, lost);
+    let lost =
+        "FAILED: server 'lost' could not be started: its command \"no-such-command\" was not found in PATH (";
+    assert!(of_server(&asked, "lost").1.starts_with(lost), "{asked:?}");
     assert!(
         far.requests().iter().all(|request| request.header("authorization") == Some("Bearer t0ken-of-mine"))
     );

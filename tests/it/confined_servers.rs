@@ -62,7 +62,7 @@ async fn connected(upstream: &Upstream) -> Result<Arc<Connection>, UpstreamError
 
 async fn call(connection: &Connection, tool: &str, arguments: Value) -> String {
     let arguments: Map<String, Value> = arguments.as_object().unwrap().clone();
-    let request = Request::Tool { name: tool.to_owned(), arguments };
+    let request = Request::Tool { name: tool.to_owned(), arguments, only_reads: false };
     let cancel = CancellationToken::new();
     let result = connection.ask(request, &Deadline::after(PATIENCE), &cancel, None).await.unwrap();
     let result: Value = serde_json::from_str(result.get()).unwrap();

@@ -18,6 +18,10 @@ impl Clock for Deadline {
         tokio::time::sleep_until(self.0).await;
     }
 
+    fn left(&self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+
     async fn passed(&self, time: Duration) {
         tokio::time::sleep(time).await;
     }

@@ -63,7 +63,7 @@ pub fn upstream_with(home: &Home, url: &str, settings: LoginSettings) -> Upstrea
 pub async fn call(upstream: &Upstream, tool: &str) -> Result<String, UpstreamError> {
     let (deadline, cancel) = (Instant::now() + PATIENCE, CancellationToken::new());
     let connection = upstream.connect(&name(), deadline, &cancel).await?;
-    let request = Request::Tool { name: tool.to_owned(), arguments: Map::new() };
+    let request = Request::Tool { name: tool.to_owned(), arguments: Map::new(), only_reads: false };
     let result = connection.ask(request, &Deadline(deadline), &cancel, None).await?;
     Ok(result.get().to_owned())
 }
@@ -79,8 +79,8 @@ async fn needs_login(upstream: &Upstream, reason: &str) {
     assert_eq!(error, whole);
 }
 
-const NONE: &str = "there is none: HTTP 401 Unauthorized";
-const NOT_TAKEN: &str = "it does not take the one that there is: HTTP 401 Unauthorized";
+const NONE: &str = "there is none: HTTP 401 Unauthorized: invalid_token";
+const NOT_TAKEN: &str = "it does not take the one that there is: HTTP 401 Unauthorized: invalid_token";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_login_is_made_in_the_browser_kept_for_the_user_alone_used_and_revoked() {

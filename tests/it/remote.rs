@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use belljar::limits::Limits;
 use belljar::names::ServerName;
+use belljar::run::ToolEffect;
 use belljar::upstream::{
     Connection, RemoteSpec, RemoteTransport, Request as Call, ServerSpec, ServerTransport, Upstream,
     UpstreamError,
@@ -51,7 +52,8 @@ pub async fn call_within(
     let (deadline, cancel) = (Instant::now() + limit, CancellationToken::new());
     let connection = upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await?;
     let arguments: Map<String, Value> = arguments.as_object().unwrap().clone();
-    let (request, late) = (Call::Tool { name: tool.to_owned(), arguments }, Deadline(deadline));
+    let (request, late) =
+        (Call::Tool { name: tool.to_owned(), arguments, only_reads: tool == "read" }, Deadline(deadline));
     let result = connection.ask(request, &late, &cancel, None).await?;
     Ok(result.get().to_owned())
 }
@@ -70,7 +72,7 @@ async fn called(
     upstream.close().await;
     match result {
         Ok(result) => result,
-        Err(error) => error.to_string(),
+        Err(error) => format!("{error}{}", error.effect(Some(ToolEffect::MayWrite))),
     }
 }
 
@@ -139,7 +141,7 @@ async fn a_credential_that_is_repeated_comes_back_as_its_name_from_whatever_is_a
     let connection = upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await.unwrap();
     assert_eq!(connection.tools()[0]["description"], "takes [Authorization]");
     let requests = [
-        ("content", Call::Tool { name: "t".into(), arguments: Map::new() }),
+        ("content", Call::Tool { name: "t".into(), arguments: Map::new(), only_reads: true }),
         ("contents", Call::Resource { uri: "x:y".into() }),
         ("messages", Call::Prompt { name: "p".into(), arguments: Map::new() }),
     ];
@@ -239,6 +241,86 @@ async fn what_is_no_answer_is_an_error_that_says_so_and_whether_the_call_took_ef
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn words_of_an_http_error_survive_in_any_shape_and_without_secrets() {
+    let bodies = [
+        r#"{"detail": "plan is used up s3cret-token"}"#,
+        r#"{"detail": [{"loc": ["body"], "msg": "plan is used up s3cret-token"}]}"#,
+        r#"{"message": "plan is used up s3cret\u002dtoken"}"#,
+        r#"{"error": "denied", "error_description": "plan is used up s3cret-token"}"#,
+        r#"{"errors": [{"message": "plan is used up s3cret-token"}], "code": 7}"#,
+        r#"["plan is used up s3cret-token"]"#,
+        r#""plan is used up s3cret-token""#,
+        r#"{"error": {"code": -32000, "message": "no", "data": {"why": "plan is used up s3cret-token"}}}"#,
+        r#"{"detail": "plan is used up s3cret-token \ud83d"}"#,
+        "plan is used up s3cret-token",
+    ];
+    for status in ["400 Bad", "401 Who", "403 No", "422 Odd", "429 Slow down", "500 Oops", "503 Later"] {
+        for body in bodies {
+            let said = called(Limits::default(), move |_, stream| reply(stream, status, &[], body)).await;
+            assert!(said.contains("plan is used up") && said.contains("[Authorization]"), "{status}: {said}");
+            assert!(!said.contains("s3cret"), "{status}: {said}");
+            let is_refused = status.starts_with('4');
+            assert_eq!(said.ends_with("; the call was not made"), is_refused, "{said}");
+            assert_eq!(said.ends_with("; whether the call took effect is unknown"), !is_refused, "{said}");
+        }
+        let challenge =
+            [("WWW-Authenticate", "Bearer error=\"invalid_token\", error_description=\"it is old\"")];
+        let said = called(Limits::default(), move |_, stream| reply(stream, status, &challenge, "{}")).await;
+        assert!(said.contains("it is old") && !said.contains("{}"), "{status}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_is_sent_once_more_when_the_server_says_so_and_nothing_was_done() {
+    let not_made = "; the call was not made";
+    for (status, tool, again, calls, end) in [
+        ("429 Slow down", "t", "1", 2, "done"),
+        ("429 Slow down", "read", "0.5", 2, "done"),
+        ("503 Later", "read", "1", 2, "done"),
+        ("503 Later", "t", "1", 1, "it can be asked again in 1 s; whether the call took effect is unknown"),
+        ("429 Slow down", "t", "90000", 1, "it can be asked again in 90000 s; the call was not made"),
+        ("429 Slow down", "t", "Wed, 21 Oct 2126 07:28:00 GMT", 1, not_made),
+        ("429 Slow down, always", "t", "1", 2, "it can be asked again in 1 s; the call was not made"),
+    ] {
+        let count = AtomicUsize::new(0);
+        let fixture = HttpFixture::usual(move |request, stream| {
+            if !request.is("tools/call") {
+                return reply(stream, "405 No", &[], "");
+            }
+            match count.fetch_add(1, Ordering::SeqCst) {
+                0 => reply(stream, status, &[("Retry-After", again)], ""),
+                _ if status.ends_with("always") => reply(stream, status, &[("Retry-After", again)], ""),
+                _ => reply(stream, "200 OK", &[], &request.answer(json!({"content": [], "end": "done"}))),
+            }
+        });
+        let upstream = upstream(&fixture.url, None, Limits::default());
+        let said = match call(&upstream, tool, json!({})).await {
+            Ok(result) => serde_json::from_str::<Value>(&result).unwrap()["end"].as_str().unwrap().to_owned(),
+            Err(error) => format!("{error}{}", error.effect(Some(ToolEffect::MayWrite))),
+        };
+        assert!(said.ends_with(end), "{status} {again}: {said}");
+        assert!(calls == 2 || said.contains(again), "{said}");
+        assert_eq!(fixture.count("tools/call"), calls, "{status} {again}: {said}");
+        upstream.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_has_no_time_at_its_start_is_asked_again_when_it_says() {
+    let count = AtomicUsize::new(0);
+    let fixture = HttpFixture::start(move |request, stream| match usual_answer(request) {
+        _ if count.fetch_add(1, Ordering::SeqCst) < 2 => {
+            reply(stream, "429 Slow down", &[("Retry-After", "1")], "")
+        }
+        Some(answer) => reply(stream, "200 OK", &[], &answer.to_string()),
+        None => reply(stream, "202 Accepted", &[], ""),
+    });
+    let upstream = upstream(&fixture.url, None, Limits::default());
+    assert_eq!(connected(&upstream).await.tools().len(), 1);
+    upstream.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_body_and_an_event_without_end_are_cut_off_at_the_bound() {
     let limits = || Limits { server_line_bytes_max: 100_000, ..Limits::default() };
     fn endless(stream: &mut TcpStream) -> std::io::Result<()> {
@@ -332,6 +414,104 @@ async fn changed_tools_are_heard_of_over_the_stream_between_requests() {
     tell.send(()).unwrap();
     eventually("the change is heard of", PATIENCE, || connection.has_news());
     upstream.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_is_refused_for_now_is_asked_for_again() {
+    let count = AtomicUsize::new(0);
+    let fixture = HttpFixture::usual(move |request, stream| match request.method.as_str() {
+        "GET" => match count.fetch_add(1, Ordering::SeqCst) {
+            0 => reply(stream, "429 Slow down", &[("Retry-After", "1")], ""),
+            1 => reply(stream, "429 Slow down", &[], ""),
+            _ => reply(stream, "405 No", &[], ""),
+        },
+        _ => reply(stream, "202 Accepted", &[], ""),
+    });
+    let upstream = upstream(&fixture.url, None, Limits::default());
+    connected(&upstream).await;
+    eventually("the stream is asked for again", PATIENCE, || {
+        fixture.requests().iter().filter(|request| request.method == "GET").count() == 3
+    });
+    upstream.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_of_the_older_transport_is_initialized_at_once() {
+    let (answers, to_send) = std::sync::mpsc::channel::<String>();
+    let to_send = Mutex::new(to_send);
+    let fixture = HttpFixture::start(move |request, stream| match request.method.as_str() {
+        "GET" => {
+            events(stream, "event: endpoint\ndata: /mcp\n\n")?;
+            for answer in to_send.lock().unwrap().iter() {
+                write!(stream, "data: {answer}\n\n")?;
+            }
+            Ok(())
+        }
+        _ => {
+            if let Some(answer) = usual_answer(request) {
+                answers.send(answer.to_string()).unwrap();
+            }
+            reply(stream, "202 Accepted", &[], "")
+        }
+    });
+    let upstream = upstream(&fixture.url, Some(RemoteTransport::Sse), Limits::default());
+    assert_eq!(connected(&upstream).await.tools().len(), 1);
+    let posted: Vec<Value> =
+        fixture.requests().into_iter().map(|request| request.body["method"].clone()).collect();
+    assert_eq!(posted.iter().find(|method| !method.is_null()), Some(&json!("initialize")), "{posted:?}");
+    upstream.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_needs_a_task_is_called_as_one_and_cancelled_with_the_call() {
+    let asked = AtomicUsize::new(0);
+    let fixture = HttpFixture::start(move |request, stream| {
+        let task = |status: &str| json!({"taskId": "k1", "status": status, "pollInterval": 100, "ttl": null});
+        let params = &request.body["params"];
+        let result = match request.body["method"].as_str().unwrap_or_default() {
+            "tools/list" => json!({"tools": [
+                {"name": "t", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}},
+                {"name": "read", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "optional"}},
+            ]}),
+            "tools/call" if params["name"] == "read" && params["task"].is_null() => json!({"content": []}),
+            "tools/call" if params["task"].is_object() => json!({"task": task("working")}),
+            "tools/call" => return reply(stream, "400 No task", &[], ""),
+            "tasks/get" if asked.fetch_add(1, Ordering::SeqCst) == 1 => task("completed"),
+            "tasks/get" => task("working"),
+            "tasks/result" => json!({"content": [{"type": "text", "text": "of the task"}]}),
+            "tasks/cancel" => json!({}),
+            _ => match usual_answer(request) {
+                Some(answer) => return reply(stream, "200 OK", &[], &answer.to_string()),
+                None => return reply(stream, "202 Accepted", &[], ""),
+            },
+        };
+        assert!(!request.body["method"].as_str().unwrap().starts_with("tasks/") || params["taskId"] == "k1");
+        reply(stream, "200 OK", &[], &request.answer(result))
+    });
+    let upstream = upstream(&fixture.url, None, Limits::default());
+    assert_eq!(call(&upstream, "read", json!({})).await.unwrap(), r#"{"content":[]}"#);
+    let result = call(&upstream, "t", json!({"a": 1})).await.unwrap();
+    assert!(result.contains("of the task"), "{result}");
+    assert_eq!((fixture.count("tasks/get"), fixture.count("tasks/cancel")), (2, 0));
+    let late = call_within(&upstream, "t", json!({}), Duration::from_millis(600)).await.unwrap_err();
+    assert!(matches!(late, UpstreamError::Deadline { .. }), "{late}");
+    eventually("the task is cancelled", PATIENCE, || fixture.count("tasks/cancel") == 1);
+    assert_eq!(fixture.count("tasks/result"), 1);
+    upstream.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_names_the_address_to_write_without_what_may_be_secret() {
+    for (to, named) in [
+        ("/new/place?key=1#x", "/new/place (HTTP 301)"),
+        ("https://me:pw@other.test/s3cret-token/mcp", "https://other.test/[Authorization]/mcp (HTTP 301)"),
+    ] {
+        let said =
+            called(Limits::default(), move |_, stream| reply(stream, "301 Moved", &[("Location", to)], ""));
+        let said = said.await;
+        assert!(said.contains(named) && !said.contains("key=1") && !said.contains("pw"), "{said}");
+        assert!(said.contains("write that address into its entry"), "{said}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

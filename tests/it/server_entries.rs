@@ -1,6 +1,7 @@
 //! What entries say of the use of their servers, held towards real servers: the time and number of calls, and values that
 //! commands print.
 
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,7 +56,7 @@ async fn connected(upstream: &Upstream) -> Result<Arc<Connection>, UpstreamError
 async fn call(connection: &Connection, tool: &str, arguments: Value) -> Result<String, String> {
     let arguments: Map<String, Value> = arguments.as_object().unwrap().clone();
     let cancel = CancellationToken::new();
-    let request = Request::Tool { name: tool.to_owned(), arguments };
+    let request = Request::Tool { name: tool.to_owned(), arguments, only_reads: false };
     let result = connection.ask(request, &Deadline::after(PATIENCE), &cancel, None).await;
     let result: Value = serde_json::from_str(result.map_err(|error| error.to_string())?.get()).unwrap();
     Ok(result["content"][0]["text"].as_str().unwrap().to_owned())
@@ -111,7 +112,7 @@ async fn a_call_over_the_time_of_its_server_s_entry_is_cancelled_there_and_says_
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     // The run's own time is the shorter one here.
-    let hang = Request::Tool { name: "hang".into(), arguments: Map::new() };
+    let hang = Request::Tool { name: "hang".into(), arguments: Map::new(), only_reads: false };
     let soon = &Deadline::after(Duration::from_millis(20));
     let late = connection.ask(hang, soon, &CancellationToken::new(), None).await.unwrap_err();
     assert_eq!(late.to_string(), "server 'fixture' did not answer in time");
@@ -131,12 +132,95 @@ async fn a_start_has_the_time_of_its_entry_and_is_said_while_it_lasts() {
     let late = upstream.connect(&name(), soon, &CancellationToken::new()).await.map(|_| ()).unwrap_err();
     assert!(matches!(late, UpstreamError::Deadline { .. }), "{late}");
     // It goes on without the caller.
-    assert_eq!(upstream.starting(&name()), start_time);
+    assert_eq!(upstream.starting(&name()), start_time.map(|time| (time, false)));
     assert_eq!(
         connected(&upstream).await.map(|_| ()).unwrap_err().to_string(),
         "server 'fixture' did not start: no answer within 1.5 s (start_timeout in servers.fixture of /c.toml)"
     );
     assert_eq!((upstream.starting(&name()), mute.pids().len()), (None, 1));
+    // The next start says that the last one was too long.
+    let until = Instant::now() + PATIENCE;
+    while upstream.starting(&name()).is_none() {
+        assert!(Instant::now() < until);
+        let soon = Instant::now() + Duration::from_millis(100);
+        drop(upstream.connect(&name(), soon, &CancellationToken::new()).await);
+    }
+    assert_eq!(upstream.starting(&name()), start_time.map(|time| (time, true)));
+    upstream.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_installs_its_server_has_more_time_while_it_works() {
+    let working = "for part in 1 2 3 4 5 6 7 8; do echo \"part $part is installed\" >&2; sleep 0.5; done";
+    let (fixture, usual) = (Fixture::new(&[]), Duration::from_secs(2));
+    for (launcher, does, start_time, works) in [
+        ("uvx", working, None, true),
+        ("uvx", "sleep 4", None, false),
+        ("uvx", working, Some(usual), false),
+        ("tool", working, None, false),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join(launcher);
+        std::fs::write(&program, format!("#!/bin/sh\n{does}\nexec \"$@\"\n")).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let server = fixture_process(&fixture, &[]);
+        let args = [vec![server.program.to_str().unwrap().to_owned()], server.args.clone()].concat();
+        let transport = ServerTransport::Process(ProcessSpec { program, args, ..server });
+        let limits = Limits { server_start: usual, ..Limits::default() };
+        let spec = ServerSpec { start_time, ..ServerSpec::new(name(), transport) };
+        let upstream = Upstream::new(vec![spec], &Arc::new(limits));
+        let started = connected(&upstream).await.map(|connection| connection.tools().len());
+        assert_eq!(started.is_ok(), works, "{launcher} {does} {start_time:?}: {started:?}");
+        upstream.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_folder_of_a_command_is_the_last_one_of_its_path() {
+    let home = tempfile::tempdir().unwrap();
+    let bin = home.path().join(".volta/bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    let fixture = Fixture::new(&[]);
+    let server = fixture_process(&fixture, &[]);
+    // The launcher needs the interpreter beside it, as npx needs node.
+    let python = server.program.to_str().unwrap();
+    for (file, text) in [
+        ("zz-launch", "#!/usr/bin/env zz-interpreter\n".to_owned()),
+        ("zz-interpreter", format!("#!/bin/sh\nshift\nexec {python} \"$@\"\n")),
+    ] {
+        std::fs::write(bin.join(file), text).unwrap();
+        std::fs::set_permissions(bin.join(file), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let variables = [("PATH", "/usr/bin:/bin".into()), ("HOME", home.path().as_os_str().to_owned())];
+    let variables: Vec<_> = variables.into_iter().map(|(name, value)| (name.into(), value)).collect();
+    let of = |program: std::path::PathBuf| {
+        let inherited = Inherited::Only { variables: variables.clone(), withheld: vec![] };
+        upstream(ServerSpec::new(
+            name(),
+            ServerTransport::Process(ProcessSpec { program, inherited, ..server.clone() }),
+        ))
+    };
+    for program in ["zz-launch".into(), bin.join("zz-launch")] {
+        let upstream = of(program);
+        assert_eq!(connected(&upstream).await.unwrap().tools().len(), 15);
+        upstream.close().await;
+    }
+    let upstream = of("zz-nowhere".into());
+    let error = connected(&upstream).await.map(|_| ()).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "server 'fixture' could not be started: its command \"zz-nowhere\" was not found in PATH (/usr/bin:/bin) and the \
+         usual folders of nvm, fnm, volta, asdf, mise, pyenv, Homebrew and ~/.local/bin"
+    );
+    upstream.close().await;
+    std::fs::remove_file(bin.join("zz-interpreter")).unwrap();
+    std::fs::write(bin.join("zz-launch"), "#!/no/such/interpreter\n").unwrap();
+    let upstream = of("zz-launch".into());
+    let error = connected(&upstream).await.map(|_| ()).unwrap_err().to_string();
+    assert!(
+        error.contains("zz-launch") && error.ends_with("needs an interpreter that was not found"),
+        "{error}"
+    );
     upstream.close().await;
 }
 
@@ -152,6 +236,22 @@ async fn no_more_calls_are_under_way_than_the_entry_allows() {
     let (a, b, c, d) = tokio::join!(slow(), slow(), slow(), slow());
     assert!([a, b, c, d].iter().all(Result::is_ok));
     assert_eq!(call(&connection, "peak", json!({})).await.unwrap(), "1");
+    // A call whose turn does not come is not made.
+    let cancel = CancellationToken::new();
+    let request = |tool: &str| Request::Tool { name: tool.into(), arguments: Map::new(), only_reads: false };
+    let patient = Deadline::after(PATIENCE);
+    let soon = async {
+        while !fixture.ledger().iter().any(|line| line.starts_with("call hang")) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let late = Deadline::after(Duration::from_millis(100));
+        connection.ask(request("echo"), &late, &CancellationToken::new(), None).await.unwrap_err()
+    };
+    let error = tokio::select! {
+        ended = connection.ask(request("hang"), &patient, &cancel, None) => panic!("{ended:?}"),
+        error = soon => error,
+    };
+    assert!(matches!(error, UpstreamError::NotReached { .. }), "{error}");
     upstream.close().await;
 }
 
@@ -206,7 +306,9 @@ async fn a_server_inherits_a_default_set_and_what_its_entry_names() {
     let description = std::env::var(name).ok();
     assert!(description.is_some() && std::env::var(other).is_ok());
     assert_eq!([value(&plain, name), value(&plain, "A")], [None, description.clone()]);
-    assert_eq!(value(&plain, "PATH"), std::env::var("PATH").ok());
+    // The folder of the fixture's command comes last.
+    let (path, own) = (value(&plain, "PATH").unwrap(), std::env::var("PATH").unwrap());
+    assert!(path.starts_with(&own) && path[own.len()..].rsplit_once("/target/").is_some(), "{path}");
     let own = ["A", "BELLJAR_PARENT"];
     let others = std::env::vars().map(|(name, _)| name).filter(|name| name.starts_with("CARGO"));
     assert!(

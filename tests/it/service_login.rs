@@ -166,7 +166,7 @@ async fn wrong_keys_and_audiences_are_refused_without_leaking_them() {
         let error = refusal(&running, &[line, "hunter22 of nobody", "eyJ"]).await;
         let start =
             "server 'far' could not be logged in to: the authorization server refused: invalid_client: ";
-        assert!(error.starts_with(start) && error.ends_with("; the call was not made"), "{error}");
+        assert!(error.starts_with(start), "{error}");
         assert!(!dir(&home).join("far.json").exists());
         running.close().await;
     }

@@ -6,9 +6,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::on_one_engine_and_processes;
 use crate::support::processes::{children_of, is_alive};
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
+use crate::{on_every_container_engine, on_one_engine_and_processes};
 
 on_one_engine_and_processes!(
     a_server_that_lists_other_tools_after_its_restart_is_told,
@@ -30,6 +30,48 @@ on_one_engine_and_processes!(
     too_many_tools_on_one_page_leave_ten_thousand_and_give_their_room_back,
     servers_that_find_no_descriptors_cost_their_own_calls_only,
 );
+
+on_every_container_engine!(the_container_of_a_server_that_ignores_its_end_is_removed);
+
+fn the_container_of_a_server_that_ignores_its_end_is_removed(engine: &Engine) {
+    const SERVER: &str = "import json, signal, socket, sys, threading\n\
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)\n\
+        for line in sys.stdin:\n \
+        message = json.loads(line); method = message.get('method')\n \
+        if 'id' not in message: continue\n \
+        answer = {'error': {'code': -32601, 'message': 'no'}}\n \
+        if method == 'initialize': answer = {'result': {'protocolVersion': '2025-06-18', 'capabilities': {'tools': {}}, \
+        'serverInfo': {'name': 'f', 'version': '1'}}}\n \
+        if method == 'tools/list': answer = {'result': {'tools': [{'name': 'get', 'inputSchema': {'type': 'object'}}]}}\n \
+        if method == 'tools/call': answer = {'result': {'content': [{'type': 'text', 'text': socket.gethostname()}]}}\n \
+        print(json.dumps({'jsonrpc': '2.0', 'id': message['id'], **answer}), flush=True)\n\
+        threading.Event().wait()\n";
+    let (program, option) = if engine.name == "docker" { ("docker", "-H") } else { ("podman", "--url") };
+    let usual = "localhost/belljar-sandbox:latest".to_owned();
+    let image = std::env::var("BELLJAR_TEST_IMAGE").unwrap_or(usual);
+    let entry = json!({"command": program, "start_timeout": 120, "args": [
+        option, engine.address(), "run", "-i", "--rm", "--network", "none", "--entrypoint", "python3", image, "-c", SERVER,
+    ]});
+    for is_killed in [false, true] {
+        let mut bridge = Bridge::start(&Home::on(engine).server("boxed", entry.clone())).warm();
+        let id = bridge.run_with(json!({"code": "print(await mcp_boxed.get())", "timeout": 120})).text;
+        let id = id.trim().to_owned();
+        let is_there = || engine.containers().iter().any(|container| container.starts_with(&id));
+        assert!(id.len() == 12 && is_there(), "{id}");
+        match is_killed {
+            true => bridge.signal(Signal::SIGKILL),
+            false => bridge.hang_up(),
+        }
+        eventually("the container is removed", PATIENCE, || !is_there());
+    }
+    // What nobody could remove is named.
+    let left = engine.create_container(&json!({"belljar.server": "0123.4567"}));
+    let said = Home::on(engine).server("boxed", entry).run(&["doctor"]);
+    engine.remove_container(&left);
+    let said = said.stdout;
+    let named = format!("{} is left of a bridge that is gone: {program} {option} ", &left[..12]);
+    assert!(said.contains(&named), "{said}");
+}
 
 fn a_server_that_does_not_even_read_keeps_no_call_beyond_its_time(engine: &Engine) {
     let fixture = Fixture::new(&[]);
@@ -114,12 +156,9 @@ fn a_command_that_is_not_there_is_said_with_its_name(engine: &Engine) {
     let mut bridge = Bridge::start(&home).warm();
     bridge.ok(CAUGHT);
     let hint = "the user must fix it; `belljar doctor` checks the configured commands and addresses";
-    assert_eq!(
-        bridge.ok("print(caught(mcp_lost.echo.sync))"),
-        format!(
-            "server_not_started: server 'lost' could not be started: its command \"no-such-command\" was not found\n{hint}"
-        )
-    );
+    let text = bridge.ok("print(caught(mcp_lost.echo.sync))");
+    let lost = "server_not_started: server 'lost' could not be started: its command \"no-such-command\" was not found in PATH (/";
+    assert!(text.starts_with(lost) && text.contains("nvm, fnm") && text.ends_with(hint), "{text}");
     assert_eq!(
         bridge.ok("print(caught(mcp_homeless.echo.sync))"),
         format!(

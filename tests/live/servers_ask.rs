@@ -19,6 +19,7 @@ on_one_engine_and_processes!(
     a_question_ends_with_its_run_and_is_withdrawn_at_the_client,
     a_run_passes_on_a_bounded_number_of_questions,
     servers_are_told_of_the_folders_that_the_user_names,
+    servers_are_told_of_the_roots_of_the_client,
     progress_of_a_server_is_told_to_a_client_that_asks_and_never_goes_back,
     what_servers_say_is_kept_for_doctor_without_secrets,
     the_reference_server_reaches_the_model_the_human_and_the_folders,
@@ -255,6 +256,18 @@ fn servers_are_told_of_the_folders_that_the_user_names(engine: &Engine) {
     let roots = bridge.ok(&ask("roots/list", &json!({})));
     let address = format!("file://{}", folder.to_str().unwrap().replace(' ', "%20"));
     assert_eq!(roots, format!("{{'roots': [{{'uri': '{address}'}}]}}"));
+    assert_eq!(fixture.ledger()[0], r#"offered ["roots"]"#);
+}
+
+fn servers_are_told_of_the_roots_of_the_client(engine: &Engine) {
+    let fixture = Fixture::new(&["--speaks"]);
+    let home = Home::on(engine).server("fixture", fixture.entry());
+    let mut bridge = Bridge::start_with(&home, json!({"roots": {"listChanged": true}}));
+    let (id, _) = bridge.asked("roots/list");
+    bridge.answer_to(&id, json!({"roots": [{"uri": "file:///srv/my%20data"}, {"uri": "https://a.test/"}]}));
+    let mut bridge = bridge.warm();
+    let roots = bridge.ok(&ask("roots/list", &json!({})));
+    assert_eq!(roots, "{'roots': [{'uri': 'file:///srv/my%20data'}]}");
     assert_eq!(fixture.ledger()[0], r#"offered ["roots"]"#);
 }
 

@@ -12,7 +12,7 @@ use crate::broker::run::context::RunContext;
 use crate::catalog::UnknownTool;
 use crate::names::ServerName;
 use crate::policy::Names;
-use crate::run::{FaultCode, ToolFault};
+use crate::run::{ToolEffect, ToolFault};
 use crate::text;
 use crate::upstream::{Lack, UpstreamError, in_words};
 
@@ -39,10 +39,7 @@ impl Broker {
         run: &RunContext,
         error: &UpstreamError,
     ) -> ToolFault {
-        let mut fault = self.fault(server, run, error);
-        if fault.code != FaultCode::ServerUnavailable {
-            fault.code = FaultCode::ServerNotStarted;
-        }
+        let mut fault = self.fault(server, run, error, None);
         if matches!(error, UpstreamError::Deadline { .. }) {
             if let Some(starting) = self.still_starting(server) {
                 fault.message = starting;
@@ -54,18 +51,24 @@ impl Broker {
 
     /// A sentence that the server is still starting; `None`: it is not.
     pub(in crate::broker) fn still_starting(&self, server: &ServerName) -> Option<String> {
-        let time = self.upstream.starting(server)?;
+        let (time, was_late) = self.upstream.starting(server)?;
         let server = text::inert_line(server.as_str());
-        Some(format!("server '{server}' is still starting (it has {} s for that)", time.as_secs_f64()))
+        let time = time.as_secs_f64();
+        let late = match was_late {
+            true => ", which were too few the last time: the user must raise start_timeout in its entry",
+            false => "",
+        };
+        Some(format!("server '{server}' is still starting (it has {time} s for that{late})"))
     }
 
     /// A server's failure as a fault for the model. The server's text in it counts as an answer, since it is content of
-    /// the server too.
+    /// the server too. `sent`: what the request may do; `None`: nothing was sent.
     pub(in crate::broker) fn fault(
         &self,
         server: &ServerName,
         run: &RunContext,
         error: &UpstreamError,
+        sent: Option<ToolEffect>,
     ) -> ToolFault {
         let bytes = error.bytes_of_server();
         if bytes > 0 {
@@ -74,15 +77,27 @@ impl Broker {
             let names = names.unwrap_or(Names::only(server.as_str()));
             self.admission.answered(run, names, bytes as u64);
         }
-        let text = self.upstream.redacted(server, error.to_string());
-        // The text is bounded both before and after it is escaped, since escapes make it up to ten times as long.
-        let text = text::inert(&text::bounded(&text, FAILURE_CHARS_MAX)).into_owned();
+        // Texts are bounded both before and after they are escaped, since escapes make them up to ten times as long. The
+        // part about the effect is never cut off.
+        let shown = |text: String| {
+            let text = self.upstream.redacted(server, text);
+            let text = text::inert(&text::bounded(&text, FAILURE_CHARS_MAX)).into_owned();
+            text::bounded(&text, FAILURE_CHARS_MAX).into_owned()
+        };
+        let (said, last_words) = (shown(error.to_string()), shown(error.last_words()));
+        let message = format!("{said}{}{last_words}", error.effect(sent));
         let lacks = match error {
             UpstreamError::Refused { message, .. } => self.upstream.lacks(server, message),
             other => other.lacks().to_vec(),
         };
         let hint = lacking(&lacks).unwrap_or_else(|| hint(error));
-        ToolFault::new(code(error), text::bounded(&text, FAILURE_CHARS_MAX)).hint(hint)
+        let mut fault = ToolFault::new(error.code(sent), message).hint(hint);
+        if let UpstreamError::Refused { data: Some(data), .. } = error {
+            let mut data = data.clone();
+            redact(&mut data, &|text| self.upstream.redacted(server, text));
+            fault.data = Some(data);
+        }
+        fault
     }
 
     /// Removes secrets from a result by which a tool reports an error, since the model reads its text. Other results
@@ -99,7 +114,8 @@ impl Broker {
             server: server.clone(),
             reason: error.to_string(),
         };
-        let mut value: Value = serde_json::from_str(result.get()).map_err(nonsense)?;
+        let json = text::json_of_whole_characters(result.get());
+        let mut value: Value = serde_json::from_str(&json).map_err(nonsense)?;
         redact(&mut value, &|text| self.upstream.redacted(server, text));
         let is_error = value.get("isError") == Some(&Value::Bool(true));
         if is_error && let Some(content) = value.get_mut("content").and_then(Value::as_array_mut) {
@@ -124,27 +140,6 @@ fn may_be_error(json: &str) -> bool {
         let behind = json[at + key.len()..].trim_start();
         behind.strip_prefix(':').is_some_and(|value| value.trim_start().starts_with("true"))
     })
-}
-
-fn code(error: &UpstreamError) -> FaultCode {
-    match error {
-        UpstreamError::Unknown { .. } | UpstreamError::Unavailable { .. } => FaultCode::ServerUnavailable,
-        UpstreamError::Spawn { .. }
-        | UpstreamError::NotConfined { .. }
-        | UpstreamError::Handshake { .. }
-        | UpstreamError::NeedsLogin { .. }
-        | UpstreamError::LoginFailed { .. } => FaultCode::ServerNotStarted,
-        UpstreamError::Died { .. }
-        | UpstreamError::NotReached { .. }
-        | UpstreamError::NotAllowed { .. }
-        | UpstreamError::Broken { .. }
-        | UpstreamError::Overlong { .. }
-        | UpstreamError::Nonsense { .. } => FaultCode::ServerFailed,
-        UpstreamError::NotOffered { .. } => FaultCode::UnknownTool,
-        UpstreamError::Refused { .. } => FaultCode::ToolError,
-        UpstreamError::Deadline { .. } | UpstreamError::CallTime { .. } => FaultCode::Deadline,
-        UpstreamError::Cancelled { .. } | UpstreamError::Closing => FaultCode::Cancelled,
-    }
 }
 
 fn hint(error: &UpstreamError) -> String {
@@ -175,10 +170,8 @@ fn hint(error: &UpstreamError) -> String {
         }
         UpstreamError::Died { .. } => "it is started again by the next call",
         UpstreamError::Overlong { .. } => "ask the tool for less: a page, a filter, fewer fields",
-        UpstreamError::Deadline { .. } => "whether it took effect is unknown; give the run a larger timeout",
-        UpstreamError::CallTime { .. } => {
-            "whether it took effect is unknown; the user can raise that timeout"
-        }
+        UpstreamError::Deadline { .. } => "give the run a larger timeout",
+        UpstreamError::CallTime { .. } => "the user can raise that timeout",
         _ => "",
     };
     hint.to_owned()

@@ -19,7 +19,7 @@ use crate::broker::servers::server_progress::ProgressRelay;
 use crate::catalog::{self, AnsweredCall, Catalog, CheckedArguments, ServerTools, Tool};
 use crate::names::ServerName;
 use crate::policy::{ImpliedArguments, PolicyCall};
-use crate::run::{DryRunReason, FaultCode, ToolFault};
+use crate::run::{DryRunReason, FaultCode, ToolEffect, ToolFault};
 use crate::text;
 use crate::upstream::{Connection, Request, UpstreamError};
 
@@ -159,7 +159,8 @@ impl Broker {
             return Err(UpstreamError::Cancelled { server: server.name.clone() });
         }
         let _calling = self.server_requests.calling(&server.name, call.run());
-        let request = Request::Tool { name: tool.name.as_str().to_owned(), arguments };
+        let only_reads = tool.only_reads();
+        let request = Request::Tool { name: tool.name.as_str().to_owned(), arguments, only_reads };
         let (hears, heard) = watch::channel(None);
         let progress = &call.run().progress;
         // If nobody receives the run's progress, the server is not asked for progress.
@@ -177,6 +178,7 @@ impl Broker {
         result: Result<Box<RawValue>, UpstreamError>,
     ) -> Result<Answer, ToolFault> {
         let name = &server.name;
+        let effect = if tool.only_reads() { ToolEffect::Reads } else { ToolEffect::MayWrite };
         let answer = result
             .inspect(|result| {
                 self.admission.answered(call.run(), server.names(), result.get().len() as u64);
@@ -184,11 +186,12 @@ impl Broker {
             .and_then(|result| self.without_secrets(name, result))
             .inspect(|answer| self.learn_shape(name, tool, answer))
             .map_err(|error| match call.record.was_sent() {
-                true => self.fault(name, call.run(), &error),
+                true => self.fault(name, call.run(), &error, Some(effect)),
                 false => self.not_connected(name, call.run(), &error),
             })?;
         match answer {
             Answer::Value(result) if call.handles.result => {
+                call.record.answered();
                 self.keep_result(name, tool, result).await.map(Answer::Value)
             }
             answer => Ok(answer),

@@ -17,7 +17,7 @@ use crate::broker::parts::Broker;
 use crate::broker::run::call_record::CallRecord;
 use crate::names::ServerName;
 use crate::policy::{ImpliedArguments, Names, PolicyCall};
-use crate::run::{DryRunReason, FaultCode, ToolFault};
+use crate::run::{DryRunReason, FaultCode, ToolEffect, ToolFault};
 use crate::text;
 use crate::upstream::{ListKind, Request};
 
@@ -222,9 +222,9 @@ impl Broker {
         (call, until): (&Call<'_>, &HumanDeadline<'_>),
         cancel: &CancellationToken,
     ) -> Result<Box<RawValue>, ToolFault> {
-        let fault = |error| self.fault(server, call.run(), &error);
-        let connection =
-            self.connected(server, (call.run(), until.deadline()), cancel).await.map_err(fault)?;
+        let fault = |error| self.fault(server, call.run(), &error, Some(ToolEffect::Reads));
+        let connection = self.connected(server, (call.run(), until.deadline()), cancel).await;
+        let connection = connection.map_err(|error| self.not_connected(server, call.run(), &error))?;
         let _calling = self.server_requests.calling(server, call.run());
         let answer = match reading {
             Reading::List(kind) => {

@@ -105,6 +105,11 @@ impl CallRecord {
         self.entry().state == CallState::Sent
     }
 
+    /// Marks the call as answered, whatever becomes of its result.
+    pub(in crate::broker) fn answered(&self) {
+        self.advance(|state| (state == CallState::Sent).then_some(CallState::Answered));
+    }
+
     /// Gives the call up: if it was not sent, it never will be.
     pub fn give_up(&self) {
         self.advance(|state| (state == CallState::Begun).then_some(CallState::Refused));
@@ -117,15 +122,7 @@ impl CallRecord {
             (CallState::Begun | CallState::Sent, Ok(Answer::ToolError(_))) => Some(CallState::Failed),
             (CallState::Begun | CallState::Sent, Ok(Answer::Planned { .. })) => Some(CallState::Planned),
             (CallState::Begun, Err(_)) => Some(CallState::Refused),
-            (CallState::Sent, Err(fault)) => Some(match fault.code {
-                FaultCode::Deadline
-                | FaultCode::Cancelled
-                | FaultCode::ServerFailed
-                | FaultCode::ModelFailed
-                | FaultCode::Internal => CallState::Unknown,
-                FaultCode::ToolError => CallState::Failed,
-                _ => CallState::Refused,
-            }),
+            (CallState::Sent, Err(fault)) => Some(fault.code.end_of_call()),
             _ => None,
         });
         self.tell((0, 1));

@@ -134,15 +134,16 @@ impl Sources<'_> {
         };
         let bare = name.strip_prefix("env:");
         // A password may look like a reference, so a text that may be a password is not repeated.
-        let shown = match bare {
-            Some(bare) => format!("${{env:{bare}}}"),
-            None if is_usual_name(name) => format!("${{{name}}}"),
-            None => "a ${…}".to_owned(),
+        let kind = KINDS.iter().find(|kind| reference.starts_with(**kind));
+        let shown = match (bare, kind) {
+            (Some(bare), _) => format!("${{env:{bare}}}"),
+            (None, _) if is_usual_name(name) => format!("${{{name}}}"),
+            (None, Some(kind)) if name == *kind => format!("${{{kind}}}"),
+            (None, Some(kind)) => format!("${{{kind}…}}"),
+            (None, None) => "a ${…}".to_owned(),
         };
         let name = bare.unwrap_or(name);
         if !is_variable_name(name) {
-            let kind = KINDS.iter().find(|kind| reference.starts_with(**kind));
-            let shown = kind.map_or_else(|| "a ${…}".to_owned(), |kind| format!("${{{kind}…}}"));
             return Err(unresolved(format!("refers to {shown}, which is no environment variable")));
         }
         let found = match (self.environment.variable(name), default) {

@@ -10,7 +10,7 @@ use crate::config::read::references::Files;
 use crate::confine::ResolvedPath;
 use crate::confine::{Access, Network, PlaceKind, ServerSandbox};
 use crate::problem::Severity;
-use crate::programs::locate_program;
+use crate::programs::find_program;
 use crate::text::{self, suggest};
 
 /// The keys of a `sandbox` object.
@@ -28,6 +28,11 @@ impl Reading<'_> {
             }
         }
         let program = self.value(&format!("{key}.command"), parts.command?);
+        for (part, value) in [("command", parts.command), ("cwd", parts.cwd)] {
+            if let Some(value) = value {
+                self.pasted(&format!("{key}.{part}"), value);
+            }
+        }
         let args = self.args(&format!("{key}.args"), parts.args);
         let env = self.env(&format!("{key}.env"), parts.env);
         let env_inherit = self.items(
@@ -58,6 +63,32 @@ impl Reading<'_> {
         let (sandbox, further) = self.sandbox(&format!("{key}.sandbox"), parts.sandbox)?;
         let env_inherit = env_inherit?.into_iter().flatten().chain(further).collect();
         Some(Launch { program, args: args?, env: env?, env_inherit, cwd, sandbox })
+    }
+
+    /// Reports quotation marks and blanks around a value: where it was copied from, a shell has removed them.
+    fn pasted(&mut self, key: &str, value: &Spanned) {
+        let Node::String(text) = &value.node else { return };
+        // An option may have its value behind "=".
+        let text =
+            text.split_once('=').filter(|(name, _)| name.starts_with('-')).map_or(&**text, |(_, text)| text);
+        let trimmed = text.trim_matches([' ', '\t']);
+        let is_quoted = |mark| trimmed.len() > 1 && trimmed.starts_with(mark) && trimmed.ends_with(mark);
+        if is_quoted('"') || is_quoted('\'') {
+            let message = "is in quotation marks, which become part of it, since no shell removes them";
+            self.push(Severity::Warning, (value.at, key), message, "leave them out");
+        } else if trimmed.len() < text.len() && !trimmed.is_empty() && !text.contains('\n') {
+            let message = "begins or ends with a blank, which becomes part of it";
+            self.push(Severity::Warning, (value.at, key), message, "leave the blank out");
+        }
+    }
+
+    /// Reports a `~`, which stays as it is: whether an argument is a path is known to the server only.
+    fn tilde(&mut self, key: &str, value: &Spanned) {
+        let Node::String(text) = &value.node else { return };
+        if text.split('=').any(|part| part == "~" || part.starts_with("~/")) {
+            let message = "has a ~, which is not expanded in args, since no shell reads them";
+            self.push(Severity::Warning, (value.at, key), message, "write ${HOME} or the full path");
+        }
     }
 
     /// The confinement that the entry sets, and the patterns of further variables that the server inherits.
@@ -174,7 +205,8 @@ impl Reading<'_> {
 
     fn is_nowhere(&self, program: &Path, cwd: Option<&Path>) -> bool {
         let path = self.sources.environment.variable("PATH");
-        let located = || locate_program(program, path, cwd.unwrap_or(Path::new("/")));
+        let home = self.sources.environment.home.as_deref();
+        let located = || find_program(program, path, cwd.unwrap_or(Path::new("/")), home);
         self.sources.files == Files::Read && located().is_none()
     }
 
@@ -185,7 +217,12 @@ impl Reading<'_> {
                 let values: Vec<Option<String>> = items
                     .iter()
                     .enumerate()
-                    .map(|(index, item)| self.value(&format!("{key}[{index}]"), item))
+                    .map(|(index, item)| {
+                        let key = format!("{key}[{index}]");
+                        self.pasted(&key, item);
+                        self.tilde(&key, item);
+                        self.value(&key, item)
+                    })
                     .collect();
                 values.into_iter().collect()
             }

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use crate::config::read::environment::Environment;
-use crate::programs::locate_program;
+use crate::programs::find_program;
 
 const OWN_NAMES: [&str; 3] = ["belljar", "mcp-server-code-execution-mode", "mcp_server_code_execution_mode"];
 
@@ -41,8 +41,8 @@ pub fn is_own(program: &str, args: &[String], cwd: &Path, environment: &Environm
 
 fn is_running_file(program: &str, cwd: &Path, environment: &Environment) -> bool {
     let own = environment.executable.as_ref().and_then(|file| file.canonicalize().ok());
-    let located = locate_program(Path::new(program), environment.variable("PATH"), cwd)
-        .and_then(|file| file.canonicalize().ok());
+    let (path, home) = (environment.variable("PATH"), environment.home.as_deref());
+    let located = find_program(Path::new(program), path, cwd, home).and_then(|file| file.canonicalize().ok());
     own.is_some() && own == located
 }
 

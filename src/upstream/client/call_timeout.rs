@@ -11,6 +11,8 @@ use crate::upstream::error::UpstreamError;
 pub trait Clock {
     /// Returns when no time is left.
     fn over(&self) -> impl Future<Output = ()> + Send;
+    /// The time that is left.
+    fn left(&self) -> Duration;
     /// Returns when this much time has passed from now on.
     fn passed(&self, time: Duration) -> impl Future<Output = ()> + Send;
 }
@@ -25,6 +27,11 @@ pub(super) struct CallTimeout<'c, C> {
 impl<'c, C: Clock> CallTimeout<'c, C> {
     pub(super) fn new(clock: &'c C) -> Self {
         Self { clock, of_entry: None }
+    }
+
+    /// Whether a wait of this length ends before the call has to.
+    pub(super) fn has(&self, time: Duration, bounds: &CallBounds) -> bool {
+        time < self.clock.left() && bounds.time.is_none_or(|of_entry| time < of_entry)
     }
 
     /// Returns the error when the run has no time left, whatever time the entry allows.

@@ -25,6 +25,7 @@ use super::subscription::subscribe;
 use crate::jsonrpc::LineTransport;
 use crate::limits::Limits;
 use crate::names::ServerName;
+use crate::programs::searched_places;
 use crate::upstream::confinement::ConfinementError;
 use crate::upstream::connect_context::ConnectContext;
 use crate::upstream::error::{StderrSummary, UpstreamError};
@@ -33,6 +34,9 @@ use crate::upstream::no_response::NoResponse;
 use crate::upstream::process::{Process, StartError, StderrTail};
 use crate::upstream::raw_results::RawResults;
 use crate::upstream::{CallBounds, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, ServerTransport};
+
+/// The processor time, in ticks, or the output, in bytes, that counts as work of a command that installs its server.
+const WORK_MIN: u64 = 10;
 
 /// The first request of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,6 +61,8 @@ struct Attempt<'a> {
     side: &'a Arc<ClientSide>,
     limits: &'a Arc<Limits>,
     time: Duration,
+    /// Whether a command that installs its server gets more time, since its entry sets none.
+    may_install: bool,
     deadline: Instant,
     context: &'a ConnectContext,
 }
@@ -65,8 +71,8 @@ struct Attempt<'a> {
 struct AttemptError {
     error: UpstreamError,
     /// The handshake that may succeed next; `None` if another attempt would not help, for example since no time is
-    /// left.
-    next: Option<Handshake>,
+    /// left. The server wants to have this time before that.
+    next: Option<(Handshake, Duration)>,
 }
 
 /// The reason for which no session began over a transport.
@@ -96,16 +102,28 @@ impl Connection {
         let time = spec.start_time.unwrap_or(limits.server_start);
         let deadline = Instant::now() + time;
         let (server, bounds) = (&spec.name, &spec.bounds);
-        let handshake = Handshake::Discover;
-        let attempt = Attempt { handshake, server, bounds, side, limits, time, deadline, context };
+        let handshake = match &spec.transport {
+            // Its version is older than `server/discover`, which such servers may leave unanswered.
+            ServerTransport::Remote(RemoteSpec { transport: Some(RemoteTransport::Sse), .. }) => {
+                Handshake::Initialize
+            }
+            _ => Handshake::Discover,
+        };
+        let may_install = spec.start_time.is_none();
+        let attempt =
+            Attempt { handshake, server, bounds, side, limits, time, may_install, deadline, context };
         let first = match attempt.open(spec).await {
             Ok(opened) => return Ok(opened),
             Err(failed) => failed,
         };
-        let Some(handshake) = first.next else { return Err(first.error) };
+        let is_possible = |(next, after): &(Handshake, Duration)| {
+            (*next != handshake || !after.is_zero()) && Instant::now() + *after < deadline
+        };
+        let Some((handshake, after)) = first.next.filter(is_possible) else { return Err(first.error) };
+        tokio::time::sleep(after).await;
         match (Attempt { handshake, ..attempt }.open(spec).await, handshake) {
             (Ok(opened), _) => Ok(opened),
-            (Err(second), Handshake::Initialize) => Err(both(first.error, second.error)),
+            (Err(second), Handshake::Initialize) if after.is_zero() => Err(both(first.error, second.error)),
             (Err(second), _) => Err(second.error),
         }
     }
@@ -190,7 +208,9 @@ async fn started(
     );
     let handler = Handler::new(attempt.server.clone(), attempt.side);
     let seen = handler.clone();
-    match opened(attempt, handler, transport, (&answers, None)).await {
+    let is_patient = attempt.may_install && spec.is_launcher();
+    let work = || if is_patient { process.work() } else { 0 };
+    match opened(attempt, handler, transport, (&answers, None), work).await {
         Ok((service, peer, tools)) => {
             let listening = attempt.listening(&peer, &seen);
             let connection = attempt.connection((peer, tools), seen, Some(stderr), answers);
@@ -248,7 +268,11 @@ async fn reached(
         ) => AttemptError { error: lost_error(server, lost), next: None },
         lost => AttemptError {
             error: UpstreamError::Handshake { server, reason, is_late, stderr: StderrSummary::default() },
-            next: next.filter(|_| !matches!(lost, Some(NoResponse::NotReached(_)))),
+            next: match lost {
+                Some(NoResponse::NotReached(_)) => None,
+                Some(NoResponse::Busy { after: Some(after), .. }) => Some((attempt.handshake, after)),
+                _ => next,
+            },
         },
     })
 }
@@ -272,7 +296,7 @@ async fn reached_over(
     );
     let handler = Handler::new(attempt.server.clone(), attempt.side);
     let seen = handler.clone();
-    match opened(attempt, handler, lines, (&answers, Some(&parameters))).await {
+    match opened(attempt, handler, lines, (&answers, Some(&parameters)), || 0).await {
         Ok((service, peer, tools)) => {
             let listening = attempt.listening(&peer, &seen);
             let mut connection = attempt.connection((peer, tools), seen, None, answers);
@@ -297,6 +321,7 @@ async fn opened<T>(
     handler: Handler,
     transport: T,
     (answers, parameters): (&RawResults, Option<&ParameterHeaders>),
+    work: impl Fn() -> u64,
 ) -> Result<OpenSession, HandshakeError>
 where
     T: Transport<RoleClient> + Send + 'static,
@@ -330,16 +355,25 @@ where
         }
         Ok((service, peer, tools))
     };
-    match tokio::time::timeout_at(attempt.deadline, opening).await {
-        Ok(opened) => opened,
-        Err(_) => {
-            let set_in = match attempt.bounds.set_in.as_str() {
-                "" => String::new(),
-                set_in => format!(" (start_timeout in {set_in})"),
-            };
-            Err(HandshakeError::Late(format!("no answer within {} s{set_in}", attempt.time.as_secs_f64())))
+    let mut opening = std::pin::pin!(opening);
+    let (began, mut deadline, mut before) = (Instant::now(), attempt.deadline, 0);
+    loop {
+        if let Ok(opened) = tokio::time::timeout_at(deadline, &mut opening).await {
+            return opened;
         }
+        let done = work();
+        let is_working = done.abs_diff(before) > WORK_MIN && began.elapsed() < limits.server_installation;
+        if !is_working {
+            break;
+        }
+        (before, deadline) = (done, deadline + attempt.time);
     }
+    let set_in = match attempt.bounds.set_in.as_str() {
+        "" => String::new(),
+        set_in => format!(" (start_timeout in {set_in})"),
+    };
+    let time = deadline.saturating_duration_since(attempt.deadline) + attempt.time;
+    Err(HandshakeError::Late(format!("no answer within {} s{set_in}", time.as_secs_f64())))
 }
 
 /// Sets the level of the server's messages, since some servers send none before that and others too many. It does not
@@ -355,10 +389,10 @@ async fn ask_for_words(peer: &Peer<RoleClient>) {
 
 impl HandshakeError {
     /// The reason, and the handshake that may succeed instead.
-    fn parts(self) -> (String, Option<Handshake>) {
+    fn parts(self) -> (String, Option<(Handshake, Duration)>) {
         match self {
-            Self::Refused(reason) => (reason, Some(Handshake::Initialize)),
-            Self::Newer(reason) => (reason, Some(Handshake::DiscoverPatiently)),
+            Self::Refused(reason) => (reason, Some((Handshake::Initialize, Duration::ZERO))),
+            Self::Newer(reason) => (reason, Some((Handshake::DiscoverPatiently, Duration::ZERO))),
             Self::Late(reason) | Self::Unprepared(reason) => (reason, None),
         }
     }
@@ -387,9 +421,16 @@ fn spawn_error(server: ServerName, spec: &ProcessSpec, error: StartError) -> Ups
             return UpstreamError::NotConfined { server, reason, remedy };
         }
     };
-    let missing = error.kind() == std::io::ErrorKind::NotFound;
+    let (missing, spec) = (error.kind() == std::io::ErrorKind::NotFound, &spec.found());
     let reason = match &spec.cwd {
         Some(cwd) if missing && !cwd.is_dir() => format!("its folder {} does not exist", cwd.display()),
+        _ if missing && spec.program.is_file() => {
+            format!("its command {:?} needs an interpreter that was not found", spec.program)
+        }
+        _ if missing && !spec.program.as_os_str().as_encoded_bytes().contains(&b'/') => {
+            let places = searched_places(spec.variable("PATH").as_deref());
+            format!("its command {:?} was not found in {places}", spec.program)
+        }
         _ if missing => format!("its command {:?} was not found", spec.program),
         _ => format!("its command {:?}: {error}", spec.program),
     };

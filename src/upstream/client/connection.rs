@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use rmcp::RoleClient;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, GetPromptRequest, GetPromptRequestParams,
-    ReadResourceRequest, ReadResourceRequestParams,
+    CallToolRequest, CallToolRequestParams, ClientRequest, CustomRequest, GetPromptRequest,
+    GetPromptRequestParams, ReadResourceRequest, ReadResourceRequestParams,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RunningService, ServiceError};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -35,6 +35,9 @@ use crate::upstream::raw_results::{RawResult, RawResults};
 
 /// Longest name of a server in a command, in characters.
 const NAME_CHARS_MAX: usize = 100;
+
+/// The largest `data` of an error that is kept, in bytes of JSON.
+const DATA_BYTES_MAX: usize = 64 * 1024;
 
 /// An initialized client to a running server; the server's task ends it.
 pub struct Connection {
@@ -61,6 +64,8 @@ pub enum Request {
         name: String,
         /// The tool's arguments.
         arguments: Map<String, Value>,
+        /// Whether the tool only reads, so that a call of unknown outcome may be sent again.
+        only_reads: bool,
     },
     /// Reads a resource.
     Resource {
@@ -172,8 +177,13 @@ impl Connection {
         let mut input = Input::default();
         let mut timeout = CallTimeout::new(clock);
         for round in 1..=input::ROUNDS_MAX {
-            let message = request.message(input);
-            let result = self.exchange(message, &mut timeout, cancel, hears.clone()).await?;
+            let result = self.patient(&request, &input, &mut timeout, cancel, hears.clone()).await?;
+            let result = match &request {
+                Request::Tool { name, .. } if self.needs_task(name) => {
+                    self.result_of_task(result, &mut timeout, cancel).await?
+                }
+                _ => result,
+            };
             let required = input::required(&result);
             let required =
                 required.map_err(|why| self.nonsense(format!("what it asks cannot be read: {why}")))?;
@@ -224,7 +234,38 @@ impl Connection {
         Err(UpstreamError::NotOffered { server: self.server.clone(), what: kind.name() })
     }
 
-    async fn exchange(
+    /// Sends a request once, and again if the server names the time for that and nothing was done, or nothing can be.
+    async fn patient(
+        &self,
+        request: &Request,
+        input: &Input,
+        timeout: &mut CallTimeout<'_, impl Clock>,
+        cancel: &CancellationToken,
+        hears: Option<watch::Sender<Option<ProgressUpdate>>>,
+    ) -> Result<Box<RawValue>, UpstreamError> {
+        let message = || match request {
+            Request::Tool { name, arguments, .. } if self.needs_task(name) => {
+                let params = json!({"name": name, "arguments": arguments, "task": {}});
+                ClientRequest::CustomRequest(CustomRequest::new("tools/call", Some(params)))
+            }
+            request => request.message(input.clone()),
+        };
+        let error = match self.exchange(message(), timeout, cancel, hears.clone()).await {
+            Ok(result) => return Ok(result),
+            Err(error) => error,
+        };
+        let only_reads = !matches!(request, Request::Tool { only_reads: false, .. });
+        let after = error.retry_after(only_reads).filter(|after| timeout.has(*after, &self.bounds));
+        let Some(after) = after else { return Err(error) };
+        tokio::select! {
+            () = tokio::time::sleep(after) => {}
+            _ = timeout.of_call(&self.server, &self.bounds) => return Err(error),
+            () = cancel.cancelled() => return Err(error),
+        }
+        self.exchange(message(), timeout, cancel, hears).await
+    }
+
+    pub(super) async fn exchange(
         &self,
         request: ClientRequest,
         timeout: &mut CallTimeout<'_, impl Clock>,
@@ -235,7 +276,10 @@ impl Connection {
         let _permit = tokio::select! {
             permit = self.permits.acquire() => permit.map_err(|_| UpstreamError::Closing)?,
             () = cancel.cancelled() => return Err(cancelled()),
-            error = timeout.of_run(&self.server) => return Err(error),
+            _ = timeout.of_run(&self.server) => {
+                let reason = "no time was left for it beside the other calls".to_owned();
+                return Err(UpstreamError::NotReached { server: self.server.clone(), reason });
+            }
         };
         let mut handle = self
             .peer
@@ -301,7 +345,7 @@ impl Connection {
         Ok(result)
     }
 
-    fn nonsense(&self, reason: String) -> UpstreamError {
+    pub(super) fn nonsense(&self, reason: String) -> UpstreamError {
         UpstreamError::Nonsense { server: self.server.clone(), reason }
     }
 
@@ -309,7 +353,13 @@ impl Connection {
         let server = self.server.clone();
         match error {
             ServiceError::McpError(error) => {
-                UpstreamError::Refused { server, message: error.message.into_owned() }
+                let depth_max = self.limits.json_depth_max / 2;
+                let fits = |data: &Value| {
+                    let json = data.to_string();
+                    json.len() <= DATA_BYTES_MAX && !depth_exceeds(json.as_bytes(), depth_max)
+                };
+                let data = error.data.filter(|data| !data.is_null() && fits(data));
+                UpstreamError::Refused { server, message: error.message.into_owned(), data }
             }
             ServiceError::TransportClosed | ServiceError::TransportSend(_) if self.answers.were_cut_off() => {
                 UpstreamError::Overlong { server, bytes_max: self.limits.server_line_bytes_max }
@@ -326,7 +376,7 @@ impl Request {
     fn message(&self, input: Input) -> ClientRequest {
         let Input { responses, state } = input;
         match self {
-            Self::Tool { name, arguments } => {
+            Self::Tool { name, arguments, .. } => {
                 let mut params = CallToolRequestParams::new(name.clone()).with_arguments(arguments.clone());
                 (params.input_responses, params.request_state) = (responses, state);
                 ClientRequest::CallToolRequest(CallToolRequest::new(params))
@@ -377,6 +427,9 @@ pub(super) fn lost_error(server: ServerName, lost: NoResponse) -> UpstreamError 
             UpstreamError::NeedsLogin { server, reason, command }
         }
         NoResponse::LoginFailed(reason) => UpstreamError::LoginFailed { server, reason },
+        NoResponse::Busy { reason, after, was_refused } => {
+            UpstreamError::Busy { server, reason, after, was_refused }
+        }
         NoResponse::Broken(reason) => UpstreamError::Broken { server, reason },
     }
 }

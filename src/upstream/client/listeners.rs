@@ -3,7 +3,7 @@
 //!
 //! Nothing waits for a listener: if its queue is full, a question is refused and a message is dropped.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -19,6 +19,8 @@ use crate::run::ClientAbilities;
 const ASKS_MAX: usize = 64;
 /// The largest number of queued messages of all servers.
 const SAID_MAX: usize = 256;
+/// The largest number of roots of the client that are passed on.
+const ROOTS_MAX: usize = 100;
 /// The longest message that is stored, in bytes; longer ones are dropped.
 const SAID_BYTES_MAX: usize = 64 * 1024;
 
@@ -89,8 +91,18 @@ pub(in crate::upstream) struct ClientSide {
     said: mpsc::Sender<ServerMessage>,
     /// Longest question, in bytes.
     pub(super) request_bytes_max: usize,
-    offers: Mutex<(ClientAbilities, Arc<[String]>)>,
+    offers: Mutex<Offers>,
     heard: Mutex<Option<ServerChannels>>,
+}
+
+/// What servers are offered.
+#[derive(Default)]
+struct Offers {
+    abilities: ClientAbilities,
+    /// The folders that the user offers as roots.
+    roots: Vec<PathBuf>,
+    /// The folders among the client's roots.
+    of_client: Vec<PathBuf>,
 }
 
 impl ClientSide {
@@ -101,7 +113,7 @@ impl ClientSide {
             questions,
             said: says,
             request_bytes_max: limits.server_request_bytes_max,
-            offers: Mutex::new((ClientAbilities::default(), Arc::from([]))),
+            offers: Mutex::default(),
             heard: Mutex::new(Some(ServerChannels { asked, said })),
         })
     }
@@ -113,17 +125,33 @@ impl ClientSide {
 
     /// Sets the requests that servers started from now on may send.
     pub(in crate::upstream) fn offer(&self, abilities: ClientAbilities) {
-        self.offers.lock().0 = abilities;
+        self.offers.lock().abilities = abilities;
     }
 
-    /// Sets the folders that servers started from now on get as roots.
-    pub(in crate::upstream) fn offer_roots<'p>(&self, folders: impl Iterator<Item = &'p Path>) {
-        self.offers.lock().1 =
-            folders.filter_map(|folder| Url::from_file_path(folder).ok()).map(String::from).collect();
+    /// Sets the folders that the user offers as roots to servers that start from now on.
+    pub(in crate::upstream) fn offer_roots(&self, folders: &[PathBuf]) {
+        self.offers.lock().roots = folders.to_vec();
     }
 
+    /// Sets the roots of the client, as addresses. Only folders are passed on.
+    pub(in crate::upstream) fn offer_roots_of_client(&self, roots: &[String]) {
+        let folders = roots.iter().filter_map(|root| Url::parse(root).ok()?.to_file_path().ok());
+        self.offers.lock().of_client = folders.take(ROOTS_MAX).collect();
+    }
+
+    /// The abilities and the roots that a server that starts now is offered. If the user names roots, those of the client
+    /// count where they lie in them.
     pub(in crate::upstream) fn offers(&self) -> (ClientAbilities, Arc<[String]>) {
-        self.offers.lock().clone()
+        let offers = self.offers.lock();
+        let is_allowed = |root: &&PathBuf| {
+            offers.roots.is_empty() || offers.roots.iter().any(|allowed| root.starts_with(allowed))
+        };
+        let mut roots: Vec<&PathBuf> = offers.of_client.iter().filter(is_allowed).collect();
+        if roots.is_empty() {
+            roots = offers.roots.iter().collect();
+        }
+        let addresses = roots.into_iter().filter_map(|root| Url::from_file_path(root).ok()).map(String::from);
+        (offers.abilities, addresses.collect())
     }
 
     pub(in crate::upstream) fn said(&self, said: ServerMessage) {
@@ -141,9 +169,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn roots_of_the_client_are_passed_on_where_the_user_allows_them() {
+        let side = ClientSide::new(&Limits::default());
+        let of_client = ["file:///home/me/work/a%20b", "https://a.test/x", "file:///etc", "no address"];
+        side.offer_roots_of_client(&of_client.map(str::to_owned));
+        assert_eq!(*side.offers().1, ["file:///home/me/work/a%20b", "file:///etc"]);
+        side.offer_roots(&["/home/me/work".into(), "/home/me/other".into()]);
+        assert_eq!(*side.offers().1, ["file:///home/me/work/a%20b"]);
+        side.offer_roots_of_client(&[
+            "file:///home/me/works".to_owned(),
+            "file:///home/me/work/../x".to_owned(),
+        ]);
+        assert_eq!(*side.offers().1, ["file:///home/me/work", "file:///home/me/other"]);
+    }
+
+    #[test]
     fn folders_are_offered_as_addresses_and_what_is_too_long_is_left_out() {
         let side = ClientSide::new(&Limits::default());
-        side.offer_roots([Path::new("/home/me/my work"), Path::new("/"), Path::new("relative")].into_iter());
+        side.offer_roots(&["/home/me/my work", "/", "relative"].map(PathBuf::from));
         assert_eq!(*side.offers().1, ["file:///home/me/my%20work".to_owned(), "file:///".to_owned()]);
         let mut heard = side.heard().unwrap();
         assert!(side.heard().is_none());

@@ -10,3 +10,4 @@ mod input;
 pub(super) mod listeners;
 pub(super) mod listing;
 mod subscription;
+mod tasks;

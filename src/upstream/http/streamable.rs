@@ -306,9 +306,10 @@ impl Streamable {
                     | NoResponse::NeedsLogin { .. }
                     | NoResponse::LoginFailed(_),
                 ) => return,
+                Err(NoResponse::Busy { after: Some(after), .. }) => pause = after,
                 Err(lost) => tracing::debug!(?lost, "the server's own messages cannot be listened to"),
             }
-            tokio::time::sleep(pause).await;
+            tokio::time::sleep(pause.clamp(BACK_OFF.0, BACK_OFF.1)).await;
             pause = (pause * 2).clamp(BACK_OFF.0, BACK_OFF.1);
         }
     }
