@@ -6,6 +6,7 @@
 mod arguments;
 mod choice;
 mod decide;
+mod file_uri;
 mod ledger;
 mod literal_meaning;
 mod names;

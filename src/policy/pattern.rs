@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer};
 use wildmatch::WildMatch;
 
+use super::file_uri;
 use super::literal_meaning::LiteralMeaning;
 use crate::text;
 
@@ -20,6 +21,8 @@ pub struct Pattern {
     compiled: WildMatch,
     /// The pattern after [`text::folded`].
     folded: WildMatch,
+    /// The readings of the folded pattern as a file URI.
+    file_uris: Vec<WildMatch>,
     /// The values that it means, if it has no wildcards.
     named: Option<LiteralMeaning>,
 }
@@ -43,10 +46,12 @@ impl Pattern {
     }
 
     fn compiled(text: &str) -> Self {
+        let folded = text::folded(text);
         Self {
             text: text.to_owned(),
             compiled: WildMatch::new(text),
-            folded: WildMatch::new(&text::folded(text)),
+            folded: WildMatch::new(&folded),
+            file_uris: file_uri::readings(&folded).iter().map(|uri| WildMatch::new(uri)).collect(),
             named: (!text.contains(['*', '?'])).then(|| LiteralMeaning::of(text)),
         }
     }
@@ -68,7 +73,10 @@ impl Pattern {
 
     /// Whether the text matches as written or [folded](text::folded); `None` if it is too long to compare.
     pub(super) fn matches_loosely(&self, text: &str) -> Option<bool> {
-        Some(self.matches(text)? || self.folded.matches(&text::folded(text)))
+        let is_like = |text: &str| {
+            self.folded.matches(text) || self.file_uris.iter().any(|pattern| pattern.matches(text))
+        };
+        Some(self.matches(text)? || is_like(&text::folded(text)))
     }
 
     /// The values that it means; `None`: it has wildcards.

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use super::file_uri::{self, plain_path};
 use super::literal_meaning::number;
 use super::pattern::Pattern;
 use super::readings::{DecodingDepth, decodings, inner};
@@ -48,7 +49,7 @@ fn reads_as(value: &Value, text: &str, pattern: &Pattern) -> bool {
 /// matching.
 fn text_fits(text: &str, pattern: &Pattern) -> bool {
     let is_like = |text: &str| pattern.matches_loosely(text) != Some(false);
-    let fits = |text: &str| is_like(text) || plain_path(text).is_some_and(|path| is_like(&path));
+    let fits = |text: &str| is_like(text) || targets(text).iter().any(|target| is_like(target));
     fits(text) || matches!(text::drawn(text), Cow::Owned(drawn) if fits(&drawn))
 }
 
@@ -59,29 +60,20 @@ pub(super) fn climbs(text: &str) -> bool {
     goes_up(text) || decodings(text, DecodingDepth::OUTERMOST).iter().any(|(decoded, _)| goes_up(decoded))
 }
 
-/// The target of a path or URI with `..`, `.` or empty segments; `None`: it has no such segments.
-fn plain_path(text: &str) -> Option<String> {
+/// The places to which a path or URI may lead: without `..`, `.` and empty segments, and for a file URI in all readings.
+fn targets(text: &str) -> Vec<String> {
     let folded = text::folded(text);
-    let (before, path) = match folded.strip_prefix("file:") {
-        Some(path) => ("file://".to_owned(), path.strip_prefix("//localhost").unwrap_or(path)),
-        None => match folded.split_once("://") {
-            Some((scheme, path)) => (format!("{scheme}://"), path),
-            None => (String::new(), &folded[..]),
-        },
-    };
-    let mut segments: Vec<&str> = Vec::new();
-    for segment in path.split(['/', '\\']) {
-        match segment {
-            "" | "." => {}
-            ".." if segments.last().is_some_and(|last| *last != "..") => drop(segments.pop()),
-            segment => segments.push(segment),
-        }
+    let file_uris = file_uri::readings(&folded);
+    if !file_uris.is_empty() {
+        let paths = file_uris.iter().filter_map(|uri| uri.strip_prefix("file://").map(str::to_owned));
+        return paths.chain(file_uris.iter().cloned()).collect();
     }
-    let is_absolute = path.starts_with(['/', '\\']);
-    let above = segments.iter().take_while(|segment| is_absolute && **segment == "..").count();
-    let root = if is_absolute { "/" } else { "" };
-    let plain = format!("{before}{root}{}", segments[above..].join("/"));
-    (plain != folded).then_some(plain)
+    let (before, path) = match folded.split_once("://") {
+        Some((scheme, path)) => (format!("{scheme}://"), path),
+        None => (String::new(), &folded[..]),
+    };
+    let plain = before + &plain_path(path);
+    if plain == folded { vec![] } else { vec![plain] }
 }
 
 #[cfg(test)]
@@ -298,6 +290,44 @@ mod tests {
             assert!(of("file:///etc/*", &json!(uri)), "{uri}");
         }
         assert!(!of("delete", &json!("deleted")) && !of("/etc/*", &json!("/tmp/etc/x")));
+    }
+
+    #[test]
+    fn a_file_uri_fits_however_its_path_is_written() {
+        let uris = [
+            "file:///etc/passwd",
+            "file:/etc/passwd",
+            "file:etc/passwd",
+            "file://etc/passwd",
+            "file://127.0.0.1/etc/passwd",
+            "file://x/etc/passwd",
+            "file://[::1]/etc/passwd",
+            "file://LOCALHOST:80/etc/passwd",
+            "file://user@localhost/etc/passwd",
+            "file://user:pw%40@host/etc/passwd",
+            "file:////etc//passwd",
+            "file://///etc/./passwd",
+            "file:\\\\\\etc\\passwd",
+            "file:\\/x\\etc/passwd",
+            "fIlE:/\t/\n/etc/passwd",
+            "file://x/tmp/../etc/passwd",
+            "file://x%2Fetc%2fpasswd",
+            "file:%2F%2F%2Fetc/passwd",
+            "file%3A///%2565tc/passwd",
+            "file:///etc/passwd?x=/tmp",
+            "file:///etc/passwd#x",
+        ];
+        for uri in uris {
+            for pattern in
+                ["file:///etc/*", "file:///etc/passwd", "/etc/*", "file:/etc/*", "file://localhost/etc/pass*"]
+            {
+                assert!(of(pattern, &json!(uri)), "{pattern} {uri}");
+            }
+            assert!(!of("file:///data/*", &json!(uri)), "{uri}");
+        }
+        assert!(!of("file:///etc/*", &json!("file:///data/etc/x")));
+        assert!(!of("file:///etc/*", &json!("https://x/etc/passwd")));
+        assert!(!of("file:///etc/*", &json!("a file: /etc/x")));
     }
 
     /// An integer of up to 40 digits times a power of ten, in spellings of JSON numbers and texts.
