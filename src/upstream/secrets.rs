@@ -1,5 +1,7 @@
 //! The values that a server is trusted with, which are redacted in texts.
 
+mod parts;
+
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -54,13 +56,27 @@ impl Secrets {
         let found: Vec<&str> = further.iter().map(|(_, found)| found.trim()).collect();
         let holds_reference =
             |value: &str| found.iter().any(|found| found.len() >= SECRET_BYTES_MIN && value.contains(found));
-        let new = values.iter().filter_map(|(name, value)| {
-            let is_credential = holds_reference(value) || is_credential(name, value);
-            Some(KnownSecret { secret: Arc::new(Secret::new(name.clone(), value)?), is_credential })
+        let arguments: &[String] = match transport {
+            ServerTransport::Process(ProcessSpec { args, .. }) => args,
+            ServerTransport::Remote(_) => &[],
+        };
+        let mut all: Vec<(&str, String, bool)> = values
+            .iter()
+            .map(|(name, value)| {
+                (name.as_str(), value.clone(), holds_reference(value) || is_credential(name, value))
+            })
+            .collect();
+        let named = values.iter().map(|(name, value)| (name.as_str(), value));
+        for (name, value) in named.chain(arguments.iter().map(|argument| ("args", argument))) {
+            all.extend(parts::of(value).into_iter().map(|part| (name, part, true)));
+        }
+        let new = all.iter().filter_map(|(name, value, is_credential)| {
+            let secret = Arc::new(Secret::new((*name).to_owned(), value)?);
+            Some(KnownSecret { secret, is_credential: *is_credential })
         });
         let mut new: Vec<KnownSecret> = new.collect();
         let mut known = self.0.write();
-        let is_earlier = |known: &&KnownSecret| !values.iter().any(|(_, value)| known.secret.is_value(value));
+        let is_earlier = |known: &&KnownSecret| !all.iter().any(|(_, value, _)| known.secret.is_value(value));
         let earlier: Vec<KnownSecret> = known.iter().filter(is_earlier).take(FOUND_MAX).cloned().collect();
         new.extend(earlier);
         *known = new;
@@ -141,6 +157,45 @@ mod tests {
         );
         let text = "sk-1234567 and sk-123 in prod, from-a-file short";
         assert_eq!(redacted(&secrets, text), "[LONG] and [KEY] in prod, [file] short");
+    }
+
+    #[test]
+    fn passwords_and_keys_within_values_are_secrets_too() {
+        let json = r#"{"type": "service_account", "token_uri": "https://oauth2.example/token", "nested": {"password": "letmein"},
+            "private_key": "-----BEGIN-----\nMIIEvQIBADANBg1\n-----END-----\n", "keys": ["0123456789abcdefg"],
+            "openai": "sk-Proj0123456789", "project_id": "my-project-123456789"}"#;
+        let spec = ProcessSpec {
+            env: pairs(&[("DATABASE_URL", "postgres://ada:p%40ss+word@db.test:5432/main?sslmode=require")]),
+            ..ProcessSpec::plain("x", &["mysql://root:secret7@localhost/x"])
+        };
+        let further =
+            [("file", json), ("DSN", "host=db.test password='hunter22' user=ada"), ("ADO", "Pwd=letmein2;")];
+        let secrets = secrets(ServerTransport::Process(spec), &further);
+        for (text, redacted_text) in [
+            ("p%40ss+word", "[DATABASE_URL]"),
+            ("p@ss+word!", "[DATABASE_URL]!"),
+            ("ada at db.test:5432/main", "ada at db.test:5432/main"),
+            ("secret7", "[args]"),
+            ("letmein", "[file]"),
+            ("-----BEGIN-----\nMIIEvQIBADANBg1\n-----END-----", "[file]"),
+            ("0123456789abcdefg", "[file]"),
+            ("sk-Proj0123456789", "[file]"),
+            ("hunter22", "[DSN]"),
+            ("letmein2", "[ADO]"),
+            (
+                "my-project-123456789 https://oauth2.example/token",
+                "my-project-123456789 https://oauth2.example/token",
+            ),
+        ] {
+            assert_eq!(redacted(&secrets, text), redacted_text);
+            assert_eq!(
+                replaced_in(
+                    text.into(),
+                    &secrets.credentials().iter().map(|secret| &**secret).collect::<Vec<_>>()
+                ),
+                redacted_text
+            );
+        }
     }
 
     #[test]
