@@ -8,6 +8,7 @@ mod notebook;
 mod reading;
 mod record;
 mod recorded_json;
+mod repetitions;
 mod script;
 mod sessions;
 mod time;
@@ -17,8 +18,8 @@ pub use detail::JournalDetail;
 pub use notebook::notebook;
 pub use reading::{Damage, RecordedCall, RecordedJob, RecordedRun, RecordedSession};
 pub use record::{
-    CallAnswered, CallBegun, CallOutcome, JobBegun, JobEnded, OutputText, Record, RunBegun, RunEnded,
-    SandboxUp, ServerOfRun, SessionBegun,
+    CallAgain, CallAnswered, CallBegun, CallOutcome, JobBegun, JobEnded, OutputText, Record, RunBegun,
+    RunEnded, SandboxUp, ServerOfRun, SessionBegun,
 };
 pub use recorded_json::RecordedJson;
 pub use script::script;

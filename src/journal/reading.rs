@@ -69,6 +69,8 @@ pub struct RecordedCall {
     pub begun: CallBegun,
     /// What came of it and how long that took in milliseconds; nothing when the bridge ended before.
     pub came: Option<(CallOutcome, u64)>,
+    /// How often it was made; more than once only if it was refused each time.
+    pub times: u64,
 }
 
 /// The run or job of a call, and its index among the calls of that.
@@ -90,7 +92,8 @@ impl RecordedCall {
             None => "no answer: it may have been made".into(),
         };
         let name = text::inert_excerpt(&self.begun.name(), SHOWN_CHARS_MAX);
-        format!("{name} {arguments}: {came}")
+        let times = if self.times == 1 { String::new() } else { format!(", {} times", self.times) };
+        format!("{name} {arguments}: {came}{times}")
     }
 }
 
@@ -183,6 +186,13 @@ impl RecordedSession {
         }
     }
 
+    fn call(&mut self, location: Option<&CallLocation>) -> Option<&mut RecordedCall> {
+        match location? {
+            CallLocation::Run(run, call) => self.runs.get_mut(*run)?.calls.get_mut(*call),
+            CallLocation::Job(job, call) => self.jobs.get_mut(*job)?.calls.get_mut(*call),
+        }
+    }
+
     /// `calls`: where each stands; `is_fresh`: whether the next run begins with an empty namespace.
     fn take(&mut self, record: Record, calls: &mut HashMap<u64, CallLocation>, is_fresh: &mut bool) {
         match record {
@@ -196,21 +206,23 @@ impl RecordedSession {
                 };
                 let came = begun.came.take().map(|came| (came, 0));
                 calls.insert(begun.call, CallLocation::Job(at, self.jobs[at].calls.len()));
-                self.jobs[at].calls.push(RecordedCall { begun, came });
+                self.jobs[at].calls.push(RecordedCall { begun, came, times: 1 });
             }
             Record::Call(mut begun) => {
                 let Some(at) = self.runs.iter().rposition(|run| run.begun.run == begun.run) else { return };
                 let came = begun.came.take().map(|came| (came, 0));
                 calls.insert(begun.call, CallLocation::Run(at, self.runs[at].calls.len()));
-                self.runs[at].calls.push(RecordedCall { begun, came });
+                self.runs[at].calls.push(RecordedCall { begun, came, times: 1 });
             }
             Record::Answer(answered) => {
-                let call = match calls.get(&answered.call) {
-                    Some(CallLocation::Run(run, call)) => &mut self.runs[*run].calls[*call],
-                    Some(CallLocation::Job(job, call)) => &mut self.jobs[*job].calls[*call],
-                    None => return,
-                };
-                call.came = Some((answered.came, answered.ms));
+                if let Some(call) = self.call(calls.get(&answered.call)) {
+                    call.came = Some((answered.came, answered.ms));
+                }
+            }
+            Record::Again(again) => {
+                if let Some(call) = self.call(calls.get(&again.call)) {
+                    call.times = call.times.saturating_add(again.times);
+                }
             }
             Record::End(ended) => {
                 let Some(run) = self.runs.iter_mut().rfind(|run| run.begun.run == ended.run) else { return };

@@ -23,6 +23,8 @@ pub enum Record {
     Call(CallBegun),
     /// A call that has begun has its answer.
     Answer(CallAnswered),
+    /// A call that was not made has been made again, with the same outcome.
+    Again(CallAgain),
     /// A run has ended.
     End(RunEnded),
     /// A job begins.
@@ -136,6 +138,17 @@ pub struct CallAnswered {
     pub came: CallOutcome,
     /// How long it took, in milliseconds; waiting for the human counts.
     pub ms: u64,
+}
+
+/// Repetitions of a call that was not made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallAgain {
+    /// The run that made it.
+    pub run: u64,
+    /// Which.
+    pub call: u64,
+    /// How often, beside the first time.
+    pub times: u64,
 }
 
 /// The outcome of a call.

@@ -13,7 +13,8 @@ use parking_lot::Mutex;
 
 use super::detail::JournalDetail;
 use super::reading::RecordedSession;
-use super::record::{Record, SessionBegun, VERSION};
+use super::record::{CallBegun, CallOutcome, Record, SessionBegun, VERSION};
+use super::repetitions::Repetitions;
 use super::sessions::Sessions;
 use super::time::now;
 use crate::limits::Limits;
@@ -21,6 +22,9 @@ use crate::protocol;
 
 /// What the last line of a full journal takes at most.
 const LAST_LINE_BYTES: u64 = 64;
+
+/// Refused calls get this part of a journal, so that a flood of them leaves room for what follows.
+const REFUSED_PART: u64 = 4;
 
 /// The way to the file of one session.
 pub struct Journal {
@@ -36,6 +40,10 @@ struct WriterState {
     file: JournalFile,
     /// A note for the next reply.
     said: Option<String>,
+    /// Calls that are counted instead of being written.
+    repetitions: Repetitions,
+    /// The room that is left for refused calls.
+    refused_bytes_left: u64,
 }
 
 /// The file of the journal in each phase of the session.
@@ -58,7 +66,12 @@ impl Journal {
             Some((sessions, id)) => JournalFile::Waits { sessions, id, first: vec![], continues: None },
             None => JournalFile::Over(None),
         };
-        let state = Mutex::new(WriterState { file, said: None });
+        let state = Mutex::new(WriterState {
+            file,
+            said: None,
+            repetitions: Repetitions::default(),
+            refused_bytes_left: limits.journal_session_bytes_max / REFUSED_PART,
+        });
         Self { keep, bytes_max: limits.journal_session_bytes_max, among, state }
     }
 
@@ -150,12 +163,23 @@ impl Journal {
     }
 
     fn write(&self, state: &mut WriterState, record: &Record) {
+        let Some(before) = state.repetitions.take(record) else { return };
+        before.iter().chain([record]).for_each(|record| self.write_line(state, record));
+    }
+
+    fn write_line(&self, state: &mut WriterState, record: &Record) {
         let JournalFile::Open { file, path, bytes } = &mut state.file else { return };
         let mut line = match serde_json::to_vec(record) {
             Ok(line) => line,
             Err(error) => return state.fail(&error.into()),
         };
         line.push(b'\n');
+        if let Record::Call(CallBegun { came: Some(CallOutcome::Fault(_)), .. }) = record {
+            let Some(left) = state.refused_bytes_left.checked_sub(line.len() as u64) else {
+                return state.leave_out();
+            };
+            state.refused_bytes_left = left;
+        }
         let is_full = *bytes + line.len() as u64 + LAST_LINE_BYTES > self.bytes_max;
         if is_full {
             line = b"{\"full\":{}}\n".to_vec();
@@ -181,6 +205,17 @@ impl Journal {
 }
 
 impl WriterState {
+    /// Leaves out a refused call, and says so once.
+    fn leave_out(&mut self) {
+        if std::mem::take(&mut self.refused_bytes_left) > 0 {
+            self.said = Some(
+                "the journal of this session has no room for more refused calls; a run that made more of them cannot be \
+                 replayed"
+                    .into(),
+            );
+        }
+    }
+
     fn fail(&mut self, error: &io::Error) {
         tracing::error!(%error, "the journal cannot be written");
         self.file = JournalFile::Over(None);
@@ -207,8 +242,12 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
     use std::path::Path;
 
+    use serde_json::value::RawValue;
+
     use super::*;
+    use crate::journal::RecordedJson;
     use crate::journal::record::{RunBegun, SandboxUp};
+    use crate::run::{FaultCode, ToolFault};
 
     const ID: &str = "0123456789abcdef";
 
@@ -293,5 +332,52 @@ mod tests {
             assert_eq!((off.take_said(), off.is_on()), (None, false));
         }
         assert!(!dir.path().join(format!("{ID}.jsonl")).exists());
+    }
+
+    fn refused(number: u64, tool: &str, message: &str) -> Record {
+        let none = RawValue::from_string("{}".into()).unwrap();
+        Record::Call(CallBegun {
+            run: 1,
+            job: None,
+            call: number,
+            server: Some("s".into()),
+            tool: tool.into(),
+            arguments: RecordedJson::of(&none, 0),
+            came: Some(CallOutcome::Fault(ToolFault::new(FaultCode::Denied, message))),
+        })
+    }
+
+    #[test]
+    fn equal_refused_calls_are_counted_before_an_equal_call_with_another_outcome() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::new(JournalDetail::Calls, Some(dir.path().into()), ID, &Limits::default());
+        journal.begin("me", &run(1, "1"));
+        for (number, (tool, message)) in
+            [("t", "a"), ("t", "a"), ("u", "a"), ("t", "a"), ("t", "b"), ("t", "a")].into_iter().enumerate()
+        {
+            journal.append(&refused(number as u64 + 1, tool, message));
+        }
+        let text = written(dir.path());
+        assert_eq!(told(&text), ["session", "run", "call", "call", "again", "call", "call"]);
+        let session = journal.recorded().unwrap();
+        let times: Vec<u64> = session.runs[0].calls.iter().map(|call| call.times).collect();
+        assert_eq!(times, [3, 1, 1, 1]);
+    }
+
+    #[test]
+    fn a_flood_of_refused_calls_leaves_room_for_what_follows() {
+        let dir = tempfile::tempdir().unwrap();
+        let limits = Limits { journal_session_bytes_max: 100_000, ..Limits::default() };
+        let journal = Journal::new(JournalDetail::Calls, Some(dir.path().into()), ID, &limits);
+        journal.begin("me", &run(1, "1"));
+        for number in 1..2_000 {
+            journal.append(&refused(number, &format!("t{number}"), "no"));
+        }
+        assert!(written(dir.path()).len() < 30_000, "{}", written(dir.path()).len());
+        let said = journal.take_said().unwrap();
+        assert!(said.contains("no room for more refused calls"), "{said}");
+        journal.begin("me", &run(2, "2"));
+        assert!(journal.is_on() && journal.take_said().is_none());
+        assert_eq!(journal.recorded().unwrap().runs.len(), 2);
     }
 }

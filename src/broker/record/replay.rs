@@ -47,10 +47,10 @@ struct ReplayedCalls {
     replayed: ReplayReport,
 }
 
-/// A recorded call, and whether the replay has made it.
+/// A recorded call, and how often the replay has still to make it.
 struct ReplayedCall {
     call: RecordedCall,
-    is_used: bool,
+    times_left: u64,
 }
 
 /// The differences between the calls of a replayed run and the recorded calls.
@@ -80,7 +80,7 @@ impl Replay {
             description: String::new(),
             takes_files: server.takes_files,
         });
-        let place = |call: &RecordedCall| ReplayedCall { call: call.clone(), is_used: false };
+        let place = |call: &RecordedCall| ReplayedCall { call: call.clone(), times_left: call.times };
         let recorded = run.calls.iter().map(place).collect();
         Arc::new(Self {
             answer_source,
@@ -101,7 +101,7 @@ impl Replay {
     pub fn end(&self) -> ReplayReport {
         let mut calls = self.calls.lock();
         let mut replayed = std::mem::take(&mut calls.replayed);
-        let unused = calls.recorded.iter().filter(|place| !place.is_used && !is_check(&place.call));
+        let unused = calls.recorded.iter().filter(|place| place.times_left > 0 && !is_check(&place.call));
         for place in unused {
             let name = text::inert_excerpt(&place.call.begun.name(), NAME_CHARS_MAX);
             add(&mut replayed.differences, format!("{name} was called, and now is not"));
@@ -131,11 +131,11 @@ impl Replay {
                     .ok()
                     .map(|none| ReplayAnswer::Now(Ok(Answer::Value(none))));
             }
-            let why = unseen(form, calls.recorded.iter().map(|place| (&place.call, place.is_used)));
+            let why = unseen(form, calls.recorded.iter().map(|place| (&place.call, place.times_left == 0)));
             return Some(self.stop(&mut calls.replayed, why));
         };
         let place = &mut calls.recorded[at];
-        place.is_used = true;
+        place.times_left -= 1;
         let name = text::inert_excerpt(&place.call.begun.name(), NAME_CHARS_MAX);
         let came = match &place.call.came {
             Some((CallOutcome::Value(RecordedJson::Whole(value)), _)) => Ok(Answer::Value(value.clone())),
@@ -176,10 +176,10 @@ impl Replay {
         let mut calls = self.calls.lock();
         let calls = &mut *calls;
         let Some(at) = calls.place(form) else {
-            let said = unseen(form, calls.recorded.iter().map(|place| (&place.call, place.is_used)));
+            let said = unseen(form, calls.recorded.iter().map(|place| (&place.call, place.times_left == 0)));
             return add(&mut calls.replayed.differences, said);
         };
-        calls.recorded[at].is_used = true;
+        calls.recorded[at].times_left -= 1;
         let name = text::inert_excerpt(&calls.recorded[at].call.begun.name(), NAME_CHARS_MAX);
         let (word, hash) = match answer {
             Ok(Answer::Value(value)) => ("answered".to_owned(), Some(value)),
@@ -219,7 +219,7 @@ impl ReplayedCalls {
             let begun = &call.begun;
             (&begun.server, &begun.tool) == (&form.server, &form.tool) && begun.arguments.sha256() == hash
         };
-        self.recorded.iter().position(|place| !place.is_used && is_like(&place.call))
+        self.recorded.iter().position(|place| place.times_left > 0 && is_like(&place.call))
     }
 }
 
@@ -262,5 +262,49 @@ fn is_check(call: &RecordedCall) -> bool {
 fn add(differences: &mut Vec<String>, difference: String) {
     if differences.len() < DIFFERENCES_MAX {
         differences.push(difference);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::{CallBegun, RunBegun};
+
+    #[test]
+    fn a_call_that_was_refused_several_times_is_refused_as_often() {
+        let form = JournalForm::of(Some("s"), "t", "{}");
+        let call = |came: Result<&str, &str>, times: u64| {
+            let (server, tool) = (form.server.clone(), form.tool.clone());
+            let arguments = RecordedJson::of(&form.arguments, 0);
+            let came = match came {
+                Ok(json) => {
+                    CallOutcome::Value(RecordedJson::of(&RawValue::from_string(json.into()).unwrap(), 100))
+                }
+                Err(message) => CallOutcome::Fault(ToolFault::new(FaultCode::Denied, message)),
+            };
+            let begun = CallBegun { run: 1, job: None, call: 1, server, tool, arguments, came: None };
+            RecordedCall { begun, came: Some((came, 0)), times }
+        };
+        let begun = RunBegun {
+            run: 1,
+            time: String::new(),
+            code: String::new(),
+            servers: vec![],
+            timeout_ms: 1,
+            dry_run: false,
+            checkpoint: None,
+            aside: false,
+        };
+        let calls = vec![call(Err("no"), 2), call(Ok("{}"), 1)];
+        let run = RecordedRun { begun, is_fresh: true, calls, ended: None };
+        let replay = Replay::of(&run, AnswerSource::Recorded);
+        let came = || match replay.came_of(&form).unwrap() {
+            ReplayAnswer::Now(Ok(_)) => "answered".to_owned(),
+            ReplayAnswer::Now(Err(fault)) | ReplayAnswer::WhenGivenUp(fault) => fault.message,
+        };
+        assert_eq!([came(), came(), came()], ["no", "no", "answered"]);
+        assert_eq!(came(), over().message);
+        let stop = replay.end().stop.unwrap();
+        assert!(stop.starts_with("s.t is called more often than it was (3)"), "{stop}");
     }
 }

@@ -31,7 +31,8 @@ pub(super) fn unseen<'c>(
     }
     let hash = digest::sha256(now.as_bytes());
     if of_same.iter().any(|(call, _)| call.begun.arguments.sha256() == hash) {
-        let times = of_same.iter().filter(|(call, _)| call.begun.arguments.sha256() == hash).count();
+        let equal = of_same.iter().filter(|(call, _)| call.begun.arguments.sha256() == hash);
+        let times: u64 = equal.map(|(call, _)| call.times).sum();
         return format!("{name} is called more often than it was ({times})\n  now:  {}", shown(now));
     }
     let likeness = |(call, is_used): &(&RecordedCall, bool)| {
@@ -103,6 +104,7 @@ mod tests {
         RecordedCall {
             begun: CallBegun { run: 1, job: None, call: 1, server, tool, arguments, came: None },
             came: None,
+            times: 1,
         }
     }
 
