@@ -181,6 +181,10 @@ pub struct Limits {
     pub outbox_bytes_max: u64,
     /// How long a run's changes of files may take to be kept.
     pub keep_files: Duration,
+    /// Size from which a file of the log of calls is put aside.
+    pub audit_file_bytes_max: u64,
+    /// What one session may write to the files of the log that all sessions share.
+    pub audit_share_bytes_max: u64,
     /// Largest journal of one session.
     pub journal_session_bytes_max: u64,
     /// The same of all journals together; the oldest go.
@@ -308,6 +312,8 @@ impl Default for Limits {
             outbox_sessions_max: 50,
             outbox_bytes_max: 512 * MIB as u64,
             keep_files: Duration::from_secs(60),
+            audit_file_bytes_max: 16 * MIB as u64,
+            audit_share_bytes_max: 8 * MIB as u64,
             journal_session_bytes_max: 32 * MIB as u64,
             journals_bytes_max: 512 * MIB as u64,
             journals_max: 200,

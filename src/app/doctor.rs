@@ -314,7 +314,7 @@ async fn trial(config: &Config, server: &ServerConfig, specs: &[ServerSpec]) -> 
         let spec = ServerSpec { transport: ServerTransport::Process(process), ..spec.clone() };
         let upstream = Upstream::new(vec![spec], &limits);
         let tools = upstream.tools(&server.name, &CancellationToken::new()).await;
-        let why = tools.as_ref().err().map(|error| upstream.redacted(&server.name, error.to_string()));
+        let why = tools.as_ref().err().map(ToString::to_string);
         upstream.close().await;
         let before = sandbox.clone();
         match tools {
@@ -371,7 +371,7 @@ async fn answer(server: &ServerConfig, asking: Option<&Upstream>) -> Vec<String>
     match upstream.tools(&server.name, &CancellationToken::new()).await {
         Ok(tools) => vec![format!("answers; tools: {}", tools.len())],
         Err(error) => {
-            let why = upstream.redacted(&server.name, error.to_string());
+            let why = error.to_string();
             let advice = error.advice(&server.place()).map(|advice| format!("what to do: {advice}"));
             [format!("FAILED: {}", text::inert_excerpt(&why, WHY_CHARS_MAX))]
                 .into_iter()

@@ -74,12 +74,13 @@ fn shown(entry: &Entry) -> String {
             format!("run {run} {outcome}, {ms} ms, {calls}{readings}{why}")
         }
         Event::Call(call) => format!(
-            "run {}{} {}.{} {}, {} ms, {} B out, {} B in, {}{}",
+            "run {}{} {}.{} {}{}, {} ms, {} B out, {} B in, {}{}",
             call.run,
             call.job.map(|job| format!(" job {job}")).unwrap_or_default(),
             call.server,
             call.tool,
             call.outcome,
+            if call.times == 1 { String::new() } else { format!(" {} times", call.times) },
             call.ms,
             call.bytes_out,
             call.bytes_in,

@@ -58,7 +58,11 @@ impl Modules {
             vectors: cached("vectors"),
             server_log: config.own_state_dir.as_ref().map(|dir| dir.join(SERVER_LOG)),
         };
-        let dir = config.own_state_dir.clone().filter(|_| config.audit != Audit::Off);
+        let log = match (config.audit, &config.own_state_dir) {
+            (Audit::Off, _) => AuditLog::start(None, mark.as_str(), &limits),
+            (_, Some(dir)) => AuditLog::start(Some(dir.clone()), mark.as_str(), &limits),
+            (_, None) => AuditLog::nowhere("no home folder is known"),
+        };
         let keep = match config.journal {
             config::Journal::Off => JournalDetail::Off,
             config::Journal::Calls => JournalDetail::Calls,
@@ -67,7 +71,7 @@ impl Modules {
         let audit_setup = AuditSetup {
             journal: Journal::new(keep, config.sessions_dir.clone(), mark.as_str(), &limits),
             policy: config.policy.clone(),
-            log: AuditLog::start(dir, mark.as_str()),
+            log,
             arguments: match config.audit {
                 Audit::Arguments => LoggedArguments::Whole,
                 Audit::Off | Audit::Hash => LoggedArguments::Hash,

@@ -71,6 +71,18 @@ pub struct CallEvent {
     pub decision: String,
     /// How long it took, in milliseconds; waiting for the human counts.
     pub ms: u64,
+    /// The number of calls that the line stands for: equal calls that were not made are counted. Its arguments are those of
+    /// one of them, its sizes and time those of all.
+    #[serde(default = "once", skip_serializing_if = "is_once")]
+    pub times: u64,
+}
+
+fn once() -> u64 {
+    1
+}
+
+fn is_once(times: &u64) -> bool {
+    *times == 1
 }
 
 impl Entry {

@@ -1,50 +1,129 @@
 //! Writes lines to `audit.jsonl`, mode 0600, and keeps a few files before it.
 //!
-//! Several bridges write to the same file: each batch is written under a lock.
+//! Several bridges write to the same files: each batch is written under a lock. What one session writes beyond its share
+//! goes to `audit-more.jsonl`, so that it takes no space of other sessions.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::entry::{Entry, Event};
+use super::entry::{CallEvent, Entry, Event};
+use super::refusals::Refusals;
+use crate::limits::Limits;
 
 /// Lines that may wait for the disk; then who has more waits as well, since none is left out.
 const WAITING_MAX: usize = 1_024;
 /// How long a line waits for others that are written with it: a thread that wakes for each would take a processor from
 /// the calls that the lines are about. What a bridge that is killed has not written is lost with it.
 const GATHERING: Duration = Duration::from_millis(10);
-/// Size from which a file is put aside.
-const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Files that were put aside and are kept.
-pub(super) const OLD_FILES_MAX: usize = 4;
+/// How long equal refusals are counted before a line with their number is written.
+const COUNTING: Duration = Duration::from_secs(1);
+/// What is written to see whether the disk is full.
+const PROBE: [u8; 4_096] = [0; 4_096];
+
+/// A file of lines, and the files that were put aside before it.
+#[derive(Debug)]
+pub(super) struct Ring {
+    stem: &'static str,
+    old_files_max: usize,
+}
+
+/// The lines of all sessions, as far as a session is within its share.
+const SHARED: Ring = Ring { stem: "audit", old_files_max: 4 };
+/// The lines that sessions have written beyond their share.
+const BEYOND: Ring = Ring { stem: "audit-more", old_files_max: 1 };
+/// All of them.
+pub(super) const RINGS: [Ring; 2] = [SHARED, BEYOND];
+
+impl Ring {
+    /// The names of its files, the oldest first.
+    pub(super) fn names(&self) -> impl Iterator<Item = String> {
+        (1..=self.old_files_max).rev().map(|number| self.old(number)).chain([self.name()])
+    }
+
+    fn name(&self) -> String {
+        format!("{}.jsonl", self.stem)
+    }
+
+    /// The name of a file that was put aside; 1 is the last one.
+    fn old(&self, number: usize) -> String {
+        format!("{}.{number}.jsonl", self.stem)
+    }
+}
 
 /// The writer of the log file.
 pub struct AuditLog {
     session: String,
-    lines: Mutex<Option<mpsc::Sender<String>>>,
+    dir: Option<PathBuf>,
+    lines: Mutex<Option<mpsc::Sender<Line>>>,
     writing: Mutex<Option<JoinHandle<()>>>,
+    trouble: Arc<Mutex<Trouble>>,
+}
+
+/// Whether lines can be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Trouble {
+    /// Nobody has tried.
+    Unknown,
+    None,
+    /// The reason why they cannot.
+    Known(String),
+}
+
+struct Line {
+    entry: Entry,
+    /// Whether equal ones are counted.
+    is_refused: bool,
 }
 
 impl AuditLog {
     /// A log in this folder, which is made when there is something to write; none without a folder. Must be called inside a
     /// tokio runtime.
     #[must_use]
-    pub fn start(dir: Option<PathBuf>, session: &str) -> Self {
-        let log = Self { session: session.to_owned(), lines: Mutex::default(), writing: Mutex::default() };
+    pub fn start(dir: Option<PathBuf>, session: &str, limits: &Limits) -> Self {
+        let log = Self {
+            session: session.to_owned(),
+            dir: dir.clone(),
+            lines: Mutex::default(),
+            writing: Mutex::default(),
+            trouble: Arc::new(Mutex::new(Trouble::Unknown)),
+        };
         if let Some(dir) = dir {
             let (sender, lines) = mpsc::channel(WAITING_MAX);
+            let writer = Writer {
+                dir,
+                share_bytes: limits.audit_share_bytes_max,
+                file_bytes_max: limits.audit_file_bytes_max,
+                written_bytes: 0,
+                files: None,
+                trouble: Arc::clone(&log.trouble),
+            };
             *log.lines.lock() = Some(sender);
-            *log.writing.lock() = Some(tokio::task::spawn_blocking(move || write_all(&dir, lines)));
+            *log.writing.lock() = Some(tokio::task::spawn_blocking(move || writer.write_all(lines)));
         }
         log
+    }
+
+    /// A log that should be written, and cannot be for this reason.
+    #[must_use]
+    pub fn nowhere(reason: &str) -> Self {
+        Self {
+            session: String::new(),
+            dir: None,
+            lines: Mutex::default(),
+            writing: Mutex::default(),
+            trouble: Arc::new(Mutex::new(Trouble::Known(reason.to_owned()))),
+        }
     }
 
     /// Whether anything is written.
@@ -53,14 +132,36 @@ impl AuditLog {
         self.lines.lock().is_some()
     }
 
+    /// The reason why lines cannot be written, if they should be. If nobody has tried yet, it is tried.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        let mut trouble = self.trouble.lock();
+        if let Some(dir) = &self.dir
+            && *trouble == Trouble::Unknown
+        {
+            *trouble = Trouble::of(&tried(dir));
+        }
+        match &*trouble {
+            Trouble::Known(reason) => Some(reason.clone()),
+            Trouble::Unknown | Trouble::None => None,
+        }
+    }
+
     /// Writes what has happened; waits only when the disk is far behind.
     pub async fn record(&self, event: Event) {
+        self.send(event, false).await;
+    }
+
+    /// Writes a call that was not made. Equal ones are counted for a second, and their number is written then.
+    pub async fn record_refused(&self, call: CallEvent) {
+        self.send(Event::Call(call), true).await;
+    }
+
+    async fn send(&self, event: Event, is_refused: bool) {
         let Some(lines) = self.lines.lock().clone() else { return };
-        match serde_json::to_string(&Entry::now(&self.session, event)) {
-            // Only a writer that broke takes no more, which has been said.
-            Ok(line) => drop(lines.send(line + "\n").await),
-            Err(error) => tracing::error!(%error, "a line of the audit log could not be made"),
-        }
+        let entry = Entry::now(&self.session, event);
+        // Only a writer that broke takes no more, which has been said.
+        drop(lines.send(Line { entry, is_refused }).await);
     }
 
     /// Writes what waits, and ends.
@@ -75,26 +176,87 @@ impl AuditLog {
     }
 }
 
-fn write_all(dir: &Path, mut lines: mpsc::Receiver<String>) {
-    let mut files = None;
-    let mut batch = Vec::new();
-    let mut is_failing = false;
-    while let Some(line) = lines.blocking_recv() {
-        batch.extend_from_slice(line.as_bytes());
-        thread::park_timeout(GATHERING);
-        while let Ok(line) = lines.try_recv() {
-            batch.extend_from_slice(line.as_bytes());
+impl Trouble {
+    fn of(written: &io::Result<()>) -> Self {
+        match written {
+            Ok(()) => Self::None,
+            Err(error) => Self::Known(error.to_string()),
         }
-        let written = append(dir, &mut files, &batch);
-        batch.clear();
+    }
+}
+
+/// Tries to write a block to the folder. Only that shows that the disk is full.
+fn tried(dir: &Path) -> io::Result<()> {
+    drop(begun(dir, &SHARED)?);
+    tempfile::tempfile_in(dir)?.write_all(&PROBE)
+}
+
+/// The task of the log.
+struct Writer {
+    dir: PathBuf,
+    share_bytes: u64,
+    file_bytes_max: u64,
+    /// What the session has written so far.
+    written_bytes: u64,
+    files: Option<Files>,
+    trouble: Arc<Mutex<Trouble>>,
+}
+
+impl Writer {
+    fn write_all(mut self, mut lines: mpsc::Receiver<Line>) {
+        let runtime = Handle::current();
+        let mut refusals = Refusals::default();
+        loop {
+            let mut batch = Vec::new();
+            let first = match refusals.are_counted() {
+                true => runtime.block_on(async { tokio::time::timeout(COUNTING, lines.recv()).await }),
+                false => Ok(lines.blocking_recv()),
+            };
+            let is_over = matches!(first, Ok(None));
+            if let Ok(Some(line)) = first {
+                refusals.take(line.entry, line.is_refused, &mut batch);
+                thread::park_timeout(GATHERING);
+            }
+            while let Ok(line) = lines.try_recv() {
+                refusals.take(line.entry, line.is_refused, &mut batch);
+            }
+            if is_over || refusals.are_due(COUNTING) {
+                refusals.end(&mut batch);
+            }
+            self.write(&batch);
+            if is_over {
+                return;
+            }
+        }
+    }
+
+    fn write(&mut self, batch: &[Entry]) {
+        if batch.is_empty() {
+            return;
+        }
+        let mut lines = Vec::new();
+        for entry in batch {
+            match serde_json::to_writer(&mut lines, entry) {
+                Ok(()) => lines.push(b'\n'),
+                Err(error) => tracing::error!(%error, "a line of the audit log could not be made"),
+            }
+        }
+        let was_within = self.written_bytes < self.share_bytes;
+        self.written_bytes += lines.len() as u64;
+        let ring = if was_within { &SHARED } else { &BEYOND };
+        let written = append(&self.dir, (ring, self.file_bytes_max), &mut self.files, &lines);
+        if was_within && self.written_bytes >= self.share_bytes {
+            self.files = None;
+        }
+        let mut trouble = self.trouble.lock();
         // Once for each time that it begins to fail.
         match &written {
-            Err(error) if !is_failing => {
-                tracing::error!(folder = %dir.display(), %error, "the audit log cannot be written; lines are lost");
+            Err(error) if !matches!(*trouble, Trouble::Known(_)) => {
+                tracing::error!(folder = %self.dir.display(), %error, "the audit log cannot be written; lines are lost");
             }
             _ => {}
         }
-        is_failing = written.is_err();
+        *trouble = Trouble::of(&written);
     }
 }
 
@@ -105,31 +267,42 @@ struct Files {
 }
 
 /// Leaves the files open for the next batch, as long as all goes well.
-fn append(dir: &Path, files: &mut Option<Files>, batch: &[u8]) -> io::Result<()> {
+fn append(
+    dir: &Path,
+    (ring, file_bytes_max): (&Ring, u64),
+    files: &mut Option<Files>,
+    batch: &[u8],
+) -> io::Result<()> {
+    let of = (ring, file_bytes_max);
     match files.take() {
-        None => append_to(dir, files, begun(dir)?, batch),
-        Some(open) => match append_to(dir, files, open, batch) {
+        None => append_to(dir, of, files, (begun(dir, ring)?, batch)),
+        Some(open) => match append_to(dir, of, files, (open, batch)) {
             // The user has removed the folder.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                append_to(dir, files, begun(dir)?, batch)
+                append_to(dir, of, files, (begun(dir, ring)?, batch))
             }
             written => written,
         },
     }
 }
 
-fn begun(dir: &Path) -> io::Result<Files> {
+fn begun(dir: &Path, ring: &Ring) -> io::Result<Files> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    Ok(Files { lock: opened(&dir.join("audit.lock"))?, lines: opened(&dir.join("audit.jsonl"))? })
+    Ok(Files { lock: opened(&dir.join("audit.lock"))?, lines: opened(&dir.join(ring.name()))? })
 }
 
-fn append_to(dir: &Path, files: &mut Option<Files>, open: Files, batch: &[u8]) -> io::Result<()> {
+fn append_to(
+    dir: &Path,
+    (ring, file_bytes_max): (&Ring, u64),
+    files: &mut Option<Files>,
+    (open, batch): (Files, &[u8]),
+) -> io::Result<()> {
     let locked =
         Flock::lock(open.lock, FlockArg::LockExclusive).map_err(|(_, errno)| io::Error::from(errno))?;
-    let path = dir.join("audit.jsonl");
+    let path = dir.join(ring.name());
     let mut lines = match path.metadata() {
-        Ok(there) if there.len() >= FILE_BYTES_MAX => {
-            put_aside(dir, &path)?;
+        Ok(there) if there.len() >= file_bytes_max => {
+            put_aside(dir, ring)?;
             opened(&path)?
         }
         Ok(there) if is_of(&open.lines, &there)? => open.lines,
@@ -147,19 +320,14 @@ fn is_of(file: &File, there: &Metadata) -> io::Result<bool> {
     Ok((open.dev(), open.ino()) == (there.dev(), there.ino()))
 }
 
-fn put_aside(dir: &Path, path: &Path) -> io::Result<()> {
-    for number in (1..OLD_FILES_MAX).rev() {
-        let (older, newer) = (dir.join(old(number + 1)), dir.join(old(number)));
+fn put_aside(dir: &Path, ring: &Ring) -> io::Result<()> {
+    for number in (1..ring.old_files_max).rev() {
+        let (older, newer) = (dir.join(ring.old(number + 1)), dir.join(ring.old(number)));
         if newer.exists() {
             fs::rename(newer, older)?;
         }
     }
-    fs::rename(path, dir.join(old(1)))
-}
-
-/// The name of a file that was put aside; 1 is the last one.
-pub(super) fn old(number: usize) -> String {
-    format!("audit.{number}.jsonl")
+    fs::rename(dir.join(ring.name()), dir.join(ring.old(1)))
 }
 
 fn opened(path: &Path) -> io::Result<File> {
@@ -189,7 +357,7 @@ mod tests {
     async fn lines_of_several_bridges_are_whole_in_one_file_of_the_user_alone() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("state/belljar");
-        let logs = ["a", "b"].map(|session| AuditLog::start(Some(dir.clone()), session));
+        let logs = ["a", "b"].map(|session| AuditLog::start(Some(dir.clone()), session, &Limits::default()));
         for run in 0..500 {
             for log in &logs {
                 log.record(event(run)).await;
@@ -209,18 +377,18 @@ mod tests {
     #[tokio::test]
     async fn large_files_are_put_aside_and_the_oldest_is_dropped() {
         let dir = tempfile::tempdir().unwrap();
-        for name in (1..=OLD_FILES_MAX).map(old).chain(["audit.jsonl".into()]) {
+        for name in SHARED.names() {
             fs::write(dir.path().join(&name), format!("{name}\n")).unwrap();
         }
         let full = OpenOptions::new().append(true).open(dir.path().join("audit.jsonl")).unwrap();
-        full.set_len(FILE_BYTES_MAX).unwrap();
-        let log = AuditLog::start(Some(dir.path().to_owned()), "a");
+        full.set_len(Limits::default().audit_file_bytes_max).unwrap();
+        let log = AuditLog::start(Some(dir.path().to_owned()), "a", &Limits::default());
         log.record(event(1)).await;
         log.close().await;
         let read = |name: String| fs::read(dir.path().join(name)).unwrap();
-        assert!(read(old(1)).starts_with(b"audit.jsonl\n"));
-        assert_eq!(read(old(OLD_FILES_MAX)), b"audit.3.jsonl\n");
-        assert!(!dir.path().join(old(OLD_FILES_MAX + 1)).exists());
+        assert!(read(SHARED.old(1)).starts_with(b"audit.jsonl\n"));
+        assert_eq!(read(SHARED.old(4)), b"audit.3.jsonl\n");
+        assert!(!dir.path().join(SHARED.old(5)).exists());
         assert_eq!(entries(dir.path(), &Filter::default()).unwrap().len(), 1);
     }
 
@@ -229,17 +397,17 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("belljar");
         let mut files = None;
-        let mut append = |line: &str| append(&dir, &mut files, line.as_bytes()).unwrap();
+        let mut append = |line: &str| append(&dir, (&SHARED, 1_000), &mut files, line.as_bytes()).unwrap();
         let read = |name: &str| fs::read_to_string(dir.join(name)).unwrap();
         append("1\n");
         append("2\n");
         assert_eq!(read("audit.jsonl"), "1\n2\n");
-        fs::rename(dir.join("audit.jsonl"), dir.join(old(1))).unwrap();
+        fs::rename(dir.join("audit.jsonl"), dir.join(SHARED.old(1))).unwrap();
         append("3\n");
-        fs::rename(dir.join("audit.jsonl"), dir.join(old(1))).unwrap();
+        fs::rename(dir.join("audit.jsonl"), dir.join(SHARED.old(1))).unwrap();
         fs::write(dir.join("audit.jsonl"), "another's\n").unwrap();
         append("4\n");
-        assert_eq!((read("audit.jsonl"), read(&old(1))), ("another's\n4\n".into(), "3\n".into()));
+        assert_eq!((read("audit.jsonl"), read(&SHARED.old(1))), ("another's\n4\n".into(), "3\n".into()));
         fs::remove_dir_all(&dir).unwrap();
         append("5\n");
         assert_eq!(read("audit.jsonl"), "5\n");
@@ -248,15 +416,120 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_folder_and_where_nothing_can_be_written_nobody_waits() {
-        let off = AuditLog::start(None, "a");
-        assert!(!off.is_on());
+        let off = AuditLog::start(None, "a", &Limits::default());
+        assert_eq!((off.is_on(), off.trouble()), (false, None));
         off.record(event(1)).await;
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("file"), "").unwrap();
-        let broken = AuditLog::start(Some(dir.path().join("file")), "a");
+        let broken = AuditLog::start(Some(dir.path().join("file")), "a", &Limits::default());
+        assert_eq!(broken.trouble().unwrap(), "File exists (os error 17)");
         for run in 0..3_000 {
             broken.record(event(run)).await;
         }
         broken.close().await;
+        assert!(broken.trouble().is_some());
+        assert_eq!(AuditLog::nowhere("no home").trouble().unwrap(), "no home");
+    }
+
+    #[tokio::test]
+    async fn a_log_that_can_be_written_again_is_no_trouble_after_its_next_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("file");
+        fs::write(&place, "").unwrap();
+        let log = AuditLog::start(Some(place.clone()), "a", &Limits::default());
+        assert!(log.trouble().is_some());
+        fs::remove_file(&place).unwrap();
+        assert!(log.trouble().is_some());
+        log.record(event(1)).await;
+        log.close().await;
+        assert_eq!(log.trouble(), None);
+    }
+
+    fn refused(run: u64, tool: &str, arguments: u64) -> CallEvent {
+        CallEvent {
+            run,
+            job: None,
+            server: "s".into(),
+            tool: tool.into(),
+            arguments: arguments.into(),
+            bytes_out: 1,
+            bytes_in: 0,
+            outcome: "denied".into(),
+            decision: "rule 1".into(),
+            ms: 0,
+            times: 1,
+        }
+    }
+
+    fn calls(dir: &Path) -> Vec<(String, String, u64)> {
+        let calls =
+            entries(dir, &Filter::default()).unwrap().into_iter().filter_map(|entry| match entry.event {
+                Event::Call(call) => Some((entry.session, call.tool, call.times)),
+                Event::Run(_) => None,
+            });
+        calls.collect()
+    }
+
+    #[tokio::test]
+    async fn equal_refusals_are_counted_before_the_line_of_their_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = AuditLog::start(Some(dir.path().to_owned()), "a", &Limits::default());
+        for number in 0..5_000 {
+            log.record_refused(refused(1, if number % 2 == 0 { "t" } else { "u" }, number)).await;
+        }
+        log.record(event(1)).await;
+        log.close().await;
+        let all = entries(dir.path(), &Filter::default()).unwrap();
+        let counted = |tool: &str| -> u64 {
+            calls(dir.path()).iter().filter(|call| call.1 == tool).map(|call| call.2).sum()
+        };
+        assert_eq!((counted("t"), counted("u")), (2_500, 2_500));
+        assert!(all.len() < 500, "{}", all.len());
+        assert!(matches!(all.last().unwrap().event, Event::Run(_)), "{:?}", all.last());
+    }
+
+    #[tokio::test]
+    async fn refusals_with_ever_other_names_are_counted_together() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = AuditLog::start(Some(dir.path().to_owned()), "a", &Limits::default());
+        for number in 0..5_000 {
+            log.record_refused(refused(1, &format!("tool{number}"), 0)).await;
+        }
+        log.close().await;
+        let calls = calls(dir.path());
+        assert_eq!(calls.iter().map(|call| call.2).sum::<u64>(), 5_000);
+        assert!(calls.len() < 500 && calls[0].1 == "tool0", "{}", calls.len());
+    }
+
+    #[tokio::test]
+    async fn a_session_that_floods_the_log_takes_no_lines_of_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let limits =
+            Limits { audit_file_bytes_max: 20_000, audit_share_bytes_max: 10_000, ..Limits::default() };
+        let [quiet, loud] =
+            ["quiet", "loud"].map(|name| AuditLog::start(Some(dir.path().to_owned()), name, &limits));
+        let made = |number: u64| Event::Call(refused(number, "made", 0));
+        quiet.record(made(0)).await;
+        quiet.close().await;
+        for number in 0..20_000 {
+            loud.record(made(number)).await;
+        }
+        loud.close().await;
+        let bytes: u64 =
+            fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum();
+        let calls = entries(dir.path(), &Filter::default()).unwrap();
+        let runs = |session: &str| -> Vec<u64> {
+            let of = calls.iter().filter(|entry| entry.session == session);
+            of.filter_map(|entry| match &entry.event {
+                Event::Call(call) => Some(call.run),
+                Event::Run(_) => None,
+            })
+            .collect()
+        };
+        assert_eq!(runs("quiet"), [0]);
+        let loud = runs("loud");
+        assert!(loud.is_sorted() && loud[0] == 0 && loud.last() == Some(&19_999));
+        // A batch may be as large as all that waits.
+        assert!(loud.len() < 15_000 && bytes < 2_500_000, "{} lines, {bytes} bytes", loud.len());
     }
 }

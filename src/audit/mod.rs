@@ -6,6 +6,7 @@
 mod entry;
 mod log;
 mod reading;
+mod refusals;
 mod server_log;
 
 pub use entry::{CallEvent, Entry, Event, RunEvent};

@@ -7,7 +7,7 @@ use std::path::Path;
 use chrono::{SecondsFormat, TimeDelta, Utc};
 
 use super::entry::{Entry, Event};
-use super::log::{OLD_FILES_MAX, old};
+use super::log::{RINGS, Ring};
 
 /// The conditions on the entries that are wanted. Each condition that is set must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -59,9 +59,8 @@ pub fn time(text: &str) -> Result<String, String> {
 /// # Errors
 /// When a file cannot be read; that there is none is no error.
 pub fn entries(dir: &Path, filter: &Filter) -> io::Result<Vec<Entry>> {
-    let names = (1..=OLD_FILES_MAX).rev().map(old).chain(["audit.jsonl".into()]);
     let mut found = Vec::new();
-    for name in names {
+    for name in RINGS.iter().flat_map(Ring::names) {
         let file = match File::open(dir.join(name)) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
@@ -75,6 +74,7 @@ pub fn entries(dir: &Path, filter: &Filter) -> io::Result<Vec<Entry>> {
             }
         }
     }
+    found.sort_by(|one, other| one.time.cmp(&other.time));
     Ok(found)
 }
 

@@ -30,7 +30,7 @@ use super::tools::shape_store::ShapeStore;
 use super::tools::tool_index::{ListingChange, ToolIndex};
 use super::values::handles::Handles;
 use crate::audit::{AuditLog, Event, ServerLog};
-use crate::catalog::{self, Catalog, StatedLimits};
+use crate::catalog::{self, Catalog, Shapes, StatedLimits};
 use crate::jobs::Jobs;
 use crate::journal::Journal;
 use crate::limits::Limits;
@@ -39,7 +39,7 @@ use crate::protocol::RunServer;
 use crate::run::{FaultCode, ServerScope, ToolFault};
 use crate::skills::Skills;
 use crate::text;
-use crate::upstream::{Connection, Upstream, UpstreamError};
+use crate::upstream::{Connection, Redacted, Upstream, UpstreamError};
 
 /// The folders of the data that outlives the bridge. Each folder is created when something is first stored in it.
 #[derive(Debug, Clone)]
@@ -105,7 +105,8 @@ impl Broker {
         let AuditSetup { policy, log, arguments: logged, journal } = audit_setup;
         let pins = Pins::new(folders.pins);
         let (handles, arguments) = (Arc::new(Handles::new(&limits)), ArgumentMemory::new(&limits));
-        let admission = Admission::new(policy, &limits);
+        let log = Arc::new(log);
+        let admission = Admission::new(policy, Arc::clone(&log), &limits);
         let skills = Skills::new(folders.skills, &limits);
         let shape_store = ShapeStore::new(folders.shape_store, &limits);
         let cache = folders.catalog.map(|dir| CatalogCache::new(dir, &limits));
@@ -117,7 +118,7 @@ impl Broker {
         ));
         let indexing = Indexer::new(Arc::clone(&tool_index), Arc::clone(&upstream), &limits);
         let semantics = Semantics::new(folders.model, folders.vectors, Arc::clone(&tool_index), &limits);
-        let (log, server_requests) = (Arc::new(log), ServerRequests::new(&limits));
+        let server_requests = ServerRequests::new(&limits);
         let listening = ListenerTask::start(RequestListener {
             requests: Arc::clone(&server_requests),
             upstream: Arc::clone(&upstream),
@@ -273,6 +274,14 @@ impl Broker {
         catalog::capability_summary(catalog, &StatedLimits { reply_chars, ..limits })
     }
 
+    /// Gives access to the learned shapes of results, except those of servers that the policy labels as private or
+    /// untrusted: their keys are words of these servers.
+    pub(super) fn with_shapes<R>(&self, shown: impl FnOnce(&Shapes) -> R) -> R {
+        let catalog = self.catalog();
+        let labelled = catalog.servers().iter().filter(|server| !self.admission.lets_learn(server.names()));
+        self.shape_store.with(labelled.map(|server| server.name.clone()).collect(), shown)
+    }
+
     /// A snapshot of the catalog.
     pub(super) fn catalog(&self) -> Catalog {
         self.tool_index.catalog()
@@ -314,13 +323,13 @@ impl Broker {
         server: &ServerName,
         (run, deadline): (&RunContext, Instant),
         cancel: &CancellationToken,
-    ) -> Result<Arc<Connection>, UpstreamError> {
+    ) -> Result<Arc<Connection>, Redacted> {
         // The name stays in `awaited` if this future is dropped or the call is given up.
         run.with_record(|record| record.awaited.insert(server.clone()));
         let connected = self.upstream.connect(server, deadline, cancel).await;
         let given_up = matches!(
-            connected,
-            Err(UpstreamError::Cancelled { .. } | UpstreamError::Deadline { .. } | UpstreamError::Closing)
+            connected.as_ref().err().map(|error| &**error),
+            Some(UpstreamError::Cancelled { .. } | UpstreamError::Deadline { .. } | UpstreamError::Closing)
         );
         if !given_up {
             run.with_record(|record| record.awaited.remove(server));
@@ -345,8 +354,7 @@ impl Broker {
             Err(error) => {
                 // A call that was given up says nothing about the server, which may still be starting.
                 if let Some(key) = self.tool_index.key(server).filter(|_| !given_up) {
-                    let reason = self.upstream.redacted(server, error.to_string());
-                    self.tool_index.learn_failure(server, &key, &reason);
+                    self.tool_index.learn_failure(server, &key, &error.to_string());
                 }
                 Err(error)
             }

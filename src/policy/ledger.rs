@@ -77,21 +77,17 @@ impl Ledger {
     /// The first budget that does not cover the call.
     pub fn covers(&self, policy: &Policy, run: &RunBudget, bytes: u64) -> Result<(), String> {
         let budgets = &policy.budgets;
-        for (used, calls_max, bytes_max, what) in [
-            (run.used, budgets.calls_per_run, budgets.bytes_per_run, "run"),
-            (self.session, budgets.calls_per_session, budgets.bytes_per_session, "session"),
-        ] {
+        for (used, calls_max, what) in
+            [(run.used, budgets.calls_per_run, "run"), (self.session, budgets.calls_per_session, "session")]
+        {
             if calls_max.is_some_and(|max| used.calls >= max) {
                 return Err(format!(
                     "budgets.calls_per_{what}: {} calls are all that it may make",
                     used.calls
                 ));
             }
-            if let Some(max) = bytes_max.filter(|max| used.bytes.saturating_add(bytes) > *max) {
-                return Err(format!("budgets.bytes_per_{what}: {} of {max} bytes are used", used.bytes));
-            }
         }
-        Ok(())
+        self.covers_bytes(policy, run, bytes)
     }
 
     /// Counts a call that is about to be made.
@@ -107,14 +103,37 @@ impl Ledger {
         Ok(())
     }
 
-    /// Counts an answer: its bytes, and the labels of its server. The answer itself is never refused; the next call may
-    /// be.
-    pub fn answered(&mut self, policy: &Policy, run: &mut RunBudget, server: Names<'_>, bytes: u64) {
+    /// Counts an answer: its bytes, and the labels of its server.
+    ///
+    /// # Errors
+    /// The first budget that does not cover the answer, which code must not get. Its bytes are not counted then.
+    pub fn answered(
+        &mut self,
+        policy: &Policy,
+        run: &mut RunBudget,
+        server: Names<'_>,
+        bytes: u64,
+    ) -> Result<(), String> {
+        self.has_private |= policy.labels.has(Label::Private, server);
+        self.has_untrusted |= policy.labels.has(Label::Untrusted, server);
+        self.covers_bytes(policy, run, bytes)?;
         for used in [&mut run.used, &mut self.session] {
             used.bytes = used.bytes.saturating_add(bytes);
         }
-        self.has_private |= policy.labels.has(Label::Private, server);
-        self.has_untrusted |= policy.labels.has(Label::Untrusted, server);
+        Ok(())
+    }
+
+    fn covers_bytes(&self, policy: &Policy, run: &RunBudget, bytes: u64) -> Result<(), String> {
+        let budgets = &policy.budgets;
+        for (used, max, what) in [
+            (run.used.bytes, budgets.bytes_per_run, "run"),
+            (self.session.bytes, budgets.bytes_per_session, "session"),
+        ] {
+            if let Some(max) = max.filter(|max| used.saturating_add(bytes) > *max) {
+                return Err(format!("budgets.bytes_per_{what}: {used} of {max} bytes are used"));
+            }
+        }
+        Ok(())
     }
 
     /// Stores an approval of further calls. If there are too many, the oldest is dropped.
@@ -206,9 +225,16 @@ mod tests {
         assert_eq!(refusal, "budgets.bytes_per_run: 100 of 100 bytes are used");
         let mut next = RunBudget::default();
         assert_eq!(ledger.charge(&policy, &mut next, 0), Ok(()));
-        ledger.answered(&policy, &mut next, Names::only("s"), u64::MAX);
-        let refusal = ledger.charge(&policy, &mut RunBudget::default(), 0);
-        assert!(refusal.is_err(), "the session's are used up");
+        let withheld = ledger.answered(&policy, &mut next, Names::only("s"), 101).unwrap_err();
+        assert_eq!(withheld, "budgets.bytes_per_run: 0 of 100 bytes are used");
+        assert_eq!(ledger.answered(&policy, &mut next, Names::only("s"), 100), Ok(()));
+        assert!(ledger.answered(&policy, &mut next, Names::only("s"), 1).is_err());
+        for _ in 2..10 {
+            let answered = ledger.answered(&policy, &mut RunBudget::default(), Names::only("s"), 100);
+            assert_eq!(answered, Ok(()));
+        }
+        let refusal = ledger.charge(&policy, &mut RunBudget::default(), 1).unwrap_err();
+        assert_eq!(refusal, "budgets.bytes_per_session: 1000 of 1000 bytes are used");
         let unlimited = Ledger::default().charge(&Policy::default(), &mut RunBudget::default(), u64::MAX);
         assert_eq!(unlimited, Ok(()));
     }
@@ -218,9 +244,9 @@ mod tests {
         let policy = policy(json!({"labels": {"private": ["mail*"], "untrusted": ["web"]}}));
         let (mut ledger, mut run) = (Ledger::default(), RunBudget::default());
         ledger.charge(&policy, &mut run, 1).unwrap();
-        ledger.answered(&policy, &mut run, Names::only("mailbox"), 1);
+        ledger.answered(&policy, &mut run, Names::only("mailbox"), 1).unwrap();
         assert!(!ledger.is_mixed());
-        ledger.answered(&policy, &mut RunBudget::default(), Names::only("web"), 1);
+        ledger.answered(&policy, &mut RunBudget::default(), Names::only("web"), 1).unwrap();
         assert!(ledger.is_mixed());
     }
 

@@ -1,6 +1,7 @@
 //! The parts of a policy file: rules, labels of servers, and budgets; and the profile.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Deserialize;
 
@@ -48,6 +49,25 @@ pub enum Profile {
     Careful,
     /// Calls of tools that are not marked as read-only are denied.
     ReadOnly,
+}
+
+impl Profile {
+    /// Whether calls are denied that leave no record: that cannot be logged, or whose tool cannot be compared with what it
+    /// was.
+    #[must_use]
+    pub fn needs_records(self) -> bool {
+        self != Self::Open
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Open => "open",
+            Self::Careful => "careful",
+            Self::ReadOnly => "read-only",
+        })
+    }
 }
 
 /// A rule. It matches a call if all of its conditions hold.

@@ -245,6 +245,44 @@ impl UpstreamError {
         }
     }
 
+    /// The same error with other texts from the server: each is what `changed` makes of it.
+    pub(super) fn with_texts(self, changed: &dyn Fn(String) -> String) -> Self {
+        let of_stderr = |stderr: StderrSummary| StderrSummary { text: changed(stderr.text), ..stderr };
+        match self {
+            Self::Unavailable { server, reason } => Self::Unavailable { server, reason: changed(reason) },
+            Self::Spawn { server, reason } => Self::Spawn { server, reason: changed(reason) },
+            Self::NotConfined { server, reason, remedy } => {
+                Self::NotConfined { server, reason: changed(reason), remedy }
+            }
+            Self::Handshake { server, reason, is_late, stderr } => {
+                Self::Handshake { server, reason: changed(reason), is_late, stderr: of_stderr(stderr) }
+            }
+            Self::NotReached { server, reason } => Self::NotReached { server, reason: changed(reason) },
+            Self::NotAllowed { server, reason } => Self::NotAllowed { server, reason: changed(reason) },
+            Self::NeedsLogin { server, reason, command } => {
+                Self::NeedsLogin { server, reason: changed(reason), command: changed(command) }
+            }
+            Self::LoginFailed { server, reason } => Self::LoginFailed { server, reason: changed(reason) },
+            Self::Broken { server, reason } => Self::Broken { server, reason: changed(reason) },
+            Self::Died { server, stderr } => Self::Died { server, stderr: of_stderr(stderr) },
+            Self::Refused { server, message, data } => {
+                let data = data.map(|data| with_json_texts(data, changed));
+                Self::Refused { server, message: changed(message), data }
+            }
+            Self::Busy { server, reason, after, was_refused } => {
+                Self::Busy { server, reason: changed(reason), after, was_refused }
+            }
+            Self::Nonsense { server, reason } => Self::Nonsense { server, reason: changed(reason) },
+            Self::Unknown { .. }
+            | Self::Overlong { .. }
+            | Self::NotOffered { .. }
+            | Self::Deadline { .. }
+            | Self::CallTime { .. }
+            | Self::Cancelled { .. }
+            | Self::Closing => self,
+        }
+    }
+
     /// The variables that the failed server named, and that the bridge has and does not pass on to it.
     #[must_use]
     pub fn withheld(&self) -> &[String] {
@@ -307,6 +345,19 @@ impl UpstreamError {
 
 fn stderr_note(stderr: &StderrSummary) -> String {
     if stderr.text.is_empty() { String::new() } else { format!("; its last words: {}", stderr.text) }
+}
+
+/// JSON with other texts and keys.
+fn with_json_texts(json: Value, changed: &dyn Fn(String) -> String) -> Value {
+    match json {
+        Value::String(text) => Value::String(changed(text)),
+        Value::Array(items) => items.into_iter().map(|item| with_json_texts(item, changed)).collect(),
+        Value::Object(members) => {
+            let members = members.into_iter();
+            members.map(|(key, member)| (changed(key), with_json_texts(member, changed))).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => json,
+    }
 }
 
 fn data_note(data: Option<&Value>) -> String {

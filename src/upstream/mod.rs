@@ -35,6 +35,7 @@ pub use oauth::{
     Client, LoginError, LoginRequest, LogoutOutcome, PendingLogin, ProbeResult, begin, log_out, probe,
 };
 pub use raw_results::{PendingResult, RawResult, RawResults};
+pub use redaction::Redacted;
 pub use registry::Upstream;
 pub use spec::{
     CallBounds, DeferredTransport, Inherited, LoginSpec, ProcessSpec, RemoteSpec, RemoteTransport,

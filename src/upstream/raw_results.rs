@@ -72,6 +72,11 @@ impl RawResults {
         Self { redaction, ..Self::default() }
     }
 
+    /// The redaction for the server.
+    pub(super) fn redaction(&self) -> &Redaction {
+        &self.redaction
+    }
+
     /// The pending answer to a request that was sent.
     #[must_use]
     pub fn awaited(&self, id: RequestId) -> PendingResult {

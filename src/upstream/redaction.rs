@@ -1,13 +1,16 @@
 //! Replaces the secrets of one server, including its login, in everything that the server sends.
 //!
 //! Credentials are removed from every message as it arrives, before any other code reads it. From errors, logs and
-//! stderr, all configured values are removed; other texts may contain settings, such as the name of a folder.
+//! stderr, all configured values are removed; other texts may contain settings, such as the name of a folder. Errors
+//! leave `upstream` as [`Redacted`] only.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use super::error::UpstreamError;
 use super::oauth::TokenCache;
 use super::secrets::Secrets;
 use crate::secret::{Secret, replaced_in, replaced_in_json};
@@ -19,6 +22,32 @@ pub(super) struct Redaction {
     access: Option<Arc<TokenCache>>,
 }
 
+/// An error whose texts have no secret of its server. Only a redaction makes one.
+#[derive(Debug, Clone)]
+pub struct Redacted(UpstreamError);
+
+impl Deref for Redacted {
+    type Target = UpstreamError;
+
+    fn deref(&self) -> &UpstreamError {
+        &self.0
+    }
+}
+
+impl fmt::Display for Redacted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Redacted {}
+
+impl From<Redacted> for UpstreamError {
+    fn from(Redacted(error): Redacted) -> Self {
+        error
+    }
+}
+
 impl Redaction {
     pub(super) fn new(secrets: Arc<Secrets>, access: Option<Arc<TokenCache>>) -> Self {
         Self { secrets, access }
@@ -27,6 +56,11 @@ impl Redaction {
     /// Replaces every value by its name.
     pub(super) fn text(&self, text: String) -> String {
         replaced_in(text, &references(&self.all()))
+    }
+
+    /// Replaces every value in the texts of an error.
+    pub(super) fn error(&self, error: UpstreamError) -> Redacted {
+        Redacted(error.with_texts(&|text| self.text(text)))
     }
 
     /// As [`Self::text`], for the end of a longer text: the rest of a secret that was cut at the beginning is removed.

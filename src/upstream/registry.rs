@@ -20,7 +20,7 @@ use super::confinement::Lack;
 use super::connect_context::ConnectContext;
 use super::error::UpstreamError;
 use super::oauth::TokenCache;
-use super::redaction::{Redaction, text_without, value_without};
+use super::redaction::{Redacted, Redaction, text_without, value_without};
 use super::secrets::Secrets;
 use super::server::{ConfiguredServer, ServerTaskRequest, StartState, TaskChannels, own};
 use super::{RemoteSpec, ServerSpec, ServerTransport};
@@ -161,6 +161,15 @@ impl Upstream {
         entry.redaction.text(text)
     }
 
+    /// An error about the server, without its secrets.
+    #[must_use]
+    pub fn failure(&self, server: &ServerName, error: UpstreamError) -> Redacted {
+        let table = self.table.read();
+        let redaction = table.servers.get(server).map(|entry| entry.redaction.clone());
+        drop(table);
+        redaction.unwrap_or_default().error(error)
+    }
+
     /// The files and hosts that the server lacks according to this text from it; empty if the server is not confined,
     /// or does not run.
     #[must_use]
@@ -223,7 +232,7 @@ impl Upstream {
         server: &ServerName,
         deadline: Instant,
         cancel: &CancellationToken,
-    ) -> Result<Arc<Connection>, UpstreamError> {
+    ) -> Result<Arc<Connection>, Redacted> {
         let live = self.table.read().servers.get(server).and_then(Entry::live);
         match live.filter(|_| !cancel.is_cancelled() && !self.closing.is_cancelled()) {
             Some(connection) => Ok(connection),
@@ -241,13 +250,24 @@ impl Upstream {
         &self,
         server: &ServerName,
         cancel: &CancellationToken,
-    ) -> Result<Arc<[Value]>, UpstreamError> {
+    ) -> Result<Arc<[Value]>, Redacted> {
         let start_time = self.table.read().servers.get(server).map(|entry| self.start_time(entry));
         let deadline = Instant::now() + start_time.unwrap_or_default() + self.limits.server_start;
         self.ask(server, ServerTaskRequest::Tools, deadline, cancel).await
     }
 
     async fn ask<T>(
+        &self,
+        server: &ServerName,
+        ask: fn(oneshot::Sender<Result<T, UpstreamError>>) -> ServerTaskRequest,
+        deadline: Instant,
+        cancel: &CancellationToken,
+    ) -> Result<T, Redacted> {
+        let asked = self.asked(server, ask, deadline, cancel).await;
+        asked.map_err(|error| self.failure(server, error))
+    }
+
+    async fn asked<T>(
         &self,
         server: &ServerName,
         ask: fn(oneshot::Sender<Result<T, UpstreamError>>) -> ServerTaskRequest,

@@ -193,13 +193,17 @@ impl Server {
                 Ok(connection)
             }
             Err(error) => {
+                let error = self.context.redaction.error(error);
                 let advice = error.advice(&self.spec.bounds.set_in);
                 let advice = advice.map(|advice| format!("; {advice}")).unwrap_or_default();
                 self.say("failed", format!("{error}{advice}"));
-                self.failed =
-                    Some(FailedStart { error: error.clone(), until: Instant::now() + self.back_off, login });
+                self.failed = Some(FailedStart {
+                    error: UpstreamError::clone(&error),
+                    until: Instant::now() + self.back_off,
+                    login,
+                });
                 self.back_off = (self.back_off * 2).min(BACK_OFF.1);
-                Err(error)
+                Err(error.into())
             }
         }
     }
@@ -233,8 +237,8 @@ impl Server {
         match connection.refreshed().await {
             Ok(refreshed) => Arc::new(refreshed),
             Err(error) => {
-                let reason = self.context.redaction.text(error.to_string());
-                tracing::warn!(server = %self.spec.name, reason, "the changed tools could not be read");
+                let reason = self.context.redaction.error(error);
+                tracing::warn!(server = %self.spec.name, %reason, "the changed tools could not be read");
                 connection
             }
         }

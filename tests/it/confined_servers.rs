@@ -57,7 +57,7 @@ fn upstream(process: ProcessSpec) -> Upstream {
 }
 
 async fn connected(upstream: &Upstream) -> Result<Arc<Connection>, UpstreamError> {
-    upstream.connect(&name(), Instant::now() + PATIENCE, &CancellationToken::new()).await
+    Ok(upstream.connect(&name(), Instant::now() + PATIENCE, &CancellationToken::new()).await?)
 }
 
 async fn call(connection: &Connection, tool: &str, arguments: Value) -> String {

@@ -249,7 +249,8 @@ async fn a_renewal_under_way_is_finished_when_the_bridge_closes() {
         tokio::task::spawn_blocking(move || waiting.1.recv().unwrap()).await.unwrap();
         cancel.cancel();
     };
-    assert!(matches!(tokio::join!(connecting, given_up).0, Err(UpstreamError::Cancelled { .. })));
+    let error = tokio::join!(connecting, given_up).0.err().unwrap();
+    assert!(matches!(*error, UpstreamError::Cancelled { .. }), "{error}");
     let closing = running.close();
     let answering = async { told.0.send(()).unwrap() };
     tokio::join!(closing, answering);

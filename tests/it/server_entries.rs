@@ -50,7 +50,7 @@ fn upstream(spec: ServerSpec) -> Upstream {
 }
 
 async fn connected(upstream: &Upstream) -> Result<Arc<Connection>, UpstreamError> {
-    upstream.connect(&name(), Instant::now() + PATIENCE, &CancellationToken::new()).await
+    Ok(upstream.connect(&name(), Instant::now() + PATIENCE, &CancellationToken::new()).await?)
 }
 
 async fn call(connection: &Connection, tool: &str, arguments: Value) -> Result<String, String> {
@@ -130,7 +130,7 @@ async fn a_start_has_the_time_of_its_entry_and_is_said_while_it_lasts() {
     assert_eq!(upstream.starting(&name()), None);
     let soon = Instant::now() + Duration::from_millis(300);
     let late = upstream.connect(&name(), soon, &CancellationToken::new()).await.map(|_| ()).unwrap_err();
-    assert!(matches!(late, UpstreamError::Deadline { .. }), "{late}");
+    assert!(matches!(*late, UpstreamError::Deadline { .. }), "{late}");
     // It goes on without the caller.
     assert_eq!(upstream.starting(&name()), start_time.map(|time| (time, false)));
     assert_eq!(

@@ -15,6 +15,8 @@ on_one_engine_and_processes!(
     data_of_two_kinds_does_not_leave_unseen,
     a_policy_that_cannot_be_read_lets_nothing_pass,
     every_call_and_run_is_written_down_and_shown_by_log,
+    calls_that_leave_no_record_are_told_of_or_denied,
+    a_flood_of_refused_calls_leaves_few_lines,
     code_that_is_refused_before_it_runs_leaves_a_line_for_each_call_that_cannot_succeed,
     a_dry_run_makes_only_calls_that_read_and_lists_the_others,
     a_policy_that_is_edited_counts_from_the_next_run_on,
@@ -238,6 +240,66 @@ fn every_call_and_run_is_written_down_and_shown_by_log(engine: &Engine) {
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("is no time; write 30m"));
     let file = std::fs::read_to_string(home.path().join(".local/state/belljar/audit.jsonl")).unwrap();
     assert!(!file.contains("hunter22"), "{file}");
+}
+
+fn calls_that_leave_no_record_are_told_of_or_denied(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let allows = "[[rule]]\ndecision = \"allow\"\n";
+    let under = |profile: &str| {
+        let home = Home::on(engine).server("fixture", fixture.entry()).file("file", "").file(POLICY, allows);
+        // Not even root can make a folder there.
+        let state = home.path().join("file/state");
+        let home = home.env("XDG_STATE_HOME", state.to_str().unwrap()).env("MCP_BRIDGE_POLICY", profile);
+        Bridge::start(&home).warm()
+    };
+    let (call, reads) = ("await mcp_fixture.echo(text='a')", "await runtime.read_resource('fixture://text')");
+    let reason = "(Not a directory (os error 20))";
+    let reply = under("open").run(call);
+    assert!(!reply.is_error, "{}", reply.text);
+    for said in [
+        format!("the log of calls cannot be written {reason}, so the calls of this run are not logged"),
+        format!("what the tool is cannot be remembered {reason}, so a later change of it is not noticed"),
+    ] {
+        assert!(reply.text.contains(&said), "{}", reply.text);
+    }
+    let made = fixture.ledger();
+    assert_eq!(made, [r#"call echo {"text":"a"}"#]);
+    for profile in ["careful", "read-only"] {
+        let mut bridge = under(profile);
+        let not_remembered =
+            format!("what the tool is cannot be remembered {reason}, which profile {profile} needs");
+        let not_logged = format!("and profile {profile} allows no call that is not logged");
+        for (code, said) in [(call, not_remembered), (reads, not_logged)] {
+            let reply = bridge.run(code);
+            assert!(reply.is_error && reply.text.contains(&said), "{}", reply.text);
+        }
+    }
+    assert_eq!(fixture.ledger(), made);
+}
+
+fn a_flood_of_refused_calls_leaves_few_lines(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let policy = "[[rule]]\ntool = \"add\"\ndecision = \"deny\"\n";
+    let home = Home::on(engine).server("fixture", fixture.entry()).file(POLICY, policy);
+    let mut bridge = Bridge::start(&home).warm();
+    let code = "refused = 0\nfor number in range(300):\n  try:\n    await mcp_fixture.add(a=number % 2, b=1)\n  \
+                except runtime.MCPError:\n    refused += 1\nrefused";
+    assert_eq!(bridge.ok(code), "300");
+    bridge.hang_up();
+    bridge.wait(Duration::from_secs(10));
+    let lines = home.run(&["log", "--denied", "--json", "-n", "1000"]).stdout;
+    let times = |line: &str| serde_json::from_str::<Value>(line).unwrap()["times"].as_u64().unwrap_or(1);
+    assert_eq!(lines.lines().map(times).sum::<u64>(), 300, "{lines}");
+    assert!(lines.lines().count() < 150, "{lines}");
+    assert!(home.run(&["log", "--denied"]).stdout.contains(" times, "));
+    let sessions = home.path().join(".local/state/belljar/sessions");
+    let journal = std::fs::read_dir(sessions).unwrap().next().unwrap().unwrap().path();
+    let journal = std::fs::read_to_string(journal).unwrap();
+    assert_eq!(
+        (journal.matches("\"denied\"").count(), journal.matches("{\"again\":").count()),
+        (2, 2),
+        "{journal}"
+    );
 }
 
 fn code_that_is_refused_before_it_runs_leaves_a_line_for_each_call_that_cannot_succeed(engine: &Engine) {

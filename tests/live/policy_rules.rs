@@ -16,6 +16,7 @@ on_one_engine_and_processes!(
     a_python_name_is_enough_to_deny,
     a_rule_that_asks_lets_pass_what_the_human_accepts_and_nothing_else,
     budgets_of_a_session_s_calls_and_a_run_s_bytes_end_calls,
+    answers_to_calls_at_once_do_not_exceed_a_budget,
     mixed_data_is_asked_for_where_the_policy_says_so,
     an_error_of_a_server_is_its_content_too,
     a_human_who_cannot_be_asked_lets_nothing_pass_and_is_not_asked_again,
@@ -312,17 +313,38 @@ fn a_python_name_is_enough_to_deny(engine: &Engine) {
 
 fn budgets_of_a_session_s_calls_and_a_run_s_bytes_end_calls(engine: &Engine) {
     let fixture = Fixture::new(&[]);
-    let policy = "[budgets]\ncalls_per_session = 3\nbytes_per_run = 100\n";
+    let policy = "[budgets]\ncalls_per_session = 3\nbytes_per_run = 104\n";
     let mut bridge = bridge(engine, &fixture, policy);
     let echo = |text: &str| format!("mcp_fixture.echo.sync(text='{text}')");
     let raised = tried(&mut bridge, &[&echo(&"x".repeat(100)), &echo("a"), &echo("b"), &echo("c")]);
-    assert!(raised[0].contains("budgets.bytes_per_run: 0 of 100 bytes are used"), "{raised:?}");
+    assert!(raised[0].contains("budgets.bytes_per_run: 0 of 104 bytes are used"), "{raised:?}");
     assert_eq!(raised[1..3], ["a", "b"]);
-    assert!(raised[3].contains("budgets.bytes_per_run: 104 of 100 bytes are used"), "{raised:?}");
+    assert!(raised[3].contains("budgets.bytes_per_run: 104 of 104 bytes are used"), "{raised:?}");
     let raised = tried(&mut bridge, &[&echo("d"), &echo("e")]);
     assert_eq!(raised[0], "d");
     assert!(raised[1].contains("budgets.calls_per_session: 3 calls are all"), "{raised:?}");
     assert_eq!(fixture.ledger(), ["a", "b", "d"].map(echoed));
+}
+
+fn answers_to_calls_at_once_do_not_exceed_a_budget(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = bridge(engine, &fixture, "[budgets]\nbytes_per_run = 4000\n");
+    let code = "import asyncio\n\
+                calls = [mcp_fixture.big(bytes=1000) for _ in range(20)]\n\
+                answers = await asyncio.gather(*calls, return_exceptions=True)\n\
+                print(sum(len(answer) for answer in answers if isinstance(answer, str)))\n\
+                print(*[answer for answer in answers if not isinstance(answer, str)], sep='\\n')";
+    let said = bridge.ok(code);
+    let bytes: usize = said.lines().next().unwrap().parse().unwrap();
+    assert!((1_000..4_000).contains(&bytes), "{said}");
+    let withheld = said.lines().find(|line| line.contains("is withheld")).expect(&said);
+    assert!(withheld.starts_with("the call was made, and its answer of "), "{withheld}");
+    assert!(withheld.contains(" is withheld: budgets.bytes_per_run: "), "{withheld}");
+    // Calls that were made are counted as answered, whether code got the answer or not.
+    let made = fixture.ledger().len();
+    let log = bridge.ok("print(len(answers))");
+    assert_eq!(log, "20");
+    assert!((2..=20).contains(&made), "{made} {said}");
 }
 
 /// A private, an untrusted and an egress server.

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
+use crate::audit::Event;
 use crate::broker::answer::Answer;
 use crate::broker::call::Call;
 use crate::broker::helpers::model_request::{ASK_MODEL, RUNTIME};
@@ -56,35 +57,34 @@ impl Broker {
         answer
     }
 
-    /// Counts a recorded answer for labels and budgets as if the server had given it now.
+    /// Counts a recorded answer for labels and budgets as if the server had given it now. Code gets it in any case, as it
+    /// did in the recorded run.
     fn count_recorded(&self, call: &Call<'_>, answer: &Result<Answer, ToolFault>) {
         let Ok(Answer::Value(said) | Answer::ToolError(said)) = answer else { return };
         #[derive(Deserialize)]
         struct Reading {
             server: Option<String>,
         }
+        let bytes = said.get().len() as u64;
+        let count = |names: Names<'_>| drop(self.admission.answered(call.run(), names, bytes));
         let is_reading = || READINGS.contains(&call.tool.as_str());
         let named = match &call.server {
             Some(server) => Some(server.clone()),
             None if call.tool == ASK_MODEL => {
-                return self.admission.answered(call.run(), Names::only(RUNTIME), said.get().len() as u64);
+                return count(Names::only(RUNTIME));
             }
             None if is_reading() => {
                 serde_json::from_str(call.arguments.get()).ok().and_then(|Reading { server }| server)
             }
             None => return,
         };
-        let (catalog, bytes) = (self.catalog(), said.get().len() as u64);
+        let catalog = self.catalog();
         match named {
             Some(server) => {
-                let names = catalog.server(&server).map_or(Names::only(&server), |known| known.names());
-                self.admission.answered(call.run(), names, bytes);
+                count(catalog.server(&server).map_or(Names::only(&server), |known| known.names()));
             }
             // The server of the recorded answer is unknown, so every server counts.
-            None => catalog
-                .servers()
-                .iter()
-                .for_each(|server| self.admission.answered(call.run(), server.names(), bytes)),
+            None => catalog.servers().iter().for_each(|server| count(server.names())),
         }
     }
 
@@ -111,7 +111,12 @@ impl Broker {
                 Err(_) => text,
             };
             let arguments = self.logged.of(arguments, &redacted);
-            self.log.record(record.event((server, tool), arguments, answer)).await;
+            let event = record.event((server, tool), arguments, answer);
+            let is_made = record.was_sent() || matches!(answer, Ok(Answer::Value(_) | Answer::ToolError(_)));
+            match is_made {
+                true => self.log.record(Event::Call(event)).await,
+                false => self.log.record_refused(event).await,
+            }
         }
     }
 }

@@ -8,13 +8,18 @@ use serde_json::{Value, json};
 use crate::broker::answer::Answer;
 use crate::broker::failure_text::{FAILURE_CHARS_MAX, UNAVAILABLE_HINT, redact};
 use crate::broker::parts::Broker;
+use crate::broker::run::call_record::CallRecord;
 use crate::broker::run::context::RunContext;
 use crate::catalog::UnknownTool;
 use crate::names::ServerName;
 use crate::policy::Names;
-use crate::run::{ToolEffect, ToolFault};
+use crate::run::{FaultCode, ToolEffect, ToolFault};
 use crate::text;
-use crate::upstream::{Lack, UpstreamError, in_words};
+use crate::upstream::{Lack, Redacted, UpstreamError, in_words};
+
+/// The hint for an answer that a budget does not cover.
+const BUDGET_HINT: &str =
+    "ask for less: a page, a filter, fewer fields; the user sets budgets in policy.toml";
 
 impl Broker {
     /// The fault for a tool that the server does not have, or that its entry excludes.
@@ -37,10 +42,10 @@ impl Broker {
         &self,
         server: &ServerName,
         run: &RunContext,
-        error: &UpstreamError,
+        error: &Redacted,
     ) -> ToolFault {
         let mut fault = self.fault(server, run, error, None);
-        if matches!(error, UpstreamError::Deadline { .. }) {
+        if matches!(**error, UpstreamError::Deadline { .. }) {
             if let Some(starting) = self.still_starting(server) {
                 fault.message = starting;
             }
@@ -67,7 +72,7 @@ impl Broker {
         &self,
         server: &ServerName,
         run: &RunContext,
-        error: &UpstreamError,
+        error: &Redacted,
         sent: Option<ToolEffect>,
     ) -> ToolFault {
         let bytes = error.bytes_of_server();
@@ -75,29 +80,50 @@ impl Broker {
             let catalog = self.catalog();
             let names = catalog.server(server.as_str()).map(|known| known.names());
             let names = names.unwrap_or(Names::only(server.as_str()));
-            self.admission.answered(run, names, bytes as u64);
+            if let Err(reason) = self.admission.answered(run, names, bytes as u64) {
+                let server = text::inert_line(server.as_str());
+                let message = format!(
+                    "server '{server}' failed, and its {bytes} bytes about that are withheld: {reason}"
+                );
+                let message = format!("{message}{}", error.effect(sent));
+                return ToolFault::new(error.code(sent), message).hint(BUDGET_HINT);
+            }
         }
         // Texts are bounded both before and after they are escaped, since escapes make them up to ten times as long. The
         // part about the effect is never cut off.
         let shown = |text: String| {
-            let text = self.upstream.redacted(server, text);
             let text = text::inert(&text::bounded(&text, FAILURE_CHARS_MAX)).into_owned();
             text::bounded(&text, FAILURE_CHARS_MAX).into_owned()
         };
         let (said, last_words) = (shown(error.to_string()), shown(error.last_words()));
         let message = format!("{said}{}{last_words}", error.effect(sent));
-        let lacks = match error {
+        let lacks = match &**error {
             UpstreamError::Refused { message, .. } => self.upstream.lacks(server, message),
             other => other.lacks().to_vec(),
         };
         let hint = lacking(&lacks).unwrap_or_else(|| hint(error));
         let mut fault = ToolFault::new(error.code(sent), message).hint(hint);
-        if let UpstreamError::Refused { data: Some(data), .. } = error {
-            let mut data = data.clone();
-            redact(&mut data, &|text| self.upstream.redacted(server, text));
-            fault.data = Some(data);
+        if let UpstreamError::Refused { data: Some(data), .. } = &**error {
+            fault.data = Some(data.clone());
         }
         fault
+    }
+
+    /// Counts an answer for labels and budgets.
+    ///
+    /// # Errors
+    /// `too_large`: a budget does not cover the answer, so code does not get it.
+    pub(in crate::broker) fn count_answer(
+        &self,
+        record: &CallRecord,
+        server: Names<'_>,
+        bytes: usize,
+    ) -> Result<(), ToolFault> {
+        self.admission.answered(&record.run, server, bytes as u64).map_err(|reason| {
+            record.withhold(&reason);
+            let message = format!("the call was made, and its answer of {bytes} bytes is withheld: {reason}");
+            ToolFault::new(FaultCode::TooLarge, message).hint(BUDGET_HINT)
+        })
     }
 
     /// Removes secrets from a result by which a tool reports an error, since the model reads its text. Other results
@@ -106,13 +132,13 @@ impl Broker {
         &self,
         server: &ServerName,
         result: Box<RawValue>,
-    ) -> Result<Answer, UpstreamError> {
+    ) -> Result<Answer, Redacted> {
         if !may_be_error(result.get()) {
             return Ok(Answer::Value(result));
         }
-        let nonsense = |error: serde_json::Error| UpstreamError::Nonsense {
-            server: server.clone(),
-            reason: error.to_string(),
+        let nonsense = |error: serde_json::Error| {
+            let reason = error.to_string();
+            self.upstream.failure(server, UpstreamError::Nonsense { server: server.clone(), reason })
         };
         let json = text::json_of_whole_characters(result.get());
         let mut value: Value = serde_json::from_str(&json).map_err(nonsense)?;

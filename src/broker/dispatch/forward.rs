@@ -21,7 +21,7 @@ use crate::names::ServerName;
 use crate::policy::{ImpliedArguments, PolicyCall};
 use crate::run::{DryRunReason, FaultCode, ToolEffect, ToolFault};
 use crate::text;
-use crate::upstream::{Connection, Request, UpstreamError};
+use crate::upstream::{Connection, Redacted, Request, UpstreamError};
 
 /// Longest list of arguments in a note, in characters.
 const UNDECLARED_CHARS_MAX: usize = 200;
@@ -65,7 +65,7 @@ impl Broker {
             arguments: &arguments,
             implied: &implied,
         };
-        self.check_pin(target)?;
+        self.check_pin(target, call)?;
         if let Some(why) = dry_run_reason(call.send_rule, &called) {
             return self.plan(target, call, (&called, why));
         }
@@ -83,7 +83,10 @@ impl Broker {
         call: &Call<'_>,
         cancel: &CancellationToken,
     ) -> Result<(Map<String, Value>, Option<SemaphorePermit<'_>>), ToolFault> {
-        let given_up = |error| Err(self.not_connected(server, call.run(), &error));
+        let given_up = |error| {
+            let error = self.upstream.failure(server, error);
+            Err(self.not_connected(server, call.run(), &error))
+        };
         let server = || server.clone();
         let room = tokio::select! {
             room = self.arguments.taken_by(&call.arguments, &self.limits) => room,
@@ -128,10 +131,12 @@ impl Broker {
     }
 
     /// Compares the tool with its pin.
-    fn check_pin(&self, Target { server, tool }: Target<'_>) -> Result<(), ToolFault> {
+    fn check_pin(&self, Target { server, tool }: Target<'_>, call: &Call<'_>) -> Result<(), ToolFault> {
         let redacted = |text| self.upstream.redacted(&server.name, text);
         let comparison = ComparisonContext { profile: self.admission.profile(), redacted: &redacted };
-        self.pins.admit(server, tool, comparison)
+        let unpinned = self.pins.admit(server, tool, comparison)?;
+        unpinned.into_iter().for_each(|note| call.run().note(note));
+        Ok(())
     }
 
     /// Lists the call as planned instead of making it.
@@ -153,10 +158,11 @@ impl Broker {
         call: &Call<'_>,
         (connection, arguments, until): (&Connection, Map<String, Value>, &HumanDeadline<'_>),
         cancel: &CancellationToken,
-    ) -> Result<Box<RawValue>, UpstreamError> {
+    ) -> Result<Box<RawValue>, Redacted> {
         self.note_begun(call);
         if !call.record.send() {
-            return Err(UpstreamError::Cancelled { server: server.name.clone() });
+            let cancelled = UpstreamError::Cancelled { server: server.name.clone() };
+            return Err(self.upstream.failure(&server.name, cancelled));
         }
         let _calling = self.server_requests.calling(&server.name, call.run());
         let only_reads = tool.only_reads();
@@ -175,16 +181,16 @@ impl Broker {
         &self,
         Target { server, tool }: Target<'_>,
         call: &Call<'_>,
-        result: Result<Box<RawValue>, UpstreamError>,
+        result: Result<Box<RawValue>, Redacted>,
     ) -> Result<Answer, ToolFault> {
         let name = &server.name;
+        if let Ok(result) = &result {
+            self.count_answer(call.record, server.names(), result.get().len())?;
+        }
         let effect = if tool.only_reads() { ToolEffect::Reads } else { ToolEffect::MayWrite };
         let answer = result
-            .inspect(|result| {
-                self.admission.answered(call.run(), server.names(), result.get().len() as u64);
-            })
             .and_then(|result| self.without_secrets(name, result))
-            .inspect(|answer| self.learn_shape(name, tool, answer))
+            .inspect(|answer| self.learn_shape(server, tool, answer))
             .map_err(|error| match call.record.was_sent() {
                 true => self.fault(name, call.run(), &error, Some(effect)),
                 false => self.not_connected(name, call.run(), &error),
@@ -199,10 +205,13 @@ impl Broker {
     }
 
     /// Records the shape of the result for later signatures.
-    fn learn_shape(&self, server: &ServerName, tool: &Tool, answer: &Answer) {
-        if let Answer::Value(result) = answer {
-            let is_secret = |text: &str| self.upstream.redacted(server, text.to_owned()) != text;
-            self.shape_store.learn(&AnsweredCall { server, tool, result: result.get() }, &is_secret);
+    fn learn_shape(&self, server: &ServerTools, tool: &Tool, answer: &Answer) {
+        if let Answer::Value(result) = answer
+            && self.admission.lets_learn(server.names())
+        {
+            let is_secret = |text: &str| self.upstream.redacted(&server.name, text.to_owned()) != text;
+            let answered = AnsweredCall { server: &server.name, tool, result: result.get() };
+            self.shape_store.learn(&answered, &is_secret);
         }
     }
 }

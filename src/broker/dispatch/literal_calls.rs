@@ -73,7 +73,8 @@ impl Broker {
     async fn write_down_unmade(&self, literal: &LiteralCall, fault: &ToolFault, call: &Call<'_>) {
         let record = CallRecord::uncounted(call.run(), &literal.server, &literal.tool);
         record.decided("not made: it cannot succeed as it stands in the code");
-        self.record(record.event(record.names(), (Value::Null, 0), &Err(fault.clone()))).await;
+        let event = record.event(record.names(), (Value::Null, 0), &Err(fault.clone()));
+        self.log.record_refused(event).await;
     }
 
     /// Starts the servers of calls that the code is certain to make. It does not wait long for a slow server: the call
@@ -87,10 +88,7 @@ impl Broker {
         let starting = |server: ServerName| async move {
             let started = self.connected(&server, (call.run(), call.deadline), cancel).await;
             started
-                .inspect_err(|error| {
-                    let reason = self.upstream.redacted(&server, error.to_string());
-                    tracing::debug!(%server, reason, "not started ahead of its call");
-                })
+                .inspect_err(|error| tracing::debug!(%server, %error, "not started ahead of its call"))
                 .is_ok()
         };
         let mut starting: FuturesUnordered<_> = unknown.into_iter().map(starting).collect();

@@ -9,11 +9,14 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::argument_text::shown as shown_arguments;
+use crate::audit::AuditLog;
 use crate::broker::human::Approval;
 use crate::broker::run::context::RunContext;
 use crate::config::PolicyFile;
 use crate::limits::Limits;
-use crate::policy::{Decision, EarlierRefusal, Ledger, Names, Plan, Policy, PolicyCall, Profile, Verdict};
+use crate::policy::{
+    Decision, EarlierRefusal, Label, Ledger, Names, Plan, Policy, PolicyCall, Profile, Verdict,
+};
 use crate::problem::report;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
@@ -26,9 +29,14 @@ const REASON_CHARS_MAX: usize = 300;
 /// asked.
 const BECAUSE_CHARS_MAX: usize = 150;
 
+/// The hint for a call that leaves no record.
+pub(in crate::broker) const UNWRITABLE_HINT: &str =
+    "the user gives belljar a state folder that it can write, or chooses another profile";
+
 /// The gate that every call of a tool goes through.
 pub(in crate::broker) struct Admission {
     policy: Mutex<PolicyFile>,
+    log: Arc<AuditLog>,
     ledger: Mutex<Ledger>,
     /// Allows one question at a time: an answer may cover the calls that wait behind it.
     asking: tokio::sync::Mutex<()>,
@@ -38,9 +46,10 @@ pub(in crate::broker) struct Admission {
 }
 
 impl Admission {
-    pub(in crate::broker) fn new(policy: PolicyFile, limits: &Limits) -> Self {
+    pub(in crate::broker) fn new(policy: PolicyFile, log: Arc<AuditLog>, limits: &Limits) -> Self {
         Self {
             policy: Mutex::new(policy),
+            log,
             ledger: Mutex::default(),
             asking: tokio::sync::Mutex::default(),
             approval_max: limits.approval,
@@ -73,6 +82,7 @@ impl Admission {
     ) -> Result<String, ToolFault> {
         let used_up = |reason: String| denied(called, &reason).hint("the user sets budgets in policy.toml");
         let policy = self.policy();
+        self.check_log(run, called, policy.profile)?;
         let decision = {
             let ledger = self.ledger.lock();
             ledger.covers(&policy, &run.budget().policy, bytes).map_err(used_up)?;
@@ -96,6 +106,23 @@ impl Admission {
         Ok(format!("{word}: {}", decision.because))
     }
 
+    /// Checks that the call can be logged.
+    fn check_log(
+        &self,
+        run: &RunContext,
+        called: &PolicyCall<'_>,
+        profile: Profile,
+    ) -> Result<(), ToolFault> {
+        let Some(reason) = self.log.trouble() else { return Ok(()) };
+        let why = format!("the log of calls cannot be written ({})", bounded(&reason));
+        if profile.needs_records() {
+            let because = format!("{why}, and profile {profile} allows no call that is not logged");
+            return Err(denied(called, &because).hint(UNWRITABLE_HINT));
+        }
+        run.note(format!("{why}, so the calls of this run are not logged"));
+        Ok(())
+    }
+
     /// Whether the policy's decision about this tool can depend on the arguments of the call.
     pub(in crate::broker) fn weighs_arguments(&self, server: Names<'_>, tool: Names<'_>) -> bool {
         self.policy().weighs_arguments(server, tool)
@@ -115,8 +142,23 @@ impl Admission {
     }
 
     /// Counts an answer of the server.
-    pub(in crate::broker) fn answered(&self, run: &RunContext, server: Names<'_>, bytes: u64) {
-        self.ledger.lock().answered(&self.policy(), &mut run.budget().policy, server, bytes);
+    ///
+    /// # Errors
+    /// The budget that does not cover it. Code must not get the answer then.
+    pub(in crate::broker) fn answered(
+        &self,
+        run: &RunContext,
+        server: Names<'_>,
+        bytes: u64,
+    ) -> Result<(), String> {
+        self.ledger.lock().answered(&self.policy(), &mut run.budget().policy, server, bytes)
+    }
+
+    /// Whether the shapes of the server's results may be learned and shown: it has neither private data nor content of
+    /// strangers.
+    pub(in crate::broker) fn lets_learn(&self, server: Names<'_>) -> bool {
+        let policy = self.policy();
+        ![Label::Private, Label::Untrusted].into_iter().any(|label| policy.labels.has(label, server))
     }
 
     /// Asks the human, and returns when the call is allowed.

@@ -15,7 +15,8 @@ fn admission(mut policy: Value) -> Admission {
     let is_careful = policy.as_object_mut().unwrap().remove("profile").is_some();
     let profile = if is_careful { Profile::Careful } else { Profile::Open };
     let policy = Policy { profile, ..serde_json::from_value(policy).unwrap() };
-    Admission::new(PolicyFile::fixed(policy), &Limits::default())
+    let log = Arc::new(AuditLog::start(None, "", &Limits::default()));
+    Admission::new(PolicyFile::fixed(policy), log, &Limits::default())
 }
 
 /// A human who gives these answers one after the other and then no more, and the task that returns the questions.
@@ -241,4 +242,23 @@ async fn a_budget_that_is_used_up_is_named_before_anybody_is_asked() {
     assert!(fault.message.contains("budgets.calls_per_run: 1 calls"), "{}", fault.message);
     drop(human);
     assert_eq!(asked.await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_call_that_cannot_be_logged_is_told_of_or_denied() {
+    let log = |_| Arc::new(AuditLog::nowhere("Read-only file system"));
+    let with = |admission: Admission| Admission { log: log(()), ..admission };
+    let (run, _) = human(vec![]);
+    let open = with(admission(json!({})));
+    for _ in 0..2 {
+        admit(&open, &run, "write", json!({})).await.unwrap();
+    }
+    let said =
+        "the log of calls cannot be written (Read-only file system), so the calls of this run are not logged";
+    assert_eq!(run.end().notes, [said]);
+    let careful = with(admission(json!({"profile": "careful", "rule": [{"decision": "allow"}]})));
+    let fault = admit(&careful, &run, "write", json!({})).await.unwrap_err();
+    let said = "files.write was not called: the log of calls cannot be written (Read-only file system), and profile careful \
+                allows no call that is not logged";
+    assert_eq!((fault.code, fault.message.as_str()), (FaultCode::Denied, said));
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::admission::UNWRITABLE_HINT;
 use super::pin_files::{Pin, PinFileFingerprint, PinFiles, Pinned, key};
 use crate::catalog::{ServerTools, Tool};
 use crate::names::ServerName;
@@ -53,7 +54,7 @@ enum PinComparison {
 
 impl ComparisonContext<'_> {
     fn blocks(self) -> bool {
-        self.profile != Profile::Open
+        self.profile.needs_records()
     }
 }
 
@@ -85,11 +86,11 @@ impl Pins {
                 Some(PinComparison::Same) => warn(&server.name, files.forget_change(pin.name())),
                 Some(PinComparison::Changed) => {
                     changed.push(name());
-                    take_in(&server.name, &files, &pin, context);
+                    warn(&server.name, take_in(&files, &pin, context));
                 }
                 Some(PinComparison::Unreadable(error)) => {
                     unreadable.push(format!("{} ({error})", name()));
-                    take_in(&server.name, &files, &pin, context);
+                    warn(&server.name, take_in(&files, &pin, context));
                 }
             }
         }
@@ -101,26 +102,37 @@ impl Pins {
         sentences.map(|(what, tools)| said(&format!("{what}: {}", named(&tools)))).collect()
     }
 
-    /// Pins a tool at its first call, and compares it with its pin at a later one.
+    /// Pins a tool at its first call, and compares it with its pin at a later one. Returns the reason why it cannot be
+    /// pinned.
     ///
     /// # Errors
-    /// `denied` for a tool that differs from its pin, if the profile blocks such calls.
+    /// `denied` for a tool that differs from its pin or cannot be pinned, if the profile blocks such calls.
     pub(in crate::broker) fn admit(
         &self,
         server: &Arc<ServerTools>,
         tool: &Tool,
         context: ComparisonContext<'_>,
-    ) -> Result<(), ToolFault> {
-        let Some(dir) = &self.dir else { return Ok(()) };
+    ) -> Result<Option<String>, ToolFault> {
+        let what = || text::inert_excerpt(&format!("{}.{}", server.name, tool.name), NAME_CHARS_MAX);
+        let unpinned = |why: &str| {
+            let why = format!("what the tool is cannot be remembered ({})", text::inert_line(why));
+            if !context.blocks() {
+                return Ok(Some(format!("{why}, so a later change of it is not noticed")));
+            }
+            let profile = context.profile;
+            let message = format!("{} was not called: {why}, which profile {profile} needs", what());
+            Err(ToolFault::new(FaultCode::Denied, message).hint(UNWRITABLE_HINT))
+        };
+        let Some(dir) = &self.dir else { return unpinned("no home folder is known") };
         let files = PinFiles::of(dir, &server.name);
         // The fingerprint is taken before the file is read, so that a change in between is noticed.
         let fingerprint = files.fingerprint(tool.name.as_str());
         if self.is_verified(server, tool, fingerprint, context) {
-            return Ok(());
+            return Ok(None);
         }
         let pin = Pin::of(tool, context.redacted);
         let denied = |why: &str| {
-            let what = text::inert_excerpt(&format!("{}.{}", server.name, tool.name), NAME_CHARS_MAX);
+            let what = what();
             let hint = format!("the user looks at it and runs: belljar trust {}", quoted(&server.name));
             Err(ToolFault::new(FaultCode::Denied, format!("{what} was not called: {why}")).hint(hint))
         };
@@ -133,24 +145,23 @@ impl Pins {
                     return denied("too many tools of its server are remembered");
                 }
                 // The next call takes the fingerprint of the new file.
-                Ok(Pinned::Now) => return Ok(()),
+                Ok(Pinned::Now) => return Ok(None),
                 Ok(Pinned::TooMany) => PinComparison::Same,
-                Err(error) => {
-                    warn(&server.name, Err(error));
-                    PinComparison::Same
-                }
+                Err(error) => return unpinned(&error.to_string()),
             },
         };
         let why = match compared {
             PinComparison::Same => {
                 self.verify(server, tool, fingerprint);
-                return Ok(());
+                return Ok(None);
             }
             PinComparison::Changed => "it is not the tool that was first used",
             PinComparison::Unreadable(_) => "what it was when it was first used cannot be read",
         };
-        take_in(&server.name, &files, &pin, context);
-        if context.blocks() { denied(why) } else { Ok(()) }
+        if let Err(error) = take_in(&files, &pin, context) {
+            return unpinned(&error.to_string());
+        }
+        if context.blocks() { denied(why) } else { Ok(None) }
     }
 
     /// Whether the tool was compared with its present pin. If the profile blocks nothing, any existing pin is enough.
@@ -191,8 +202,8 @@ fn compared(files: &PinFiles, pin: &Pin) -> Option<PinComparison> {
 }
 
 /// Stores a changed tool: for the user to trust if the profile blocks it, else as the new pin.
-fn take_in(server: &ServerName, files: &PinFiles, pin: &Pin, context: ComparisonContext<'_>) {
-    warn(server, if context.blocks() { files.keep_change(pin) } else { files.replace(pin) });
+fn take_in(files: &PinFiles, pin: &Pin, context: ComparisonContext<'_>) -> io::Result<()> {
+    if context.blocks() { files.keep_change(pin) } else { files.replace(pin) }
 }
 
 fn warn(server: &ServerName, kept: io::Result<()>) {

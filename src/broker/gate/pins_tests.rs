@@ -33,7 +33,12 @@ fn under(profile: Profile) -> ComparisonContext<'static> {
     ComparisonContext { profile, redacted: &|text| text }
 }
 
-fn admit(pins: &Pins, profile: Profile, tools: &Arc<ServerTools>, tool: &str) -> Result<(), ToolFault> {
+fn admit(
+    pins: &Pins,
+    profile: Profile,
+    tools: &Arc<ServerTools>,
+    tool: &str,
+) -> Result<Option<String>, ToolFault> {
     pins.admit(tools, tools.resolve(tool).unwrap(), under(profile))
 }
 
@@ -153,8 +158,21 @@ fn pins_that_cannot_be_read_block_where_the_policy_asks_and_are_told_of() {
 }
 
 #[test]
-fn without_a_folder_nothing_is_pinned() {
-    let pins = Pins::new(None);
-    assert_eq!(pins.listed(&writes("a"), under(Profile::Careful)), [""; 0]);
-    assert!(admit(&pins, Profile::Careful, &writes("b"), "write").is_ok());
+fn a_tool_that_cannot_be_pinned_is_told_of_or_blocked() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let tools = writes("a");
+    for (pins, reason) in [
+        (Pins::new(None), "no home folder is known"),
+        (Pins::new(Some(file)), "Not a directory (os error 20)"),
+    ] {
+        let why = format!("what the tool is cannot be remembered ({reason})");
+        let note = admit(&pins, Profile::Open, &tools, "write").unwrap().unwrap();
+        assert_eq!(note, format!("{why}, so a later change of it is not noticed"));
+        let fault = admit(&pins, Profile::Careful, &tools, "write").unwrap_err();
+        assert_eq!(fault.code, FaultCode::Denied);
+        let said = format!("my files.write was not called: {why}, which profile careful needs");
+        assert_eq!(fault.message, said);
+    }
 }

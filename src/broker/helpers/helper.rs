@@ -139,7 +139,7 @@ impl Broker {
         let docs = |shapes: &Shapes| catalog::query_tool_docs(server, tool.as_deref(), detail, shapes);
         let name = &server.name;
         let no_such = |unknown| self.no_such_tool(name, tool.as_deref().unwrap_or_default(), unknown);
-        self.shape_store.with(docs).map_err(no_such)
+        self.with_shapes(docs).map_err(no_such)
     }
 
     /// The catalog with the tools of this server, and the server's name. The server must be one of the run's.

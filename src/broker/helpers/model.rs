@@ -92,7 +92,7 @@ impl Broker {
         ));
         let value = to_raw_value(&answer(&said, cost));
         let value = value.map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))?;
-        self.admission.answered(call.run(), Names::only(RUNTIME), value.get().len() as u64);
+        self.count_answer(call.record, Names::only(RUNTIME), value.get().len())?;
         Ok(Answer::Value(value))
     }
 

@@ -205,8 +205,11 @@ impl Broker {
             match self.admission.admit(call.run(), &called, bytes, cancel).await {
                 Ok(decision) => {
                     record.decided(decision);
-                    let asked = self.asked((server, names), reading, (call, &until), cancel).await;
-                    asked.map(Answer::Value)
+                    let asked = self.asked(server, reading, (call, &until), cancel).await;
+                    asked.and_then(|answer| {
+                        self.count_answer(&record, names, answer.get().len())?;
+                        Ok(Answer::Value(answer))
+                    })
                 }
                 Err(fault) => Err(fault),
             }
@@ -217,7 +220,7 @@ impl Broker {
 
     async fn asked(
         &self,
-        (server, names): (&ServerName, Names<'_>),
+        server: &ServerName,
         reading: Reading,
         (call, until): (&Call<'_>, &HumanDeadline<'_>),
         cancel: &CancellationToken,
@@ -240,7 +243,6 @@ impl Broker {
                 .await
                 .map_err(fault)?,
         };
-        self.admission.answered(call.run(), names, answer.get().len() as u64);
         Ok(answer)
     }
 }

@@ -160,9 +160,9 @@ impl Broker {
             catalog.server(name.as_str()).is_some_and(|known| known.tools == Tools::Unasked)
         };
         let indexing: Vec<&ServerName> = in_progress.iter().filter(is_unasked).collect();
-        let hits: Value = self
-            .shape_store
-            .with(|shapes| page.hits.iter().map(|hit| shown(hit, detail, is_grouped, shapes)).collect());
+        let hits: Value = self.with_shapes(|shapes| {
+            page.hits.iter().map(|hit| shown(hit, detail, is_grouped, shapes)).collect()
+        });
         Ok(json!({
             "hits": hits,
             "total": page.total,

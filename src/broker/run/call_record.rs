@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::context::RunContext;
 use super::record::CallCounter;
-use crate::audit::{CallEvent, Event};
+use crate::audit::CallEvent;
 use crate::broker::answer::Answer;
 use crate::broker::record::journal_form::JournalForm;
 use crate::names::ServerName;
@@ -115,6 +115,13 @@ impl CallRecord {
         self.advance(|state| (state == CallState::Begun).then_some(CallState::Refused));
     }
 
+    /// Marks the call as answered with something that code does not get.
+    pub(in crate::broker) fn withhold(&self, reason: &str) {
+        self.advance(|_| Some(CallState::Answered));
+        let decision = &mut self.entry().decision;
+        *decision = format!("{decision}; answer withheld: {reason}");
+    }
+
     /// Ends the call with its answer.
     pub fn end(&self, answer: &Result<Answer, ToolFault>) {
         self.advance(|state| match (state, answer) {
@@ -134,7 +141,7 @@ impl CallRecord {
         (server, tool): (String, String),
         arguments: (Value, u64),
         answer: &Result<Answer, ToolFault>,
-    ) -> Event {
+    ) -> CallEvent {
         let (outcome, bytes_in) = match answer {
             Ok(answer) => answer.told(),
             Err(fault) => (fault.code.word(), 0),
@@ -143,7 +150,7 @@ impl CallRecord {
             Err(fault) if fault.code == FaultCode::Denied => fault.message.clone(),
             _ => self.entry().decision.clone(),
         };
-        Event::Call(CallEvent {
+        CallEvent {
             run: self.run.id.0,
             job: self.run.job_number(),
             server,
@@ -154,7 +161,8 @@ impl CallRecord {
             outcome,
             decision,
             ms: self.ms(),
-        })
+            times: 1,
+        }
     }
 
     /// The names of its server and its tool, resolved where they could be.

@@ -231,20 +231,23 @@ impl RequestListener {
             Ok(_) => ("answered", "asked: the server, of the user's client".to_owned()),
             Err(not) => ("denied", format!("{} was not answered: {}", kind.method(), not.message)),
         };
-        self.log
-            .record(Event::Call(CallEvent {
-                run: run.0,
-                job: None,
-                server: server.as_str().to_owned(),
-                tool: kind.method().to_owned(),
-                arguments,
-                bytes_out,
-                bytes_in: answer.as_ref().map_or(0, |answer| answer.to_string().len() as u64),
-                outcome: outcome.to_owned(),
-                decision,
-                ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-            }))
-            .await;
+        let event = CallEvent {
+            run: run.0,
+            job: None,
+            server: server.as_str().to_owned(),
+            tool: kind.method().to_owned(),
+            arguments,
+            bytes_out,
+            bytes_in: answer.as_ref().map_or(0, |answer| answer.to_string().len() as u64),
+            outcome: outcome.to_owned(),
+            decision,
+            ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            times: 1,
+        };
+        match answer {
+            Ok(_) => self.log.record(Event::Call(event)).await,
+            Err(_) => self.log.record_refused(event).await,
+        }
     }
 }
 

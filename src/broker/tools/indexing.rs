@@ -225,11 +225,10 @@ impl ListingTask {
                 }
             }
             // A cancelled request says nothing about the server.
-            Err(UpstreamError::Cancelled { .. } | UpstreamError::Closing) => {}
+            Err(error) if matches!(*error, UpstreamError::Cancelled { .. } | UpstreamError::Closing) => {}
             Err(error) => {
-                let reason = self.upstream.redacted(&server, error.to_string());
-                tracing::info!(%server, reason, "a server's tools are not known");
-                self.tool_index.learn_failure(&server, &self.key, &reason);
+                tracing::info!(%server, reason = %error, "a server's tools are not known");
+                self.tool_index.learn_failure(&server, &self.key, &error.to_string());
             }
         }
     }

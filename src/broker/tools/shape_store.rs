@@ -3,6 +3,7 @@
 //! The files hold keys and types, never a value. The files are read when a shape is first needed. A file that belongs
 //! to somebody else, is broken or is too large is left out and logged.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -48,10 +49,16 @@ impl ShapeStore {
         }
     }
 
-    /// Gives access to the known shapes.
-    pub(in crate::broker) fn with<R>(&self, shown: impl FnOnce(&Shapes) -> R) -> R {
+    /// Gives access to the known shapes, except those of the servers that are left out.
+    pub(in crate::broker) fn with<R>(
+        &self,
+        left_out: BTreeSet<ServerName>,
+        shown: impl FnOnce(&Shapes) -> R,
+    ) -> R {
         let mut known = self.known.lock();
-        shown(self.read(&mut known))
+        let shapes = self.read(&mut known);
+        shapes.leave_out(left_out);
+        shown(shapes)
     }
 
     fn read<'s>(&self, known: &'s mut Option<Shapes>) -> &'s mut Shapes {
@@ -118,7 +125,7 @@ mod tests {
     }
 
     fn shown(shape_store: &ShapeStore) -> String {
-        shape_store.with(|shapes| shapes.signature(&server(), &tool()))
+        shape_store.with(BTreeSet::new(), |shapes| shapes.signature(&server(), &tool()))
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! It keeps shapes and counts, never a value; it reads and writes no file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -28,6 +28,8 @@ pub struct Shapes {
     limits: Limits,
     by_server: BTreeMap<ServerName, BTreeMap<ToolName, ToolShape>>,
     count: usize,
+    /// The servers whose shapes are not shown.
+    left_out: BTreeSet<ServerName>,
 }
 
 /// A call that a server has answered.
@@ -100,6 +102,11 @@ impl Shapes {
         if is_new { Observation::New } else { Observation::Known }
     }
 
+    /// Leaves out the shapes of these servers, and of no others, from signatures and stubs.
+    pub fn leave_out(&mut self, servers: BTreeSet<ServerName>) {
+        self.left_out = servers;
+    }
+
     /// The tool's signature, with the learned shape of its results if the server declares none:
     /// `list() -> {next: str | None}  # seen 12 times`.
     #[must_use]
@@ -161,7 +168,8 @@ impl Shapes {
 
     fn of(&self, server: &ServerName, tool: &Tool) -> Option<&ToolShape> {
         let learned = self.by_server.get(server)?.get(&tool.name)?;
-        (tool.output_schema.is_none() && learned.schema == tool.schema_hash).then_some(learned)
+        let is_shown = tool.output_schema.is_none() && !self.left_out.contains(server);
+        (is_shown && learned.schema == tool.schema_hash).then_some(learned)
     }
 }
 
@@ -217,6 +225,18 @@ mod tests {
         assert_eq!(shapes.signature(&server(), &changed), "list(*, n: str = ...)");
         assert_eq!(learn(&mut shapes, &changed, json!({"x": 1})), Observation::New);
         assert_eq!(shapes.signature(&server(), &changed), "list(*, n: str = ...) -> {x: int}  # seen once");
+    }
+
+    #[test]
+    fn shapes_of_a_server_that_is_left_out_are_not_shown() {
+        let list = tool(json!({"name": "list"}));
+        let mut shapes = Shapes::default();
+        learn(&mut shapes, &list, json!({"id": 1}));
+        shapes.leave_out([server()].into());
+        assert_eq!(shapes.signature(&server(), &list), "list()");
+        assert!(!shapes.stub(&server(), &list).contains("id"));
+        shapes.leave_out([].into());
+        assert_eq!(shapes.signature(&server(), &list), "list() -> {id: int}  # seen once");
     }
 
     #[test]

@@ -32,6 +32,7 @@ use crate::upstream::http::{ParameterHeaders, Remote};
 use crate::upstream::no_response::NoResponse;
 use crate::upstream::process::{Process, StderrTail};
 use crate::upstream::raw_results::{RawResult, RawResults};
+use crate::upstream::redaction::Redacted;
 
 /// Longest name of a server in a command, in characters.
 const NAME_CHARS_MAX: usize = 100;
@@ -168,6 +169,17 @@ impl Connection {
         clock: &impl Clock,
         cancel: &CancellationToken,
         hears: Option<watch::Sender<Option<ProgressUpdate>>>,
+    ) -> Result<Box<RawValue>, Redacted> {
+        let answered = self.answered(request, clock, cancel, hears).await;
+        answered.map_err(|error| self.answers.redaction().error(error))
+    }
+
+    async fn answered(
+        &self,
+        request: Request,
+        clock: &impl Clock,
+        cancel: &CancellationToken,
+        hears: Option<watch::Sender<Option<ProgressUpdate>>>,
     ) -> Result<Box<RawValue>, UpstreamError> {
         self.check_offered(match &request {
             Request::Tool { .. } => ListKind::Tools,
@@ -204,6 +216,15 @@ impl Connection {
     /// # Errors
     /// As [`Self::ask`].
     pub async fn list(
+        &self,
+        kind: ListKind,
+        clock: &impl Clock,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<Value>, Redacted> {
+        self.listed(kind, clock, cancel).await.map_err(|error| self.answers.redaction().error(error))
+    }
+
+    async fn listed(
         &self,
         kind: ListKind,
         clock: &impl Clock,

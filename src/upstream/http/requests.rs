@@ -63,6 +63,9 @@ impl Requests {
             return Ok(Ok(response));
         }
         let wants_login = wants_login(&response, token.is_some() || access.is_service());
+        // A scope that contains a secret is not shown.
+        let is_clean = |scope: &String| self.redaction.text(scope.clone()) == *scope;
+        let wants_login = wants_login.map(|scope| scope.filter(is_clean));
         let is_forbidden = response.status() == StatusCode::FORBIDDEN;
         Ok(Err(match (refusal(response, &self.redaction).await, wants_login) {
             (NoResponse::NotAllowed(said), Some(scope)) if access.is_service() => {
