@@ -49,8 +49,10 @@ fn the_container_of_a_server_that_ignores_its_end_is_removed(engine: &Engine) {
     let (program, option) = if engine.name == "docker" { ("docker", "-H") } else { ("podman", "--url") };
     let usual = "localhost/belljar-sandbox:latest".to_owned();
     let image = std::env::var("BELLJAR_TEST_IMAGE").unwrap_or(usual);
+    // Podman's own limits are above those of some machines.
     let entry = json!({"command": program, "start_timeout": 120, "args": [
-        option, engine.address(), "run", "-i", "--rm", "--network", "none", "--entrypoint", "python3", image, "-c", SERVER,
+        option, engine.address(), "run", "-i", "--rm", "--network", "none", "--ulimit", "nofile=1024:1024",
+        "--ulimit", "nproc=1024:1024", "--entrypoint", "python3", image, "-c", SERVER,
     ]});
     for is_killed in [false, true] {
         let mut bridge = Bridge::start(&Home::on(engine).server("boxed", entry.clone())).warm();
