@@ -254,7 +254,7 @@ impl Default for Limits {
             replace: Duration::from_secs(10),
             engine_request: Duration::from_secs(10),
             watch_running: Duration::from_millis(25),
-            watch_idle: Duration::from_secs(1),
+            watch_idle: Duration::from_millis(100),
             heartbeat: Duration::from_secs(12),
             heartbeat_pause: Duration::from_millis(1500),
             server_start: Duration::from_secs(30),

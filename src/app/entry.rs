@@ -3,6 +3,8 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
+use nix::sys::signal::{SigSet, Signal};
+
 use super::clients::{import, install, through_client};
 use super::common::logging;
 use super::common::printing::{err, told};
@@ -16,6 +18,11 @@ use crate::text;
 /// Executes the command line.
 #[must_use]
 pub fn main(arguments: Arguments) -> ExitCode {
+    // A write beyond the largest file size (`ulimit -f`) then fails with an error, and does not end the process. Programs
+    // that are started begin without blocked signals.
+    if let Err(error) = SigSet::from(Signal::SIGXFSZ).thread_block() {
+        err!("belljar: a file that becomes too large would end belljar: {error}");
+    }
     // These commands are internal. They read no configuration and print nothing.
     match arguments.command {
         #[cfg(target_os = "linux")]

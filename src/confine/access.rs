@@ -1,4 +1,4 @@
-//! The access of a confined process to a file or folder of the machine.
+//! The access of a confined process to a file or folder of the machine, and how many files it may have in memory.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,4 +15,11 @@ pub enum Access {
     Write,
     /// The process reads, changes and executes the files.
     Change,
+}
+
+/// The largest number of files and folders in a writable place in memory of this many MiB. An empty file takes about 1
+/// KiB of kernel memory, which the size of the place does not limit.
+#[must_use]
+pub fn files_of_place_max(mib: u64) -> u64 {
+    (mib * 256).clamp(4096, 65_536)
 }

@@ -25,7 +25,7 @@ use super::lock::{
 use super::root::{ACCOUNTS, Machine, Root, place};
 use super::server_plan::{Network, ServerPlan, VisiblePath};
 use super::signals::{SignalQueue, release_all_streams};
-use super::step::{Step, StepFailure, close_others};
+use super::step::{Step, StepFailure, close_others, is_first_process};
 use super::system_calls::{filter, forbid_unix_sockets};
 
 /// Files of /proc that a server sees beside processes: programs read them to choose sizes.
@@ -94,10 +94,12 @@ pub fn serve_confined(
     command: &[OsString],
     variables: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<u8, ServeError> {
+    is_first_process()?;
     set_pdeathsig(Signal::SIGKILL).step("bind itself to its keeper")?;
     if parent_on_machine() != Some(keeper) {
         return Ok(0);
     }
+    log_in();
     unshare(CloneFlags::CLONE_NEWNS).namespace_step("make a mount namespace")?;
     build(plan)?;
     sethostname("sandbox").namespace_step("set its host name")?;
@@ -144,6 +146,17 @@ impl From<io::Error> for ServeError {
 impl From<StepFailure> for ServeError {
     fn from(failed: StepFailure) -> Self {
         Self::Confinement(failed)
+    }
+}
+
+/// Sets the login user, unless there is one, before the server can claim one. That is possible only once, and writes to
+/// the machine's audit log.
+fn log_in() {
+    const FILE: &str = "/proc/self/loginuid";
+    const NO_LOGIN: &str = "4294967295";
+    if fs::read_to_string(FILE).is_ok_and(|login| login.trim() == NO_LOGIN) {
+        // A kernel that refuses this refuses it to the server, too.
+        drop(fs::write(FILE, geteuid().to_string()));
     }
 }
 

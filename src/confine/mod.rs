@@ -21,7 +21,7 @@ mod step;
 #[cfg(target_os = "linux")]
 mod system_calls;
 
-pub use access::Access;
+pub use access::{Access, files_of_place_max};
 pub use changeable_places::ChangeablePlaces;
 #[cfg(target_os = "linux")]
 pub use confined_server::{ServeError, part_server, reap, serve_confined};
@@ -36,8 +36,8 @@ pub use root::{Machine, Root, place};
 pub use server_plan::{Network, ServerPlan, ServerSandbox, VisiblePath};
 #[cfg(target_os = "linux")]
 pub use signals::{SignalQueue, open_process, release_all_streams, release_streams};
-#[cfg(target_os = "linux")]
-pub use step::close_others;
 pub use step::{PROGRAM_FOLDERS, Step, StepFailure, StepKind};
+#[cfg(target_os = "linux")]
+pub use step::{close_others, is_first_process};
 #[cfg(target_os = "linux")]
 pub use system_calls::filter;

@@ -16,7 +16,7 @@ use nix::sys::stat::{Mode, SFlag, fstat, mkdirat};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::{chdir, pivot_root};
 
-use super::access::Access;
+use super::access::{Access, files_of_place_max};
 use super::step::{PROGRAM_FOLDERS, Step, StepFailure, quoted};
 
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
@@ -36,11 +36,6 @@ const GROUPS: &str = "root:x:0:\nnogroup:x:65534:\n";
 const BASES: [&str; 4] = ["/tmp", "/mnt", "/run", "/var"];
 /// The mount options of the root, with space for its few own files.
 const ROOT_OPTIONS: &str = "size=4m,mode=755";
-/// The number of files and folders that a writable place in memory may have for each MiB of its size, and its bounds.
-/// An empty file takes about 1 KiB of kernel memory, which nothing else limits.
-const FILES_OF_MIB: u64 = 256;
-const FILES_MIN: u64 = 4096;
-const FILES_MAX: u64 = 65_536;
 /// The mount options of an empty folder that covers a folder of the kernel.
 const EMPTY_OPTIONS: &str = "size=4k,mode=555";
 
@@ -165,7 +160,7 @@ impl Root {
     /// # Errors
     /// See [`Self::new`].
     pub fn writable(&self, path: &str, mib: u64) -> Result<(), StepFailure> {
-        let files = (mib * FILES_OF_MIB).clamp(FILES_MIN, FILES_MAX);
+        let files = files_of_place_max(mib);
         self.memory(path, &format!("size={mib}m,nr_inodes={files},mode=1777"), MsFlags::empty())
     }
 
@@ -174,7 +169,7 @@ impl Root {
     /// # Errors
     /// See [`Self::new`].
     pub fn private(&self, path: &str, mib: u64, mode: &str) -> Result<(), StepFailure> {
-        let files = (mib * FILES_OF_MIB).clamp(FILES_MIN, FILES_MAX);
+        let files = files_of_place_max(mib);
         fs::create_dir_all(self.at(path)).step(format!("make {}", quoted(path)))?;
         let options = format!("size={mib}m,nr_inodes={files},mode={mode}");
         mount(Some("tmpfs"), &self.at(path), Some("tmpfs"), INERT, Some(options.as_str()))

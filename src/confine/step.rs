@@ -85,6 +85,17 @@ impl<T> Step<T> for nix::Result<T> {
     }
 }
 
+/// Checks that this process is the first one of a PID namespace, as belljar starts it. Any other process would change
+/// the mounts and the host name of the machine.
+///
+/// # Errors
+/// It is not.
+#[cfg(target_os = "linux")]
+pub fn is_first_process() -> Result<(), StepFailure> {
+    let is_first = std::process::id() == 1;
+    is_first.then_some(()).ok_or(nix::errno::Errno::EPERM).step("find itself in namespaces of its own")
+}
+
 /// Closes all descriptors except the standard streams, so that files of the bridge are not passed on.
 ///
 /// # Errors

@@ -1,6 +1,7 @@
 //! The system call filter of confined processes. An interpreter adds its own, narrower one.
 //!
-//! It allows the calls that container engines allow to processes without capabilities, and refuses all others.
+//! It allows the calls that container engines allow to processes without capabilities, and refuses all others. It also
+//! refuses asynchronous input and output, of which the machine has a limited amount, and the flush of whole disks.
 
 use std::collections::BTreeMap;
 
@@ -63,8 +64,8 @@ const ALLOWED: &[libc::c_long] = &numbers![
     SYS_getcwd SYS_getdents64 SYS_getegid SYS_geteuid SYS_getgid SYS_getgroups SYS_getitimer SYS_getpeername SYS_getpgid
     SYS_getpid SYS_getppid SYS_getpriority SYS_getrandom SYS_getresgid SYS_getresuid SYS_getrlimit SYS_get_robust_list
     SYS_getrusage SYS_getsid SYS_getsockname SYS_getsockopt SYS_gettid SYS_gettimeofday SYS_getuid SYS_getxattr
-    SYS_inotify_add_watch SYS_inotify_init1 SYS_inotify_rm_watch SYS_io_cancel SYS_ioctl SYS_io_destroy SYS_io_getevents
-    SYS_ioprio_get SYS_ioprio_set SYS_io_setup SYS_io_submit SYS_kill SYS_landlock_add_rule SYS_landlock_create_ruleset
+    SYS_inotify_add_watch SYS_inotify_init1 SYS_inotify_rm_watch SYS_ioctl
+    SYS_ioprio_get SYS_ioprio_set SYS_kill SYS_landlock_add_rule SYS_landlock_create_ruleset
     SYS_landlock_restrict_self SYS_lgetxattr SYS_linkat SYS_listen SYS_listxattr SYS_llistxattr SYS_lremovexattr
     SYS_lseek SYS_lsetxattr SYS_madvise SYS_membarrier SYS_memfd_create SYS_mincore SYS_mkdirat SYS_mlock
     SYS_mlock2 SYS_mlockall SYS_mmap SYS_mprotect SYS_mremap SYS_msgctl SYS_msgget SYS_msgrcv SYS_msgsnd SYS_msync
@@ -80,7 +81,7 @@ const ALLOWED: &[libc::c_long] = &numbers![
     SYS_sendto SYS_setfsgid SYS_setfsuid SYS_setgid SYS_setgroups SYS_setitimer SYS_setpgid SYS_setpriority SYS_setregid
     SYS_setresgid SYS_setresuid SYS_setreuid SYS_setrlimit SYS_set_robust_list SYS_setsid SYS_setsockopt
     SYS_set_tid_address SYS_setuid SYS_setxattr SYS_shmat SYS_shmctl SYS_shmdt SYS_shmget SYS_shutdown SYS_sigaltstack
-    SYS_signalfd4 SYS_socketpair SYS_splice SYS_statfs SYS_statx SYS_symlinkat SYS_sync SYS_sync_file_range SYS_syncfs
+    SYS_signalfd4 SYS_socketpair SYS_splice SYS_statfs SYS_statx SYS_symlinkat SYS_sync_file_range
     SYS_sysinfo SYS_tee SYS_tgkill SYS_timer_create SYS_timer_delete SYS_timer_getoverrun SYS_timer_gettime
     SYS_timer_settime SYS_timerfd_create SYS_timerfd_gettime SYS_timerfd_settime SYS_times SYS_tkill SYS_truncate
     SYS_umask SYS_uname SYS_unlinkat SYS_utimensat SYS_vmsplice SYS_wait4 SYS_waitid SYS_write SYS_writev
@@ -222,6 +223,15 @@ mod tests {
         assert!(allows(libc::SYS_personality, 0xFFFF_FFFF));
         assert!(!allows(libc::SYS_personality, 0x40_0000));
         assert!(!allows(libc::SYS_ptrace, 0));
+    }
+
+    #[test]
+    fn calls_that_reach_the_whole_machine_are_refused() {
+        let program = allowing().unwrap();
+        for number in [libc::SYS_io_setup, libc::SYS_io_submit, libc::SYS_sync, libc::SYS_syncfs] {
+            assert_ne!(verdict(&program, number, &[]), ALLOW, "{number}");
+        }
+        assert_eq!(verdict(&program, libc::SYS_fsync, &[3]), ALLOW);
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl std::fmt::Display for User {
 
 /// Writable places in the sandbox, with their sizes in MiB if the sandbox has enough memory. Podman adds `/run` and
 /// `/var/tmp` by itself, executable and unbounded, unless they are named.
-const TMPFS_MIB: [(&str, u64); 5] =
+pub(super) const TMPFS_MIB: [(&str, u64); 5] =
     [("/tmp", 64), ("/workspace", 128), ("/run", 4), ("/var/tmp", 16), ("/dev/shm", 64)];
 const TMPFS_OF_MIB: u64 = 512;
 

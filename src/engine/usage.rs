@@ -6,18 +6,24 @@ use std::fs;
 use std::io::{self, ErrorKind};
 
 use nix::errno::Errno;
+use nix::sys::statvfs::statvfs;
+
+use super::spec::TMPFS_MIB;
 
 /// The use of resources by all processes of a container together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// The memory that processes have mapped, resident or swapped out, and their page tables. Memory that several
-    /// processes share counts once if the sum exceeds the argument of [`UsageMeter::read`]. Buffers of sockets and
-    /// pipes do not count, nor does shared memory that no process has in its page tables. Metered sandboxes are denied
-    /// such memory, except in files.
+    /// The memory that processes have mapped, resident or swapped out, their page tables, and the files in the writable
+    /// places. Memory that several processes share counts once if the sum exceeds the argument of [`UsageMeter::read`].
+    /// Buffers of sockets and pipes do not count, nor does shared memory that no process has in its page tables. Metered
+    /// sandboxes are denied such memory, except in files.
     pub memory_bytes: u64,
     /// The number of processes and threads.
     pub processes: u64,
 }
+
+/// The kernel memory of an empty file.
+const BYTES_OF_FILE: u64 = 1024;
 
 /// Reads the usage of one container, by the number that its PID 1 has on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +32,8 @@ pub struct UsageMeter {
     /// The start of PID 1 in clock ticks since the machine's start, which together with the number identifies the
     /// process.
     started: u64,
+    /// The places whose files are in memory.
+    places: &'static [(&'static str, u64)],
 }
 
 impl UsageMeter {
@@ -41,7 +49,7 @@ impl UsageMeter {
         let lists_children =
             fs::exists(format!("/proc/{root}/task/{root}/children")).is_ok_and(|exists| exists);
         let started = started(root).ok()??;
-        (is_it && is_first && lists_children).then_some(Self { root, started })
+        (is_it && is_first && lists_children).then_some(Self { root, started, places: &TMPFS_MIB })
     }
 
     /// The present usage; `None`: the container is gone. If more than `memory_bytes` are used, shared memory counts
@@ -58,7 +66,10 @@ impl UsageMeter {
                 // Each process has its own page tables. They can take much memory even if the mapped pages are all
                 // empty.
                 tables += sum(&status, &["VmPTE:"]);
-                let mapped = sum(&status, &["VmRSS:", "VmSwap:", "HugetlbPages:"]);
+                let mapped = Mapped {
+                    bytes: sum(&status, &["VmRSS:", "VmSwap:", "HugetlbPages:"]),
+                    of_files: sum(&status, &["RssShmem:"]),
+                };
                 let threads = field(&status, "Threads:").and_then(|text| text.trim().parse().ok());
                 members.push((folder, mapped, threads.unwrap_or(1)));
             }
@@ -67,12 +78,45 @@ impl UsageMeter {
             return Ok(None);
         }
         let processes = members.iter().map(|(_, _, threads)| threads).sum();
-        let mut mapped: u64 = members.iter().map(|(_, bytes, _)| bytes).sum();
-        if mapped + tables > memory_bytes {
-            let shares = members.iter().map(|(folder, bytes, _)| proportional(folder, *bytes));
-            mapped = shares.sum::<io::Result<u64>>()?;
+        let files = self.bytes_of_files();
+        // A file that is also mapped counts once.
+        let total = |mapped: Mapped| mapped.bytes + tables + files.saturating_sub(mapped.of_files);
+        let mut used = total(members.iter().map(|(_, mapped, _)| *mapped).sum());
+        if used > memory_bytes {
+            let shares = members.iter().map(|(folder, mapped, _)| proportional(folder, *mapped));
+            used = total(shares.sum::<io::Result<Mapped>>()?);
         }
-        Ok(Some(Usage { memory_bytes: mapped + tables, processes }))
+        Ok(Some(Usage { memory_bytes: used, processes }))
+    }
+
+    /// The bytes of the files in the writable places, and what the kernel needs for each. Places that this user may not
+    /// look into do not count.
+    fn bytes_of_files(&self) -> u64 {
+        let places = self.places.iter().map(|(place, _)| format!("/proc/{}/root{place}", self.root));
+        let used = places.filter_map(|place| {
+            let size = statvfs(place.as_str()).ok()?;
+            let content = size.blocks().saturating_sub(size.blocks_free()) * size.fragment_size();
+            Some(content + size.files().saturating_sub(size.files_free()) * BYTES_OF_FILE)
+        });
+        used.sum()
+    }
+}
+
+/// What processes have mapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Mapped {
+    bytes: u64,
+    /// The part that belongs to files in memory.
+    of_files: u64,
+}
+
+impl std::iter::Sum for Mapped {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        let add = |sum: Self, one: Self| Self {
+            bytes: sum.bytes + one.bytes,
+            of_files: sum.of_files + one.of_files,
+        };
+        all.fold(Self { bytes: 0, of_files: 0 }, add)
     }
 }
 
@@ -98,11 +142,16 @@ fn status(pid: u32) -> io::Result<Option<(String, String)>> {
 
 /// The mapped memory of a process, with shared pages divided among the processes that share them. The kernel walks over
 /// all pages for this, and refuses it to some users, for whom the result is `mapped`.
-fn proportional(folder: &str, mapped: u64) -> io::Result<u64> {
+fn proportional(folder: &str, mapped: Mapped) -> io::Result<Mapped> {
     match text(&format!("{folder}/smaps_rollup")) {
         // A process without these lines is ending, and has given its memory back.
-        Ok(rollup) => Ok(rollup
-            .map_or(0, |rollup| sum(&rollup, &["Pss:", "SwapPss:", "Private_Hugetlb:", "Shared_Hugetlb:"]))),
+        Ok(rollup) => {
+            let rollup = rollup.unwrap_or_default();
+            Ok(Mapped {
+                bytes: sum(&rollup, &["Pss:", "SwapPss:", "Private_Hugetlb:", "Shared_Hugetlb:"]),
+                of_files: sum(&rollup, &["Pss_Shmem:"]),
+            })
+        }
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(mapped),
         Err(error) => Err(error),
     }
@@ -167,7 +216,7 @@ mod tests {
 
     fn own() -> UsageMeter {
         let root = std::process::id();
-        UsageMeter { root, started: started(root).unwrap().unwrap() }
+        UsageMeter { root, started: started(root).unwrap().unwrap(), places: &[] }
     }
 
     fn used(memory_bytes: u64) -> Usage {
@@ -198,11 +247,38 @@ mod tests {
         let root = child.id();
         // Before the meter, since the code goes on after its line.
         let status = text(&format!("/proc/{root}/status")).unwrap().unwrap();
-        let meter = UsageMeter { root, started: started(root).unwrap().unwrap() };
+        let meter = UsageMeter { root, started: started(root).unwrap().unwrap(), places: &[] };
         let used = [u64::MAX, 0].map(|memory_bytes| meter.read(memory_bytes).unwrap().unwrap().memory_bytes);
         drop(child.stdin.take());
         child.wait().unwrap();
         (used, status)
+    }
+
+    #[test]
+    fn files_in_memory_count_and_a_mapped_one_counts_once() {
+        const BYTES: u64 = 64 << 20;
+        let code = "import mmap,sys,tempfile\nf=tempfile.TemporaryFile(dir='/dev/shm')\nf.truncate(64<<20)\n\
+            m=mmap.mmap(f.fileno(),64<<20)\nfor at in range(0,64<<20,4096): m[at]=1\nif sys.argv[1]=='close': m.close()\n\
+            print(flush=True)\nsys.stdin.read()";
+        let used = |maps: &str| {
+            let mut command = std::process::Command::new("python3");
+            command.args(["-c", code, maps]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut child = command.spawn().unwrap();
+            BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+            let started = started(child.id()).unwrap().unwrap();
+            let meter = UsageMeter { root: child.id(), started, places: &[("/dev/shm", 0)] };
+            let blind = UsageMeter { places: &[], ..meter };
+            // Others may have files there too.
+            let others = meter.bytes_of_files() - BYTES;
+            let used = [meter, blind].map(|meter| meter.read(0).unwrap().unwrap().memory_bytes);
+            drop(child.stdin.take());
+            child.wait().unwrap();
+            (used, others)
+        };
+        let ([closed, unseen], _) = used("close");
+        assert!(closed >= BYTES && unseen < BYTES, "{closed} {unseen}");
+        let ([mapped, alone], others) = used("map");
+        assert!(alone >= BYTES && mapped < 2 * BYTES + others, "{mapped} {alone} {others}");
     }
 
     #[test]

@@ -444,6 +444,31 @@ fn a_project_is_trusted_by_its_bytes_and_can_be_distrusted() {
 }
 
 #[test]
+fn a_file_beyond_the_users_limit_of_size_is_an_error_and_does_not_end_belljar() {
+    let home = Home::new().file(".belljar/config.toml", "[sandbox]\nmemory = \"2g\"\n");
+    let trust = |limit: &str| {
+        home.shell(&format!("ulimit -f {limit}; exec {} config trust", env!("CARGO_BIN_EXE_belljar")))
+    };
+    let refused = trust("0");
+    assert!(refused.code == Some(1) && refused.stderr.contains("File too large"), "{refused:?}");
+    assert_eq!(trust("unlimited").code, Some(0));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_that_confines_itself_by_hand_is_refused() {
+    let home = Home::new();
+    let sandbox = home.run(&["confine", "--inside", "{}"]);
+    let plan =
+        json!({"network": "None", "folder": "/", "home": "/home", "links": [], "visible": []}).to_string();
+    let keeper = std::process::id().to_string();
+    let server = home.run(&["keep", "--inside", &keeper, "--confine", &plan, "--", "true"]);
+    let refused = "find itself in namespaces of its own";
+    assert!(sandbox.code == Some(70) && sandbox.stdout.contains(refused), "{sandbox:?}");
+    assert!(server.code != Some(0) && server.stderr.contains(refused), "{server:?}");
+}
+
+#[test]
 fn a_limit_that_a_file_misspells_starts_no_sandbox() {
     let home = Home::new().file(".config/belljar/config.toml", "[sandbox]\nmemroy = \"64m\"\n");
     let output = home.run(&["run", "-c", "1"]);

@@ -151,6 +151,7 @@ impl Prey {
             ("unix", format!("@{}", self.home.path().display()), "connected"),
             // It sees the file.
             ("lease", self.at("program/data.txt"), "leased"),
+            ("machine", String::new(), "reserved"),
             ("namespace", String::new(), "made"),
             ("names", "/sys/class".to_owned(), ""),
         ]
@@ -174,6 +175,12 @@ async fn a_hostile_server_gets_nothing_when_confined_and_everything_else() {
     let free = upstream(prey.server(None));
     let confined = upstream(prey.server(Some(ServerSandbox::default())));
     let (with_rights, without) = (connected(&free).await.unwrap(), connected(&confined).await.unwrap());
+    // Without a login, each process of the machine may claim one. This comes before the attempt that leaves the user's
+    // namespace.
+    let login = std::fs::read_to_string("/proc/self/loginuid").unwrap_or_default();
+    let claims = if login == "4294967295" { "claimed" } else { "REFUSED" };
+    assert!(attempt(&with_rights, "login", "").await.starts_with(claims), "{login}");
+    assert!(attempt(&without, "login", "").await.starts_with("REFUSED"));
     for (what, of, gets) in prey.attempts() {
         let got = attempt(&without, what, &of).await;
         assert!(got.starts_with("REFUSED"), "{what} {of}: {got}");

@@ -15,6 +15,7 @@ on_every_engine!(
     a_rootful_engine_is_said_once,
     the_user_of_the_operator_runs_the_code,
     files_leave_room_for_code_however_little_memory_there_is,
+    empty_files_without_end_leave_a_sandbox_that_can_list_them,
     processes_are_bounded_where_the_engine_bounds_them,
     the_default_cpu_limit_is_all_processors_but_one,
 );
@@ -93,6 +94,21 @@ fn every_way_out_is_refused(engine: &Engine) {
     assert_eq!(bridge.ok("1 + 1"), "2");
 }
 
+fn empty_files_without_end_leave_a_sandbox_that_can_list_them(engine: &Engine) {
+    let mut bridge = Bridge::start(&Home::on(engine)).warm();
+    let code =
+        "import os\nfor number in range(3_000_000):\n    os.close(os.open(f'/tmp/{number}', os.O_CREAT))";
+    let filled = bridge.run_with(json!({"code": code, "timeout": 120}));
+    let ends = ["No space left on device", "the sandbox ran out of memory", "more than its limit of 512 MiB"];
+    assert!(filled.is_error && ends.iter().any(|end| filled.text.contains(end)), "{}", filled.text);
+    let listed = bridge.run("import os\nprint(len(os.listdir('/tmp')) < 600_000)");
+    assert!(!listed.is_error && listed.text.contains("True"), "{}\n{}", filled.text, listed.text);
+    // What a reply says of lost variables and of the reason is true.
+    let is_fresh = listed.text.contains("state: fresh interpreter");
+    let said = "files in memory, of which nothing bounds the number";
+    assert_eq!(filled.text.contains(said), is_fresh, "{}\n{}", filled.text, listed.text);
+}
+
 fn the_engine_is_asked_for_all_of_the_lock(engine: &Engine) {
     let asked: Arc<Mutex<Value>> = Arc::default();
     let seen = Arc::clone(&asked);
@@ -100,14 +116,18 @@ fn the_engine_is_asked_for_all_of_the_lock(engine: &Engine) {
     let home = Home::on(engine).env("MCP_BRIDGE_RUNTIME", &proxy.address());
     Bridge::start(&home).ok("1");
     let mut body = asked.lock().unwrap().take();
-    let tmpfs = |mib: u32| format!("rw,noexec,nosuid,nodev,size={mib}m,mode=1777");
+    let is_docker = engine.name == "docker";
+    let tmpfs = |mib: u32| {
+        let files = if is_docker { format!("nr_inodes={},", (256 * mib).max(4096)) } else { String::new() };
+        format!("rw,noexec,nosuid,nodev,size={mib}m,{files}mode=1777")
+    };
     let ulimit = |name: &str, most: u32| json!({"Name": name, "Soft": most, "Hard": most});
     let empty = "ro,noexec,nosuid,nodev,size=4k,mode=555";
     let mut host = body["HostConfig"].take();
     let nano_cpus = host.as_object_mut().unwrap().remove("NanoCpus").unwrap();
     assert!(nano_cpus.as_u64().unwrap() >= 1_000_000_000, "{nano_cpus}");
     // Each engine is asked in its own way for what must not be seen.
-    let masked = if engine.name == "docker" {
+    let masked = if is_docker {
         host.as_object_mut().unwrap().remove("MaskedPaths").unwrap()
     } else {
         assert_eq!(host["Tmpfs"].as_object_mut().unwrap().remove("/sys"), Some(json!(empty)));

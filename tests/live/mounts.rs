@@ -20,6 +20,7 @@ on_every_engine!(
     a_folder_with_a_pipe_or_socket_is_not_mounted,
     code_does_not_rewrite_a_configuration_file_that_is_a_link,
     code_does_not_choose_what_is_mounted_next,
+    a_later_mount_of_the_host_does_not_appear_and_stays_on_the_host,
     examples_on_mounts_reply_as_the_page_says,
 );
 
@@ -234,6 +235,51 @@ fn a_folder_that_another_one_has_replaced_since_it_was_checked_is_refused(engine
     assert!(reply.is_error && reply.text.contains(says), "{}", reply.text);
     let home = home.env("MCP_BRIDGE_RUNTIME", engine.address());
     assert!(Bridge::start(&home).ok("print('ran')").contains("ran"));
+}
+
+/// A folder of the host that passes mounts on, with another one mounted in it. Both are unmounted in the end.
+struct Propagating<'a>(&'a Path);
+
+impl Propagating<'_> {
+    fn mount(&self, arguments: &[&str]) -> bool {
+        Command::new("mount").args(arguments).arg(self.0).output().is_ok_and(|output| output.status.success())
+    }
+
+    fn has_inner(&self) -> bool {
+        let inner = format!(" {} ", self.0.join("inner").display());
+        fs::read_to_string("/proc/self/mountinfo").unwrap().contains(&inner)
+    }
+}
+
+impl Drop for Propagating<'_> {
+    fn drop(&mut self) {
+        for folder in [self.0.join("inner"), self.0.to_owned()] {
+            drop(Command::new("umount").arg("--lazy").arg(folder).output());
+        }
+    }
+}
+
+fn a_later_mount_of_the_host_does_not_appear_and_stays_on_the_host(engine: &Engine) {
+    let data = data();
+    let folder = Propagating(data.path());
+    let itself = data.path().to_str().unwrap();
+    if !folder.mount(&["--bind", itself]) || !folder.mount(&["--make-shared"]) {
+        return eprintln!("SKIPPED: this user cannot mount");
+    }
+    let inner = data.path().join("inner");
+    fs::create_dir(&inner).unwrap();
+    let home = Home::on(engine).file(CONFIG, &mount(data.path(), "/mnt/data", ""));
+    let mut bridge = Bridge::start(&home).warm();
+    let code = "import os\nprint(os.listdir('/mnt/data/inner'), open('/proc/self/mountinfo').read().count('/inner'))";
+    assert_eq!(bridge.ok(code), "[] 0");
+    let tmpfs = Command::new("mount").args(["-t", "tmpfs", "later"]).arg(&inner).status().unwrap();
+    assert!(tmpfs.success());
+    fs::write(inner.join("later"), "").unwrap();
+    assert_eq!(bridge.ok(code), "[] 0");
+    bridge.hang_up();
+    bridge.wait(Duration::from_secs(10));
+    eventually("what was made for it goes", PATIENCE, || engine.volumes_of(data.path()).is_empty());
+    assert!(folder.has_inner());
 }
 
 fn examples_on_mounts_reply_as_the_page_says(engine: &Engine) {

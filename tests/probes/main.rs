@@ -44,7 +44,7 @@ const KINDS: [&[Probe]; 10] = [
 ];
 
 /// What need not hold in gVisor as Debian 12 packages it; docs/reference/oci-runtimes.md says why. Newer versions may hold more.
-const OTHERWISE_IN_GVISOR: [&str; 34] = [
+const OTHERWISE_IN_GVISOR: [&str; 36] = [
     "facts.command-line",
     "facts.control-groups",
     "facts.hardware",
@@ -68,9 +68,11 @@ const OTHERWISE_IN_GVISOR: [&str; 34] = [
     "processes.descriptors",
     "processes.environment",
     "processes.maps",
+    "resources.memory-and-files",
     "resources.memory-at-once",
     "resources.memory-in-pieces",
     "resources.memory-of-children",
+    "resources.memory-of-sessions",
     "resources.memory-without-first-thread",
     "resources.orphans",
     "resources.processes",

@@ -16,6 +16,107 @@ pub const PROBES: &[Probe] = &[
         "ctypes.memset(1, 0, 1)",
     )
     .without_defence(Ends),
+    // An interpreter that has had much memory has no room for the next three either.
+    Probe::attempt(
+        "resources.memory-of-sessions",
+        "use 2 GB at once in 20 processes, each with a session and so a share of the processors of its own",
+        &["MemoryError"],
+        r"
+import mmap, select, signal
+each, count, piece = 100, 20, b'x' * (1 << 20)
+# How many MiB each process has touched. This outlives all of them.
+record = os.open('/dev/shm/touched', os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+start, ready = os.pipe(), os.pipe()
+children = []
+try:
+    for number in range(count):
+        child = os.fork()
+        if child == 0:
+            try:
+                os.setsid()
+                held = mmap.mmap(-1, each << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+                os.read(start[0], 1)
+                for touched in range(each):
+                    held[touched << 20:touched + 1 << 20] = piece
+                    os.pwrite(record, bytes([touched + 1]), number)
+                os.write(ready[1], b'.')
+                time.sleep(60)
+            finally:
+                os._exit(0)
+        children.append(child)
+    os.write(start[1], bytes(count))
+    there = 0
+    while there < count:
+        if any(os.waitpid(child, os.WNOHANG)[0] for child in children):
+            raise MemoryError
+        if select.select([ready[0]], [], [], 0.05)[0]:
+            there += len(os.read(ready[0], count))
+    time.sleep(0.5)
+finally:
+    for child in children:
+        try:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        except OSError:
+            pass
+",
+    )
+    .variables(Either)
+    .or_ended_where_unenforced("memory")
+    // Where a cgroup holds the limit, the kernel makes room by ending some of them. Elsewhere the bridge has to be quick.
+    .then(
+        "import os\ntouched = sum(open('/dev/shm/touched', 'rb').read())\nos.remove('/dev/shm/touched')\n\
+         groups = ('memory.max', 'memory/memory.limit_in_bytes')\n\
+         is_enforced = any(os.path.exists('/sys/fs/cgroup/' + name) for name in groups)\n\
+         assert touched > 64 and (is_enforced or touched < 1500), touched",
+    ),
+    Probe::fails(
+        "resources.memory-and-files",
+        "use 135 MiB in files beside 400 MiB of memory",
+        &["the sandbox ran out of memory"],
+        r"
+for place, mib in {'/tmp': 60, '/var/tmp': 15, '/dev/shm': 60}.items():
+    with open(place + '/file-of-probe', 'wb', 0) as file:
+        for _ in range(mib):
+            file.write(bytes(1 << 20))
+held = b'x' * (400 << 20)
+time.sleep(0.5)
+print('THE ATTEMPT SUCCEEDED')
+",
+    )
+    .variables(Either)
+    .or_ended_where_unenforced("memory")
+    .then(
+        "import os\nfor place in ('/tmp', '/var/tmp', '/dev/shm'):\n    os.remove(place + '/file-of-probe')",
+    ),
+    Probe::attempt(
+        "resources.disk",
+        "fill every writable place beyond its size, all at the same time",
+        &["ENOSPC"],
+        r"
+places = {'/tmp': 70, '/workspace': 135, '/var/tmp': 20, '/run': 8, '/dev/shm': 70}
+full = closed = 0
+try:
+    for place, mib in places.items():
+        if not os.access(place, os.W_OK):
+            closed += 1
+            continue
+        with open(place + '/bomb-of-probe', 'wb', 0) as file:
+            try:
+                for _ in range(mib):
+                    file.write(bytes(1 << 20))
+            except OSError as error:
+                full += error.errno == errno.ENOSPC
+finally:
+    for place in places:
+        try:
+            os.remove(place + '/bomb-of-probe')
+        except OSError:
+            pass
+if full and full + closed == len(places):
+    raise OSError(errno.ENOSPC, 'all of them')
+",
+    ),
     Probe::attempt(
         "resources.processes",
         "fork 160 processes that stay",
@@ -266,34 +367,6 @@ finally:
     )
     .variables(Either)
     .or_ended_where_unenforced("memory"),
-    Probe::attempt(
-        "resources.disk",
-        "fill every writable place beyond its size, all at the same time",
-        &["ENOSPC"],
-        r"
-places = {'/tmp': 70, '/workspace': 135, '/var/tmp': 20, '/run': 8, '/dev/shm': 70}
-full = closed = 0
-try:
-    for place, mib in places.items():
-        if not os.access(place, os.W_OK):
-            closed += 1
-            continue
-        with open(place + '/bomb-of-probe', 'wb', 0) as file:
-            try:
-                for _ in range(mib):
-                    file.write(bytes(1 << 20))
-            except OSError as error:
-                full += error.errno == errno.ENOSPC
-finally:
-    for place in places:
-        try:
-            os.remove(place + '/bomb-of-probe')
-        except OSError:
-            pass
-if full and full + closed == len(places):
-    raise OSError(errno.ENOSPC, 'all of them')
-",
-    ),
     Probe::attempt(
         "resources.descriptors",
         "open 2000 descriptors",

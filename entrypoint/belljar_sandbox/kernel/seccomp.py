@@ -181,8 +181,9 @@ def checks(supervisor: int, memory_watched: bool = False) -> dict[str, Block]:
         # Only for the calling process, since the supervisor has the same user.
         "prlimit64": _one_of(0, (0,)),
         "setpriority": (*_one_of(0, (0,)), *_one_of(1, (0,))),
-        # For any process except the supervisor: libraries pin their own threads.
-        "sched_setaffinity": _none_of(0, supervisor),
+        # For any process except the supervisor: libraries pin their own threads. Where the bridge counts memory, code
+        # cannot take back the processor that was left to the bridge.
+        "sched_setaffinity": (_DENY,) if memory_watched else _none_of(0, supervisor),
         "clone": _no_bit(0, _CLONE_FLAGS),
         "prctl": (*_one_of(0, _PROCESS_CONTROLS), *_where(0, _PR_SET_DUMPABLE, _one_of(1, (0,)))),
         "ioctl": _one_of(1, _DEVICE_CONTROLS),

@@ -43,6 +43,13 @@ def processors(seen: dict[str, object]) -> int:
     return min(allowed, max(1, cpu_max // 1000)) if isinstance(cpu_max, int) else allowed
 
 
+def places_in_memory(seen: dict[str, object]) -> list[str]:
+    """Returns the writable places whose files are in memory."""
+    mounts = seen["mounts"]
+    assert isinstance(mounts, list)
+    return [mount["target"] for mount in mounts if mount["type"] == "tmpfs" and mount["writable"]]
+
+
 def inspect(
     worker: Worker, limits: Limits, of_libraries: frozenset[int], denials: Denials | None, bridge_writer: BridgeWriter
 ) -> tuple[int, dict[str, object]]:

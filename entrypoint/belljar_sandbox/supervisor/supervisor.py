@@ -23,7 +23,7 @@ from ..wire.output_record import OutputRecord
 from .bridge_reader import BridgeReader
 from .bridge_writer import BridgeWriter, SandboxEnd
 from .checkpoints import Checkpoints
-from .handshake import inspect, limits_of, processors
+from .handshake import inspect, limits_of, places_in_memory, processors
 from .jobs import Jobs
 from .poll_set import PollSet
 from .processes import ends_of_children, is_child, is_exiting, kill, kill_descendants, lower_crowd
@@ -48,6 +48,8 @@ OUTPUT_HOLD_MS = 1
 COLLECT_MS = 10
 # If more processes per processor than this run at once, their priority is lowered.
 _CROWD_OF_PROCESSOR = 8
+# With more files than this in its writable places, a sandbox ends with its interpreter. Each takes about 1 KiB.
+_FILES_MAX = 1 << 17
 _FIONREAD = 0x541B
 _NOTHING = bytes(4)
 
@@ -70,6 +72,8 @@ class Supervisor:
         self.limits = Limits({})
         # How many processes and threads may run at once before their priority is lowered.
         self.running_max = _CROWD_OF_PROCESSOR
+        # Its writable places in memory.
+        self.places: list[str] = []
         # The Landlock version that restricts workers.
         self.landlock = 0
         self.workspace = Workspace("", (0, 0))
@@ -286,6 +290,7 @@ class Supervisor:
         except ValueError as error:
             self.bridge_writer.last_words(str(error))
         self.running_max = _CROWD_OF_PROCESSOR * processors(seen)
+        self.places = places_in_memory(seen)
         python = ".".join(map(str, sys.version_info[:3]))
         self.bridge_writer.send({"type": "hello", "version": VERSION, "python": python, "posture": seen})
         if self.limits.workspace:
@@ -299,6 +304,14 @@ class Supervisor:
         if self.compile_ahead is not None:
             self.bridge_writer.send(self.compile_ahead())
         self.greeted = self.bridge_reader.waits_for_worker = True
+
+    def end_if_full(self) -> None:
+        """Ends the sandbox if files take its memory by their number: the next interpreter would have too little of it."""
+        files = sum(size.f_files - size.f_ffree for size in map(os.statvfs, self.places))
+        if files > _FILES_MAX:
+            self.bridge_writer.last_words(
+                f"the sandbox had {files} files in memory, of which nothing bounds the number"
+            )
 
     def lower_crowd(self) -> None:
         """Gives the worker, the jobs and this process priority over a crowd of other processes."""
@@ -463,6 +476,7 @@ class Supervisor:
         self.bridge_writer.send(
             {"type": "worker_exited", "worker": worker.number, **end, "oom": oom, "requested": worker.requested}
         )
+        self.end_if_full()
         self.checkpoints.drop_dead()
         self.worker = None
         self.bridge_reader.waits_for_worker = True

@@ -26,6 +26,8 @@ def confine(frame_socket: int, limits: Limits) -> None:
     _limit_resources(limits)
     has_group = has_own_group(limits.memory_bytes)
     memory_watched = bool(limits.memory_bytes) and not (has_group or limits.own_kernel)
+    if memory_watched:
+        _leave_a_processor()
     version = landlock.restrict(limits.writable, has_group, memory_watched)
     _show(frame_socket, version, *_filter(limits, memory_watched), _can_open_supervisor())
 
@@ -50,6 +52,16 @@ def _limit_resources(limits: Limits) -> None:
         # An allocation beyond this raises MemoryError instead of ending the worker. The supervisor and the frozen copy
         # need the rest.
         _lower(resource.RLIMIT_DATA, limits.memory_bytes - limits.memory_bytes // _OTHERS_SHARE)
+
+
+def _leave_a_processor() -> None:
+    """Leaves one processor to the bridge, which counts the memory of this process and its descendants.
+
+    A priority would not be enough: the kernel shares processors among sessions, and code can make many of these.
+    """
+    processors = os.sched_getaffinity(0)
+    if len(processors) > 1:
+        os.sched_setaffinity(0, processors - {max(processors)})
 
 
 def _filter(limits: Limits, memory_watched: bool) -> tuple[str, int | None]:

@@ -23,6 +23,7 @@ use super::super::spec::{CpuQuota, ENVIRONMENT, FIRSTS_PROCESSES_MAX, Folder, Sa
 use super::super::usage::UsageMeter;
 use super::super::users::Reservation;
 use super::find::{ContainerEngine, EngineKind};
+use crate::confine::files_of_place_max;
 
 /// A container, which must be closed with [`Container::close`].
 #[derive(Debug)]
@@ -300,14 +301,15 @@ fn access(folder: &Folder) -> &'static str {
 
 /// The folder as a bind in Podman's syntax.
 fn bind(folder: &Folder) -> String {
-    format!("{}:{}:{},{SHUT},private", folder.host, folder.guest, access(folder))
+    format!("{}:{}:{},{SHUT},rprivate", folder.host, folder.guest, access(folder))
 }
 
-/// The folder for Docker, whose binds have no `noexec`: an unnamed volume, which is removed with its container.
+/// The folder for Docker, whose binds have no `noexec`: an unnamed volume, which is removed with its container. The
+/// volume is a mount of the host. Unless that is private, later mounts of the host appear in it, and end with it.
 fn volume(folder: &Folder) -> bollard::models::Mount {
     let options = [
         ("type", "none".to_owned()),
-        ("o", format!("bind,{},{SHUT}", access(folder))),
+        ("o", format!("bind,{},{SHUT},private", access(folder))),
         ("device", folder.host.clone()),
     ];
     let driver = MountVolumeOptionsDriverConfig {
@@ -333,9 +335,14 @@ fn create_body(spec: &SandboxSpec, cpu: Option<CpuQuota>, engine: &ContainerEngi
         soft: Some(signed(value)),
         hard: Some(signed(value)),
     };
-    let tmpfs = tmpfs_mib(spec.memory_bytes)
-        .into_iter()
-        .map(|(path, mib)| (path.to_owned(), format!("rw,noexec,nosuid,nodev,size={mib}m,mode=1777")));
+    let tmpfs = tmpfs_mib(spec.memory_bytes).into_iter().map(|(path, mib)| {
+        // Podman knows no option for the number of files.
+        let files = match engine.kind {
+            EngineKind::Docker => format!("nr_inodes={},", files_of_place_max(mib)),
+            EngineKind::Podman => String::new(),
+        };
+        (path.to_owned(), format!("rw,noexec,nosuid,nodev,size={mib}m,{files}mode=1777"))
+    });
     let mut host = HostConfig {
         runtime: spec.oci_runtime.clone(),
         network_mode: Some("none".into()),

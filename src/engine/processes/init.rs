@@ -15,8 +15,8 @@ use super::answer::{say, tell};
 use super::plan::{ENVIRONMENT_FOLDER, Plan, READY};
 use super::root::{self, Sources};
 use crate::confine::{
-    FileRights, PROGRAM_FOLDERS, Step, StepFailure, close_others, drop_capabilities, filter, limit,
-    restrict_files,
+    FileRights, PROGRAM_FOLDERS, Step, StepFailure, close_others, drop_capabilities, filter,
+    is_first_process, limit, restrict_files,
 };
 
 /// The kernel's OOM killer prefers processes of sandboxes to others of the machine.
@@ -35,6 +35,7 @@ pub fn enter(plan: &str) -> ExitCode {
 
 /// Returns why PID 1's program could not be executed.
 fn entered(plan: &str) -> Result<std::io::Error, StepFailure> {
+    is_first_process()?;
     // If the bridge has ended before this call, or has killed the parent, the answer to the bridge fails.
     set_pdeathsig(Signal::SIGKILL).step("bind itself to its parent")?;
     let plan: Plan = serde_json::from_str(plan).map_err(std::io::Error::other).step("read its plan")?;

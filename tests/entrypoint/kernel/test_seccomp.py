@@ -233,6 +233,13 @@ def test_shared_memory_without_a_file_is_refused_where_memory_is_watched(asked: 
         assert watched(call) == EPERM
 
 
+def test_where_memory_is_watched_no_process_chooses_its_processors(asked: Filter) -> None:
+    watched = Filter(asked.machine, memory_watched=True)
+    for process in (0, SUPERVISOR, 17, 2**32 - 1):
+        assert watched("sched_setaffinity", process, 8, 4096) == EPERM
+    assert watched("sched_getaffinity", 0, 8, 4096) == ALLOWED
+
+
 def test_extra_calls_are_allowed_and_nothing_else(asked: Filter) -> None:
     extra = asked.numbers["mincore"]
     widened = Filter(asked.machine, (extra, -1))
@@ -444,6 +451,20 @@ def test_memory_that_cannot_be_counted_is_refused_where_no_cgroup_limits_it(
         sandbox.say_hello()
         landlock = sandbox.wait("worker_started")["posture"]["landlock"]
         assert sandbox.run(MEMORY)["value"] == (expected if landlock else expected.replace("13", "0"))
+
+
+@pytest.mark.parametrize("memory_bytes", [2**40 + 4096, 0])
+def test_where_memory_is_watched_code_leaves_one_processor(memory_bytes: int) -> None:
+    processors = len(os.sched_getaffinity(0))
+    is_watched = memory_bytes > 0
+    with Sandbox(greet=False, memory_bytes=memory_bytes) as sandbox:
+        sandbox.say_hello()
+        left = max(processors - is_watched, 1)
+        assert sandbox.run("import os; len(os.sched_getaffinity(0))")["value"] == str(left)
+        # The supervisor can use all of them.
+        assert len(os.sched_getaffinity(sandbox.process.pid)) == processors
+        taken = sandbox.run(f"os.sched_setaffinity(0, {os.sched_getaffinity(0)})")
+        assert ("error" in taken) == is_watched
 
 
 def test_descriptors_of_libraries_are_neither_reported_nor_taken_from_them(tmp_path: Path) -> None:

@@ -227,6 +227,21 @@ def test_death_of_the_worker_is_reported_after_its_output(sandbox: Sandbox, code
     assert sandbox.run("1")["value"] == "1"
 
 
+@pytest.mark.parametrize("files_max", ["1 << 40", "0"])
+def test_a_sandbox_with_too_many_files_ends_with_its_interpreter(files_max: str) -> None:
+    if not Path("/dev/shm").is_mount():
+        pytest.skip("nothing here is in memory")
+    # Its root is a file, too.
+    with Sandbox(change=("_FILES_MAX = 1 << 17", f"_FILES_MAX = {files_max}")) as sandbox:
+        sandbox.start("import os; os.kill(os.getpid(), 9)")
+        sandbox.wait("worker_exited")
+        if files_max == "0":
+            said = sandbox.wait("fault")["message"]
+            assert said.endswith(" files in memory, of which nothing bounds the number")
+        else:
+            sandbox.wait("worker_started", worker=2)
+
+
 def test_the_bridge_hears_what_workers_have_taken_or_lost(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[bytes] = []
     write = sandbox.write
