@@ -368,7 +368,7 @@ fn inherited(server: &ServerConfig, environment: &Environment) -> Option<String>
 /// The result of starting or reaching the server, and advice; empty if servers are not started.
 async fn answer(server: &ServerConfig, asking: Option<&Upstream>) -> Vec<String> {
     let Some(upstream) = asking else { return vec![] };
-    match upstream.tools(&server.name, &CancellationToken::new()).await {
+    let mut said = match upstream.tools(&server.name, &CancellationToken::new()).await {
         Ok(tools) => vec![format!("answers; tools: {}", tools.len())],
         Err(error) => {
             let why = error.to_string();
@@ -378,7 +378,10 @@ async fn answer(server: &ServerConfig, asking: Option<&Upstream>) -> Vec<String>
                 .chain(advice)
                 .collect()
         }
-    }
+    };
+    let unread = upstream.unread(&server.name).map(|unread| upstream.redacted(&server.name, unread));
+    said.extend(unread.map(|unread| format!("NOT READ: {}", text::inert_excerpt(&unread, WHY_CHARS_MAX))));
+    said
 }
 
 /// Prints the last log entries of the server, from any bridge.

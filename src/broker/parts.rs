@@ -313,7 +313,11 @@ impl Broker {
         let available = if names.is_empty() { "none".into() } else { names.join(", ") };
         let near = catalog.near_servers(server).to_string();
         let shown = text::inert_excerpt(server, 100);
-        Err(ToolFault::new(FaultCode::ServerUnavailable, format!("Server '{shown}' is not available"))
+        let unread = self.active_config.unread().into_iter();
+        let unread: String =
+            unread.map(|unread| format!("; a configuration file cannot be used: {unread}")).collect();
+        let message = format!("Server '{shown}' is not available{unread}");
+        Err(ToolFault::new(FaultCode::ServerUnavailable, message)
             .hint(format!("{near} Available in this run: {available}").trim_start().to_owned()))
     }
 

@@ -16,6 +16,7 @@ use super::tool::{Tool, shown};
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::run::ServerScope;
+use crate::text;
 
 /// The module from which code imports skills.
 const SKILLS: &str = "skills";
@@ -142,7 +143,12 @@ impl Catalog {
     #[must_use]
     pub fn server(&self, name_or_alias: &str) -> Option<&Arc<ServerTools>> {
         let named = self.servers.iter().find(|server| server.name.as_str() == name_or_alias);
-        named.or_else(|| self.servers.iter().find(|server| server.alias == name_or_alias))
+        named.or_else(|| {
+            let is_it = |server: &&Arc<ServerTools>| {
+                server.alias == name_or_alias || text::is_same_name(server.name.as_str(), name_or_alias)
+            };
+            self.servers.iter().find(is_it)
+        })
     }
 
     /// Names of servers that are similar to an unknown name or alias, the most similar first.

@@ -121,7 +121,7 @@ impl ServerTools {
         }
     }
 
-    /// A tool by its raw name, else by its alias, else by either in another case if only one matches.
+    /// A tool by its raw name, else by its alias, else by either in another case or Unicode form if only one matches.
     ///
     /// # Errors
     /// [`UnknownTool`] with the names that may have been meant.
@@ -149,7 +149,8 @@ impl ServerTools {
     }
 }
 
-/// The tool with this raw name, else with this alias, else with either in another case if only one matches.
+/// The tool with this raw name, else with this alias, else with either in another case or Unicode form if only one
+/// matches.
 #[must_use]
 pub fn resolved<'t>(tools: &'t [Tool], tool_or_alias: &str) -> Option<&'t Tool> {
     let exact = tools
@@ -162,6 +163,7 @@ pub fn resolved<'t>(tools: &'t [Tool], tool_or_alias: &str) -> Option<&'t Tool> 
     let mut folded = tools.iter().filter(|tool| {
         tool.alias.eq_ignore_ascii_case(tool_or_alias)
             || tool.name.as_str().eq_ignore_ascii_case(tool_or_alias)
+            || text::is_same_name(tool.name.as_str(), tool_or_alias)
     });
     folded.next().filter(|_| folded.next().is_none())
 }

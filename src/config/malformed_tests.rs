@@ -23,7 +23,7 @@ enum Contents {
 /// A kind of defect: its name, its contents, the message behind file and position, and the servers that still load.
 type Kind = (&'static str, Contents, &'static str, &'static [&'static str]);
 
-const KINDS: [Kind; 50] = [
+const KINDS: [Kind; 51] = [
     ("01 empty", Text(""), "is empty", &[]),
     ("01 blank", Text(" \n\t\n"), "is empty", &[]),
     ("02 array", Text("^[]"), "must be an object with \"mcpServers\", not an array", &[]),
@@ -34,13 +34,9 @@ const KINDS: [Kind; 50] = [
         "a string without its closing quote",
         &[],
     ),
-    (
-        "05 trailing comma",
-        Text("{\"mcpServers\":\n {\"bad\": {\"command\": \"c\"}^,}}"),
-        "a comma after the last item",
-        &[],
-    ),
-    ("05 comment", Text(r#"{"mcpServers": {} ^/* JSONC */}"#), "a comment, which JSON does not have", &[]),
+    ("05 trailing comma", Text("{\"mcpServers\":\n {\"beside\": {\"command\": \"c\"},}}"), "", &["beside"]),
+    ("05 two commas", Text(r#"{"mcpServers": {},^,}"#), "',' where a key in double quotes should be", &[]),
+    ("05 comment", Text(r#"{"mcpServers": {} ^/* JSONC}"#), "a comment without its end", &[]),
     ("06 UTF-16 little", Is(|path| wide(path, u16::to_le_bytes)), "is not UTF-8 but UTF-16", &[]),
     ("06 UTF-16 big", Is(|path| wide(path, u16::to_be_bytes)), "is not UTF-8 but UTF-16", &[]),
     (

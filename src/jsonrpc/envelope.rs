@@ -2,20 +2,25 @@
 
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::outline::Outline;
+use super::repair::repaired;
 use crate::limits::Limits;
 use crate::text;
 
 /// The outer object of a message; the inner texts are valid JSON, and unread.
 #[derive(Debug, Deserialize)]
 pub struct Envelope<'a> {
+    /// The version of JSON-RPC, whatever it is.
+    #[serde(borrow, default)]
+    pub jsonrpc: Option<&'a RawValue>,
     /// Absent in notifications; null counts as absent.
     #[serde(borrow, default)]
     pub id: Option<&'a RawValue>,
-    /// Absent in answers.
-    #[serde(default)]
+    /// Absent in answers. A method that is no string is its JSON text.
+    #[serde(default, deserialize_with = "word")]
     pub method: Option<String>,
     /// Of an answer.
     #[serde(borrow, default, deserialize_with = "present")]
@@ -36,6 +41,17 @@ pub enum LineError {
     Misshapen(String),
 }
 
+impl LineError {
+    /// The reason in words.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Overlong(_) => "it is too long",
+            Self::NotJson(reason) | Self::Misshapen(reason) => reason,
+        }
+    }
+}
+
 /// A line that is not a JSON-RPC message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MalformedLine {
@@ -53,15 +69,26 @@ impl<'a> Envelope<'a> {
             outline.push(line);
             MalformedLine { id: outline.id(), why }
         };
-        let text =
-            std::str::from_utf8(line).map_err(|error| no_message(LineError::NotJson(error.to_string())))?;
+        let text = std::str::from_utf8(line).map_err(|error| {
+            no_message(LineError::NotJson(format!("it is no UTF-8 at byte {}", error.valid_up_to() + 1)))
+        })?;
         // serde takes an array for a struct as well.
         if !text.starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok() {
             return Err(no_message(LineError::Misshapen("it is no object".into())));
         }
         serde_json::from_str(text).map_err(|error| {
-            let why = if error.is_data() { LineError::Misshapen } else { LineError::NotJson };
-            no_message(why(error.to_string()))
+            no_message(match error.is_data() {
+                true => LineError::Misshapen("it has an id, method, result or error twice".into()),
+                false if serde_json::from_str::<IgnoredAny>(&repaired(text)).is_ok() => LineError::NotJson(
+                    "it has NaN, Infinity or a control character in a string, which JSON does not have"
+                        .into(),
+                ),
+                false => LineError::NotJson(format!(
+                    "it is no JSON at line {}, column {}",
+                    error.line(),
+                    error.column()
+                )),
+            })
         })
     }
 }
@@ -76,7 +103,8 @@ pub fn message<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {
     if line.len() > values_max && text::json_values(line) > values_max {
         return Err(format!("it has more than {values_max} values and keys"));
     }
-    serde_json::from_slice(line).map_err(|error| error.to_string())
+    serde_json::from_slice(line)
+        .map_err(|_| "its members are not those of a request, a notification or an answer".to_owned())
 }
 
 /// Which request a message answers, as JSON text, as far as it can be made out, however broken the rest is; nothing when
@@ -88,6 +116,39 @@ pub fn answered_id(message: &[u8]) -> Option<String> {
         Ok(envelope) => envelope.id.map(|id| id.get().to_owned()),
         Err(no_message) => no_message.id,
     }
+}
+
+/// The answer with this id, if it has none that a request of ours can have, where it can be no other request's.
+#[must_use]
+pub fn answer_with_id(message: &[u8], id: &str) -> Option<Vec<u8>> {
+    let Envelope { id: own, method: None, result, error, .. } = Envelope::read(message).ok()? else {
+        return None;
+    };
+    if own.is_some_and(|own| own.get().parse::<f64>().is_ok()) || (result.is_none() && error.is_none()) {
+        return None;
+    }
+    let mut line = format!(r#"{{"jsonrpc":"2.0","id":{id}"#);
+    for (name, value) in [("result", result), ("error", error)] {
+        if let Some(value) = value {
+            line.push_str(&format!(r#","{name}":{value}"#));
+        }
+    }
+    line.push('}');
+    Some(line.into_bytes())
+}
+
+/// The error of an answer; nothing when it has none that can be read.
+#[must_use]
+pub fn answered_error(message: &[u8]) -> Option<Value> {
+    let error = Envelope::read(message).ok()?.error?;
+    serde_json::from_str(&repaired(error.get())).ok()
+}
+
+/// A method; null counts as none.
+fn word<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let word = <&RawValue>::deserialize(deserializer)?.get();
+    let text = || serde_json::from_str(&repaired(word)).unwrap_or_else(|_| word.to_owned());
+    Ok((word != "null").then(text))
 }
 
 /// A field that is there, null included.
@@ -110,6 +171,20 @@ mod tests {
         assert_eq!(Envelope::read(deep.as_bytes()).unwrap().result.unwrap().get().len(), 10_000);
         assert!(Envelope::read(br#"{"id":1,"result":null}"#).unwrap().result.is_some());
         assert!(Envelope::read(br#"{"id":null,"method":"x"}"#).unwrap().id.is_none());
+    }
+
+    #[test]
+    fn only_an_answer_without_an_id_of_ours_gets_one() {
+        let given =
+            |line: &str| answer_with_id(line.as_bytes(), "7").map(|line| String::from_utf8(line).unwrap());
+        for id in ["", r#""id":null,"#, r#""id":"x","#, r#""id":{},"#] {
+            let line = format!(r#"{{{id}"result":{{"a": "\ud800"}}}}"#);
+            assert_eq!(given(&line).unwrap(), r#"{"jsonrpc":"2.0","id":7,"result":{"a": "\ud800"}}"#);
+        }
+        assert_eq!(given(r#"{"error":"x"}"#).unwrap(), r#"{"jsonrpc":"2.0","id":7,"error":"x"}"#);
+        for other in [r#"{"id":8,"result":1}"#, r#"{"method":"x","result":1}"#, "{}", "x"] {
+            assert_eq!(given(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::requests::Requests;
 /// How long it may take to tell a peer that nobody waits for its answer any more: one that hangs does not read, and what
 /// it was sent before may stand in the way for ever.
 pub const WITHDRAWING: Duration = Duration::from_millis(500);
-/// Refusals that may be under way to a peer; while there are more, nothing is read from it.
+/// Answers of our own that may be under way to a peer; while there are more, nothing is read from it.
 const REFUSALS_MAX: usize = 16;
 
 /// The reading of messages on one side of a connection.
@@ -35,8 +35,18 @@ pub trait Messages: Send + 'static {
         envelope: &Envelope<'_>,
     ) -> Result<Option<RxJsonRpcMessage<Self::Role>>, String>;
 
-    /// What becomes of a line that cannot be read.
-    fn unreadable(&mut self, id: Option<RequestId>, why: LineError) -> OnUnreadable<Self::Role>;
+    /// A line that is no JSON, or no object, as one that is; nothing if it has to be left as it is.
+    fn repaired(&self, _line: &[u8], _id: Option<&str>) -> Option<String> {
+        None
+    }
+
+    /// What becomes of a line that cannot be read; of one that is too long, nothing is left.
+    fn unreadable(&mut self, line: &[u8], id: Option<RequestId>, why: LineError) -> OnUnreadable<Self::Role>;
+
+    /// The answer to a request that rmcp does not answer, since it came before the end of the handshake.
+    fn early(&self, _message: &RxJsonRpcMessage<Self::Role>) -> Option<TxJsonRpcMessage<Self::Role>> {
+        None
+    }
 
     /// A message is about to be sent.
     fn sending(&mut self, message: &TxJsonRpcMessage<Self::Role>);
@@ -128,21 +138,25 @@ impl<M: Messages, I: Incoming, O: LineSink> LineTransport<M, I, O> {
             let Some(line) = self.lines.next().await? else { return Ok(None) };
             let unreadable = match line {
                 Line::Whole(line) => match self.read(&line) {
-                    Ok(Some(message)) => match self.admitted(message) {
-                        Some(message) => return Ok(Some(message)),
-                        None => continue,
-                    },
+                    Ok(Some(message)) => {
+                        if let Some(answer) = self.messages.early(&message) {
+                            self.send_aside(&answer);
+                        } else if let Some(message) = self.admitted(message) {
+                            return Ok(Some(message));
+                        }
+                        continue;
+                    }
                     Ok(None) => continue,
-                    Err(MalformedLine { id, why }) => (id, why),
+                    Err(MalformedLine { id, why }) => (line, id, why),
                 },
-                Line::Overlong { id } => (id, LineError::Overlong(self.line_bytes_max)),
-                Line::Endless => (None, LineError::Overlong(self.line_bytes_max)),
+                Line::Overlong { id } => (vec![], id, LineError::Overlong(self.line_bytes_max)),
+                Line::Endless => (vec![], None, LineError::Overlong(self.line_bytes_max)),
             };
-            let (id, why) = unreadable;
+            let (line, id, why) = unreadable;
             // The id may hold anything.
             tracing::debug!(has_id = id.is_some(), ?why, "a line from the peer cannot be read");
             let id = id.and_then(|id| serde_json::from_str(&id).ok());
-            match self.messages.unreadable(id, why.clone()) {
+            match self.messages.unreadable(&line, id, why.clone()) {
                 OnUnreadable::Nothing => {}
                 OnUnreadable::Message(message) => return Ok(Some(message)),
                 OnUnreadable::Refusal(id) => self.refuse(id, &why),
@@ -152,8 +166,22 @@ impl<M: Messages, I: Incoming, O: LineSink> LineTransport<M, I, O> {
     }
 
     fn read(&mut self, line: &[u8]) -> Result<Option<RxJsonRpcMessage<M::Role>>, MalformedLine> {
-        let envelope = Envelope::read(line)?;
-        self.messages.read(line, &envelope).map_err(|reason| {
+        let malformed = match Envelope::read(line) {
+            Ok(envelope) => return self.understood(line, &envelope),
+            Err(malformed) => malformed,
+        };
+        let repaired = self.messages.repaired(line, malformed.id.as_deref());
+        let Some(repaired) = repaired else { return Err(malformed) };
+        let envelope = Envelope::read(repaired.as_bytes())?;
+        self.understood(repaired.as_bytes(), &envelope)
+    }
+
+    fn understood(
+        &mut self,
+        line: &[u8],
+        envelope: &Envelope<'_>,
+    ) -> Result<Option<RxJsonRpcMessage<M::Role>>, MalformedLine> {
+        self.messages.read(line, envelope).map_err(|reason| {
             let id = envelope.id.map(|id| id.get().to_owned());
             MalformedLine { id, why: LineError::Misshapen(reason) }
         })
@@ -187,17 +215,23 @@ impl<M: Messages, I: Incoming, O: LineSink> LineTransport<M, I, O> {
                 format!("a message may have {bytes_max} bytes, this one has more"),
                 None,
             ),
-            LineError::NotJson(reason) => ErrorData::parse_error(format!("not JSON: {reason}"), None),
+            LineError::NotJson(reason) => {
+                ErrorData::parse_error(format!("the message cannot be read: {reason}"), None)
+            }
             LineError::Misshapen(reason) => {
-                ErrorData::invalid_request(format!("not a JSON-RPC message: {reason}"), None)
+                ErrorData::invalid_request(format!("the message cannot be read: {reason}"), None)
             }
         };
-        let message: TxJsonRpcMessage<M::Role> = JsonRpcMessage::error(error, id);
+        self.send_aside(&JsonRpcMessage::error(error, id));
+    }
+
+    /// Sends an answer of our own, without waiting for the peer to read it.
+    fn send_aside(&mut self, message: &TxJsonRpcMessage<M::Role>) {
         let writer = self.writer.clone();
-        let line = line_of(&message);
+        let line = line_of(message);
         self.refusals.spawn(async move {
             if let Err(error) = write(&writer, line).await {
-                tracing::debug!(%error, "the peer takes no refusal");
+                tracing::debug!(%error, "the peer takes no answer");
             }
         });
     }

@@ -49,7 +49,12 @@ impl Messages for Requests {
         Ok(Some(message))
     }
 
-    fn unreadable(&mut self, id: Option<RequestId>, why: LineError) -> OnUnreadable<RoleServer> {
+    fn unreadable(
+        &mut self,
+        _line: &[u8],
+        id: Option<RequestId>,
+        why: LineError,
+    ) -> OnUnreadable<RoleServer> {
         match (id, why) {
             // Garbage is not answered: a peer that sends our refusal back as garbage would continue for ever.
             (None, LineError::NotJson(_)) => OnUnreadable::Nothing,

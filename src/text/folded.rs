@@ -27,6 +27,16 @@ pub fn folded(text: &str) -> Cow<'_, str> {
     Cow::Owned(normalizer.normalize(&lower).trim_matches(is_blank).to_owned())
 }
 
+/// Whether two names are spelled alike but for composed and decomposed characters, as Python compares names in code.
+#[must_use]
+pub fn is_same_name(one: &str, other: &str) -> bool {
+    if one.is_ascii() && other.is_ascii() {
+        return one == other;
+    }
+    let normalizer = ComposingNormalizerBorrowed::new_nfkc();
+    normalizer.normalize(one) == normalizer.normalize(other)
+}
+
 /// The text without the characters of which a reader sees nothing, tabs and line ends among them.
 #[must_use]
 pub fn drawn(text: &str) -> Cow<'_, str> {
@@ -72,6 +82,12 @@ mod tests {
         assert_eq!(folded("Stra\u{df}e"), folded("STRASSE"));
         assert_eq!(folded("cafe\u{301}"), folded("CAF\u{c9}"));
         assert_ne!(folded("delete"), folded("deletes"));
+    }
+
+    #[test]
+    fn a_name_is_the_same_however_its_characters_are_composed() {
+        assert!(is_same_name("\u{e9}te", "e\u{301}te") && is_same_name("\u{b5}", "\u{3bc}"));
+        assert!(!is_same_name("\u{e9}te", "ete") && !is_same_name("A", "a"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use super::oauth::TokenCache;
+use super::raw_results::Unread;
 use super::redaction::Redaction;
 
 /// The state that a connection uses and that outlives it.
@@ -13,6 +14,8 @@ pub(super) struct ConnectContext {
     pub(super) access: Option<Arc<TokenCache>>,
     /// The server's secrets.
     pub(super) redaction: Redaction,
+    /// What could not be read of the server's messages.
+    pub(super) unread: Unread,
     /// Permits for large bodies; all remote servers share them.
     pub(super) large_bodies: Arc<Semaphore>,
 }

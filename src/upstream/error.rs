@@ -63,6 +63,16 @@ pub enum UpstreamError {
         /// The reason.
         reason: String,
     },
+    /// The server no longer knew the session that the request named. Nothing was done, and there is a new session.
+    #[error(
+        "server '{server}' no longer knew its session ({reason}), and has a new one; the call was not made"
+    )]
+    SessionLost {
+        /// The server.
+        server: ServerName,
+        /// The server's words.
+        reason: String,
+    },
     /// The server requires credentials, or rejects those that were sent. Nothing was done.
     #[error("server '{server}' wants other credentials: {reason}")]
     NotAllowed {
@@ -202,6 +212,7 @@ impl UpstreamError {
             | Self::Handshake { .. }
             | Self::NeedsLogin { .. } => FaultCode::ServerNotStarted,
             Self::NotReached { .. }
+            | Self::SessionLost { .. }
             | Self::NotAllowed { .. }
             | Self::LoginFailed { .. }
             | Self::Busy { was_refused: true, .. } => FaultCode::NotMade,
@@ -241,6 +252,7 @@ impl UpstreamError {
     pub(super) fn retry_after(&self, only_reads: bool) -> Option<Duration> {
         match self {
             Self::Busy { after, was_refused, .. } if *was_refused || only_reads => *after,
+            Self::SessionLost { .. } if only_reads => Some(Duration::ZERO),
             _ => None,
         }
     }
@@ -258,6 +270,7 @@ impl UpstreamError {
                 Self::Handshake { server, reason: changed(reason), is_late, stderr: of_stderr(stderr) }
             }
             Self::NotReached { server, reason } => Self::NotReached { server, reason: changed(reason) },
+            Self::SessionLost { server, reason } => Self::SessionLost { server, reason: changed(reason) },
             Self::NotAllowed { server, reason } => Self::NotAllowed { server, reason: changed(reason) },
             Self::NeedsLogin { server, reason, command } => {
                 Self::NeedsLogin { server, reason: changed(reason), command: changed(command) }
@@ -322,6 +335,15 @@ impl UpstreamError {
         })
     }
 
+    /// Whether the reason may be a message of the server that could not be read.
+    #[must_use]
+    pub fn may_be_unread(&self) -> bool {
+        matches!(
+            self,
+            Self::Handshake { .. } | Self::Died { .. } | Self::Deadline { .. } | Self::CallTime { .. }
+        )
+    }
+
     /// The number of bytes in the error's text that may come from the server. It is 0 only if none of them do.
     #[must_use]
     pub fn bytes_of_server(&self) -> usize {
@@ -331,6 +353,7 @@ impl UpstreamError {
             // wrong type.
             Self::NotReached { reason, .. }
             | Self::Busy { reason, .. }
+            | Self::SessionLost { reason, .. }
             | Self::Broken { reason, .. }
             | Self::Nonsense { reason, .. }
             | Self::NotAllowed { reason, .. }
@@ -406,7 +429,8 @@ mod tests {
                     UpstreamError::Handshake { server, reason, is_late: true, stderr: stderr.clone() }
                 }
                 UpstreamError::Handshake { .. } => UpstreamError::NotReached { server, reason },
-                UpstreamError::NotReached { .. } => UpstreamError::NotAllowed { server, reason },
+                UpstreamError::NotReached { .. } => UpstreamError::SessionLost { server, reason },
+                UpstreamError::SessionLost { .. } => UpstreamError::NotAllowed { server, reason },
                 UpstreamError::NotAllowed { .. } => {
                     UpstreamError::NeedsLogin { server, reason, command: "belljar login s".into() }
                 }
@@ -440,7 +464,7 @@ mod tests {
     #[test]
     fn words_code_and_count_of_every_failure_agree_on_whether_the_call_was_made() {
         let all = all();
-        assert_eq!(all.len(), 21);
+        assert_eq!(all.len(), 22);
         for error in all {
             for sent in [None, Some(ToolEffect::Reads), Some(ToolEffect::MayWrite)] {
                 let said = format!("{error}{}", error.effect(sent));

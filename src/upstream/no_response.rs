@@ -38,6 +38,8 @@ pub enum NoResponse {
         /// Whether nothing was done. Otherwise the server may have acted on the request.
         was_refused: bool,
     },
+    /// The server no longer knew the session that the request named. Nothing was done, and there is a new session.
+    SessionLost(String),
     /// The server may have acted on the request.
     Broken(String),
 }
@@ -47,7 +49,7 @@ impl NoResponse {
     pub(super) fn reason(&self) -> &str {
         match self {
             Self::NotReached(reason) | Self::NotAllowed(reason) | Self::Broken(reason) => reason,
-            Self::LoginFailed(reason) => reason,
+            Self::LoginFailed(reason) | Self::SessionLost(reason) => reason,
             Self::Refused { reason, .. } | Self::NeedsLogin { reason, .. } | Self::Busy { reason, .. } => {
                 reason
             }

@@ -112,6 +112,11 @@ fn holds(json: &Value, value: &str) -> bool {
 fn read(answers: &mut RawResults, line: &str) -> Value {
     let line = line.replace('\n', "");
     let envelope: Envelope<'_> = serde_json::from_str(&line).unwrap();
+    let kept = SentRequest::Kept { is_list: false, answer: None };
+    answers
+        .table
+        .lock()
+        .extend([(RequestId::Number(0), SentRequest::Initialize), (RequestId::Number(1), kept)]);
     let message = answers.read(line.as_bytes(), &envelope).unwrap();
     serde_json::to_value(message).unwrap()
 }
@@ -119,7 +124,7 @@ fn read(answers: &mut RawResults, line: &str) -> Value {
 /// Sends a request and reads this answer.
 fn answered(answers: &mut RawResults, result: &str) -> PendingResult {
     let id = RequestId::Number(7);
-    answers.table.lock().insert(id.clone(), None);
+    answers.table.lock().insert(id.clone(), SentRequest::Kept { is_list: false, answer: None });
     let awaited = answers.awaited(id);
     read(answers, &format!(r#"{{"jsonrpc":"2.0","id":7,"result":{result}}}"#));
     awaited
@@ -134,7 +139,7 @@ fn read_result(answers: &mut RawResults, result: &str) -> Box<RawValue> {
 
 fn check_all(value: &str, spelled: &str) {
     let redaction = redaction::tests::of(&[("KEY", value)]);
-    let mut answers = RawResults::of(redaction.clone());
+    let mut answers = RawResults::of(redaction.clone(), Unread::default());
     for (what, result) in RESULTS {
         let result = read_result(&mut answers, &result.replace('@', spelled));
         let result: Value = serde_json::from_str(result.get()).unwrap();
@@ -143,8 +148,8 @@ fn check_all(value: &str, spelled: &str) {
     for (what, message) in MESSAGES {
         let message = read(&mut answers, &message.replace('@', spelled));
         assert!(!holds(&message, value), "{what}: {message}");
-        // Unknown keys are lost, and with them some of the replaced texts.
-        let is_whole = !what.ends_with("/status") && !what.ends_with("list_changed");
+        // Members that are not used are lost, and with them some of the replaced texts.
+        let is_whole = !["initialize", "/status", "list_changed"].iter().any(|lost| what.ends_with(lost));
         assert!(!is_whole || message.to_string().contains("[KEY]"), "{what}: {message}");
     }
     for text in [format!("no {spelled}!"), format!(r#"{{"key":"{spelled}"}}"#)] {
@@ -161,7 +166,7 @@ fn check_all(value: &str, spelled: &str) {
 /// The bridge has one thread. A sandbox without a heartbeat for long counts the bridge as dead.
 #[tokio::test]
 async fn the_thread_beats_on_while_a_large_result_is_cleaned() {
-    let mut answers = RawResults::of(redaction::tests::of(&[("KEY", "abc+def")]));
+    let mut answers = RawResults::of(redaction::tests::of(&[("KEY", "abc+def")]), Unread::default());
     let text = r"abc\u002Bdef ".repeat(LARGE_BYTES / 4);
     let awaited = answered(&mut answers, &format!(r#"{{"content":[{{"type":"text","text":"{text}"}}]}}"#));
     let heart = tokio::spawn(async {});
@@ -191,7 +196,7 @@ fn escapes_hide_no_credential_on_any_path() {
 
 #[test]
 fn settings_stay_in_questions_and_ids_stay_whole() {
-    let mut answers = RawResults::of(redaction::tests::of(&[("KEY", "abc+def")]));
+    let mut answers = RawResults::of(redaction::tests::of(&[("KEY", "abc+def")]), Unread::default());
     let line = r#"{"jsonrpc":"2.0","id":"abc+def","method":"elicitation/create","params":{"message":"abc\u002Bdef in /srv/data",
         "requestedSchema":{"type":"object","properties":{}}}}"#;
     let message = read(&mut answers, line);

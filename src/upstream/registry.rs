@@ -20,6 +20,7 @@ use super::confinement::Lack;
 use super::connect_context::ConnectContext;
 use super::error::UpstreamError;
 use super::oauth::TokenCache;
+use super::raw_results::Unread;
 use super::redaction::{Redacted, Redaction, text_without, value_without};
 use super::secrets::Secrets;
 use super::server::{ConfiguredServer, ServerTaskRequest, StartState, TaskChannels, own};
@@ -51,6 +52,8 @@ struct Table {
 struct Entry {
     spec: ServerSpec,
     redaction: Redaction,
+    /// What could not be read of the server's messages.
+    unread: Unread,
     /// The login, if the server may have one.
     access: Option<Arc<TokenCache>>,
     start: Arc<StartState>,
@@ -105,8 +108,13 @@ impl Upstream {
                     let leaving = self.closing.child_token();
                     let secrets = Arc::new(Secrets::of(&spec));
                     let redaction = Redaction::new(Arc::clone(&secrets), access.clone());
-                    let context =
-                        ConnectContext { access: access.clone(), redaction: redaction.clone(), large_bodies };
+                    let unread = Unread::default();
+                    let context = ConnectContext {
+                        access: access.clone(),
+                        redaction: redaction.clone(),
+                        unread: unread.clone(),
+                        large_bodies,
+                    };
                     let start = Arc::<StartState>::default();
                     let configured =
                         ConfiguredServer { spec: spec.clone(), secrets, start: Arc::clone(&start) };
@@ -122,7 +130,7 @@ impl Upstream {
                         owned.await;
                         drop(ends);
                     });
-                    Entry { spec, redaction, access, start, asks, live, leaving, ended }
+                    Entry { spec, redaction, unread, access, start, asks, live, leaving, ended }
                 }
             };
             table.servers.insert(name, entry);
@@ -176,6 +184,13 @@ impl Upstream {
     pub fn lacks(&self, server: &ServerName, text: &str) -> Vec<Lack> {
         let live = self.table.read().servers.get(server).and_then(|entry| entry.live.borrow().clone());
         live.map(|connection| connection.lacks(text)).unwrap_or_default()
+    }
+
+    /// What of the server's messages could not be read since its last start, in words; `None`: nothing.
+    #[must_use]
+    pub fn unread(&self, server: &ServerName) -> Option<String> {
+        let unread = self.table.read().servers.get(server).map(|entry| entry.unread.clone());
+        unread?.said()
     }
 
     /// Replaces the credentials of all servers by their names, in a text that code or the model wrote.

@@ -114,13 +114,14 @@ async fn progress_and_readings_of_a_remote_server_come_as_those_of_any_other() {
         let cancel = CancellationToken::new();
         let connection = upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await.unwrap();
         let resources =
-            connection.list(ListKind::Resources, &Deadline::after(PATIENCE), &cancel).await.unwrap();
+            connection.list(ListKind::Resources, &Deadline::after(PATIENCE), &cancel).await.unwrap().0;
         let uri = resources[0]["uri"].as_str().unwrap().to_owned();
         let read = ask(&upstream, Request::Resource { uri: uri.clone() }, None).await.unwrap();
         assert_eq!(read["contents"][0]["uri"], uri);
         let refused = ask(&upstream, Request::Resource { uri: "no://such".into() }, None).await.unwrap_err();
         assert!(refused.starts_with("server 'far' refused: "), "{refused}");
-        let prompts = connection.list(ListKind::Prompts, &Deadline::after(PATIENCE), &cancel).await.unwrap();
+        let prompts =
+            connection.list(ListKind::Prompts, &Deadline::after(PATIENCE), &cancel).await.unwrap().0;
         let simple = prompts[0]["name"].as_str().unwrap().to_owned();
         let prompt =
             ask(&upstream, Request::Prompt { name: simple, arguments: Map::new() }, None).await.unwrap();

@@ -35,6 +35,7 @@ mod listening;
 mod login;
 mod login_command;
 mod models;
+mod odd_servers;
 mod remote;
 mod remote_stress;
 mod requests;

@@ -356,8 +356,12 @@ async fn a_redirect_to_another_origin_is_refused_and_gets_no_header() {
     assert_eq!(other.requests().len(), 0);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_lost_session_is_made_again_and_only_what_never_reached_the_tool_is_sent_again() {
+/// What becomes of two calls of a tool if the first one is answered so in the first session: both results, and how often
+/// sessions were made and the tool was called.
+async fn in_lost_session(
+    (status, kind, body): (&'static str, &'static str, &'static str),
+    reads: bool,
+) -> ([Result<String, String>; 2], (usize, usize)) {
     let sessions = Arc::new(AtomicUsize::new(0));
     let made = Arc::clone(&sessions);
     let fixture = HttpFixture::start(move |request, stream| {
@@ -368,8 +372,16 @@ async fn a_lost_session_is_made_again_and_only_what_never_reached_the_tool_is_se
         }
         match request.header("mcp-session-id") {
             _ if request.method == "GET" => reply(stream, "405 No", &[], ""),
-            Some("s0") if request.is("tools/call") => reply(stream, "404 Not Found", &[], ""),
-            Some("s1") if request.is("tools/call") => {
+            Some("s0") if request.is("tools/call") => {
+                let body = body.replace("@id@", &request.body["id"].to_string());
+                let length = body.len();
+                write!(
+                    stream,
+                    "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
+                     Connection: close\r\n\r\n{body}"
+                )
+            }
+            Some(_) if request.is("tools/call") => {
                 reply(stream, "200 OK", &[], &request.answer(json!({"content": []})))
             }
             _ => match usual_answer(request) {
@@ -379,12 +391,80 @@ async fn a_lost_session_is_made_again_and_only_what_never_reached_the_tool_is_se
         }
     });
     let upstream = upstream(&fixture.url, None, Limits::default());
-    assert_eq!(call(&upstream, "t", json!({})).await.unwrap(), r#"{"content":[]}"#);
-    assert_eq!((sessions.load(Ordering::SeqCst), fixture.count("tools/call")), (2, 2));
-    // The server is another one: what it lists is read again.
-    call(&upstream, "t", json!({})).await.unwrap();
-    assert_eq!(fixture.count("tools/list"), 2);
+    let mut results = Vec::new();
+    for _ in 0..2 {
+        let tool = if reads { "read" } else { "t" };
+        results.push(call(&upstream, tool, json!({})).await.map_err(|error| error.to_string()));
+    }
     upstream.close().await;
+    let counts = (sessions.load(Ordering::SeqCst), fixture.count("tools/call"));
+    (results.try_into().unwrap(), counts)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_session_is_made_again_however_the_server_says_so_and_only_a_call_that_reads_is_repeated() {
+    const JSON: &str = "application/json";
+    const ERROR: &str =
+        r#"{"jsonrpc":"2.0","id":@id@,"error":{"code":-32001,"message":"Session not found"}}"#;
+    for lost in [
+        ("404 Not Found", JSON, ""),
+        ("410 Gone", JSON, ""),
+        ("400 Bad Request", JSON, r#"{"error": "No valid session ID provided"}"#),
+        (
+            "503 Service Unavailable",
+            JSON,
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}"#,
+        ),
+        ("500 No", "text/plain", "no such Session"),
+        ("409 Conflict", JSON, r#"{"message": "the session has expired"}"#),
+        ("422 No", "text/html; charset=utf-8", "session abc does not exist"),
+        ("422 No", JSON, ERROR),
+        ("200 OK", JSON, ERROR),
+        (
+            "200 OK",
+            "Text/Event-Stream;charset=utf-8",
+            "data: {\"jsonrpc\":\"2.0\",\"id\":@id@,\"error\":{\"code\":-32600,\"message\":\"Session has been terminated\"}}\n\n",
+        ),
+        ("200 OK", JSON, r#"{"jsonrpc":"2.0","id":@id@,"error":{"code":-32001,"message":"Not found"}}"#),
+    ] {
+        let done = || Ok(r#"{"content":[]}"#.to_owned());
+        let (results, counts) = in_lost_session(lost, true).await;
+        assert_eq!((results, counts), ([done(), done()], (2, 3)), "{lost:?}");
+        let ([refused, after], counts) = in_lost_session(lost, false).await;
+        let said = refused.unwrap_err();
+        assert!(
+            said.contains("no longer knew its session") && said.ends_with("the call was not made"),
+            "{said}"
+        );
+        assert_eq!((after, counts), (done(), (2, 2)), "{lost:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_tells_of_no_lost_session_makes_no_new_one() {
+    const JSON: &str = "application/json";
+    for other in [
+        (
+            "200 OK",
+            JSON,
+            r#"{"jsonrpc":"2.0","id":@id@,"result":{"isError":true,"content":[{"type":"text","text":"session not found"}]}}"#,
+        ),
+        (
+            "200 OK",
+            JSON,
+            r#"{"jsonrpc":"2.0","id":@id@,"error":{"code":-32001,"message":"Request timed out"}}"#,
+        ),
+        (
+            "200 OK",
+            JSON,
+            r#"{"jsonrpc":"2.0","id":@id@,"error":{"code":-32602,"message":"no such file: not found"}}"#,
+        ),
+        ("503 Busy", "text/plain", "too many sessions are open"),
+        ("500 No", "text/plain", "not found"),
+    ] {
+        let (_, (sessions, calls)) = in_lost_session(other, true).await;
+        assert_eq!((sessions, calls), (1, 2), "{other:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -116,9 +116,9 @@ async fn a_session_that_is_lost_with_400_is_made_again_for_all_calls_at_once() {
         }
     });
     let upstream = upstream(&fixture.url, None, Limits::default());
-    assert_eq!(call(&upstream, "t", json!({})).await.unwrap(), DONE);
+    assert_eq!(call(&upstream, "read", json!({})).await.unwrap(), DONE);
     is_lost.store(true, Ordering::SeqCst);
-    let calls = (0..8).map(|_| call(&upstream, "t", json!({})));
+    let calls = (0..8).map(|_| call(&upstream, "read", json!({})));
     for result in futures_util::future::join_all(calls).await {
         assert_eq!(result.unwrap(), DONE);
     }

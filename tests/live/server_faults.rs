@@ -29,6 +29,7 @@ on_one_engine_and_processes!(
     lists_of_tools_that_go_round_in_circles_or_do_not_end_are_bounded,
     too_many_tools_on_one_page_leave_ten_thousand_and_give_their_room_back,
     servers_that_find_no_descriptors_cost_their_own_calls_only,
+    what_cannot_be_read_of_a_server_is_named_where_it_is_missed,
 );
 
 on_every_container_engine!(the_container_of_a_server_that_ignores_its_end_is_removed);
@@ -73,6 +74,47 @@ fn the_container_of_a_server_that_ignores_its_end_is_removed(engine: &Engine) {
     let said = said.stdout;
     let named = format!("{} is left of a bridge that is gone: {program} {option} ", &left[..12]);
     assert!(said.contains(&named), "{said}");
+}
+
+/// A server that writes other lines to stdout, lists a tool without a name, and gives results of odd forms.
+fn what_cannot_be_read_of_a_server_is_named_where_it_is_missed(engine: &Engine) {
+    let answer = |result: &str| vec![format!(r#"{{"jsonrpc":"2.0","id":@id@,"result":{result}}}"#)];
+    let init =
+        r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":[],"resources":[]},"serverInfo":null}"#;
+    let listed = r#"{"tools":[{"name":"t"},{"title":"no name"}]}"#;
+    let results = [
+        r#"{"content":"hello"}"#,
+        r#"{"toolResult":{"n":1}}"#,
+        r#"{"content":["a",{"type":"text","text":"b"}]}"#,
+    ];
+    let banner = vec!["BANNER".to_owned()].into_iter().chain(answer(init)).collect::<Vec<_>>();
+    let answers = json!({
+        "initialize": [banner], "tools/list": [answer(listed)], "tools/call": results.map(answer),
+        "resources/list": [answer(r#"{"resources":[{"uri":"x:"}],"nextCursor":true}"#)],
+    });
+    let home = Home::on(engine).file("answers.json", &answers.to_string());
+    let file = home.path().join("answers.json");
+    let fixture = Fixture::new(&["--answers", file.to_str().unwrap()]);
+    let home = home.server("odd", fixture.entry()).file("MCPs/broken.json", "{\"mcpServers\": {");
+    let mut bridge = Bridge::start(&home).warm();
+    let code = "r = [await mcp_odd.t() for _ in range(3)]\nprint(r, [each.raw for each in r[:2]])";
+    assert_eq!(
+        bridge.ok(code),
+        "['hello', {'toolResult': {'n': 1}}, ['a', 'b']] [{'content': 'hello'}, {'toolResult': {'n': 1}}]"
+    );
+    let text = bridge.ok("import mcp.runtime as runtime\nlen(await runtime.list_resources('odd'))");
+    assert!(text.contains("odd, resources/list: left out of its list: further pages"), "{text}");
+    let text = bridge.run("name = 'u'\nawait runtime.call_tool('odd', name, {})").text;
+    assert!(text.contains("left out of its list: item 2 (it has no name)"), "{text}");
+    assert!(text.contains("1 line from it (stdout) could not be used") && text.contains("BANNER"), "{text}");
+    let text = bridge.run("name = 'other'\nawait runtime.call_tool(name, 'u', {})").text;
+    assert!(
+        text.contains("Server 'other' is not available; a configuration file cannot be used: "),
+        "{text}"
+    );
+    assert!(text.contains("MCPs/broken.json:1:17: the file ends where"), "{text}");
+    let told = home.run(&["doctor", "--ask"]).stdout;
+    assert!(told.contains("NOT READ: 1 line from it (stdout)") && told.contains("BANNER"), "{told}");
 }
 
 fn a_server_that_does_not_even_read_keeps_no_call_beyond_its_time(engine: &Engine) {

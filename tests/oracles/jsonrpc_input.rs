@@ -236,8 +236,12 @@ impl<M: Messages> Messages for Watched<M> {
         read
     }
 
-    fn unreadable(&mut self, id: Option<RequestId>, why: LineError) -> OnUnreadable<M::Role> {
-        let instead = self.inner.unreadable(id.clone(), why.clone());
+    fn repaired(&self, line: &[u8], id: Option<&str>) -> Option<String> {
+        self.inner.repaired(line, id)
+    }
+
+    fn unreadable(&mut self, line: &[u8], id: Option<RequestId>, why: LineError) -> OnUnreadable<M::Role> {
+        let instead = self.inner.unreadable(line, id.clone(), why.clone());
         let mut notes = self.notes.lock().unwrap();
         notes.events.push(Event::Unreadable(id, why));
         match instead {

@@ -108,6 +108,8 @@ struct Flags {
     durable: bool,
     /// The tools are these instead.
     attacks: Vec<Attack>,
+    /// It answers with the lines of this file instead, see `answer_from`.
+    answers: Option<String>,
     /// What [`TOKEN`] is written as.
     token: Option<String>,
 }
@@ -156,6 +158,10 @@ fn main() -> ExitCode {
         eprintln!("fixture_server: the token is missing");
         return ExitCode::from(3);
     }
+    if let Some(file) = &flags.answers {
+        answer_from(&flags, file);
+        return ExitCode::SUCCESS;
+    }
     let forever = flags.ignore_endings;
     Arc::new(Server::new(flags)).serve();
     if forever {
@@ -201,6 +207,7 @@ fn flags() -> Result<Flags, String> {
             "--never-answer" => flags.never_answer = true,
             "--durable" => flags.durable = true,
             "--spells" => flags.token = Some(arguments.next().and_then(|how| token(&how)).ok_or(argument)?),
+            "--answers" => flags.answers = Some(arguments.next().ok_or(argument)?),
             "--attacks" => {
                 flags.attacks = arguments.next().and_then(|file| attacks(&file)).ok_or(argument)?
             }
@@ -208,6 +215,32 @@ fn flags() -> Result<Flags, String> {
         }
     }
     Ok(flags)
+}
+
+/// Writes, for each request, the lines that the file has for its method: those of the first request, those of the second
+/// and so on, and those of the last for all others. `@id@` stands for the request's id. The ledger has all that came.
+fn answer_from(flags: &Flags, file: &str) {
+    let answers = std::fs::read(file).expect("the file of the answers can be read");
+    let answers: HashMap<String, Vec<Vec<String>>> =
+        serde_json::from_slice(&answers).expect("it has lists of lines");
+    let (mut ledger, mut output) = (open_state(flags, "ledger"), std::io::stdout());
+    let mut counts = HashMap::<String, usize>::new();
+    for line in std::io::stdin().lines().map_while(Result::ok) {
+        if let Some(ledger) = &mut ledger {
+            writeln!(ledger, "{line}").expect("the ledger is writable");
+        }
+        let message: Value = serde_json::from_str(&line).expect("the client writes JSON");
+        let (Some(id), Some(method)) = (message.get("id"), message["method"].as_str()) else { continue };
+        let count = counts.entry(method.to_owned()).or_default();
+        let no_such = [format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":"no"}}}}"#)];
+        let lines =
+            answers.get(method).map_or(&no_such[..], |answers| &answers[(*count).min(answers.len() - 1)]);
+        *count += 1;
+        for line in lines {
+            writeln!(output, "{}", line.replace("@id@", &id.to_string())).expect("the client reads");
+        }
+        output.flush().expect("the client reads");
+    }
 }
 
 fn attacks(file: &str) -> Option<Vec<Attack>> {

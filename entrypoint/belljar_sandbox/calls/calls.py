@@ -15,7 +15,7 @@ from ..wire.frames import Frame, encode
 from ..worker.run_origin import RUN
 from .arguments import Reference, blob_place, encode_arguments
 from .placeholder import Placeholder, note_uses
-from .results import InvalidCallError, MCPError, answer
+from .results import InvalidCallError, MCPError, answer, note_beside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -167,6 +167,7 @@ class Calls:
         if unsent:
             notes.append(_never_awaited(unsent))
         note_uses(notes)
+        note_beside(notes)
 
     def later(self, server: str, tool: str, arguments: object, handle: bool = False) -> Coroutine[Any, Any, Any]:
         """Returns a coroutine that makes the call when it is awaited."""

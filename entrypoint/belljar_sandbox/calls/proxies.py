@@ -136,6 +136,12 @@ class ServerTable(dict[str, ServerModule]):
     """`mcp_servers`."""
 
     def __missing__(self, name: str) -> ServerModule:
+        if isinstance(name, str) and not name.isascii():
+            from unicodedata import normalize
+
+            same = [known for known in self if normalize("NFKC", known) == normalize("NFKC", name)]
+            if same:
+                return self[same[0]]
         raise MCPError(f"Server {name!r} is not available", code="server_unavailable", hint=_available(self, name))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from binascii import a2b_base64
 from collections.abc import Callable, Iterator, Mapping
 
-from ..display.images import IMAGES
+from ..display.images import IMAGES, kind_of
 from ..display.text import cut
 from ..wire.frames import DEPTH_MAX, Frame, deeper_than
 from ..wire.json_reader import reader
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 _MIME_TYPE_CHARACTERS_MAX = 100
 _ERROR_CHARACTERS_MAX = 2_000  # of each part of an error that is no text
 INVALID = "invalid_arguments"
+# What may stand in a result beside its value.
+_MEMBERS = frozenset(("content", "structuredContent", "isError", "_meta", "resultType"))
+_CALLS_SHOWN_MAX = 5
+# How many images and files results had beside their structured content since the last run, by the calls.
+_beside: dict[str, int] = {}
 _read = reader()
 
 
@@ -132,10 +137,15 @@ class Blob(Awaitable, Mapping[str, "Any"]):
         """Adds an image to the reply of the run, like an open figure."""
         if not self._is_image():
             raise TypeError(f"only images can be shown, not {self.mime_type[:_MIME_TYPE_CHARACTERS_MAX]}; .save(path)")
-        IMAGES.show(self.mime_type, self.data)
+        IMAGES.show(self._kind(), self.data)
+
+    def _kind(self) -> str:
+        """Returns the media type by the first bytes, else the server's, without parameters."""
+        return kind_of(self.data) or self.mime_type.partition(";")[0].strip().lower()
 
     def _is_image(self) -> bool:
-        return self.mime_type.lower().startswith("image/") and len(self.mime_type) <= _MIME_TYPE_CHARACTERS_MAX
+        kind = self._kind()
+        return kind.startswith("image/") and len(kind) <= _MIME_TYPE_CHARACTERS_MAX
 
     def __repr__(self) -> str:
         show = ", .show()" if self._is_image() else ""
@@ -166,24 +176,27 @@ def unwrap(result: Any, server: str, tool: str, wraps: bool = False) -> Any:
     """Returns the value of a tool's result. `wraps`: the value is the only member of the structured content."""
     if not isinstance(result, dict):
         return result
-    content = result.get("content")
-    blocks = [_or_blob(block) for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    blocks = [_or_blob(block) for block in _blocks(result.get("content"))]
     blobs = {_base64(block): block for block in blocks if isinstance(block, Blob)}
     if blobs:
         # In `.raw`, too, binary content is no base64.
         result = {**result, "content": blocks}
-    if result.get("isError"):
+    if result.get("isError") in (1, "true"):
         raise ToolError(server, tool, _words_of_error(result, blocks), raw=result)
     structured = result.get("structuredContent")
     if structured is not None:
         if blobs:
-            structured = result["structuredContent"] = _with_blobs(structured, blobs)
+            beside = {*blobs}
+            structured = result["structuredContent"] = _with_blobs(structured, blobs, beside)
+            if beside:
+                _beside.setdefault(f"{server}.{tool}", len(beside))
         if wraps and isinstance(structured, dict) and structured.keys() == {"result"}:
             structured = structured["result"]
             structured = _parsed(structured) if isinstance(structured, str) else structured
         return with_raw(structured, result)
     if not blocks:
-        return None
+        others = {key: value for key, value in result.items() if key not in _MEMBERS}
+        return with_raw(others, result) if others else None
     if len(blocks) == 1:
         return with_raw(block_value(blocks[0]), result)
     return with_raw([block_value(block) for block in blocks], result)
@@ -215,6 +228,24 @@ def _shown(value: object) -> str:
     return cut(repr(value), _ERROR_CHARACTERS_MAX)
 
 
+def note_beside(notes: list[str]) -> None:
+    """Adds a note about results whose value is the structured content although they have images, too."""
+    if _beside:
+        calls = [f"{call} ({count})" for call, count in [*_beside.items()][:_CALLS_SHOWN_MAX]]
+        more = f" and {len(_beside) - len(calls)} more tools" if len(_beside) > len(calls) else ""
+        notes.append(
+            f"beside the value, results have images or files, in .raw['content']: {', '.join(calls)}{more}; "
+            ".show() or .save(path) of such a block"
+        )
+        _beside.clear()
+
+
+def _blocks(content: Any) -> list[Any]:
+    """Returns the blocks of the content. A text counts as a block of text, and one block as a list of it."""
+    items = content if isinstance(content, list) else [content]
+    return [{"type": "text", "text": item} if isinstance(item, str) else item for item in items if item is not None]
+
+
 def block_value(block: Any) -> Any:
     match block:
         case Blob():
@@ -226,7 +257,7 @@ def block_value(block: Any) -> Any:
     return _or_blob(block)
 
 
-def _or_blob(block: dict[str, Any]) -> Any:
+def _or_blob(block: Any) -> Any:
     """Returns binary content as a Blob if it can be decoded, anything else unchanged."""
     data = _base64(block)
     if data is None:
@@ -244,14 +275,16 @@ def _base64(block: Any) -> str | None:
     return None
 
 
-def _with_blobs(value: Any, blobs: dict[str | None, Blob]) -> Any:
-    """Returns structured content in which a block that repeats a block of the content is replaced by its Blob."""
+def _with_blobs(value: Any, blobs: dict[str | None, Blob], beside: set[str | None]) -> Any:
+    """Returns structured content in which a block that repeats a block of the content is replaced by its Blob. `beside`
+    loses the data of these."""
     if isinstance(value, dict):
         data = _base64(value)
         if data in blobs:
+            beside.discard(data)
             return blobs[data]
-        return {key: _with_blobs(item, blobs) for key, item in value.items()}
-    return [_with_blobs(item, blobs) for item in value] if isinstance(value, list) else value
+        return {key: _with_blobs(item, blobs, beside) for key, item in value.items()}
+    return [_with_blobs(item, blobs, beside) for item in value] if isinstance(value, list) else value
 
 
 def _parsed(text: str) -> Any:

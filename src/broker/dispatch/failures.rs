@@ -29,7 +29,13 @@ impl Broker {
         asked: &str,
         unknown: UnknownTool,
     ) -> ToolFault {
-        self.kept_back(server, asked).unwrap_or_else(|| unknown.into())
+        self.kept_back(server, asked).unwrap_or_else(|| {
+            let mut fault = ToolFault::from(unknown);
+            if let Some(unread) = self.upstream.unread(server) {
+                fault.message = text::inert_line(&format!("{}; {unread}", fault.message));
+            }
+            fault
+        })
     }
 
     /// The fault for a tool that the server has and that its entry excludes.
@@ -75,7 +81,9 @@ impl Broker {
         error: &Redacted,
         sent: Option<ToolEffect>,
     ) -> ToolFault {
-        let bytes = error.bytes_of_server();
+        let unread = error.may_be_unread().then(|| self.upstream.unread(server)).flatten();
+        let unread = unread.map(|unread| format!("; {unread}")).unwrap_or_default();
+        let bytes = error.bytes_of_server() + unread.len();
         if bytes > 0 {
             let catalog = self.catalog();
             let names = catalog.server(server.as_str()).map(|known| known.names());
@@ -95,8 +103,9 @@ impl Broker {
             let text = text::inert(&text::bounded(&text, FAILURE_CHARS_MAX)).into_owned();
             text::bounded(&text, FAILURE_CHARS_MAX).into_owned()
         };
+        let unread = self.upstream.redacted(server, unread);
         let (said, last_words) = (shown(error.to_string()), shown(error.last_words()));
-        let message = format!("{said}{}{last_words}", error.effect(sent));
+        let message = format!("{said}{}{last_words}{}", error.effect(sent), shown(unread));
         let lacks = match &**error {
             UpstreamError::Refused { message, .. } => self.upstream.lacks(server, message),
             other => other.lacks().to_vec(),
@@ -143,7 +152,8 @@ impl Broker {
         let json = text::json_of_whole_characters(result.get());
         let mut value: Value = serde_json::from_str(&json).map_err(nonsense)?;
         redact(&mut value, &|text| self.upstream.redacted(server, text));
-        let is_error = value.get("isError") == Some(&Value::Bool(true));
+        let is_error =
+            value.get("isError").is_some_and(|said| *said == true || *said == 1 || *said == "true");
         if is_error && let Some(content) = value.get_mut("content").and_then(Value::as_array_mut) {
             let said: Vec<&str> = content.iter().filter_map(|item| item.get("text")?.as_str()).collect();
             if let Some(hint) = lacking(&self.upstream.lacks(server, &said.join("\n"))) {
@@ -160,11 +170,13 @@ fn lacking(lacks: &[Lack]) -> Option<String> {
     in_words(lacks).map(|said| format!("tell the user, whose entry of the server decides: {said}"))
 }
 
-/// Whether `"isError": true` occurs anywhere in the text.
+/// Whether `"isError"` with a value that means true occurs anywhere in the text.
 fn may_be_error(json: &str) -> bool {
     json.match_indices(r#""isError""#).any(|(at, key)| {
         let behind = json[at + key.len()..].trim_start();
-        behind.strip_prefix(':').is_some_and(|value| value.trim_start().starts_with("true"))
+        behind.strip_prefix(':').is_some_and(|value| {
+            ["true", "1", "\"true\""].iter().any(|yes| value.trim_start().starts_with(yes))
+        })
     })
 }
 
@@ -195,6 +207,7 @@ fn hint(error: &UpstreamError) -> String {
             "the user must correct the login in the server's entry; `belljar doctor --ask` tries it"
         }
         UpstreamError::Died { .. } => "it is started again by the next call",
+        UpstreamError::SessionLost { .. } => "make the call again",
         UpstreamError::Overlong { .. } => "ask the tool for less: a page, a filter, fewer fields",
         UpstreamError::Deadline { .. } => "give the run a larger timeout",
         UpstreamError::CallTime { .. } => "the user can raise that timeout",

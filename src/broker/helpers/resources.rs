@@ -231,7 +231,12 @@ impl Broker {
         let _calling = self.server_requests.calling(server, call.run());
         let answer = match reading {
             Reading::List(kind) => {
-                let items = connection.list(kind, until, cancel).await.map_err(fault)?;
+                let tool = reading.tool();
+                let (items, lacks) = connection.list(kind, until, cancel).await.map_err(fault)?;
+                if let Some(lacks) = lacks {
+                    let note = text::inert_line(&format!("{server}, {tool}: {lacks}"));
+                    call.run().note(self.upstream.redacted(server, note));
+                }
                 to_raw_value(&items)
                     .map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))?
             }

@@ -80,6 +80,11 @@ impl ActiveConfig {
         now.files.servers().iter().map(|server| server.name.clone()).collect()
     }
 
+    /// The problems with configuration files that cannot be read now, bounded.
+    pub(in crate::broker) fn unread(&self) -> Vec<String> {
+        unread(&self.now.lock().files)
+    }
+
     /// The changes since the last run began; `None`: there are none.
     pub(in crate::broker) fn change(&self) -> Option<Change> {
         let mut now = self.now.lock();

@@ -81,6 +81,9 @@ pub(super) fn holds_files(result: &Value) -> bool {
     result.get("content").and_then(Value::as_array).is_some_and(|blocks| blocks.iter().any(is_file))
 }
 
+/// What may stand in a result beside its value.
+const MEMBERS: [&str; 4] = ["structuredContent", "isError", "_meta", "resultType"];
+
 /// Unwraps the result as `unwrap` of the Python runtime does.
 fn unwrapped(mut result: Value, wraps: bool) -> Value {
     if let Some(structured) = result.get_mut("structuredContent").filter(|structured| !structured.is_null()) {
@@ -91,12 +94,18 @@ fn unwrapped(mut result: Value, wraps: bool) -> Value {
             value => value,
         };
     }
-    let Some(Value::Array(blocks)) = result.get_mut("content").map(Value::take) else {
-        return if result.is_object() { Value::Null } else { result };
+    let Value::Object(members) = &mut result else { return result };
+    let blocks = match members.shift_remove("content") {
+        Some(Value::Array(blocks)) => blocks,
+        one => one.into_iter().collect(),
     };
-    let mut values: Vec<Value> = blocks.into_iter().filter(Value::is_object).map(block_value).collect();
+    let blocks = blocks.into_iter().filter(|block| !block.is_null());
+    let mut values: Vec<Value> = blocks.map(block_value).collect();
     match values.len() {
-        0 => Value::Null,
+        0 => {
+            members.retain(|name, _| !MEMBERS.contains(&name.as_str()));
+            if members.is_empty() { Value::Null } else { result }
+        }
         1 => values.remove(0),
         _ => Value::Array(values),
     }

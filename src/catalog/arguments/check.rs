@@ -13,7 +13,7 @@ use super::super::tool::Tool;
 use super::cost::is_bounded;
 use super::defaults::defaults;
 use super::messages::Messages;
-use super::names::Names;
+use super::names::{Names, as_declared};
 use crate::names::ServerName;
 use crate::policy::ImpliedArguments;
 use crate::run::{FaultCode, ToolFault};
@@ -60,6 +60,7 @@ pub fn checked(
     tool: &Tool,
     arguments: Map<String, Value>,
 ) -> Result<CheckedArguments, ToolFault> {
+    let arguments = declared(&tool.input_schema, arguments);
     let Some(validator) = tool.checker.validator(&tool.input_schema) else {
         return Ok(CheckedArguments { arguments, unchecked: Some(SCHEMA_UNUSABLE) });
     };
@@ -114,11 +115,25 @@ pub fn check_names(server: &ServerName, tool: &Tool, given: LiteralArguments<'_>
         LiteralArguments::ByPlace => vec!["arguments are given by name only".to_owned()],
         LiteralArguments::Names(_) if tool.checker.validator(&tool.input_schema).is_none() => return Ok(()),
         LiteralArguments::Names(names) => {
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let names: Vec<&str> = names.iter().map(|name| as_declared(&tool.input_schema, name)).collect();
             of_names(&Messages { schema: &tool.input_schema, arguments: &Value::Null }, &names)
         }
     };
     if problems.is_empty() { Ok(()) } else { Err(refusal("", server, tool, problems)) }
+}
+
+/// The arguments by their declared names, where code has written these in another Unicode form.
+fn declared(schema: &Map<String, Value>, arguments: Map<String, Value>) -> Map<String, Value> {
+    if arguments.keys().all(|name| name.is_ascii()) {
+        return arguments;
+    }
+    let mut named = Map::new();
+    for (name, value) in arguments {
+        let declared = as_declared(schema, &name);
+        let name = if named.contains_key(declared) { name } else { declared.to_owned() };
+        named.insert(name, value);
+    }
+    named
 }
 
 /// Removes arguments that are null and optional, and whose schema does not accept null.

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use crate::text::suggest;
+use crate::text::{self, suggest};
 
 /// The likeness at which an undeclared name counts as a mistake for a known one, if the schema does not say whether it
 /// accepts undeclared names.
@@ -101,6 +101,15 @@ impl<'s> Names<'s> {
     }
 }
 
+/// The declared name that a name is another Unicode form of; the name itself if it is declared or there is none.
+pub(super) fn as_declared<'n>(schema: &'n Map<String, Value>, name: &'n str) -> &'n str {
+    let Some(known) = schema.get("properties").and_then(Value::as_object) else { return name };
+    if known.contains_key(name) {
+        return name;
+    }
+    known.keys().find(|known| text::is_same_name(known, name)).map_or(name, String::as_str)
+}
+
 /// The known name that a name resembles most, and how much.
 pub(super) fn meant<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<(f64, &'k str)> {
     suggest::ranked(name, known.take(COMPARED_MAX)).first().copied()
@@ -138,6 +147,20 @@ mod tests {
         let schema = json!({"properties": {"q": {}}, "required": ["q"]});
         assert_eq!(unknown(schema.clone(), &["query"]), [told("query", "")], "something else is missing");
         assert_eq!(unknown(schema, &["q", "query"]), []);
+    }
+
+    #[test]
+    fn a_name_in_another_unicode_form_is_the_declared_one() {
+        let schema = json!({"properties": {"\u{e9}t\u{e9}": {}, "e\u{301}": {}, "plain": {}}});
+        let schema = schema.as_object().unwrap();
+        for (given, declared) in [
+            ("e\u{301}te\u{301}", "\u{e9}t\u{e9}"),
+            ("\u{e9}", "e\u{301}"),
+            ("e\u{301}", "e\u{301}"),
+            ("Plain", "Plain"),
+        ] {
+            assert_eq!(as_declared(schema, given), declared);
+        }
     }
 
     #[test]

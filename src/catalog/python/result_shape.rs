@@ -3,6 +3,7 @@
 //!
 //! It keeps no value, and does not read results by which a tool reports an error.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use serde::Deserialize;
@@ -25,6 +26,8 @@ struct CallResult<'r> {
     structured: Option<&'r RawValue>,
     #[serde(default, borrow)]
     content: Vec<&'r RawValue>,
+    #[serde(flatten, borrow)]
+    others: HashMap<&'r str, IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -57,10 +60,12 @@ pub(super) fn shape_of_result(result: &str) -> Option<Shape> {
         return shape_of(structured.get());
     }
     let mut blocks = Vec::new();
-    for block in result.content.iter().filter(|block| is_object(block.get())).take(ITEMS_MAX) {
-        blocks.push(shape_of_block(block.get())?);
+    for block in result.content.iter().take(ITEMS_MAX) {
+        blocks.push(is_object(block.get()).then(|| shape_of_block(block.get())).flatten()?);
     }
     match blocks.len() {
+        // The value may be another member.
+        0 if result.others.keys().any(|name| !matches!(*name, "_meta" | "resultType")) => None,
         0 => Some(Shape::scalar(Scalar::Null)),
         1 => blocks.pop(),
         _ => Some(Shape::list(union(blocks))),

@@ -1,6 +1,7 @@
 //! Parses JSON and keeps the position of every value and every repeated key, so that a problem can point at its line.
 //!
-//! It is for configuration files only: small, read once. It accepts nothing that RFC 8259 does not.
+//! It is for configuration files only: small, read once. Like the editors and clients that write such files, it accepts
+//! comments and a comma after the last item, and nothing else that RFC 8259 does not.
 
 /// A value and where it begins.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,12 +107,17 @@ impl Reader<'_> {
     }
 
     fn skip_blanks(&mut self) -> Result<(), JsonError> {
-        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
-            self.at += 1;
-        }
-        match self.peek() {
-            Some(b'/' | b'#') => Err(self.defect("a comment, which JSON does not have", "remove it")),
-            _ => Ok(()),
+        loop {
+            let rest = &self.text[self.at..];
+            let comment_bytes = match rest.as_bytes() {
+                [b' ' | b'\t' | b'\n' | b'\r', ..] => Some(1),
+                [b'/', b'/', ..] => Some(rest.find('\n').unwrap_or(rest.len())),
+                [b'/', b'*', ..] => rest.find("*/").map(|end| end + 2),
+                [b'#', ..] => return Err(self.defect("a '#', which begins no comment in JSON", "write //")),
+                _ => return Ok(()),
+            };
+            let no_end = || self.defect("a comment without its end", "write */ behind it");
+            self.at += comment_bytes.ok_or_else(no_end)?;
         }
     }
 
@@ -207,14 +213,9 @@ impl Reader<'_> {
         if self.peek() != Some(b',') {
             return Err(self.unexpected(if end == b'}' { "',' or '}'" } else { "',' or ']'" }));
         }
-        let comma_at = self.at;
         self.at += 1;
         self.skip_blanks()?;
-        if self.peek() == Some(end) {
-            self.at = comma_at;
-            return Err(self.defect("a comma after the last item, which JSON does not allow", "remove it"));
-        }
-        Ok(false)
+        Ok(self.closes(end))
     }
 
     fn number(&mut self) -> Result<Node, JsonError> {
@@ -292,11 +293,11 @@ mod tests {
     #[test]
     fn every_way_of_being_no_json_is_named_at_its_place() {
         assert_eq!(defect(""), (0, "the file ends where a value should be".into()));
-        assert_eq!(
-            defect("{\"a\": 1,}"),
-            (7, "a comma after the last item, which JSON does not allow".into())
-        );
-        assert_eq!(defect("[1 // x\n]"), (3, "a comment, which JSON does not have".into()));
+        assert_eq!(defect("[1,,]"), (3, "',' where a value should be".into()));
+        assert_eq!(defect("[,]"), (1, "',' where a value should be".into()));
+        assert_eq!(defect("[1 /* x ]"), (3, "a comment without its end".into()));
+        assert_eq!(defect("[1 /x ]"), (3, "'/' where ',' or ']' should be".into()));
+        assert_eq!(defect("[1 # x\n]"), (3, "a '#', which begins no comment in JSON".into()));
         assert_eq!(defect("{'a': 1}"), (1, "a single quote, which JSON does not have".into()));
         assert_eq!(defect("[\"a\nb\"]"), (3, "a control character or line break inside a string".into()));
         assert_eq!(defect("[\"a"), (1, "a string without its closing quote".into()));
@@ -307,6 +308,15 @@ mod tests {
         assert_eq!(defect("{} x"), (3, "more text after the end of the JSON value".into()));
         assert_eq!(defect("{\"a\" 1}"), (5, "'1' where ':' should be".into()));
         assert_eq!(defect("[nul]"), (1, "'n' where a value should be".into()));
+    }
+
+    #[test]
+    fn comments_and_last_commas_change_no_value_and_no_place() {
+        let text = "// of mine\n{/* \"a\": 0 */ \"a\" /**/ : [1 /* one */, 2,], // last, }\r\n \"b\": \"// no */\",\n} //";
+        let root = parse(text, 4).unwrap();
+        assert_eq!(root.written(), r#"{"a":[1,2],"b":"// no */"}"#);
+        let Node::Object(members) = root.node else { panic!("no object") };
+        assert_eq!(members[1].key_at, text.find("\"b\"").unwrap());
     }
 
     #[test]
@@ -331,11 +341,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_accepts_exactly_what_serde_json_accepts(text in "[\\[\\]{}\",:0-9eE.+ntfl\\\\u \\-]{0,24}") {
-            prop_assert_eq!(
-                parse(&text, 100).is_ok(),
-                serde_json::from_str::<serde_json::Value>(&text).is_ok()
-            );
+        fn it_accepts_what_serde_json_accepts_and_last_commas(text in "[\\[\\]{}\",:0-9eE.+ntfl\\\\u \\-]{0,24}") {
+            let is_json = serde_json::from_str::<serde_json::Value>(&text).is_ok();
+            let has_last_comma = text.split(',').skip(1).any(|rest| rest.trim_start().starts_with([']', '}']));
+            prop_assert!(parse(&text, 100).is_ok() == is_json || has_last_comma && !is_json);
         }
     }
 }

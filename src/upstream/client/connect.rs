@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::RoleClient;
-use rmcp::model::ProtocolVersion;
 #[expect(deprecated, reason = "servers of earlier versions take a level")]
 use rmcp::model::{ClientRequest, LoggingLevel, SetLevelRequest, SetLevelRequestParams};
+use rmcp::model::{ErrorCode, ProtocolVersion};
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, PeerRequestOptions, RunningService,
+    ServiceError,
 };
 use rmcp::transport::Transport;
 use tokio::sync::Semaphore;
@@ -26,17 +27,20 @@ use crate::jsonrpc::LineTransport;
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::programs::searched_places;
+use crate::text;
 use crate::upstream::confinement::ConfinementError;
 use crate::upstream::connect_context::ConnectContext;
 use crate::upstream::error::{StderrSummary, UpstreamError};
 use crate::upstream::http::{ParameterHeaders, Remote};
 use crate::upstream::no_response::NoResponse;
 use crate::upstream::process::{Process, StartError, StderrTail};
-use crate::upstream::raw_results::RawResults;
+use crate::upstream::raw_results::{RawResults, UNREADABLE};
 use crate::upstream::{CallBounds, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, ServerTransport};
 
 /// The processor time, in ticks, or the output, in bytes, that counts as work of a command that installs its server.
 const WORK_MIN: u64 = 10;
+/// The longest list of protocol versions in an error, in characters.
+const VERSIONS_CHARS_MAX: usize = 200;
 
 /// The first request of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -101,6 +105,7 @@ impl Connection {
     ) -> Result<(Self, ConnectionParts), UpstreamError> {
         let time = spec.start_time.unwrap_or(limits.server_start);
         let deadline = Instant::now() + time;
+        context.unread.clear();
         let (server, bounds) = (&spec.name, &spec.bounds);
         let handshake = match &spec.transport {
             // Its version is older than `server/discover`, which such servers may leave unanswered.
@@ -167,6 +172,13 @@ impl Attempt<'_> {
         }
     }
 
+    /// The reader of the server's messages.
+    fn answers(self, handler: &Handler) -> RawResults {
+        let roots = handler.roots().ok().and_then(|roots| serde_json::to_value(roots).ok());
+        let ConnectContext { redaction, unread, .. } = self.context;
+        RawResults::of(redaction.clone(), unread.clone()).with_roots(roots)
+    }
+
     /// Subscribes to changes of tools, if the server's version needs that.
     fn listening(self, peer: &Peer<RoleClient>, handler: &Handler) -> JoinSet<()> {
         match peer.peer_info() {
@@ -198,7 +210,8 @@ async fn started(
     let (process, pipes) = Process::start(spec, redaction, limits.server_stderr_bytes_max)
         .map_err(|error| AttemptError { error: spawn_error(server.clone(), spec, error), next: None })?;
     let stderr = process.stderr();
-    let answers = RawResults::of(redaction.clone());
+    let handler = Handler::new(attempt.server.clone(), attempt.side);
+    let answers = attempt.answers(&handler);
     let (transport, closed_its_end) = LineTransport::new(
         answers.clone(),
         pipes.stdout,
@@ -206,7 +219,6 @@ async fn started(
         limits.server_line_bytes_max,
         limits.peer_requests_in_flight_max,
     );
-    let handler = Handler::new(attempt.server.clone(), attempt.side);
     let seen = handler.clone();
     let is_patient = attempt.may_install && spec.is_launcher();
     let work = || if is_patient { process.work() } else { 0 };
@@ -282,7 +294,8 @@ async fn reached_over(
     attempt: Attempt<'_>,
     spec: &RemoteSpec,
 ) -> Result<(Connection, ConnectionParts), (HandshakeError, Option<NoResponse>)> {
-    let (answers, limits) = (RawResults::of(attempt.context.redaction.clone()), attempt.limits);
+    let handler = Handler::new(attempt.server.clone(), attempt.side);
+    let (answers, limits) = (attempt.answers(&handler), attempt.limits);
     let parameters = ParameterHeaders::default();
     let sides = (answers.clone(), parameters.clone());
     let (remote, received, sent) = Remote::open(spec, transport, attempt.context, sides, limits)
@@ -294,7 +307,6 @@ async fn reached_over(
         limits.server_line_bytes_max,
         limits.peer_requests_in_flight_max,
     );
-    let handler = Handler::new(attempt.server.clone(), attempt.side);
     let seen = handler.clone();
     match opened(attempt, handler, lines, (&answers, Some(&parameters)), || 0).await {
         Ok((service, peer, tools)) => {
@@ -345,8 +357,13 @@ where
         })?;
         let peer = service.peer().clone();
         let tools = if peer.peer_info().is_none_or(|info| ListKind::Tools.is_offered(&info.capabilities)) {
-            let tools = list_tools(&peer, answers, parameters, limits).await;
-            tools.map_err(|error| HandshakeError::Refused(format!("tools/list: {error}")))?
+            match list_tools(&peer, answers, parameters, limits).await {
+                Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
+                    answers.unread().items(vec!["all tools, since it has no tools/list".into()]);
+                    Tools { all: Arc::from([]), stale_at: None }
+                }
+                tools => tools.map_err(|error| HandshakeError::Refused(format!("tools/list: {error}")))?,
+            }
         } else {
             Tools { all: Arc::from([]), stale_at: None }
         };
@@ -404,14 +421,25 @@ fn start_reason(error: &ClientInitializeError) -> String {
         ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. } => {
             "it ended, or closed its end, before it was initialized".into()
         }
+        ClientInitializeError::JsonRpcError(error) if error.code == UNREADABLE => error.message.to_string(),
         ClientInitializeError::JsonRpcError(error) => format!("JSON-RPC error: {error}"),
         ClientInitializeError::LegacyFallbackFailed { discover, fallback } => format!(
             "after server/discover: {}; after initialize: {}",
             start_reason(discover),
             start_reason(fallback)
         ),
-        other => other.to_string(),
+        ClientInitializeError::NoCompatibleProtocolVersion { client_supported, server_supported } => format!(
+            "it supports the protocol versions {}, and belljar {}",
+            listed(server_supported),
+            listed(client_supported)
+        ),
+        _ => "its answer belongs to no request of belljar's".into(),
     }
+}
+
+fn listed(versions: &[ProtocolVersion]) -> String {
+    let versions: Vec<String> = versions.iter().map(ToString::to_string).collect();
+    text::bounded(&versions.join(", "), VERSIONS_CHARS_MAX).into_owned()
 }
 
 fn spawn_error(server: ServerName, spec: &ProcessSpec, error: StartError) -> UpstreamError {

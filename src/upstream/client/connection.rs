@@ -31,7 +31,7 @@ use crate::upstream::error::{StderrSummary, UpstreamError};
 use crate::upstream::http::{ParameterHeaders, Remote};
 use crate::upstream::no_response::NoResponse;
 use crate::upstream::process::{Process, StderrTail};
-use crate::upstream::raw_results::{RawResult, RawResults};
+use crate::upstream::raw_results::{RawResult, RawResults, left_out};
 use crate::upstream::redaction::Redacted;
 
 /// Longest name of a server in a command, in characters.
@@ -197,8 +197,7 @@ impl Connection {
                 _ => result,
             };
             let required = input::required(&result);
-            let required =
-                required.map_err(|why| self.nonsense(format!("what it asks cannot be read: {why}")))?;
+            let required = required.map_err(|why| self.nonsense(why))?;
             let Some(required) = required else { return Ok(result) };
             input = tokio::select! {
                 answered = Input::of(required, round, &self.handler, cancel) => {
@@ -211,7 +210,7 @@ impl Connection {
         Err(self.nonsense(format!("it has asked {} times, and not answered", input::ROUNDS_MAX)))
     }
 
-    /// Reads all pages of a list, within the bounds; otherwise as [`Self::ask`].
+    /// Reads all pages of a list, within the bounds; otherwise as [`Self::ask`]. The sentence says what was left out.
     ///
     /// # Errors
     /// As [`Self::ask`].
@@ -220,7 +219,7 @@ impl Connection {
         kind: ListKind,
         clock: &impl Clock,
         cancel: &CancellationToken,
-    ) -> Result<Vec<Value>, Redacted> {
+    ) -> Result<(Vec<Value>, Option<String>), Redacted> {
         self.listed(kind, clock, cancel).await.map_err(|error| self.answers.redaction().error(error))
     }
 
@@ -229,16 +228,17 @@ impl Connection {
         kind: ListKind,
         clock: &impl Clock,
         cancel: &CancellationToken,
-    ) -> Result<Vec<Value>, UpstreamError> {
+    ) -> Result<(Vec<Value>, Option<String>), UpstreamError> {
         self.check_offered(kind)?;
         let mut pages = Pages::of(kind, &self.limits);
         while let Some(request) = pages.next() {
             let page = self.exchange(request, &mut CallTimeout::new(clock), cancel, None).await?;
-            let invalid =
-                |InvalidPage| self.nonsense(format!("its list of {} has the wrong form", kind.name()));
+            let invalid = |InvalidPage(why)| self.nonsense(format!("its list of {}: {why}", kind.name()));
             pages.take(&page).map_err(invalid)?;
         }
-        Ok(pages.into_items())
+        let (items, lacks) = pages.into_items();
+        let lacks = (!lacks.is_empty()).then(|| left_out(&lacks));
+        Ok((items, lacks))
     }
 
     /// Whether the server's capabilities include this list.
@@ -336,8 +336,8 @@ impl Connection {
             Some(RawResult::Unreadable(LineError::Overlong(bytes_max))) => {
                 Err(UpstreamError::Overlong { server: self.server.clone(), bytes_max })
             }
-            Some(RawResult::Unreadable(LineError::NotJson(reason) | LineError::Misshapen(reason))) => {
-                Err(self.nonsense(format!("its answer cannot be read: {reason}")))
+            Some(RawResult::Unreadable(why)) => {
+                Err(self.nonsense(format!("its answer cannot be read: {}", why.reason())))
             }
             Some(RawResult::Lost(lost)) => Err(lost_error(self.server.clone(), lost)),
             None => Err(self.nonsense("its answer has no result".into())),
@@ -451,6 +451,7 @@ pub(super) fn lost_error(server: ServerName, lost: NoResponse) -> UpstreamError 
         NoResponse::Busy { reason, after, was_refused } => {
             UpstreamError::Busy { server, reason, after, was_refused }
         }
+        NoResponse::SessionLost(reason) => UpstreamError::SessionLost { server, reason },
         NoResponse::Broken(reason) => UpstreamError::Broken { server, reason },
     }
 }

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::handler::Handler;
+use crate::jsonrpc::repaired;
 
 /// The largest number of rounds of one request, including the first, as in the protocol's other implementations.
 pub(super) const ROUNDS_MAX: u32 = 10;
@@ -41,11 +42,14 @@ pub(in crate::upstream) fn required(result: &RawValue) -> Result<Option<InputReq
     if !result.get().contains("\"input_required\"") {
         return Ok(None);
     }
-    let kind: Kind = serde_json::from_str(result.get()).map_err(|error| error.to_string())?;
+    let json = repaired(result.get());
+    let kind: Kind = serde_json::from_str(&json).map_err(|_| "its result cannot be read".to_owned())?;
     if kind.kind != Some("input_required".into()) {
         return Ok(None);
     }
-    serde_json::from_str(result.get()).map(Some).map_err(|error| error.to_string())
+    serde_json::from_str(&json)
+        .map(Some)
+        .map_err(|_| "what it asks for has another form than in MCP".to_owned())
 }
 
 impl Input {

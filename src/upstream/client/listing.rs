@@ -2,7 +2,7 @@
 //!
 //! Items stay JSON, since one invalid item would make a typed list fail as a whole.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +12,13 @@ use rmcp::model::{
     PaginatedRequestParams, ServerCapabilities,
 };
 use rmcp::service::{Peer, PeerRequestOptions, ServiceError};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use tokio::time::Instant;
 
+use crate::jsonrpc::repaired;
 use crate::limits::Limits;
+use crate::names::ToolName;
 use crate::text;
 use crate::upstream::http::ParameterHeaders;
 use crate::upstream::raw_results::{RawResult, RawResults};
@@ -80,31 +82,39 @@ impl ListKind {
     }
 }
 
-/// One page. Its items are parsed one by one: a page may have more than are kept, and parsed values take many times the
-/// memory of their text.
-#[derive(serde::Deserialize)]
-struct Page<'a> {
-    #[serde(borrow)]
-    tools: Option<Vec<&'a RawValue>>,
-    #[serde(borrow)]
-    resources: Option<Vec<&'a RawValue>>,
-    #[serde(borrow, rename = "resourceTemplates")]
-    resource_templates: Option<Vec<&'a RawValue>>,
-    #[serde(borrow)]
-    prompts: Option<Vec<&'a RawValue>>,
-    #[serde(rename = "nextCursor", default)]
-    next_cursor: Option<Value>,
-    #[serde(rename = "ttlMs", default)]
-    ttl_ms: Option<Value>,
-}
+/// The members of one page. Its items are parsed one by one: a page may have more than are kept, and parsed values take
+/// many times the memory of their text.
+struct Page<'a>(HashMap<String, &'a RawValue>);
 
 impl<'a> Page<'a> {
-    fn items(&mut self, kind: ListKind) -> Option<Vec<&'a RawValue>> {
-        match kind {
-            ListKind::Tools => self.tools.take(),
-            ListKind::Resources => self.resources.take(),
-            ListKind::ResourceTemplates => self.resource_templates.take(),
-            ListKind::Prompts => self.prompts.take(),
+    fn of(json: &'a str) -> Result<Self, InvalidPage> {
+        let members = match json.as_bytes() {
+            // What PHP writes for an empty object.
+            [b'[', ..] if serde_json::from_str::<[(); 0]>(json).is_ok() => Some(HashMap::new()),
+            _ => serde_json::from_str(json).ok(),
+        };
+        members.map(Self).ok_or_else(|| InvalidPage("its result is no object".into()))
+    }
+
+    /// A member; null if there is none.
+    fn member(&self, name: &str) -> Value {
+        self.0.get(name).and_then(|member| serde_json::from_str(member.get()).ok()).unwrap_or_default()
+    }
+
+    /// The items of a list. Null and an empty object, which some languages write for an empty list, count as one.
+    fn items(&self, kind: ListKind) -> Result<Vec<&'a RawValue>, InvalidPage> {
+        let key = match kind {
+            ListKind::Tools => "tools",
+            ListKind::Resources => "resources",
+            ListKind::ResourceTemplates => "resourceTemplates",
+            ListKind::Prompts => "prompts",
+        };
+        let Some(items) = self.0.get(key) else { return Err(InvalidPage(format!("{key} is missing"))) };
+        let is_nothing = items.get() == "null"
+            || serde_json::from_str::<Map<String, Value>>(items.get()).is_ok_and(|items| items.is_empty());
+        match serde_json::from_str(items.get()) {
+            _ if is_nothing => Ok(vec![]),
+            items => items.map_err(|_| InvalidPage(format!("{key} is no list"))),
         }
     }
 }
@@ -120,18 +130,22 @@ pub(super) struct Pages<'l> {
     /// The cursor of the next page; `None` for the first page.
     cursor: Option<String>,
     cursors: HashSet<String>,
+    /// The names of the tools so far.
+    names: HashSet<String>,
     is_whole: bool,
     /// The lifetime of the list, if the server gives one.
     fresh_for: Option<Duration>,
+    /// What of the list was left out, in words.
+    left_out: Vec<String>,
 }
 
-/// The server's answer is not a page of the list.
+/// The server's answer is not a page of the list. The text is the reason.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct InvalidPage;
+pub(super) struct InvalidPage(pub(super) String);
 
 impl<'l> Pages<'l> {
     pub(in crate::upstream) fn of(kind: ListKind, limits: &'l Limits) -> Self {
-        let cursors = HashSet::new();
+        let (cursors, names) = (HashSet::new(), HashSet::new());
         Self {
             kind,
             limits,
@@ -141,8 +155,10 @@ impl<'l> Pages<'l> {
             pages: 0,
             cursor: None,
             cursors,
+            names,
             is_whole: false,
             fresh_for: None,
+            left_out: vec![],
         }
     }
 
@@ -157,39 +173,64 @@ impl<'l> Pages<'l> {
 
     /// Takes in a page.
     pub(in crate::upstream) fn take(&mut self, page: &RawValue) -> Result<(), InvalidPage> {
-        let mut page: Page<'_> = serde_json::from_str(page.get()).map_err(|_| InvalidPage)?;
-        let fresh_for = page.ttl_ms.as_ref().and_then(Value::as_u64).map(Duration::from_millis);
+        let json = repaired(page.get());
+        let page = Page::of(&json)?;
+        let fresh_for = page.member("ttlMs").as_u64().map(Duration::from_millis);
         self.fresh_for = [self.fresh_for, fresh_for].into_iter().flatten().min();
-        let what = self.kind.name();
-        for item in page.items(self.kind).ok_or(InvalidPage)? {
+        for item in page.items(self.kind)? {
             self.bytes += item.get().len();
             self.values += text::json_values(item.get().as_bytes());
             let (items_max, bytes_max) = (self.limits.tools_per_server_max, self.limits.tool_list_bytes_max);
             let values_max = self.limits.json_values_max;
             if self.items.len() == items_max || self.bytes > bytes_max || self.values > values_max {
-                tracing::warn!(items_max, bytes_max, values_max, "a server's further {what} are left out");
+                self.left_out.push(format!("all behind item {}, since it is too long", self.items.len()));
                 self.is_whole = true;
                 return Ok(());
             }
-            match serde_json::from_str(item.get()) {
+            match self.read(item) {
                 Ok(item) => self.items.push(item),
-                Err(error) => {
-                    tracing::warn!(%error, "one of a server's {what} cannot be read and is left out");
+                Err(why) => {
+                    let number = self.items.len() + self.left_out.len() + 1;
+                    self.left_out.push(format!("item {number} ({why})"));
                 }
             }
         }
-        let next = page.next_cursor.as_ref().and_then(Value::as_str).map(str::to_owned);
-        let goes_round = next.as_ref().is_some_and(|next| !self.cursors.insert(next.clone()));
-        if goes_round {
-            tracing::warn!("a server's list of {what} goes round in circles, and is read once");
+        let next = match page.member("nextCursor") {
+            Value::String(next) => Some(next),
+            Value::Number(next) => Some(next.to_string()),
+            Value::Null | Value::Bool(false) => None,
+            Value::Array(next) if next.is_empty() => None,
+            Value::Object(next) if next.is_empty() => None,
+            _ => {
+                self.left_out.push("further pages, since its nextCursor is no text".into());
+                None
+            }
+        };
+        let next = next.filter(|next| !next.is_empty());
+        if next.as_ref().is_some_and(|next| !self.cursors.insert(next.clone())) {
+            self.left_out.push("pages that its nextCursor names again".into());
+            self.is_whole = true;
         }
-        self.is_whole = goes_round || next.is_none();
+        self.is_whole |= next.is_none();
         self.cursor = next;
         Ok(())
     }
 
-    pub(super) fn into_items(self) -> Vec<Value> {
-        self.items
+    fn read(&mut self, item: &RawValue) -> Result<Value, String> {
+        let item: Value = serde_json::from_str(item.get()).map_err(|_| "it nests too deeply".to_owned())?;
+        if self.kind == ListKind::Tools {
+            let name = item.get("name").and_then(Value::as_str).ok_or("it has no name")?;
+            ToolName::new(name).map_err(|error| error.to_string())?;
+            if !self.names.insert(name.to_owned()) {
+                return Err("its name is another tool's, too".into());
+            }
+        }
+        Ok(item)
+    }
+
+    /// The items, and what was left out.
+    pub(super) fn into_items(self) -> (Vec<Value>, Vec<String>) {
+        (self.items, self.left_out)
     }
 }
 
@@ -217,19 +258,24 @@ pub(super) async fn list_tools(
             }
             return Err(error);
         }
-        let Some(RawResult::Result(page)) = awaited.take().await else {
-            return Err(ServiceError::UnexpectedResponse);
+        let invalid = match awaited.take().await {
+            Some(RawResult::Result(page)) => pages.take(&page).err(),
+            Some(RawResult::Unreadable(why)) => Some(InvalidPage(why.reason().to_owned())),
+            Some(RawResult::Lost(_)) | None => return Err(ServiceError::UnexpectedResponse),
         };
-        pages.take(&page).map_err(|InvalidPage| ServiceError::UnexpectedResponse)?;
+        if let Some(InvalidPage(why)) = invalid {
+            pages.left_out.push(format!("a page of tools, since {why}"));
+            break;
+        }
     }
     let stale_at = pages
         .fresh_for
         .and_then(|fresh_for| Instant::now().checked_add(fresh_for.max(limits.listing_fresh_min)));
-    let tools = pages.into_items();
-    let tools = match parameters {
-        Some(parameters) => parameters.admit(tools),
-        None => tools,
-    };
+    let (mut tools, mut left_out) = pages.into_items();
+    if let Some(parameters) = parameters {
+        tools = parameters.admit(tools, &mut left_out);
+    }
+    answers.unread().items(left_out);
     Ok(Tools { all: tools.into(), stale_at })
 }
 
@@ -247,7 +293,7 @@ mod tests {
                 return (Err(none), asked);
             }
         }
-        (Ok(pages.into_items()), asked)
+        (Ok(pages.into_items().0), asked)
     }
 
     #[test]
@@ -259,8 +305,10 @@ mod tests {
             json_values_max: 7,
             ..Limits::default()
         };
+        let names = ["a", "b", "c", "d"].map(|name| format!(r#"{{"name":"{name}"}}"#)).join(",");
+        let roomy = Limits { tool_list_bytes_max: 1000, json_values_max: 1000, ..limits.clone() };
+        assert_eq!(read(ListKind::Tools, &[format!(r#"{{"tools":[{names}]}}"#)], &roomy).0.unwrap().len(), 3);
         for (kind, key) in [
-            (ListKind::Tools, "tools"),
             (ListKind::Resources, "resources"),
             (ListKind::ResourceTemplates, "resourceTemplates"),
             (ListKind::Prompts, "prompts"),
@@ -276,8 +324,15 @@ mod tests {
             assert_eq!(of(vec![page("1", r#""a""#)]), (Ok(vec![1.into(), 1.into()]), 2), "{key}");
             let endless = (0..9).map(|number| page("", &format!("\"{number}\""))).collect();
             assert_eq!(of(endless), (Ok(vec![]), 5), "{key}");
-            assert_eq!(of(vec![r#"{"others":[]}"#.into()]), (Err(InvalidPage), 1), "{key}");
-            assert_eq!(of(vec!["[]".into()]), (Err(InvalidPage), 1), "{key}");
+            let invalid = |page: &str| of(vec![page.to_owned()]).0.unwrap_err().0;
+            assert_eq!(invalid(r#"{"others":[]}"#), format!("{key} is missing"));
+            assert_eq!(invalid(&format!(r#"{{"{key}":"x"}}"#)), format!("{key} is no list"));
+            assert_eq!(invalid("7"), "its result is no object");
+            assert_eq!(invalid("[]"), format!("{key} is missing"));
+            for nothing in ["null", "{}", "[]"] {
+                let nothing = format!(r#"{{"{key}":{nothing},"nextCursor":[]}}"#);
+                assert_eq!(of(vec![nothing]), (Ok(vec![]), 1), "{key}");
+            }
         }
     }
 }

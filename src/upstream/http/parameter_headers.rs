@@ -32,7 +32,8 @@ struct ParameterHeader {
 impl ParameterHeaders {
     /// Returns the tools that may be called, without those whose `x-mcp-header` is invalid (MCP 2026-07-28, "Custom
     /// headers"). The headers of the returned tools replace those of the earlier ones.
-    pub(in crate::upstream) fn admit(&self, tools: Vec<Value>) -> Vec<Value> {
+    /// `left_out` takes in the others.
+    pub(in crate::upstream) fn admit(&self, tools: Vec<Value>, left_out: &mut Vec<String>) -> Vec<Value> {
         let mut known = HashMap::new();
         let admitted = tools.into_iter().filter(|tool| {
             let name = tool["name"].as_str().unwrap_or_default();
@@ -43,7 +44,7 @@ impl ParameterHeaders {
                     true
                 }
                 Err(why) => {
-                    tracing::warn!(?name, why, "a tool is left out, since its x-mcp-header is not valid");
+                    left_out.push(format!("{name} (its x-mcp-header is not valid: {why})"));
                     false
                 }
             }
@@ -173,7 +174,7 @@ mod tests {
             "absent": {"type": "string", "x-mcp-header": "Absent"},
             "plain": {"type": "string"},
         }));
-        assert_eq!(headers.admit(vec![listed.clone()]), [listed]);
+        assert_eq!(headers.admit(vec![listed.clone()], &mut vec![]), [listed]);
         let mut sent = HeaderMap::new();
         let arguments =
             json!({"region": " 日本", "deep": {"on": true}, "count": 3, "absent": null, "plain": "x"});
@@ -209,9 +210,9 @@ mod tests {
             json!({"name": "t", "inputSchema": {"x-mcp-header": "A"}}),
         ];
         for tool in refused {
-            assert!(ParameterHeaders::default().admit(vec![tool.clone()]).is_empty(), "{tool}");
+            assert!(ParameterHeaders::default().admit(vec![tool.clone()], &mut vec![]).is_empty(), "{tool}");
         }
         let of_a_value = tool(json!({"a": {"type": "object", "default": {"x-mcp-header": 1}}}));
-        assert_eq!(ParameterHeaders::default().admit(vec![of_a_value]).len(), 1);
+        assert_eq!(ParameterHeaders::default().admit(vec![of_a_value], &mut vec![]).len(), 1);
     }
 }

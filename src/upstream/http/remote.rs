@@ -166,6 +166,7 @@ mod tests {
 
     use super::*;
     use crate::upstream::no_response::NoResponse;
+    use crate::upstream::raw_results::Unread;
     use crate::upstream::redaction::Redaction;
 
     #[tokio::test]
@@ -182,7 +183,7 @@ mod tests {
         let spec = RemoteSpec { url: url.clone(), transport: None, headers: vec![], login: None };
         let limits = Limits::default();
         let requests = Requests::new(http_client(&spec).unwrap(), None, Redaction::default());
-        let answers = RawResults::of(Redaction::default());
+        let answers = RawResults::of(Redaction::default(), Unread::default());
         let (lines, _received) = mpsc::channel(LINES_QUEUED_MAX);
         let body_limits = BodyLimits::new(&limits, Arc::new(Semaphore::new(1)));
         let deliveries = Deliveries { lines, answers: answers.clone() };

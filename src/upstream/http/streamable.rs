@@ -5,15 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Method, Response, StatusCode};
+use reqwest::{Method, Response};
+use rmcp::model::ProtocolVersion;
+use serde_json::Value;
 use tokio::sync::Mutex;
 use url::Url;
 
 use super::events::{BodyError, BodyLimits, Events};
 use super::lines::{Deliveries, SentMessage};
 use super::parameter_headers::{ParameterHeaders, header_of};
-use super::requests::Requests;
-use crate::jsonrpc::{Line, answered_id};
+use super::requests::{Requests, media_type};
+use crate::jsonrpc::{Line, answer_with_id, answered_error, answered_id, repaired};
 use crate::upstream::no_response::NoResponse;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -28,6 +30,29 @@ const EVENTS: &str = "text/event-stream";
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 /// The largest number of times that a broken answer is resumed.
 const RESUMES_MAX: usize = 5;
+/// The largest answer that is searched for an error about the session, in bytes.
+const ERROR_BYTES_MAX: usize = 16 * 1024;
+/// The code of an error about an unknown session in the official libraries.
+const SESSION_NOT_FOUND: i64 = -32001;
+/// Words of errors about a session that the server no longer has, in lower case.
+const GONE: [&str; 16] = [
+    "not found",
+    "no such",
+    "not exist",
+    "unknown",
+    "invalid",
+    "not valid",
+    "no valid",
+    "no active",
+    "not initialized",
+    "not recogni",
+    "no longer",
+    "expired",
+    "terminated",
+    "closed",
+    "lost",
+    "missing",
+];
 /// The longest time for a message without an answer to be accepted, and for a new session.
 const CONTROL: Duration = Duration::from_secs(10);
 
@@ -51,6 +76,13 @@ struct Session {
     asked: Option<SentMessage>,
     /// How many sessions were made, including this one.
     made: usize,
+}
+
+/// A request whose answer is read, and the session that it named.
+struct Awaited<'a> {
+    id: &'a str,
+    session: &'a Session,
+    is_first: bool,
 }
 
 impl Streamable {
@@ -84,14 +116,26 @@ impl Streamable {
     async fn exchanged(&self, sent: &SentMessage) -> Result<(), NoResponse> {
         let is_first = sent.method.as_deref() == Some("initialize");
         let session = if is_first { Session::default() } else { self.session.lock().await.clone() };
-        let mut response = self.post(sent, &session).await?;
-        if let Some(lost) = session_lost(&session, &response) {
-            tracing::info!("the server has lost the session, which is made again");
-            let renewed = self.renewed(session.made).await.map_err(|_| lost)?;
-            // The server did not know the session, so the message had no effect.
-            response = Ok(self.post(sent, &renewed).await??);
+        let lost = match self.tried(sent, &session).await {
+            Err(NoResponse::SessionLost(reason)) => NoResponse::SessionLost(reason),
+            tried => return tried,
+        };
+        tracing::info!("the server has lost the session, which is made again");
+        let Ok(renewed) = self.renewed(session.made).await else {
+            return Err(NoResponse::NotReached(lost.reason().to_owned()));
+        };
+        // The server did not know the session, so the message had no effect. Whether a call is repeated is not decided
+        // here.
+        match sent.method.as_deref() {
+            Some("tools/call") => Err(lost),
+            _ => self.tried(sent, &renewed).await,
         }
-        let response = match (response, &sent.id) {
+    }
+
+    /// Sends a message once, and delivers the answer.
+    async fn tried(&self, sent: &SentMessage, session: &Session) -> Result<(), NoResponse> {
+        let is_first = sent.method.as_deref() == Some("initialize");
+        let response = match (lost_session(session, self.post(sent, session).await?)?, &sent.id) {
             // The body of an HTTP error may be the answer. At `initialize` it is not used: the server may want the
             // older transport.
             (Err(NoResponse::Refused { error: Some(error), .. }), Some(id))
@@ -109,7 +153,7 @@ impl Streamable {
         match &sent.id {
             None => Ok(()),
             Some(id) => {
-                self.answered(id, response, is_first).await?;
+                self.answered(&Awaited { id, session, is_first }, response).await?;
                 if sent.method.as_deref() == Some("tools/list") {
                     self.has_listed.store(true, Ordering::Release);
                 }
@@ -145,27 +189,26 @@ impl Streamable {
         self.requests.send(request).await
     }
 
-    async fn answered(&self, id: &str, response: Response, is_first: bool) -> Result<(), NoResponse> {
-        let kind =
-            response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        if kind.starts_with(EVENTS) {
-            return self.streamed(id, response, is_first).await;
+    async fn answered(&self, awaited: &Awaited<'_>, response: Response) -> Result<(), NoResponse> {
+        let kind = media_type(&response);
+        if kind == EVENTS {
+            return self.streamed(awaited, response).await;
         }
-        if !kind.starts_with("application/json") {
-            let status = response.status();
-            return Err(NoResponse::Broken(format!("HTTP {status} with no answer (content type {kind:?})")));
-        }
+        let status = response.status();
         match self.body_limits.whole(response).await {
-            Ok(body) => match self.delivered(id, body, is_first).await {
+            Ok(body) if !kind.ends_with("json") && !is_answer(&body, awaited.id) => {
+                Err(NoResponse::Broken(format!("HTTP {status} with no answer (content type {kind:?})")))
+            }
+            Ok(body) => match self.delivered(awaited, body).await? {
                 true => Ok(()),
                 false => Err(NoResponse::Broken("its reply is no answer to this request".into())),
             },
-            Err(error) => self.unread(id, error).await,
+            Err(error) => self.unread(awaited.id, error).await,
         }
     }
 
     /// Reads a stream until the answer. If it ends before, it is resumed after its last event.
-    async fn streamed(&self, id: &str, response: Response, is_first: bool) -> Result<(), NoResponse> {
+    async fn streamed(&self, awaited: &Awaited<'_>, response: Response) -> Result<(), NoResponse> {
         let mut events = Events::of(response, &self.body_limits);
         let mut last: Option<String> = None;
         let mut pause = BACK_OFF.0;
@@ -177,7 +220,7 @@ impl Streamable {
                     pause = event.retry.map_or(pause, Duration::from_millis).min(BACK_OFF.1);
                     let data = event.data.filter(|data| !data.trim().is_empty());
                     if let Some(data) = data
-                        && self.delivered(id, data.into_bytes(), is_first).await
+                        && self.delivered(awaited, data.into_bytes()).await?
                     {
                         return Ok(());
                     }
@@ -185,7 +228,7 @@ impl Streamable {
                 }
                 Ok(None) => "its stream ended before the answer".to_owned(),
                 Err(BodyError::Broken(reason)) => reason,
-                Err(error @ BodyError::Overlong) => return self.unread(id, error).await,
+                Err(error @ BodyError::Overlong) => return self.unread(awaited.id, error).await,
             };
             let Some(from) = last.clone().filter(|_| resumes < RESUMES_MAX) else {
                 return Err(NoResponse::Broken(why));
@@ -199,13 +242,24 @@ impl Streamable {
         }
     }
 
-    /// Delivers a message. Returns true if it is the answer to this request, or if there is no receiver.
-    async fn delivered(&self, id: &str, message: Vec<u8>, is_first: bool) -> bool {
-        let is_answer = is_answer(&message, id);
-        if is_answer && is_first {
+    /// Delivers a message. Returns true if it is the answer to this request, or if there is no receiver. An error that
+    /// says that the session is lost is not delivered.
+    async fn delivered(&self, awaited: &Awaited<'_>, message: Vec<u8>) -> Result<bool, NoResponse> {
+        let is_answer = is_answer(&message, awaited.id);
+        // An answer in the response to a request is that request's.
+        let named = if is_answer { None } else { answer_with_id(&message, awaited.id) };
+        let is_answer = is_answer || named.is_some();
+        let message = named.unwrap_or(message);
+        if is_answer && awaited.is_first {
             self.note_version(&message).await;
         }
-        !self.deliveries.deliver(Line::Whole(message)).await || is_answer
+        if is_answer
+            && awaited.session.headers.contains_key(SESSION)
+            && let Some(words) = words_of_lost_session(&message)
+        {
+            return Err(NoResponse::SessionLost(words));
+        }
+        Ok(!self.deliveries.deliver(Line::Whole(message)).await || is_answer)
     }
 
     async fn note_version(&self, answer: &[u8]) {
@@ -269,12 +323,13 @@ impl Streamable {
         if let Some(from) = from.and_then(|from| HeaderValue::from_str(from).ok()) {
             request = request.header(LAST_EVENT, from);
         }
-        let response = self.requests.send(request).await?;
-        if let Some(lost) = session_lost(&session, &response) {
-            self.renewed(session.made).await.map_err(|_| lost)?;
-            return Err(NoResponse::Broken("the session was made again".into()));
+        match lost_session(&session, self.requests.send(request).await?) {
+            Ok(response) => response,
+            Err(lost) => {
+                self.renewed(session.made).await.map_err(|_| lost)?;
+                Err(NoResponse::Broken("the session was made again".into()))
+            }
         }
-        response
     }
 
     /// Receives the server's own messages, until it turns out that the server offers no such stream. Cancel-safe.
@@ -336,12 +391,47 @@ fn session_headers(response: &Response) -> HeaderMap {
     session.into_iter().collect()
 }
 
-/// The refusal of a request whose session the server no longer knows. Some servers answer with 400.
-fn session_lost(session: &Session, response: &Result<Response, NoResponse>) -> Option<NoResponse> {
-    let Err(lost @ NoResponse::Refused { status, reason, .. }) = response else { return None };
-    let is_lost = *status == StatusCode::NOT_FOUND.as_u16()
-        || (*status == StatusCode::BAD_REQUEST.as_u16() && reason.to_ascii_lowercase().contains("session"));
-    (session.headers.contains_key(SESSION) && is_lost).then(|| lost.clone())
+/// A refusal, or the outer error if it says that the server no longer knows the session that the request named.
+fn lost_session(
+    session: &Session,
+    response: Result<Response, NoResponse>,
+) -> Result<Result<Response, NoResponse>, NoResponse> {
+    let Err(refused) = &response else { return Ok(response) };
+    let reason = refused.reason();
+    let is_lost = match refused {
+        NoResponse::Refused { status: 404 | 410, .. } => true,
+        NoResponse::Refused { status: 400, .. } if reason.to_ascii_lowercase().contains("session") => true,
+        NoResponse::Refused { error: Some(error), .. } => words_of_lost_session(error).is_some(),
+        NoResponse::Refused { .. } | NoResponse::Busy { .. } | NoResponse::Broken(_) => {
+            reason.starts_with("HTTP ") && tells_of_lost_session(reason, None)
+        }
+        _ => false,
+    };
+    match is_lost && session.headers.contains_key(SESSION) {
+        true => Err(NoResponse::SessionLost(reason.to_owned())),
+        false => Ok(response),
+    }
+}
+
+/// The words of an answer that is an error of the protocol about a lost session.
+fn words_of_lost_session(answer: &[u8]) -> Option<String> {
+    if answer.len() > ERROR_BYTES_MAX {
+        return None;
+    }
+    let error = answered_error(answer)?;
+    let words = error.get("message").and_then(Value::as_str).or(error.as_str()).unwrap_or_default();
+    tells_of_lost_session(words, error.get("code").and_then(Value::as_i64)).then(|| words.to_owned())
+}
+
+/// Whether an error says that a session is lost, by its words or its code.
+fn tells_of_lost_session(words: &str, code: Option<i64>) -> bool {
+    let words = words.to_lowercase();
+    let is_gone = GONE.iter().any(|gone| words.contains(gone));
+    match code == Some(SESSION_NOT_FOUND) {
+        // Some libraries use the same number for a timeout.
+        true => words.contains("session") || words.contains("not found"),
+        false => words.contains("session") && is_gone,
+    }
 }
 
 fn is_answer(message: &[u8], id: &str) -> bool {
@@ -350,14 +440,14 @@ fn is_answer(message: &[u8], id: &str) -> bool {
 }
 
 fn version_of(answer: &[u8]) -> Option<HeaderValue> {
-    let answer: serde_json::Value = serde_json::from_slice(answer).ok()?;
-    HeaderValue::from_str(answer.pointer("/result/protocolVersion")?.as_str()?).ok()
+    let answer: Value = serde_json::from_str(&repaired(&String::from_utf8_lossy(answer))).ok()?;
+    let version = answer.get("result")?.get("protocolVersion").and_then(Value::as_str);
+    HeaderValue::from_str(version.unwrap_or(ProtocolVersion::LATEST_WITH_INITIALIZE.as_str())).ok()
 }
 
 /// The answer to `initialize`, as a body or as an event.
 async fn first_message(response: Response, body_limits: &BodyLimits) -> Option<Vec<u8>> {
-    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    if !kind.starts_with(EVENTS) {
+    if media_type(&response) != EVENTS {
         return body_limits.whole(response).await.ok();
     }
     let mut events = Events::of(response, body_limits);

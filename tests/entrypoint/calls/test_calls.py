@@ -52,6 +52,14 @@ def test_call_names_server_tool_and_arguments(sandbox: Sandbox) -> None:
             "<image/png, 3 bytes: .data, .save(path), .show()>",
         ),
         ({"content": [{"type": "resource_link", "uri": "u"}]}, "{'type': 'resource_link', 'uri': 'u'}"),
+        # What servers send that no version of the protocol has.
+        ({"content": "plain"}, "'plain'"),
+        ({"content": {"type": "text", "text": "[1]"}}, "[1]"),
+        ({"content": ["a", "[1]", 5, None]}, "['a', [1], 5]"),
+        ({"content": 5}, "5"),
+        ({"toolResult": {"n": 1}, "isError": False}, "{'toolResult': {'n': 1}}"),
+        ({"content": [], "isError": "no"}, None),
+        ({"content": None, "_meta": {}}, None),
     ],
 )
 def test_result_is_unwrapped(sandbox: Sandbox, result: Frame, value: str | None) -> None:
@@ -190,6 +198,45 @@ def test_images_beyond_the_bounds_are_files_that_are_named(sandbox: Sandbox) -> 
     assert done["notes"][1:] == [f"images left out: 7 ({bounds}, and saves 16)"]
     files = re.findall(r"/\w+/image-3-\d+.png", done["notes"][0])
     assert sandbox.run(f"for file in {files}: os.remove(file)")["outcome"] == "finished"
+
+
+PIXEL = b"\x89PNG\r\n\x1a\nrest"
+
+
+@pytest.mark.parametrize(
+    ("data", "named", "shown"),
+    [
+        (PIXEL, "application/png", "image/png"),
+        (PIXEL, "application/octet-stream", "image/png"),
+        (PIXEL, "image/jpeg", "image/png"),
+        (b"GIF89a", "", "image/gif"),
+        (b"P", "Image/PNG; charset=binary", "image/png"),
+    ],
+)
+def test_image_is_known_by_its_first_bytes_else_by_its_type_however_written(
+    sandbox: Sandbox, data: bytes, named: str, shown: str
+) -> None:
+    done = sandbox.run("mcp_a.t.sync().show()", ("a",), lambda call: image(data, named))
+    assert [each["mime_type"] for each in done["images"]] == [shown], done
+
+
+def test_image_beside_structured_content_is_noted_unless_the_value_has_it(sandbox: Sandbox) -> None:
+    beside = {"content": [*text("a caption")["content"], PICTURE], "structuredContent": {"n": 1}}
+    done = sandbox.run("r = await mcp_a.t()\nr = await mcp_a.t()\nr", ("a",), lambda call: beside)
+    note = (
+        "beside the value, results have images or files, in .raw['content']: a.t (1); "
+        ".show() or .save(path) of such a block"
+    )
+    assert (done["value"], done["notes"]) == ("{'n': 1}", [note])
+    assert sandbox.run("r.raw['content'][1].show()")["images"] == [{"mime_type": "image/png", "base64": "UFBQ"}]
+    inside = {**beside, "structuredContent": {"picture": PICTURE}}
+    assert sandbox.run("await mcp_a.t()", ("a",), lambda call: inside)["notes"] == []
+
+
+@pytest.mark.parametrize("said", [True, 1, "true"])
+def test_error_of_a_tool_is_one_however_the_server_says_so(sandbox: Sandbox, said: object) -> None:
+    done = sandbox.run("await mcp_a.t()", ("a",), lambda call: {"content": "bad thing", "isError": said})
+    assert (done["error"]["type"], done["error"]["message"]) == ("mcp.runtime.ToolError", "bad thing")
 
 
 def test_image_that_no_client_shows_is_a_file(sandbox: Sandbox) -> None:
