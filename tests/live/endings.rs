@@ -100,7 +100,11 @@ fn a_cancelled_run_is_never_answered_and_keeps_its_variables(engine: &Engine) {
     eventually("the call reaches the server", PATIENCE, || fixture.ledger() == ["call hang {}"]);
     bridge.notify("notifications/cancelled", json!({"requestId": id, "reason": "changed my mind"}));
     eventually("the server is told", PATIENCE, || fixture.ledger() == ["call hang {}", "cancelled"]);
-    assert_eq!(bridge.ok("y"), "2");
+    let next = bridge.ok("y");
+    let made =
+        "which the client cancelled: calls made: fixture.hang* 1 of unknown outcome (* not marked read-only)";
+    assert!(next.starts_with("2\nnote: run ") && next.ends_with(made), "{next}");
+    assert_eq!(bridge.ok("y"), "2", "it is said once");
     let rest = bridge.rest();
     assert!(rest.iter().all(|message| message["id"] != json!(id)), "{rest:?}");
 }
@@ -113,7 +117,11 @@ fn a_cancelled_run_that_swallows_the_interrupt_is_replaced(engine: &Engine) {
     let id = bridge.send_run(json!({"code": code}));
     eventually("the code runs", PATIENCE, || !fixture.ledger().is_empty());
     bridge.notify("notifications/cancelled", json!({"requestId": id}));
-    assert_eq!(bridge.ok("'called' in globals()"), "False");
+    let next = bridge.ok("'called' in globals()");
+    assert!(
+        next.starts_with("False\n") && next.contains("cancelled: calls made: fixture.pid* 1 ok"),
+        "{next}"
+    );
     assert!(bridge.rest().iter().all(|message| message["id"] != json!(id)));
 }
 

@@ -29,8 +29,14 @@ _OF_WORKER = (
     *("calls.placeholder", "worker.saved_files", "calls.call_check", "calls.calls", "worker.run_origin"),
     *("worker.after_import", "calls.arguments", "calls.proxies", "run", "run.interpreter"),
     *("display.matplotlib_figures", "run.mutation_check", "run.report", "display.text", "worker.interrupts"),
-    *("run.sources", "run.unawaited_warning", "skills", "skills.loader", "worker.account", "worker.channel"),
-    *("worker.fork_start_method", "worker.frozen_copy", "worker.import_memory", "worker.workspace_watch"),
+    *("run.sources", "run.left_running", "run.python_warnings", "skills", "skills.loader", "worker.account"),
+    *(
+        "worker.channel",
+        "worker.fork_start_method",
+        "worker.frozen_copy",
+        "worker.import_memory",
+        "worker.workspace_watch",
+    ),
 )
 NAMES = ("mcp.runtime", *(f"belljar_sandbox.{name}" for name in _OF_WORKER), "mcp.servers", "mcp")
 

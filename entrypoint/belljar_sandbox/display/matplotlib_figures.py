@@ -35,6 +35,16 @@ def take_figures() -> None:
         pyplot.close("all")
 
 
+def drop_figures() -> None:
+    """Closes the figures of a run that failed half-way, which would appear in the next run's reply."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    try:
+        if pyplot is not None:
+            pyplot.close("all")
+    except BaseException:  # raised by user code that is told of it
+        pass
+
+
 def figure_of(thing: object) -> Any:
     """Returns the figure that an object is or belongs to; None if there is none."""
     artist = getattr(sys.modules.get("matplotlib.artist"), "Artist", None)

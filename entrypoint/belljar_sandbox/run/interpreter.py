@@ -14,23 +14,22 @@ import sys
 import threading
 from _thread import _count as _count_threads
 from types import CodeType, CoroutineType, ModuleType
-from weakref import WeakSet
 
 from ..calls.results import InvalidCallError
 from ..display.images import IMAGES
+from ..display.matplotlib_figures import drop_figures, take_figures
 from ..display.matplotlib_figures import install as show_figures
-from ..display.matplotlib_figures import take_figures
 from ..kernel.signals import ITIMER_REAL, setitimer
 from ..worker.saved_files import SAVED
+from .left_running import LeftRunning
 from .mutation_check import may_change
+from .python_warnings import count_repeated, say_repeated
 from .report import error_report, prepare
-from .sources import SourceStore, with_plain_line_ends
+from .sources import SourceStore, plain
 from .sources import install as show_sources
-from .unawaited_warning import install as warn_of_unawaited
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from asyncio import Task
     from collections.abc import Iterable
     from typing import Any, Protocol
 
@@ -58,8 +57,6 @@ _STOPS_MAX = 8
 _THREAD_STACK_BYTES = 1 << 20
 _RECURSION_LIMIT = sys.getrecursionlimit()
 _compile, _getpid, _exit = compile, os.getpid, os._exit
-_enumerate_threads = threading.enumerate
-_main_thread = threading.main_thread()
 
 
 def main_namespace() -> dict[str, Any]:
@@ -92,8 +89,8 @@ class Interpreter:
         self._proxies, self._skills, self._call_check = offered
         show_figures()
         show_sources()
-        warn_of_unawaited()
-        self._known_left: WeakSet[Any] = WeakSet()
+        count_repeated()
+        self._left_running = LeftRunning()
         # Notes for the next run about what was done after the last one.
         self._notes: list[str] = []
         self._threads_left = False
@@ -119,7 +116,7 @@ class Interpreter:
         if self._event_loop is None:
             from ..worker.event_loop import EventLoop
 
-            self._event_loop = EventLoop(self._interrupts, self._calls)
+            self._event_loop = EventLoop(self._interrupts, self._calls, self._left_running.watch)
             self._event_loop.prepare()
         return self._event_loop
 
@@ -148,13 +145,14 @@ class Interpreter:
     def run(self, number: int, code: str, servers: list[Server]) -> Frame:
         """Runs code and returns the `done` frame. The caller sends it, then calls `tidy`."""
         name = f"<run {number}>"
-        code = with_plain_line_ends(code)
+        code = plain(code)
         self.changed = True
         notes, self._notes = self._notes, []
         if self._threads_left:
             # Threads of an earlier run may have changed again what was restored.
             self._is_restored()
         self._sources.keep(name, code)
+        self._left_running.run = number
         self._calls.begin_run(number, self._proxies.offer(servers))
         self._record.begin_run()
         IMAGES.begin_run(number)
@@ -185,6 +183,7 @@ class Interpreter:
         if failure is not None:
             self._restore_builtins(notes)
             self._allow_imports()
+            drop_figures()
             if self._handled is not None:
                 _cut_off(failure, self._handled)
             end = self._failed(failure, name, code)
@@ -194,9 +193,12 @@ class Interpreter:
             self._end_child(end)
         IMAGES.note(notes)
         self._note_installing(code, end, notes)
-        self._note_left_running(notes)
+        self._threads_left = _count_threads() > self._calls.own_threads
+        tasks = [] if self._event_loop is None else self._event_loop.unfinished()
+        self._left_running.note(notes, self._threads_left, tasks, self._streams.started_process)
         self._calls.end_run(notes)
-        self._streams.flush()
+        say_repeated(self._streams.write_error)
+        self._streams.end_run()
         # A copy, since a thread that outlives the run may add an image meanwhile.
         images = list(IMAGES.taken)
         done: Frame = {"type": "done", "run": number, **end, "value": value, "images": images, "notes": notes}
@@ -380,22 +382,6 @@ class Interpreter:
             if installs_packages(code) and not (isinstance(error, dict) and NO_INSTALL in error["hint"]):
                 notes.append(NO_INSTALL)
 
-    def _note_left_running(self, notes: list[str]) -> None:
-        self._threads_left = _count_threads() > self._calls.own_threads
-        threads = []
-        if self._threads_left:
-            threads = [thread for thread in _enumerate_threads() if thread is not _main_thread and thread.is_alive()]
-        tasks = [] if self._event_loop is None else self._event_loop.unfinished()
-        for things, what in (
-            (threads, "threads still running"),
-            (tasks, "asyncio tasks paused until a run awaits again"),
-        ):
-            names = [_name(thing) for thing in things if thing not in self._known_left]
-            self._known_left.update(things)
-            if names:
-                more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
-                notes.append(f"{what}: {', '.join(names[:_NAMES_MAX])}{more}")
-
 
 def _cut_off(error: BaseException, handled: BaseException) -> None:
     """Removes an exception that was handled before the run from the contexts of this error."""
@@ -404,12 +390,3 @@ def _cut_off(error: BaseException, handled: BaseException) -> None:
         if raised.__context__ is handled:
             raised.__context__ = None
         raised = raised.__context__
-
-
-def _name(thing: threading.Thread | Task[Any]) -> str:
-    try:
-        if isinstance(thing, threading.Thread):
-            return str(thing.name)[:80]
-        return f"{getattr(thing.get_coro(), '__qualname__', '')} ({thing.get_name()})"[:80]
-    except Exception:
-        return "?"

@@ -5,6 +5,7 @@ These bounds only keep frames of the protocol small. The bridge shortens further
 
 from __future__ import annotations
 
+import sys
 from itertools import dropwhile
 from types import TracebackType
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 _formatter: type[TracebackException] | None = None
 
 MESSAGE_CHARACTERS_MAX = 16_000
+# How much of a longer message the traceback shows. A reply has room for this much besides the frames.
+_SHOWN_OF_LONG, _HEAD_OF_LONG, _TAIL_OF_LONG, _PART_OF_LONG = 1_000, 400, 200, 8_000
+_MARKED_CHARACTERS_MAX = 100
 TRACEBACK_CHARACTERS_MAX = 64_000
 TRACEBACK_FRAMES_MAX = 4_000
 
@@ -55,9 +59,21 @@ def _report(error: BaseException, run_name: str, code: str) -> dict[str, object]
         "message": cut(message, MESSAGE_CHARACTERS_MAX),
         # The hint is made before the traceback, since that removes frames from the error.
         "hint": _hint(error, code),
-        "traceback": cut(traceback_text(error, kind, message), TRACEBACK_CHARACTERS_MAX),
+        "traceback": cut(_readable(error, message, traceback_text(error, kind, message)), TRACEBACK_CHARACTERS_MAX),
         "line": _line(error, run_name),
     }
+
+
+def _readable(error: BaseException, message: str, traceback: str) -> str:
+    """Returns the traceback with the code that prints the rest of a long message in place of its middle."""
+    if len(message) <= _SHOWN_OF_LONG or message not in traceback:
+        return traceback
+    before, _, after = traceback.rpartition(message)
+    # As in Python's own interactive interpreter.
+    sys.last_value = error
+    left_out = f"{len(message) - _HEAD_OF_LONG - _TAIL_OF_LONG:,} characters left out; read on: import sys; "
+    part = f"print(str(sys.last_value)[{_HEAD_OF_LONG}:{_HEAD_OF_LONG + _PART_OF_LONG}])"
+    return f"{before}{message[:_HEAD_OF_LONG]} … {left_out}{part} … {message[-_TAIL_OF_LONG:]}{after}"
 
 
 def _hint(error: BaseException, code: str) -> str:
@@ -128,6 +144,10 @@ def _without_others(formatted: TracebackException, seen: set[int]) -> int:
     inside = [_is_library(frame.filename) for frame in frames]
     kept = [frame for at, frame in enumerate(frames) if not (inside[at] and inside[at + 1 : at + 2] == [True])]
     formatted.stack[:] = kept
+    for frame in kept:
+        # Below a long line, marks take as much room as the line itself.
+        if len(frame.line or "") > _MARKED_CHARACTERS_MAX:
+            frame.colno = frame.end_colno = None
     left_out = len(frames) - len(kept)
     for inner in (formatted.__cause__, formatted.__context__, *(formatted.exceptions or ())):
         if inner is not None:

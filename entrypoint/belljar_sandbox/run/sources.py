@@ -31,6 +31,29 @@ def install() -> None:
     sys.meta_path.insert(0, AfterImport("linecache", _show))
     if "linecache" in sys.modules:
         _show(sys.modules["linecache"])
+    sys.meta_path.insert(0, AfterImport("inspect", _find_classes))
+    if "inspect" in sys.modules:
+        _find_classes(sys.modules["inspect"])
+
+
+def _find_classes(inspect: ModuleType) -> None:
+    """Makes inspect find the source of a class of a run: it looks for the file of its module, which has none."""
+    of_library = inspect.getfile
+
+    def getfile(thing: Any) -> str:
+        file = _file_of_class(thing) if isinstance(thing, type) and thing.__module__ == "__main__" else None
+        return file or str(of_library(thing))
+
+    vars(inspect)["getfile"] = getfile
+
+
+def _file_of_class(named: type) -> str | None:
+    """Returns the run that defined a class: that of its methods, or else the last one that has a class of this name."""
+    functions = (getattr(member, "__code__", None) for member in vars(named).values())
+    of_methods = [code.co_filename for code in functions if code is not None and code.co_filename in _KEPT]
+    begin = f"class {named.__name__}"
+    of_name = (file for file in reversed(_KEPT) if any(line.lstrip().startswith(begin) for line in _KEPT[file][2]))
+    return of_methods[0] if of_methods else next(of_name, None)
 
 
 def _show(linecache: ModuleType) -> None:
@@ -49,8 +72,9 @@ def source_lines(file: str, names: dict[str, Any]) -> list[str]:
     return getlines(file, names)
 
 
-def with_plain_line_ends(code: str) -> str:
-    """Converts line ends as Python does, so that line numbers are the same everywhere."""
+def plain(code: str) -> str:
+    """Removes a byte order mark and converts line ends as Python does, so that line numbers are the same everywhere."""
+    code = code.removeprefix("\ufeff")
     return code.replace("\r\n", "\n").replace("\r", "\n") if "\r" in code else code
 
 

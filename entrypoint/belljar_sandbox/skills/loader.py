@@ -14,7 +14,7 @@ from types import CodeType, ModuleType
 
 from ..calls.results import MCPError
 from ..run.report import error_report
-from ..run.sources import SourceStore, with_plain_line_ends
+from ..run.sources import SourceStore, plain
 from ..wire.names import SKILLS_MODULE
 
 TYPE_CHECKING = False
@@ -112,7 +112,7 @@ class SkillLoader:
         name = str(row.get("name"))
         if "problem" in row:
             raise MCPError(str(row["problem"]), code="denied")
-        source, file = with_plain_line_ends(str(row.get("source"))), f"<skill {name}>"
+        source, file = plain(str(row.get("source"))), f"<skill {name}>"
         from .definitions import NotOnlyDefinitionsError, load
 
         self._sources.keep(file, source)

@@ -9,7 +9,7 @@ import asyncio
 import sys
 from asyncio import CancelledError, Task, all_tasks, new_event_loop, set_event_loop
 from asyncio import get_running_loop as get_running_loop
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from .blocking_asyncio import install_asyncio_run
@@ -26,18 +26,25 @@ class EventLoop:
     # Held here, since user code may remove it from sys.modules.
     asyncio = asyncio
 
-    def __init__(self, interrupts: Interrupts, calls: LoopUser) -> None:
+    def __init__(self, interrupts: Interrupts, calls: LoopUser, on_loop: Callable[[Any], None]) -> None:
+        """`on_loop` is called with each new loop."""
         install_asyncio_run()
+        self._on_loop = on_loop
         self._interrupts = interrupts
         self._calls = calls
-        self._loop = new_event_loop()
+        self._loop = self._new_loop()
         self._may_have_tasks = False
 
     def prepare(self) -> None:
         """Restores the loop if user code has closed or replaced it."""
         if self._loop.is_closed():
-            self._loop = new_event_loop()
+            self._loop = self._new_loop()
         set_event_loop(self._loop)
+
+    def _new_loop(self) -> asyncio.AbstractEventLoop:
+        loop = new_event_loop()
+        self._on_loop(loop)
+        return loop
 
     # `interrupts` looks for this name: if all frames above it belong to asyncio, user code is waiting.
     def drive(self, main: Coroutine[Any, Any, object]) -> object:

@@ -48,19 +48,19 @@ class Stream(TextIOWrapper):
     def write(self, text: str, /) -> int:
         other = self.other
         if other is not None:
-            if other.unflushed:
-                other.flush()
             try:
+                if other.unflushed:
+                    other.flush()
                 if self.keeps_order and ioctl(other.private_fd, _FIONREAD, _EMPTY) != _EMPTY:
                     self._wait_for(other.private_fd)
-            except OSError:  # user code closed it; the next run has it again
+            except (OSError, ValueError):  # user code closed it; the next run has it again
                 pass
         self.unflushed = True
         return super().write(text)
 
     def flush(self) -> None:
-        self.unflushed = False
         super().flush()
+        self.unflushed = False
 
     def _wait_for(self, fd: int) -> None:
         now = monotonic()
@@ -81,16 +81,15 @@ class Streams:
         Stream.ask_for_reading = staticmethod(ask_for_reading)
         self._ask_for_reading = ask_for_reading
         self.process_starts_are_ours = False
+        # Whether this run has started any.
+        self.started_process = False
         self._private = [fcntl(fd, F_DUPFD_CLOEXEC, _PRIVATE_FD_MIN) for fd in range(3)]
         self._make()
         sys.addaudithook(self._audit)
 
     def restore(self) -> None:
         """Restores what user code has closed or replaced."""
-        for fd, private in enumerate(self._private):
-            _dup2(private, fd)
-            # User code, or an event loop that it gave the descriptor to, may have made it non-blocking.
-            _set_blocking(private, True)
+        self._reconnect()
         try:
             usable = not (self._stdin.closed or self._stdout.closed or self._stderr.closed)
         except ValueError:  # detached
@@ -101,6 +100,12 @@ class Streams:
         sys.stdout = sys.__stdout__ = self._stdout  # type: ignore[misc]
         sys.stderr = sys.__stderr__ = self._stderr  # type: ignore[misc]
         sys.displayhook, sys.excepthook = _displayhook, _excepthook
+
+    def _reconnect(self) -> None:
+        for fd, private in enumerate(self._private):
+            _dup2(private, fd)
+            # User code, or an event loop that it gave the descriptor to, may have made it non-blocking.
+            _set_blocking(private, True)
 
     def write_to(self, fd: int) -> None:
         """Sends both streams to one pipe, which keeps their order. For jobs."""
@@ -132,6 +137,15 @@ class Streams:
                 pass
         _flush_c()
 
+    def end_run(self) -> None:
+        """Flushes all that the run has written, also to a descriptor that it has closed: the next run's output is
+        another."""
+        self.flush()
+        if self._stdout.unflushed or self._stderr.unflushed:
+            self._reconnect()
+            self.flush()
+        self.started_process = False
+
     def write_error(self, text: str) -> None:
         try:
             self._stderr.write(text)
@@ -148,6 +162,7 @@ class Streams:
     def _audit(self, event: str, arguments: tuple[object, ...]) -> None:
         # The child writes to the same pipes, and a fork would write our buffer a second time.
         if event in _STARTS_A_PROCESS and not self.process_starts_are_ours:
+            self.started_process = True
             self.flush()
             # Output of the child keeps its order only if it is read at once.
             self._ask_for_reading()

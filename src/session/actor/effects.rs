@@ -9,6 +9,7 @@ use super::{Actor, Current};
 use crate::broker::{Answer, RunRecord};
 use crate::names::RunId;
 use crate::protocol::ToWorker;
+use crate::render::calls_made;
 use crate::run::{Progress, RunOutcome};
 
 impl Actor {
@@ -65,6 +66,12 @@ impl Actor {
                     if report.outcome != RunOutcome::Interrupted {
                         report.notes.extend(self.broker.jobs().news(context.id.0));
                         report.notes.extend(self.first_rootful());
+                    }
+                    if report.outcome == RunOutcome::Interrupted
+                        && let Some(made) = calls_made(&report)
+                    {
+                        self.machine
+                            .note(format!("run {}, which the client cancelled: {made}", context.id.0));
                     }
                     self.broker.journal_end(&context, &mut report);
                     if reply.send(FinishedRun { run: context.id, report: *report, resumes }).is_err() {

@@ -517,3 +517,85 @@ def test_a_value_is_shown_also_where_code_has_broken_imports_before_that_is_impo
         assert sandbox.run(NO_IMPORTS + "[1]")["value"] == "[1]"
         assert sandbox.run("import sys\nsys.meta_path = None\n[2]")["value"] == "[2]"
         assert sandbox.run("import sys\nsys.modules = None\n1 / 0")["error"]["message"] == "division by zero"
+
+
+def test_what_is_printed_to_a_closed_descriptor_is_not_in_the_next_reply(sandbox: Sandbox) -> None:
+    closed = sandbox.run("import os, sys\nos.close(1)\nsys.stdout.write('five')")
+    assert closed["stdout"] == "five"
+    assert sandbox.run("print('six')")["stdout"] == "six\n"
+
+
+def test_the_source_of_classes_is_found(sandbox: Sandbox) -> None:
+    sandbox.run("class Plain:\n    x: int\n\nclass Other:\n    def f(self):\n        return 1")
+    found = sandbox.run("import inspect\nprint(inspect.getsource(Plain) + inspect.getsource(Other))")
+    assert found["stdout"] == "class Plain:\n    x: int\nclass Other:\n    def f(self):\n        return 1\n\n"
+    sandbox.run("class Plain: y = 2")
+    assert sandbox.run("inspect.getsource(Plain)")["value"] == "'class Plain: y = 2\\n'"
+    assert sandbox.run("inspect.getsource(int)")["error"]["type"] == "TypeError"
+
+
+def test_code_with_a_byte_order_mark_runs(sandbox: Sandbox) -> None:
+    assert sandbox.run("\ufeffprint('ran')\r\n")["stdout"] == "ran\n"
+
+
+def test_the_middle_of_a_long_message_is_counted_and_can_be_printed(sandbox: Sandbox) -> None:
+    failed = sandbox.run("raise ValueError('y' * 3_000_000 + 'z')")
+    traceback = failed["error"]["traceback"]
+    assert "2,999,401 characters left out; read on: import sys; print(str(sys.last_value)[400:8400])" in traceback
+    assert len(traceback) < 1_500 and traceback.endswith("yz")
+    assert sandbox.run("import sys; print(str(sys.last_value)[2_999_999:])")["stdout"] == "yz\n"
+    assert "left out" not in sandbox.run("raise ValueError('y' * 900)")["error"]["traceback"]
+
+
+def test_repeated_warnings_are_counted(sandbox: Sandbox) -> None:
+    code = "import warnings\nwarnings.simplefilter('always')\nfor at in range(200):\n    warnings.warn(f'old {at}')"
+    warned = sandbox.run(code)["stderr"]
+    assert warned.count("UserWarning: old") == 1 and warned.endswith("(199 more UserWarning from line 4)\n")
+    recorded = sandbox.run(
+        "with warnings.catch_warnings(record=True) as seen:\n    for _ in range(5): warnings.warn('x')\nlen(seen)"
+    )
+    assert (recorded["value"], recorded["stderr"]) == ("5", "")
+
+
+def test_a_program_that_a_run_leaves_behind_is_named_and_its_output_marked(sandbox: Sandbox) -> None:
+    left = sandbox.run("import subprocess\np = subprocess.Popen(['sh', '-c', 'read x; echo stray; read x'], stdin=-1)")
+    assert any("sh -c read x; echo stray; read x (process " in note for note in left["notes"]), left["notes"]
+    assert sandbox.run("print('quiet')")["notes"] == []
+    spoke = sandbox.run("p.stdin.write(b'\\n'); p.stdin.flush()\nimport time; time.sleep(0.2)")
+    assert any("earlier runs left: sh -c" in note and "(run 1)" in note for note in spoke["notes"]), spoke["notes"]
+    ended = sandbox.run("p.kill(); p.wait(); None")
+    assert any("(run 1, ended since)" in note for note in ended["notes"]), ended["notes"]
+    assert sandbox.run("print('over')")["notes"] == []
+    assert sandbox.run("subprocess.run(['true'], check=True); None")["notes"] == []
+
+
+def test_the_error_of_a_task_that_a_run_left_is_a_note(sandbox: Sandbox) -> None:
+    fail = "import asyncio, gc\nasync def fail(): raise ValueError('late')\n"
+    assert (
+        "late"
+        in sandbox.run(f"{fail}asyncio.create_task(fail())\nawait asyncio.sleep(0.01)\ngc.collect(); None")["stderr"]
+    )
+    sandbox.run(f"{fail}kept = asyncio.create_task(fail())\nawait asyncio.sleep(0.01)")
+    later = sandbox.run("del kept\ngc.collect(); None")
+    assert later["stderr"] == ""
+    (note,) = later["notes"]
+    assert re.fullmatch(r"the asyncio task fail \(Task-\d+\) of run 2 has failed: ValueError: late", note)
+
+
+def test_marks_do_not_repeat_a_long_line(sandbox: Sandbox) -> None:
+    for terms, is_marked in ((5, True), (40, False)):
+        code = f"x = {' + '.join(['1'] * terms)} + 1 / 0 + {' + '.join(['1'] * terms)}"
+        assert ("^" in sandbox.run(code)["error"]["traceback"]) == is_marked
+
+
+def test_a_figure_of_a_failed_run_is_not_in_the_next_reply(sandbox: Sandbox) -> None:
+    fake = """
+import sys, types
+pyplot = types.ModuleType('matplotlib.pyplot'); pyplot.open = []
+pyplot.get_fignums = lambda: pyplot.open
+pyplot.close = lambda what: pyplot.open.clear()
+sys.modules['matplotlib.pyplot'] = pyplot
+"""
+    sandbox.run(fake)
+    assert sandbox.run("pyplot.open.append(1)\n1 / 0")["outcome"] == "raised"
+    assert sandbox.run("pyplot.open")["value"] == "[]"
