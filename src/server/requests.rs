@@ -1,5 +1,7 @@
 //! Reads the client's messages. Requests for runs are recognised first, since rmcp would try every other kind before.
 
+use std::borrow::Cow;
+
 use rmcp::RoleServer;
 use rmcp::model::{
     CallToolRequest, CancelledNotificationParam, ClientJsonRpcMessage, ClientNotification, ClientRequest,
@@ -19,6 +21,7 @@ impl Messages for Requests {
     type Role = RoleServer;
 
     fn read(&mut self, line: &[u8], envelope: &Envelope<'_>) -> Result<Option<ClientJsonRpcMessage>, String> {
+        let line = &*with_halves_written_out(line);
         if let (Some("tools/call"), Some(id)) = (envelope.method.as_deref(), envelope.id)
             && let Ok(id) = serde_json::from_str(id.get())
             && let Ok(request) = jsonrpc::message::<CallToolRequest>(line)
@@ -68,6 +71,57 @@ impl Messages for Requests {
         match notification {
             ClientNotification::CancelledNotification(cancelled) => Some(&mut cancelled.params),
             _ => None,
+        }
+    }
+}
+
+/// The line with half characters (lone surrogates), which no text of ours can hold, written as Python's escape for them: in
+/// a string of Python it is the same value.
+fn with_halves_written_out(line: &[u8]) -> Cow<'_, [u8]> {
+    let surrogate = |escape: &[u8]| match escape.get(..6)? {
+        [b'\\', b'u', digits @ ..] => u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok(),
+        _ => None,
+    };
+    let mut written: Option<Vec<u8>> = None;
+    let (mut at, mut copied) = (0, 0);
+    while let Some(found) = memchr::memchr(b'\\', &line[at..]) {
+        at += found;
+        match (surrogate(&line[at..]), line.get(at + 6..).and_then(surrogate)) {
+            (Some(0xd800..0xdc00), Some(0xdc00..0xe000)) => at += 12,
+            (Some(0xd800..0xe000), _) => {
+                let written = written.get_or_insert_default();
+                written.extend_from_slice(&line[copied..at]);
+                written.push(b'\\');
+                copied = at;
+                at += 6;
+            }
+            _ => at = line.len().min(at + 2),
+        }
+    }
+    match written {
+        None => Cow::Borrowed(line),
+        Some(mut written) => {
+            written.extend_from_slice(&line[copied..]);
+            Cow::Owned(written)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_characters_are_written_out_and_whole_ones_stay() {
+        for (line, read) in [
+            (r#"["cut \ud83d"]"#, r"cut \ud83d"),
+            (r#"["\ude00\uD83D"]"#, r"\ude00\uD83D"),
+            (r#"["\ud83d\ude00 \\ud83d \u00e9"]"#, r"😀 \ud83d é"),
+            (r#"["\\\ud83d"]"#, r"\\ud83d"),
+        ] {
+            let texts: Vec<String> =
+                serde_json::from_slice(&with_halves_written_out(line.as_bytes())).unwrap();
+            assert_eq!(texts, [read], "{line}");
         }
     }
 }
