@@ -143,6 +143,9 @@ class Blob(Awaitable, Mapping[str, "Any"]):
         """Returns the media type by the first bytes, else the server's, without parameters."""
         return kind_of(self.data) or self.mime_type.partition(";")[0].strip().lower()
 
+    def _belljar_picture(self) -> tuple[str, bytes] | None:
+        return (self.mime_type, self.data) if self._is_image() else None
+
     def _is_image(self) -> bool:
         kind = self._kind()
         return kind.startswith("image/") and len(kind) <= _MIME_TYPE_CHARACTERS_MAX
@@ -313,9 +316,18 @@ def loads(text: str) -> Any:
 
 def blob(mime_type: object, data: str, block: dict[str, Any]) -> Any:
     try:
-        return Blob(str(mime_type or "application/octet-stream"), a2b_base64(data), block)
+        return Blob(str(mime_type or "application/octet-stream"), decoded(data), block)
     except ValueError:
         return block
+
+
+def decoded(data: str) -> bytes:
+    """Decodes base64: also that for URLs, in lines, or without its padding. ValueError if it is none."""
+    try:
+        return a2b_base64(data, strict_mode=True)
+    except ValueError:
+        data = "".join(data.split()).rstrip("=").replace("-", "+").replace("_", "/")
+        return a2b_base64(data + "=" * (-len(data) % 4), strict_mode=True)
 
 
 def with_raw(value: Any, raw: object) -> Any:

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import os
 from binascii import a2b_base64
 
-from .images import IMAGES, kind_of
+from .images import IMAGES, SHOWN_TYPES, kind_of
 from .matplotlib_figures import close, drawn, figure_of, is_open
 from .values import shown
 
@@ -21,6 +22,8 @@ def show(thing: object) -> None:
         IMAGES.show("image/png", drawn(figure))
         close(figure)
         return
+    if isinstance(thing, str | os.PathLike):
+        thing = _content_of(thing)
     picture = _bytes_of(thing) if isinstance(thing, bytes | bytearray | memoryview) else _own_picture(thing)
     if picture is not None:
         IMAGES.show(*picture)
@@ -31,6 +34,9 @@ def show(thing: object) -> None:
 def show_value(value: object) -> None:
     """Shows the image of a last expression in addition to its text. If that fails, the run does not fail."""
     try:
+        of_result = [value, *value] if isinstance(value, list) else [value]
+        for picture in filter(None, map(_of_result, of_result)):
+            IMAGES.show(*picture)
         picture = _own_picture(value)
         if picture is None:
             figure = figure_of(value)
@@ -40,6 +46,22 @@ def show_value(value: object) -> None:
         IMAGES.show(*picture)
     except Exception:
         pass
+
+
+def _of_result(thing: object) -> tuple[str, bytes] | None:
+    """Returns the image that a tool has returned."""
+    make = getattr(type(thing), "_belljar_picture", None)
+    return None if make is None else make(thing)
+
+
+def _content_of(named: str | os.PathLike[str]) -> object:
+    """Returns the content of the image file that a text names, or else the text. OSError if there is no such file."""
+    path = os.fspath(named)
+    is_image = path.lower().endswith(tuple(f".{ending}" for ending in (*SHOWN_TYPES.values(), "jpeg")))
+    if "\n" in path or not is_image:
+        return named
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def _bytes_of(thing: bytes | bytearray | memoryview) -> tuple[str, bytes] | None:

@@ -14,10 +14,6 @@ if TYPE_CHECKING:
 
 _COLUMNS_MAX = 12
 _NAME_CHARACTERS_MAX = 40
-_ROWS_MAX = 20
-_ROWS_OF_LARGE = 10
-_CELL_CHARACTERS_MAX = 30
-_SHOWN_COLUMNS_MAX = 10
 _SMALL_ARRAY = 100
 _LINE_CHARACTERS = 100
 
@@ -43,15 +39,9 @@ def table(value: Any) -> str | None:
     line = summary(value)
     if line is None:
         return None
-    if _is_a(value, "pandas", "DataFrame"):
-        rows = value.to_string(
-            max_rows=_ROWS_MAX,
-            min_rows=_ROWS_OF_LARGE,
-            max_cols=_SHOWN_COLUMNS_MAX,
-            max_colwidth=_CELL_CHARACTERS_MAX,
-        )
-    elif _is_a(value, "pandas", "Series"):
-        rows = value.to_string(max_rows=_ROWS_MAX, min_rows=_ROWS_OF_LARGE)
+    if _is_a(value, "pandas", "DataFrame") or _is_a(value, "pandas", "Series"):
+        # As print() has it, with the options of pandas that code has set.
+        rows = repr(value)
     else:
         rows = sys.modules["numpy"].array2string(value, threshold=_SMALL_ARRAY, max_line_width=_LINE_CHARACTERS)
     return f"{line}\n{rows}"

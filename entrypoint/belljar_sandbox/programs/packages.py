@@ -33,8 +33,17 @@ class Packages(Awaitable, dict[str, str]):
     """The versions of packages by their names, sorted; `languages` has those of runtime.run."""
 
     def __init__(self) -> None:
-        found = {str(one.metadata["Name"]): one.version for one in distributions() if one.metadata["Name"]}
-        super().__init__(sorted(found.items(), key=lambda item: item[0].lower()))
+        found: dict[str, tuple[str, str]] = {}
+        self._hidden: list[str] = []
+        for one in distributions():
+            name = one.metadata["Name"]
+            if not name:
+                continue
+            # Of several copies, the first on the path is imported.
+            imported = found.setdefault(name.lower().replace("_", "-").replace(".", "-"), (name, one.version))
+            if imported[1] != one.version:
+                self._hidden.append(f"{name} {one.version}")
+        super().__init__(sorted(found.values(), key=lambda item: item[0].lower()))
         self.languages = available()
 
     def __repr__(self) -> str:
@@ -45,7 +54,8 @@ class Packages(Awaitable, dict[str, str]):
                 lines.append(f"{line},")
                 line = ""
             line += f", {part}" if line else part
-        return "\n".join([*lines, line or "no package", f"languages: {', '.join(self.languages)}"])
+        hidden = [f"also there, and hidden by other versions: {', '.join(self._hidden)}"] if self._hidden else []
+        return "\n".join([*lines, line or "no package", *hidden, f"languages: {', '.join(self.languages)}"])
 
 
 def installed_as(module: str) -> str:

@@ -69,8 +69,15 @@ class Result(Awaitable):
         remarks = "\n".join(repr(remark) for remark in self.diagnostics) if self.status == "completed" else ""
         for name, text in (("diagnostics", remarks), ("stdout", self.stdout), ("stderr", self.stderr)):
             if text:
-                lines += [f"{name}:", text.removesuffix("\n")]
+                lines += [f"{name}:", _redrawn(text.removesuffix("\n"))]
         return "\n".join(lines)
+
+
+def _redrawn(text: str) -> str:
+    """Returns the last state of each line that redraws itself, as a terminal shows it."""
+    if "\r" not in text:
+        return text
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
 
 
 class Program:

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 _CHARACTERS_MAX = 200_000
 _NAMES_MAX = 200
+_SHOWN_MAX = 60
 # What Python says of a text, or of one of its characters, that was taken for something else.
 _OF_TEXT = re.compile(
     r"string ind|'str'|'StrResult'|\bstr\b|to unpack|invalid literal for|could not convert string|sequence element"
-    r"|^Expecting "
+    r"|^Expecting |DataFrame constructor"
 )
 _OF_NUMBER = re.compile(r"operand|not supported between|concatenate|real number")
 _NUMBER = re.compile(r"\s*[+-]?(\d{1,300}(\.\d{0,300})?|\.\d{1,300})([eE][+-]?\d{1,3})?\s*")
@@ -33,17 +34,19 @@ def hint_of_text(error: BaseException, frames: list[FrameType]) -> str:
         return ""
     # In the frames of libraries, the value has other names.
     own = [frame for frame in frames if frame.f_code.co_filename.startswith(("<run ", "<skill "))]
-    number = ""
+    number = left = ""
     for name, value in _values(own):
         kind, reader = _looks_like(value)
         if kind == "number":
             number = number or f"{name} is text that looks like a number: {reader}({name}) makes it one"
         elif kind:
             return f"{name} is text that looks like a {kind}: {reader}({name}) makes it one"
+        elif isinstance(value, StrResult):
+            left = left or f"{name} is text, left as the tool sent it: {str(value)[:_SHOWN_MAX]!r}; read it before use"
     kind, reader = _looks_like(getattr(error, "doc", None))  # of a JSONDecodeError
     if kind:
         return f"the text is that of a Python {kind}, not JSON: {reader} reads it"
-    return number if _OF_NUMBER.search(str(error)) else ""
+    return number if _OF_NUMBER.search(str(error)) else left if "DataFrame constructor" in str(error) else ""
 
 
 def _values(frames: list[FrameType]) -> Iterator[tuple[str, Any]]:

@@ -1,11 +1,13 @@
 """Reads the text of a Python list or dict, which some tools return as repr() writes it. Nothing of it is executed.
 
-It is a subset of what ast.literal_eval reads, within bounds. The bridge reads the same (src/catalog/python/repr.rs).
+It is a subset of what ast.literal_eval reads, within bounds, and the values that rows of databases have besides: dates,
+times, Decimal, UUID, nan, inf and numbers of numpy. The bridge reads the same (src/catalog/python/repr.rs).
 """
 
 from __future__ import annotations
 
 import re
+from importlib import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,10 +17,27 @@ if TYPE_CHECKING:
 CHARACTERS_MAX = 1 << 20
 DEPTH_MAX = 100
 _SPACE = " \t\r\n"
-_WORDS = {"True": True, "False": False, "None": None}
+_WORDS = {"True": True, "False": False, "None": None, "nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
+# By the names that repr() writes: the module and the name of what makes the value. Each takes its arguments by place,
+# or by the names that repr() uses.
+_MAKERS = {
+    "datetime.date": ("datetime", "date"),
+    "datetime.datetime": ("datetime", "datetime"),
+    "datetime.time": ("datetime", "time"),
+    "datetime.timedelta": ("datetime", "timedelta"),
+    "datetime.timezone": ("datetime", "timezone"),
+    "Decimal": ("decimal", "Decimal"),
+    "UUID": ("uuid", "UUID"),
+    **{f"np.float{bits}": ("builtins", "float") for bits in (16, 32, 64)},
+    **{f"np.{sign}int{bits}": ("builtins", "int") for bits in (8, 16, 32, 64) for sign in ("", "u")},
+    "np.str_": ("builtins", "str"),
+}
+_KEYWORDS = frozenset(("days", "seconds", "microseconds", "tzinfo", "fold"))
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
 _TOKEN = re.compile(
-    rf"[{_SPACE}]*(?:(?P<mark>[][(){{}},:])|(?P<word>(?:True|False|None)\b)"
+    rf"[{_SPACE}]*(?:(?P<mark>[][(){{}},:])|(?P<word>(?:True|False|None|nan|-?inf)\b(?![.(]))"
+    rf"|(?P<call>(?:{'|'.join(map(re.escape, _MAKERS))})\()|(?P<utc>datetime\.timezone\.utc\b)"
+    rf"|(?P<keyword>(?:{'|'.join(_KEYWORDS)})=)"
     r"|(?P<float>-?(?:0|[1-9][0-9]*)(?:\.[0-9]*(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)(?![\w.]))"
     r"|(?P<int>-?(?:0|[1-9][0-9]*)(?![\w.]))"
     r"|(?P<text>[bu]?(?:'[^'\\\r\n\0]*(?:\\[^\r\n\0][^'\\\r\n\0]*)*'|\"[^\"\\\r\n\0]*(?:\\[^\r\n\0][^\"\\\r\n\0]*)*\")))"
@@ -59,6 +78,12 @@ class _Reader:
                 return _WORDS[token]
             case "float":
                 return float(token)
+            case "utc":
+                return _named("datetime", "timezone").utc
+            case "call":
+                if depth >= DEPTH_MAX:
+                    raise ValueError("not a literal")
+                return self._made(token[:-1], depth + 1)
         if token not in _CLOSING or depth >= DEPTH_MAX:
             raise ValueError("not a literal")
         return self._members(depth + 1) if token == "{" else self._items(token, depth + 1)
@@ -79,6 +104,24 @@ class _Reader:
         if opening == "[":
             return items
         return items[0] if len(items) == 1 and not has_comma else tuple(items)
+
+    def _made(self, maker: str, depth: int) -> Any:
+        """Reads the arguments after an opening bracket and makes the value."""
+        places: list[Any] = []
+        names: dict[str, Any] = {}
+        while (found := self._next()) != ("mark", ")"):
+            if found[0] == "keyword":
+                names[found[1][:-1]] = self._value(*self._next(), depth)
+            else:
+                places.append(self._value(*found, depth))
+            if (found := self._next()) == ("mark", ")"):
+                break
+            if found != ("mark", ","):
+                raise ValueError("no comma between arguments")
+        try:
+            return _named(*_MAKERS[maker])(*places, **names)
+        except (TypeError, ArithmeticError):
+            raise ValueError("not what repr() writes") from None
 
     def _members(self, depth: int) -> dict[Hashable, Any]:
         """Reads a dict after its opening brace."""
@@ -104,6 +147,11 @@ class _Reader:
             raise ValueError("not a literal")
         self._at = found.end()
         return found.lastgroup, found[found.lastgroup]
+
+
+def _named(module: str, name: str) -> Any:
+    # Imported when a text has such a value.
+    return getattr(import_module(module), name)
 
 
 def _text(token: str) -> str | bytes:

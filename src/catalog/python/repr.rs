@@ -14,6 +14,19 @@ const DEPTH_MAX: usize = 100;
 /// The largest number of digits of an integer that Python reads.
 const DIGITS_MAX: usize = 4300;
 
+/// Constructors of values that rows of databases have, as `repr` writes them; numbers of numpy aside.
+const MAKERS: [&str; 7] = [
+    "Decimal",
+    "UUID",
+    "datetime.date",
+    "datetime.datetime",
+    "datetime.time",
+    "datetime.timedelta",
+    "datetime.timezone",
+];
+/// The parameters that `repr` names.
+const KEYWORDS: [&str; 5] = ["days=", "seconds=", "microseconds=", "tzinfo=", "fold="];
+
 /// A literal of Python.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Literal {
@@ -27,6 +40,8 @@ pub(super) enum Literal {
     List(Vec<Literal>),
     Tuple(Vec<Literal>),
     Dict(Vec<(Literal, Literal)>),
+    /// A date, a time, a Decimal or a UUID.
+    Object,
 }
 
 /// The whole text as JSON, if it is a list or dict; `None` if it is not, or if JSON cannot express it. Bytes become
@@ -60,6 +75,7 @@ impl Literal {
             Self::Float(number) => Value::Number(serde_json::Number::from_f64(number)?),
             Self::Str(text) => Value::String(text),
             Self::Bytes(bytes) => Value::String(STANDARD.encode(bytes)),
+            Self::Object => return None,
             Self::List(items) | Self::Tuple(items) => {
                 Value::Array(items.into_iter().map(Self::into_json).collect::<Option<_>>()?)
             }
@@ -102,8 +118,8 @@ impl Reader<'_> {
             },
             '{' => self.members(depth + 1).map(Literal::Dict),
             '\'' | '"' => self.text().map(Literal::Str),
-            '-' | '0'..='9' => self.number(),
-            _ => self.word_or_prefixed_text(),
+            '-' | '0'..='9' => self.number_or_infinity(),
+            _ => self.word_or_prefixed_text(depth),
         }
     }
 
@@ -137,18 +153,75 @@ impl Reader<'_> {
         Some(members)
     }
 
-    fn word_or_prefixed_text(&mut self) -> Option<Literal> {
+    fn word_or_prefixed_text(&mut self, depth: usize) -> Option<Literal> {
         let mut word = String::new();
         while let Some(letter) = self.rest.next_if(|c| c.is_alphanumeric() || *c == '_') {
             word.push(letter);
         }
+        while self.rest.peek() == Some(&'.') {
+            word.extend(self.rest.next());
+            while let Some(letter) = self.rest.next_if(|c| c.is_alphanumeric() || *c == '_') {
+                word.push(letter);
+            }
+        }
         let is_text = matches!(self.rest.peek(), Some('\'' | '"'));
+        if self.rest.peek() == Some(&'(') {
+            return self.made(&word, depth);
+        }
         match word.as_str() {
+            "nan" => Some(Literal::Float(f64::NAN)),
+            "inf" => Some(Literal::Float(f64::INFINITY)),
+            "datetime.timezone.utc" => Some(Literal::Object),
             "None" => Some(Literal::Null),
             "True" => Some(Literal::Bool(true)),
             "False" => Some(Literal::Bool(false)),
             "u" if is_text => self.text().map(Literal::Str),
             "b" if is_text => self.bytes(),
+            _ => None,
+        }
+    }
+
+    fn number_or_infinity(&mut self) -> Option<Literal> {
+        let mut rest = self.rest.clone();
+        if "-inf".chars().all(|c| rest.next_if_eq(&c).is_some())
+            && !rest.peek().is_some_and(|c| c.is_alphanumeric())
+        {
+            self.rest = rest;
+            return Some(Literal::Float(f64::NEG_INFINITY));
+        }
+        self.number()
+    }
+
+    /// The value that a constructor makes. Whether its arguments are possible ones is not checked.
+    fn made(&mut self, maker: &str, depth: usize) -> Option<Literal> {
+        let number = maker
+            .strip_prefix("np.")
+            .map(|kind| kind.trim_start_matches('u').trim_end_matches(char::is_numeric));
+        if depth >= DEPTH_MAX || (number.is_none() && !MAKERS.contains(&maker)) {
+            return None;
+        }
+        self.rest.next();
+        let mut first = None;
+        while !self.takes(')') {
+            self.skip_space();
+            for word in KEYWORDS {
+                let mut rest = self.rest.clone();
+                if word.chars().all(|c| rest.next_if_eq(&c).is_some()) {
+                    self.rest = rest;
+                    break;
+                }
+            }
+            let value = self.value(depth + 1)?;
+            first.get_or_insert(value);
+            if !self.takes(',') && self.rest.peek() != Some(&')') {
+                return None;
+            }
+        }
+        match (number, first) {
+            (None, _) => Some(Literal::Object),
+            (Some("float"), Some(number @ Literal::Float(_))) => Some(number),
+            (Some("int"), Some(number @ Literal::Int(_))) => Some(number),
+            (Some("str_"), Some(text @ Literal::Str(_))) => Some(text),
             _ => None,
         }
     }
@@ -278,6 +351,23 @@ mod tests {
     }
 
     #[test]
+    fn values_of_databases_are_read_and_have_no_json() {
+        for text in [
+            "[(datetime.date(2025, 1, 1),)]",
+            "[datetime.datetime(2025, 1, 1, tzinfo=datetime.timezone.utc)]",
+            "[datetime.timedelta(days=1, seconds=2)]",
+            "[{'a': Decimal('1.50'), 'b': UUID('00000000-0000-0000-0000-000000000007')}]",
+            "[nan, inf, -inf]",
+        ] {
+            assert!(read(text).is_some() && json_of_repr(text).is_none(), "{text}");
+        }
+        assert_eq!(
+            json_of_repr("[np.float64(1.5), np.int64(3), np.uint8(4), np.str_('x')]"),
+            Some(json!([1.5, 3, 4, "x"]))
+        );
+    }
+
+    #[test]
     fn anything_else_is_text() {
         for text in [
             "",
@@ -315,7 +405,12 @@ mod tests {
             "['a\\\rb']",
             "['a' 'b']",
             "[Truex]",
-            "[nan]",
+            "[nano]",
+            "[date(2025, 1, 1)]",
+            "[Decimal]",
+            "[Decimal('1']",
+            "[datetime.date.today()]",
+            "[datetime.timedelta(weeks=1)]",
             "[r'a']",
             r"['\x4']",
         ] {

@@ -116,8 +116,8 @@ fn shape_of_literal(literal: &Literal, depth: usize) -> Shape {
         Literal::Int(_) => Shape::scalar(Scalar::Int),
         Literal::Float(_) => Shape::scalar(Scalar::Float),
         Literal::Str(_) => Shape::scalar(Scalar::Str),
-        // Shapes have no type for bytes.
-        Literal::Bytes(_) => Shape::default(),
+        // Shapes have no type for these.
+        Literal::Bytes(_) | Literal::Object => Shape::default(),
         Literal::List(items) | Literal::Tuple(items) => Shape::list(union(
             items.iter().take(parts_max).map(|item| shape_of_literal(item, depth + 1)).collect(),
         )),

@@ -771,3 +771,15 @@ def test_own_mcp_package_wins_over_an_installed_one(sandbox: Sandbox, tmp_path: 
     first_on_path = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nsys.modules.pop('mcp')\n"
     code = first_on_path + "import mcp\nhasattr(mcp, 'installed')"
     assert sandbox.run(code)["value"] == "False"
+
+
+@pytest.mark.parametrize("data", ["+/+/", "-_-_", "+/\n+/", "-_-", "+/-_AA=="])
+def test_base64_of_every_kind_is_decoded(sandbox: Sandbox, data: str) -> None:
+    answer = {"content": [{"type": "image", "data": data, "mimeType": "image/png"}]}
+    expected = {"+/+/": "fbffbf", "-_-": "fbff", "+/-_AA==": "fbffbf00"}.get(data, "fbffbf")
+    assert sandbox.run("(await mcp_a.t()).data.hex()", ("a",), lambda _: answer)["value"] == repr(expected)
+
+
+def test_what_is_no_base64_stays_as_it_was_sent(sandbox: Sandbox) -> None:
+    block = {"type": "image", "data": "no base64!", "mimeType": "image/png"}
+    assert sandbox.run("(await mcp_a.t())['data']", ("a",), lambda _: {"content": [block]})["value"] == "'no base64!'"

@@ -65,7 +65,7 @@ def test_what_is_no_json_and_what_is_no_content_is_as_the_server_has_it(sandbox:
     )
     assert sandbox.run(code, ("a",), lambda _: {"contents": [deep]})["stdout"] == "nesting\n"
     assert sandbox.run("await runtime.read_resource('x')", ("a",), lambda _: {"odd": 1})["value"] == "{'odd': 1}"
-    broken = {"blob": "abc", "uri": "x"}
+    broken = {"blob": "abc!", "uri": "x"}
     assert sandbox.run("await runtime.read_resource('x')", ("a",), lambda _: {"contents": [broken]})["value"] == repr(
         broken
     )

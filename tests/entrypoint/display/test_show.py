@@ -14,6 +14,7 @@ sys.path.insert(0, str(ENTRYPOINT))
 from belljar_sandbox.display.html_text import text_of
 from belljar_sandbox.display.images import kind_of
 from belljar_sandbox.display.values import CHARACTERS_MAX, in_one_line, shown
+from belljar_sandbox.wire.frames import Frame
 from belljar_sandbox.wire.output_record import HEAD_BYTES_MAX, TAIL_BYTES_MAX, OutputRecord
 
 FAKE_PANDAS = """
@@ -22,11 +23,11 @@ class Column(str): pass
 class DataFrame:
     shape = (1200, 14)
     dtypes = {f'c{n}': 'int64' for n in range(14)}
-    def to_string(self, max_rows, min_rows, max_cols, max_colwidth): return 'the rows'
+    def __repr__(self): return 'the rows'
 class Series:
     name, dtype = 'price', 'float64'
     def __len__(self): return 1200
-    def to_string(self, max_rows, min_rows): return 'the numbers'
+    def __repr__(self): return 'the numbers'
 pandas = types.ModuleType('pandas')
 pandas.DataFrame, pandas.Series = DataFrame, Series
 sys.modules['pandas'] = pandas
@@ -283,3 +284,29 @@ def test_one_piece_larger_than_the_record_keeps_head_and_tail() -> None:
     text = record.last_run().encode()
     assert text.startswith(whole[:HEAD_BYTES_MAX]) and text.endswith(whole[-TAIL_BYTES_MAX:])
     assert len(text) == HEAD_BYTES_MAX + TAIL_BYTES_MAX + len("\n[5,805,696 bytes are not kept]\n")
+
+
+def test_rows_of_data_have_the_room_of_a_reply(sandbox: Sandbox) -> None:
+    sandbox.run(FAKE_PANDAS)
+    whole = sandbox.run("DataFrame.__repr__ = lambda self: 'row\\n' * 3_000\nDataFrame()")["value"]
+    assert whole.count("row") == 3_000
+    assert sandbox.run("DataFrame.__repr__ = lambda self: 'row\\n' * 9_000\nDataFrame()")["value"].endswith(IS_WHOLE)
+
+
+def test_a_picture_file_is_shown_by_its_name(sandbox: Sandbox) -> None:
+    code = "from mcp import runtime\nopen('/tmp/one.png', 'wb').write(b'\\x89PNG\\r\\n\\x1a\\n')\n"
+    assert [image["mime_type"] for image in sandbox.run(f"{code}runtime.show('/tmp/one.png')")["images"]] == [
+        "image/png"
+    ]
+    assert sandbox.run("runtime.show('/tmp/two.png')")["error"]["type"] == "FileNotFoundError"
+    assert sandbox.run("runtime.show('a text')")["stdout"] == "'a text'\n"
+
+
+def test_the_picture_of_a_result_is_shown_as_that_of_a_last_expression(sandbox: Sandbox) -> None:
+    def on_call(call: Frame) -> object:
+        image = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
+        return {"content": [image, {"type": "text", "text": "t"}][: 1 if call["arguments"] == {} else 2]}
+
+    for code in ("await mcp_a.t()", "await mcp_a.t(x=1)"):
+        assert len(sandbox.run(code, ("a",), on_call)["images"]) == 1, code
+        assert sandbox.run(f"{code};", ("a",), on_call)["images"] == [], code

@@ -27,6 +27,22 @@ def test_packages_are_named_with_their_versions_and_languages(tmp_path: Path) ->
         assert said[1].startswith("languages: python, bash")
 
 
+def test_of_two_copies_the_version_that_is_imported_is_named(tmp_path: Path) -> None:
+    for folder, version in (("first", "3.1"), ("second", "1.5")):
+        info = tmp_path / folder / f"two_copies-{version}.dist-info"
+        info.mkdir(parents=True)
+        name = "two-copies" if folder == "first" else "Two_Copies"
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    path = [str(tmp_path / "first"), str(tmp_path / "second")]
+    with Sandbox() as sandbox:
+        found = sandbox.run(
+            f"{CODE}sys.path[:0] = {path!r}\n[v for n, v in runtime.packages().items() if 'opies' in n]"
+        )
+        said = sandbox.run("runtime.packages()")["value"]
+    assert found["value"] == "['3.1']"
+    assert "also there, and hidden by other versions: Two_Copies 1.5" in said
+
+
 def test_many_packages_are_shown_in_lines(sandbox: Sandbox) -> None:
     code = f"{CODE}p = runtime.packages()\np.update((f'package-{{n}}', '1.0') for n in range(40))\np"
     lines = sandbox.run(code)["value"].splitlines()

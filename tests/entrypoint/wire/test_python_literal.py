@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import warnings
 from ast import literal_eval
+from decimal import Decimal
 from random import Random
+from uuid import UUID
 
 import pytest
 
@@ -34,13 +37,62 @@ def test_what_repr_writes_is_read_as_python_reads_it(text: str) -> None:
     [
         *("", "[x]", "{1, 2}", "(1, 2)", "'a'", "[1 2]", "[1,,2]", "[,]", "{,}", "{'a'}", "{'a':}", "{[]: 1}"),
         *("{([],): 1}", "[1]]", "[1] [2]", "[f()]", "['a", "['a]", "[01]", "[1_0]", "[1+2]", "[1.2.3]", "[1e]"),
-        *("[--1]", r"['\q']", r"[b'\u0041']", "[b'€']", "['a\nb']", "['a' 'b']", "[Truex]", "[nan]", "[r'a']"),
+        *("[--1]", r"['\q']", r"[b'\u0041']", "[b'€']", "['a\nb']", "['a' 'b']", "[Truex]", "[nano]", "[r'a']"),
         *("['a\rb']", "['a\0b']", "[b'a\rb']", "[b'a\0b']", "['a\\\rb']", "['a\\\0b']"),
         *(r"['\x4']", "[__import__('os').getpid()]", "[" + "9" * 4301 + "]"),
         *("[" * (DEPTH_MAX + 1) + "]" * (DEPTH_MAX + 1), "[" + "1," * (CHARACTERS_MAX // 2) + "]", "[" * 100_000),
     ],
 )
 def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        literal(text)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [(datetime.date(2025, 1, 1), datetime.datetime(2025, 1, 2, 3, 4, 5, 6), datetime.time(1, 2))],
+        [
+            datetime.datetime(2025, 1, 1, tzinfo=datetime.UTC),
+            datetime.timedelta(days=1, seconds=2),
+            datetime.timedelta(0),
+        ],
+        [datetime.datetime(2025, 1, 1, fold=1, tzinfo=datetime.timezone(datetime.timedelta(hours=2), "X"))],
+        [{"price": Decimal("1.50"), "id": UUID(int=7)}, float("nan"), float("inf"), -float("inf")],
+    ],
+)
+def test_values_of_databases_are_read(value: object) -> None:
+    assert repr(literal(repr(value))) == repr(value)
+
+
+def test_numbers_of_numpy_are_read_as_pythons() -> None:
+    assert literal("[np.float64(1.5), np.int64(3), np.uint8(4), np.str_('x')]") == [1.5, 3, 4, "x"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "[datetime.date(2025)]",
+            "[datetime.date(2025, 13, 1)]",
+            "[Decimal('x')]",
+            "[Decimal(1, 2, 3)]",
+            "[UUID('x')]",
+        ),
+        *(
+            "[Decimal]",
+            "[Decimal('1']",
+            "[datetime.date.today()]",
+            "[nan()]",
+            "[inf.x]",
+            "[days=1]",
+            "[date(2025, 1, 1)]",
+        ),
+        *("[UUID('1' 2)]", "[datetime.timedelta(weeks=1)]", "[datetime.date(2025, 1, 1).year]", "[np.int64('x')]"),
+        "[" + "Decimal(" * 200 + "1" + ")" * 200 + "]",
+    ],
+)
+def test_other_constructors_are_refused(text: str) -> None:
     with pytest.raises(ValueError):
         literal(text)
 
