@@ -18,16 +18,15 @@ pub use unseen::{is_mark, is_unseen, says_nothing};
 /// Line feeds and tabs stay; `\r\n` becomes a line feed.
 #[must_use]
 pub fn inert(text: &str) -> Cow<'_, str> {
-    if !with_befores(text).any(|(before, c)| steers(before, c) && c != '\n' && c != '\t') {
+    if !with_neighbours(text).any(|place| steers(place) && place.1 != '\n' && place.1 != '\t') {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
-    let mut characters = with_befores(text).peekable();
-    while let Some((before, character)) = characters.next() {
-        match character {
-            '\n' | '\t' => shown.push(character),
-            '\r' if characters.peek().is_some_and(|(_, next)| *next == '\n') => {}
-            _ => push_inert(&mut shown, before, character),
+    for place in with_neighbours(text) {
+        match place {
+            (_, character @ ('\n' | '\t'), _) => shown.push(character),
+            (_, '\r', '\n') => {}
+            _ => push_inert(&mut shown, place),
         }
     }
     Cow::Owned(shown)
@@ -41,8 +40,8 @@ pub fn inert_line(text: &str) -> String {
         if !shown.is_empty() {
             shown.push(' ');
         }
-        for (before, character) in with_befores(word) {
-            push_inert(&mut shown, before, character);
+        for place in with_neighbours(word) {
+            push_inert(&mut shown, place);
         }
     }
     shown
@@ -66,6 +65,26 @@ pub fn bounded(text: &str, chars_max: usize) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// The part of a line that a terminal shows in the end: what comes after its last carriage return.
+#[must_use]
+pub fn last_state(line: &str) -> &str {
+    let shown = line.trim_end_matches(['\r', '\n']);
+    &line[shown.rfind('\r').map_or(0, |at| at + 1)..]
+}
+
+/// As [`bounded`], ending with a whole word unless that would be less than half of it.
+#[must_use]
+pub fn bounded_at_word(text: &str, chars_max: usize) -> Cow<'_, str> {
+    match bounded(text, chars_max) {
+        Cow::Owned(cut) if !text[cut.len() - '…'.len_utf8()..].starts_with(char::is_whitespace) => {
+            let words = cut.rsplit_once(char::is_whitespace).map(|(words, _)| words.trim_end());
+            let words = words.filter(|words| words.len() * 2 > cut.len());
+            words.map_or(Cow::Owned(cut.clone()), |words| Cow::Owned(format!("{words}…")))
+        }
+        shown => shown,
+    }
+}
+
 /// A text as one word of a shell's line, of at most `chars_max` characters before it is quoted.
 #[must_use]
 pub fn shell_word(text: &str, chars_max: usize) -> String {
@@ -87,16 +106,18 @@ pub fn name_in_sentence(name: &str, chars_max: usize) -> String {
     }
 }
 
-/// Each character and the one before it; a blank stands before the first.
-fn with_befores(text: &str) -> impl Iterator<Item = (char, char)> {
-    std::iter::once(' ').chain(text.chars()).zip(text.chars())
+/// Each character between the one before it and the one after it; blanks stand at the ends.
+fn with_neighbours(text: &str) -> impl Iterator<Item = (char, char, char)> {
+    let befores = std::iter::once(' ').chain(text.chars());
+    let afters = text.chars().skip(1).chain([' ']);
+    befores.zip(text.chars()).zip(afters).map(|((before, character), after)| (before, character, after))
 }
 
-fn push_inert(shown: &mut String, before: char, character: char) {
-    if steers(before, character) {
-        escape(shown, character);
+fn push_inert(shown: &mut String, place: (char, char, char)) {
+    if steers(place) {
+        escape(shown, place.1);
     } else {
-        shown.push(character);
+        shown.push(place.1);
     }
 }
 
@@ -112,12 +133,29 @@ fn escape(shown: &mut String, character: char) {
 }
 
 /// What is not seen. Text and emoji style are selected behind a character; anywhere else these two selectors only carry what
-/// nobody sees.
-fn steers(before: char, character: char) -> bool {
+/// nobody sees. The same holds for a joiner that is not between two letters of a script that is written with joiners, or two
+/// emoji.
+fn steers((before, character, after): (char, char, char)) -> bool {
     if is_style_selector(character) {
         return before.is_whitespace() || is_unseen(before);
     }
+    if is_joiner(character) {
+        return !(joins(before) && joins(after));
+    }
     is_unseen(character)
+}
+
+/// The zero-width joiner and non-joiner.
+fn is_joiner(character: char) -> bool {
+    matches!(character, '\u{200c}' | '\u{200d}')
+}
+
+/// Scripts that come before Armenian are written without joiners.
+fn joins(character: char) -> bool {
+    is_style_selector(character)
+        || character >= '\u{530}'
+            && !is_unseen(character)
+            && (character.is_alphabetic() || is_mark(character) || unseen::is_emoji(character))
 }
 
 fn is_style_selector(character: char) -> bool {
@@ -267,6 +305,18 @@ mod tests {
     }
 
     #[test]
+    fn a_joiner_stays_between_letters_and_emoji_and_is_shown_where_it_hides() {
+        for text in
+            ["👨\u{200d}👩\u{200d}👧", "🏳\u{fe0f}\u{200d}🌈", "👩🏽\u{200d}🚀", "می\u{200c}خواهم", "क्\u{200d}ष"]
+        {
+            assert_eq!(inert(text), text);
+            assert_eq!(inert_line(text), text);
+            assert!(for_human(text).contains("\\u200"), "{text}");
+        }
+        assert_eq!(inert("no\u{200d}te \u{200c}م\u{200c}\u{200d}م"), "no\\u200dte \\u200cم\\u200c\\u200dم");
+    }
+
+    #[test]
     fn a_selector_of_style_is_shown_where_it_selects_nothing() {
         assert_eq!(inert("❤\u{fe0f}\u{fe0e}\u{fe0f} \u{fe0e}"), "❤\u{fe0f}\\ufe0e\\ufe0f \\ufe0e");
         assert_eq!(inert_line("\u{fe0f}1\u{fe0f}\u{20e3}"), "\\ufe0f1\u{fe0f}\u{20e3}");
@@ -287,5 +337,13 @@ mod tests {
     fn a_bound_counts_characters() {
         assert_eq!(bounded("日本語", 3), "日本語");
         assert_eq!(bounded("日本語です", 3), "日本…");
+        for (text, chars_max, shown) in [
+            ("list all files", 20, "list all files"),
+            ("list all files", 12, "list all…"),
+            ("list all files", 9, "list all…"),
+            ("日本語です", 3, "日本…"),
+        ] {
+            assert_eq!(bounded_at_word(text, chars_max), shown);
+        }
     }
 }

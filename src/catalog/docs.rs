@@ -147,7 +147,9 @@ pub fn tool_doc(server: &ServerTools, tool: &Tool, detail: Detail, shapes: &Shap
         doc["readOnly"] = json!(true);
     }
     let description = match detail {
-        Detail::Signature => text::bounded(tool.description.lines().next().unwrap_or(""), LINE_CHARS_MAX),
+        Detail::Signature => {
+            text::bounded_at_word(tool.description.lines().next().unwrap_or(""), LINE_CHARS_MAX)
+        }
         Detail::Summary | Detail::Full => tool.description.as_str().into(),
         Detail::Stub => {
             doc["stub"] = json!(shapes.stub(&server.name, tool));

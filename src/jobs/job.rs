@@ -182,12 +182,12 @@ impl Job {
         self.tail.drain(..excess);
     }
 
-    /// The last lines of what it has written.
+    /// The last lines of what it has written, each as a terminal shows it in the end if it redraws itself.
     pub(super) fn tail(&self, lines: usize) -> String {
         let bytes: Vec<u8> = self.tail.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
         let text = text.trim_start_matches(char::REPLACEMENT_CHARACTER);
         let skipped = text.lines().count().saturating_sub(lines);
-        text.split_inclusive('\n').skip(skipped).collect()
+        text.split_inclusive('\n').skip(skipped).map(text::last_state).collect()
     }
 }

@@ -3,9 +3,9 @@
 //! It knows where in the whole output a line stands, and not what the line means.
 
 use super::fitting::grouped;
-use super::own_lines::quote;
+use super::own_lines::is_like_own;
 use crate::run::{OutputStream, RunOutcome, RunReport, SandboxLoss};
-use crate::text::inert;
+use crate::text::{inert, last_state};
 
 /// A longer line is cut within, in characters as they were written.
 const CHUNK_CHARS: usize = 200;
@@ -20,6 +20,8 @@ pub(super) struct OutputView {
     chunks: Vec<Chunk>,
     /// Whether the sandbox still has all of it.
     is_kept: bool,
+    /// Whether a line could be taken for one of the bridge's.
+    pub(super) has_like_own: bool,
 }
 
 /// A line, or a part of a long one.
@@ -27,8 +29,6 @@ struct Chunk {
     stream: OutputStream,
     /// As it is shown, with the mark of its stream where that changes.
     text: String,
-    /// What quotes it in a plain reply.
-    quote: &'static str,
     is_start_of_line: bool,
     /// Characters of its stream that were not kept before it.
     cut_before: usize,
@@ -41,7 +41,7 @@ struct Chunk {
 impl OutputView {
     pub(super) fn of(report: &RunReport) -> Self {
         let mut chunks = Vec::new();
-        let mut end = 0;
+        let (mut end, mut has_like_own) = (0, false);
         for (index, piece) in report.output.pieces.iter().enumerate() {
             let cut = report.output.cut(piece.stream).filter(|cut| cut.before_piece == index);
             let mut cut_before = cut.map_or(0, |cut| usize::try_from(cut.chars).unwrap_or(usize::MAX));
@@ -49,14 +49,16 @@ impl OutputView {
             let mut is_start_of_line = cut_before == 0;
             let lines = piece.text.split_inclusive('\n').chain(piece.text.is_empty().then_some(""));
             for line in lines {
-                let mut quote = Some(quote(line));
-                for raw in chunked(line) {
-                    let chars = raw.chars().count();
+                let redrawn = last_state(line);
+                has_like_own |= is_like_own(redrawn);
+                // What was drawn over belongs to the first part.
+                let mut drawn_over = line[..line.len() - redrawn.len()].chars().count();
+                for raw in chunked(redrawn) {
+                    let chars = raw.chars().count() + std::mem::take(&mut drawn_over);
                     end += chars;
                     let (stream, text) = (piece.stream, inert(raw).into_owned());
-                    let quote = quote.take().unwrap_or_default();
                     let cut_before = std::mem::take(&mut cut_before);
-                    chunks.push(Chunk { stream, text, quote, is_start_of_line, cut_before, end, chars });
+                    chunks.push(Chunk { stream, text, is_start_of_line, cut_before, end, chars });
                     is_start_of_line = false;
                 }
                 is_start_of_line = true;
@@ -64,7 +66,7 @@ impl OutputView {
         }
         let container_is_gone =
             matches!(report.outcome, RunOutcome::SandboxLost(SandboxLoss::Container { .. }));
-        Self { chunks, is_kept: !container_is_gone }
+        Self { chunks, is_kept: !container_is_gone, has_like_own }
     }
 
     /// Both streams in order, with a mark where the stream changes.
@@ -72,7 +74,6 @@ impl OutputView {
         let mut before: Option<OutputStream> = None;
         let mut ends_line = true;
         for chunk in &mut self.chunks {
-            chunk.text.insert_str(0, chunk.quote);
             let is_marked =
                 before.map_or(chunk.stream == OutputStream::Stderr, |before| before != chunk.stream);
             if is_marked {
@@ -251,6 +252,17 @@ mod tests {
         let (left_out, from, _) = noticed(&lines[1]);
         assert_eq!(from, "before\n".len() + lines[0].len());
         assert_eq!(left_out, 10_000 - lines[0].len() - lines[2].matches('e').count());
+    }
+
+    #[test]
+    fn a_line_that_redraws_itself_shows_its_last_state_and_the_rest_can_be_read_on() {
+        use OutputStream::Stdout;
+        let bar: String = (0..100).map(|step| format!("\r{step:3}%")).collect();
+        let text = format!("begin\r\n{bar}\r\nend\n");
+        assert_eq!(written(&[(Stdout, &text)]).of_both(3_000), "begin\n 99%\nend\n");
+        let long = format!("{text}{}", "x".repeat(5_000));
+        let (_, from, _) = noticed(&written(&[(Stdout, &long)]).of_both(3_000));
+        assert!(long[from..].starts_with('x') && from > text.len(), "{from}");
     }
 
     #[test]

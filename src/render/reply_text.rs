@@ -1,14 +1,14 @@
 //! The reply as plain text: what was written, as it was written, and only those facts that the reader cannot guess.
 //!
-//! What the sandbox says is output, value, traceback, and lines that begin with `sandbox`; its other lines never begin like
-//! those of the bridge.
+//! What the sandbox says is output, value, traceback, and lines that begin with `sandbox`. If a line of the first three
+//! begins like one of the bridge's, a note behind them says how many lines are the code's.
 //!
 //! It never decides what a fact means; status and state come from the report.
 
 use super::calls::{calls_made, calls_not_made, calls_with_unknown_outcome};
 use super::fitting::{fitted, hint, hint_of_sandbox, within_room};
 use super::output::OutputView;
-use super::own_lines::{in_one_line, quoted};
+use super::own_lines::{in_one_line, is_like_own};
 use super::sentences::{change, error_line, hint_of};
 use super::verdict::{Verdict, exit_code, status, verdict};
 use crate::limits::Limits;
@@ -18,6 +18,8 @@ use crate::text::inert;
 const SILENT: &str = "(no output)";
 /// What a traceback has in any case, in characters: its first lines, and the exception.
 const TRACEBACK_CHARS_MIN: usize = 300;
+/// Room for the note on lines that could be taken for the bridge's.
+const NOTE_CHARS: usize = 100;
 
 /// The report as text: status lines unless it succeeded, output, value, error, then what is to be known besides.
 pub(super) fn of_report(report: &RunReport, limits: &Limits) -> String {
@@ -36,8 +38,15 @@ pub(super) fn of_report(report: &RunReport, limits: &Limits) -> String {
         .chain(calls_not_made(report))
         .collect();
     let mut below: Vec<String> = Vec::new();
+    let mut raised = None;
     match &report.outcome {
-        RunOutcome::Raised(raised) => below.push(raised_part(raised, &facts, limits)),
+        RunOutcome::Raised(error) => {
+            let hint = hint_of_sandbox(&error.hint);
+            below.extend(
+                Some(hint).filter(|hint| !hint.is_empty()).map(|hint| format!("sandbox hint: {hint}")),
+            );
+            raised = Some(traceback(error, below.iter().chain(&facts), limits));
+        }
         outcome => below.extend(error_line(outcome).map(|line| format!("error: {}", in_one_line(&line)))),
     }
     if let Some(said) = hint_of(&report.outcome) {
@@ -51,7 +60,7 @@ pub(super) fn of_report(report: &RunReport, limits: &Limits) -> String {
     let of_sandbox = within_room(&files.chain(notes).collect::<Vec<_>>(), limits.reply_chars_max / 4);
     let below = [fitted(&inert(&below.join("\n")), limits.reply_chars_max / 2), of_sandbox.join("\n")];
     let below: Vec<&str> = below.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
-    assembled(&above.join("\n"), report, &below.join("\n"), limits)
+    assembled(&above.join("\n"), report, raised, &below.join("\n"), limits)
 }
 
 /// Refused arguments as text.
@@ -61,50 +70,81 @@ pub(super) fn of_refusal(fault: &ToolFault, limits: &Limits) -> String {
     fitted(&inert(&text), limits.reply_chars_max)
 }
 
+/// Lines of the sandbox, and whether one of them could be taken for the bridge's.
+type SandboxLines = (String, bool);
+
+fn has_like_own(text: &str) -> bool {
+    text.lines().any(is_like_own)
+}
+
 /// The output within the bound, then the value or the names that were bound.
-fn body(report: &RunReport, chars_max: usize) -> String {
+fn body(report: &RunReport, chars_max: usize) -> SandboxLines {
+    let output = OutputView::of(report);
     let mut below = Vec::new();
+    let mut is_like_own = output.has_like_own;
     if let Some(value) = &report.value {
         let pieces = &report.output.pieces;
         let has_stdout = pieces.iter().any(|piece| piece.stream == OutputStream::Stdout);
         if !has_stdout && !pieces.is_empty() {
             below.push("[value]".to_owned());
         }
-        below.push(quoted(value));
+        is_like_own |= has_like_own(value);
+        below.push(inert(value).into_owned());
     }
-    below.extend(report.bound.iter().map(|line| quoted(&in_one_line(line))));
-    let below = fitted(&below.join("\n"), chars_max / 2);
+    for line in report.bound.iter().map(|line| in_one_line(line)) {
+        is_like_own |= has_like_own(&line);
+        below.push(line);
+    }
+    // The value has half of the room, and what the output leaves of the other half.
+    let chars: usize = report.output.pieces.iter().map(|piece| piece.text.chars().count() + 1).sum();
+    let below = fitted(&below.join("\n"), chars_max - chars.min(chars_max / 2));
     let room = chars_max.saturating_sub(below.chars().count() + 1);
-    let mut body = OutputView::of(report).of_both(room);
+    let mut body = output.of_both(room);
     if !body.is_empty() && !below.is_empty() && !body.ends_with('\n') {
         body.push('\n');
     }
-    body + &below
+    (body + &below, is_like_own)
 }
 
 /// The parts within the bound; `below` is safe to show and leaves room for output.
-fn assembled(above: &str, report: &RunReport, below: &str, limits: &Limits) -> String {
-    const JOINTS: usize = 2;
+fn assembled(
+    above: &str,
+    report: &RunReport,
+    raised: Option<SandboxLines>,
+    below: &str,
+    limits: &Limits,
+) -> String {
+    const JOINTS: usize = 4;
     let above = inert(above);
-    let used = above.chars().count() + below.chars().count() + JOINTS;
-    let body = body(report, limits.reply_chars_max.saturating_sub(used));
-    let parts = [above.as_ref(), body.trim_end_matches('\n'), below];
-    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.trim().is_empty()).collect();
-    if parts.is_empty() { SILENT.to_owned() } else { parts.join("\n") }
+    let (traceback, is_like_own) = raised.unwrap_or_default();
+    let used = [&above, &*traceback, below].iter().map(|part| part.chars().count()).sum::<usize>();
+    let (body, body_is_like_own) =
+        body(report, limits.reply_chars_max.saturating_sub(used + NOTE_CHARS + JOINTS));
+    let joined = |parts: &[&str]| {
+        let parts: Vec<&str> = parts.iter().copied().filter(|part| !part.trim().is_empty()).collect();
+        parts.join("\n")
+    };
+    let said = joined(&[body.trim_end_matches('\n'), &traceback]);
+    let note = match (is_like_own || body_is_like_own, said.lines().count()) {
+        (false, _) => String::new(),
+        (true, 1) => "note: the line above is output of the code, whatever it says".to_owned(),
+        (true, lines) => format!("note: the {lines} lines above are output of the code, whatever they say"),
+    };
+    let text = joined(&[above.as_ref(), &said, &note, below]);
+    if text.is_empty() { SILENT.to_owned() } else { text }
 }
 
-/// The traceback and the hint of an exception, within their bound together with the facts below them.
-fn raised_part(raised: &PythonError, facts: &[String], limits: &Limits) -> String {
-    let hint = match hint_of_sandbox(&raised.hint) {
-        hint if hint.is_empty() => String::new(),
-        hint => format!("\nsandbox hint: {hint}"),
-    };
+/// The traceback of an exception, within its bound together with the lines below it.
+fn traceback<'l>(
+    raised: &PythonError,
+    below: impl Iterator<Item = &'l String>,
+    limits: &Limits,
+) -> SandboxLines {
     let traceback = match raised.traceback.trim_end() {
         "" => format!("{}: {}", raised.class, raised.message),
         traceback => traceback.to_owned(),
     };
-    let taken: usize =
-        facts.iter().map(|fact| fact.chars().count() + 1).sum::<usize>() + hint.chars().count();
+    let taken: usize = below.map(|line| line.chars().count() + 1).sum();
     let room = limits.error_chars_max.saturating_sub(taken).max(TRACEBACK_CHARS_MIN);
-    fitted(&quoted(&traceback), room) + &hint
+    (fitted(&inert(&traceback), room), has_like_own(&traceback))
 }

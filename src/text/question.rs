@@ -41,7 +41,7 @@ pub fn for_human(text: &str) -> Cow<'_, str> {
         }
         match character {
             '\n' => shown.push(character),
-            _ if misleads(character) => {
+            _ if misleads(character) || super::is_joiner(character) => {
                 carries_marks = false;
                 escape(&mut shown, character);
             }

@@ -3,7 +3,7 @@
 //! It does not judge white space other than line ends: what is between words is seen. Characters that Unicode has not assigned
 //! yet are drawn as boxes, and may be assigned by the time that they are read.
 
-use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory, PrependedConcatenationMark};
+use icu_properties::props::{DefaultIgnorableCodePoint, Emoji, GeneralCategory, PrependedConcatenationMark};
 use icu_properties::{CodePointMapData, CodePointSetData};
 
 /// Blank by their shape and not by their properties: the empty pattern of Braille, two blanks of hieroglyphs, the filler of
@@ -52,6 +52,11 @@ pub fn is_mark(character: char) -> bool {
         CodePointMapData::<GeneralCategory>::new().get(character),
         GeneralCategory::NonspacingMark | GeneralCategory::EnclosingMark
     )
+}
+
+/// Whether it is drawn as an emoji, alone or with others.
+pub(super) fn is_emoji(character: char) -> bool {
+    CodePointSetData::new::<Emoji>().contains(character)
 }
 
 /// Whether nothing of a text is seen.
