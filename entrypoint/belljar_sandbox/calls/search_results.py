@@ -14,6 +14,8 @@ _json = JSONEncoder(ensure_ascii=False).encode
 _UNAVAILABLE_SHOWN_MAX = 10
 _INDEXING_SHOWN_MAX = 10
 _QUERY_CHARACTERS_MAX = 80
+# The servers that could not be searched, and why, as far as this session has printed them.
+_said: set[tuple[str, str]] = set()
 
 
 class SearchResults(Awaitable, list[dict[str, Any]]):
@@ -39,6 +41,8 @@ class SearchResults(Awaitable, list[dict[str, Any]]):
         self._unavailable_total: int = answer["unavailable"]["total"]
         self._indexing_total: int = answer["indexing_total"]
         self._by_server = by_server
+        # Decided when this is printed for the first time.
+        self._says_reasons: bool | None = None
 
     def __repr__(self) -> str:
         return "\n".join([self._header(), *self._not_answered(), *self._lines(), *self._left_out()])
@@ -87,11 +91,17 @@ class SearchResults(Awaitable, list[dict[str, Any]]):
 
     def _left_out(self) -> list[str]:
         lines = [f"mcp_{alias} was started with {', '.join(paths)}" for alias, paths in self.folders.items()]
-        if self._unavailable_total:
+        reasons = {(row["server"], row["reason"]) for row in self.unavailable}
+        if self._says_reasons is None:
+            self._says_reasons = not reasons <= _said
+            _said.update(reasons)
+        if not self._says_reasons and reasons:
+            lines.append(f"{self._unavailable_total} unavailable, as said before")
+        elif self._unavailable_total:
             shown = self.unavailable[:_UNAVAILABLE_SHOWN_MAX]
             more = self._unavailable_total - len(shown)
-            reasons = "; ".join(f"{row['server']}: {row['reason']}" for row in shown)
-            lines.append(f"{self._unavailable_total} unavailable: {reasons}{f'; and {more} more' if more else ''}")
+            said = "; ".join(f"{row['server']}: {row['reason']}" for row in shown)
+            lines.append(f"{self._unavailable_total} unavailable: {said}{f'; and {more} more' if more else ''}")
         return lines
 
 

@@ -35,8 +35,9 @@ def show_value(value: object) -> None:
     """Shows the image of a last expression in addition to its text. If that fails, the run does not fail."""
     try:
         of_result = [value, *value] if isinstance(value, list) else [value]
-        for picture in filter(None, map(_of_result, of_result)):
-            IMAGES.show(*picture)
+        for picture in map(_of_result, of_result):
+            if picture is not None:
+                IMAGES.show(*picture)
         picture = _own_picture(value)
         if picture is None:
             figure = figure_of(value)

@@ -43,7 +43,7 @@ def _change(warnings: ModuleType) -> None:
         message = f"coroutine {coroutine.__qualname__!r} was never awaited"
         warnings.warn_explicit(message, RuntimeWarning, file, line)
 
-    shown = warnings._showwarnmsg_impl  # type: ignore[attr-defined]
+    shown = warnings._showwarnmsg_impl
 
     def show(message: Any) -> None:
         place = (message.filename, message.lineno, message.category.__name__)

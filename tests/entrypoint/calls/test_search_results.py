@@ -148,4 +148,7 @@ def test_servers_that_were_not_searched_are_named(sandbox: Sandbox, hits: list[d
     assert incomplete == "INCOMPLETE: 5 of 9 servers have not answered yet (search again): a, b and 3 more"
     alone = {"servers": rows[:1], "total": 1}
     text = printed(sandbox, "runtime.search_tool_docs_sync('q')", found(hits, 2, unavailable=alone))
-    assert text.endswith("\n1 unavailable: s0: exited 0")
+    assert text.endswith("\n1 unavailable, as said before")
+    other = {"servers": [{"server": "s0", "reason": "exited 7"}], "total": 1}
+    text = printed(sandbox, "runtime.search_tool_docs_sync('q')", found(hits, 2, unavailable=other))
+    assert text.endswith("\n1 unavailable: s0: exited 7")
