@@ -44,7 +44,9 @@ fn values_and_names_of_real_libraries_are_shown(engine: &Engine) {
     assert_eq!(bridge.ok("x = 3;"), "(no output)");
     let wide = "pd.DataFrame({f'column{n}': ['text ' * 50] * 100 for n in range(60)})";
     let shown = bridge.ok(wide);
-    assert!(shown.contains(", … 48 more]\n") && shown.chars().count() <= 4_000, "{shown}");
+    assert!(shown.contains(", … 48 more]\n") && shown.chars().count() <= 16_000, "{shown}");
+    bridge.ok("pd.set_option('display.max_rows', 400, 'display.max_colwidth', 20)");
+    assert_eq!(bridge.ok("df.head(300)").lines().count(), 302, "the options of pandas hold");
 }
 
 fn figures_pictures_and_files_come_of_real_libraries(engine: &Engine) {

@@ -41,7 +41,8 @@ def table(value: Any) -> str | None:
         return None
     if _is_a(value, "pandas", "DataFrame") or _is_a(value, "pandas", "Series"):
         # As print() has it, with the options of pandas that code has set.
-        rows = repr(value)
+        rows, _, shape = repr(value).rpartition("\n\n[")
+        rows = rows if shape.endswith(" columns]") else repr(value)
     else:
         rows = sys.modules["numpy"].array2string(value, threshold=_SMALL_ARRAY, max_line_width=_LINE_CHARACTERS)
     return f"{line}\n{rows}"

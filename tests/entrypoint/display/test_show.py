@@ -23,7 +23,7 @@ class Column(str): pass
 class DataFrame:
     shape = (1200, 14)
     dtypes = {f'c{n}': 'int64' for n in range(14)}
-    def __repr__(self): return 'the rows'
+    def __repr__(self): return 'the rows\\n\\n[1200 rows x 14 columns]'
 class Series:
     name, dtype = 'price', 'float64'
     def __len__(self): return 1200
