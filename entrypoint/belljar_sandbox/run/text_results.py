@@ -42,7 +42,10 @@ def hint_of_text(error: BaseException, frames: list[FrameType]) -> str:
         elif kind:
             return f"{name} is text that looks like a {kind}: {reader}({name}) makes it one"
         elif isinstance(value, StrResult):
-            left = left or f"{name} is text, left as the tool sent it: {str(value)[:_SHOWN_MAX]!r}; read it before use"
+            left = (
+                left
+                or f"{name} is text, left as the tool sent it: parse it first, it begins with {value[:_SHOWN_MAX]!r}"
+            )
     kind, reader = _looks_like(getattr(error, "doc", None))  # of a JSONDecodeError
     if kind:
         return f"the text is that of a Python {kind}, not JSON: {reader} reads it"

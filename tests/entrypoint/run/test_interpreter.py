@@ -599,3 +599,13 @@ sys.modules['matplotlib.pyplot'] = pyplot
     sandbox.run(fake)
     assert sandbox.run("pyplot.open.append(1)\n1 / 0")["outcome"] == "raised"
     assert sandbox.run("pyplot.open")["value"] == "[]"
+
+
+def test_a_text_of_which_no_table_can_be_made_is_named(sandbox: Sandbox) -> None:
+    code = "rows = await mcp_a.t()\nraise ValueError('DataFrame constructor not properly called!')"
+    answer = {"content": [{"type": "text", "text": "[<Row 1>, <Row 2>]"}]}
+    hint = sandbox.run(code, ("a",), lambda _: answer)["error"]["hint"]
+    assert hint == "rows is text, left as the tool sent it: parse it first, it begins with '[<Row 1>, <Row 2>]'"
+    answer = {"content": [{"type": "text", "text": "[(datetime.date(2025, 1, 1),)]"}]}
+    read = sandbox.run("(await mcp_a.t())[0][0].year", ("a",), lambda _: answer)
+    assert read["value"] == "2025"
