@@ -404,7 +404,7 @@ proptest! {
         let reply = render(&report, OutputMode::Compact, &limits);
         let mut lines: Vec<&str> = shown_text(&reply).split('\n').collect();
         // The last note of this kind is the bridge's: it counts the lines of the code, which stand behind two others.
-        if let Some(at) = lines.iter().rposition(|line| line.contains(" above are output of the code, whatever they say")) {
+        if let Some(at) = lines.iter().rposition(|line| line.starts_with("note: the ") && line.contains(" above are output of the code, whatever they say")) {
             prop_assert_eq!(lines[at], format!("note: the {} lines above are output of the code, whatever they say", at - 2));
             lines.drain(2..=at);
         }
