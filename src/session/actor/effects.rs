@@ -10,7 +10,7 @@ use crate::broker::{Answer, RunRecord};
 use crate::names::RunId;
 use crate::protocol::ToWorker;
 use crate::render::calls_made;
-use crate::run::{Progress, RunOutcome};
+use crate::run::{Progress, RunOutcome, ToolCalls};
 
 impl Actor {
     pub(super) fn carry_out(&mut self, effects: Vec<Effect>) {
@@ -67,7 +67,9 @@ impl Actor {
                         report.notes.extend(self.broker.jobs().news(context.id.0));
                         report.notes.extend(self.first_rootful());
                     }
+                    let is_sent = |tool: &ToolCalls| tool.counts.total() > tool.counts.refused;
                     if report.outcome == RunOutcome::Interrupted
+                        && report.calls.of_tools.iter().any(is_sent)
                         && let Some(made) = calls_made(&report)
                     {
                         self.machine
