@@ -12,6 +12,8 @@ from .images import IMAGES, SHOWN_TYPES, kind_of
 from .matplotlib_figures import close, drawn, figure_of, is_open
 from .values import shown
 
+# How many blocks of a result are looked at.
+_BLOCKS_MAX = 100
 _METHODS = (("image/png", "_repr_png_"), ("image/jpeg", "_repr_jpeg_"))
 
 
@@ -34,7 +36,7 @@ def show(thing: object) -> None:
 def show_value(value: object) -> None:
     """Shows the image of a last expression in addition to its text. If that fails, the run does not fail."""
     try:
-        of_result = [value, *value] if isinstance(value, list) else [value]
+        of_result = [value, *value[:_BLOCKS_MAX]] if isinstance(value, list) else [value]
         for picture in map(_of_result, of_result):
             if picture is not None:
                 IMAGES.show(*picture)
