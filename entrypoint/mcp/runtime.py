@@ -117,12 +117,15 @@ def last_output() -> str:
     return _given(_record.last_run())
 
 
-def call_tool(server: str, tool: str, args: Mapping[str, Any] | None = None, *, handle: bool = False) -> Any:
+def call_tool(
+    server: str, tool: str, args: Mapping[str, Any] | None = None, *, handle: bool = False, **arguments: Any
+) -> Any:
     """Calls a tool by its own name. The result is unwrapped; `.raw` has all of it.
 
+    The arguments of the tool are the dict `args`, or are given by name where this function has no such parameter.
     With `handle`, the result stays on the host, and a handle of it is returned, an argument for further calls.
     """
-    return _made(_calls.later, _calls.call_sync, server, tool, dict(args or {}), handle)
+    return _made(_calls.later, _calls.call_sync, server, tool, {**(args or {}), **arguments}, handle)
 
 
 def handles() -> Handles:

@@ -53,6 +53,15 @@ fn libraries_of_data_work(engine: &Engine) {
                  c.execute('select sum(n) from t').fetchone()",
                 "(3,)",
             ),
+            // What the error about an argument says to send can be sent.
+            (
+                "import datetime, json, polars\nfrom mcp import runtime\n\
+                 def sent(x):\n    try: runtime.call_tool_sync('s', 't', {'x': x})\n    \
+                 except TypeError as error: return json.dumps(eval(str(error).split('; send ')[1].replace('its ', 'x')))\n\
+                 d['day'] = pd.Timestamp(2025, 1, 2)\nd.loc[0, 'day'] = None\np = polars.DataFrame({'a': [1]})\n\
+                 print(sent(d.tail(1)), sent(d['a']), sent(p), sent(p['a']), sent(np.eye(1)))",
+                "[{\"a\": 3, \"b\": \"x\", \"day\": \"2025-01-02T00:00:00.000\"}] [1, 2, 3] [{\"a\": 1}] [1] [[1.0]]",
+            ),
         ],
     );
 }

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from _json import encode_basestring, make_encoder
 from binascii import b2a_base64
+from collections.abc import Iterator
+from os import PathLike
 
 from ..wire.frames import DEPTH_MAX, deeper_than
 from .placeholder import Placeholder
@@ -16,6 +18,19 @@ from .results import Blob
 ARGUMENTS_BYTES_MAX = 8 << 20
 # The frame itself counts as one level of nesting.
 _DEPTH_MAX = DEPTH_MAX - 1
+# By an attribute of the value. pandas writes what JSON lacks, such as dates and missing values, as JSON itself.
+_REMEDIES = (
+    ("isoformat", "its .isoformat()"),
+    ("to_json", "json.loads(x.to_json(orient='records', date_format='iso'))"),
+    ("to_dicts", "its .to_dicts()"),
+    ("tolist", "its .tolist()"),
+    ("to_list", "its .to_list()"),
+    ("as_tuple", "str(...) or float(...) of it"),
+    ("hex", "str(...) of it"),
+    ("_value_", "its .value"),
+    ("total_seconds", "its .total_seconds()"),
+    ("__dataclass_fields__", "dataclasses.asdict(...) of it"),
+)
 
 
 class Reference:
@@ -120,6 +135,11 @@ def _remedy(value: object) -> str:
             return "; decode it, or send base64 text"
         case set() | frozenset():
             return "; send a list"
-        case _ if hasattr(value, "isoformat"):
-            return "; send its .isoformat()"
+        case Iterator():
+            return "; send list(...) of it"
+        case PathLike():
+            return "; send str(...) of it"
+    for attribute, remedy in _REMEDIES:
+        if hasattr(value, attribute):
+            return f"; send {remedy}"
     return ""

@@ -27,7 +27,10 @@ class CallCheck:
         self._namespace = namespace
 
     def refuse_what_cannot_succeed(self, code: str) -> None:
-        """Raises InvalidCallError, which names the lines. Code without calls only pays for the first test."""
+        """Raises InvalidCallError, or ImportError if only imports are wrong, which names the lines.
+
+        Code without calls only pays for the first test.
+        """
         if ("mcp" not in code and "call_tool" not in code) or len(code) > _CODE_CHARACTERS_MAX:
             return
         try:
@@ -57,12 +60,17 @@ class CallCheck:
             return
         wrong = [(call, fault) for call, fault in zip(found, faults, strict=False) if fault]
         if wrong:
-            raise InvalidCallError(_message(code, wrong), line=wrong[0][0].line)
+            line = wrong[0][0].line
+            if all(call.is_import for call, _ in wrong):
+                error = ImportError(_message(code, wrong, "import"))
+                setattr(error, "line", line)
+                raise error
+            raise InvalidCallError(_message(code, wrong, "call"), line=line)
 
 
-def _message(code: str, wrong: list[tuple[LiteralCall, dict[str, str]]]) -> str:
+def _message(code: str, wrong: list[tuple[LiteralCall, dict[str, str]]], kind: str) -> str:
     lines = code.split("\n")
-    count = f"{len(wrong)} calls" if len(wrong) > 1 else "a call"
+    count = f"{len(wrong)} {kind}s" if len(wrong) > 1 else "an import" if kind == "import" else "a call"
     parts = [f"nothing was run, since {count} in the code cannot succeed:"]
     hints: dict[int, str] = {}
     for call, fault in wrong[:_SHOWN_MAX]:

@@ -73,6 +73,8 @@ class LiteralCall(NamedTuple):
     line: int
     is_conditional: bool
     """It may not be reached: a condition precedes it, or it is in a loop that may be empty."""
+    is_import: bool = False
+    """It is an import of the tool, which makes no call."""
 
 
 class _Server(NamedTuple):
@@ -90,6 +92,7 @@ class _Tool(NamedTuple):
 # The dotted name of a module or function, a server, or a tool.
 _Meaning = str | _Server | _Tool
 _TABLE = "mcp_servers"
+_SERVERS = "mcp.servers."
 
 
 class _Place(NamedTuple):
@@ -106,6 +109,7 @@ def literal_calls(code: str, namespace: Mapping[str, object]) -> list[LiteralCal
     names = _Names(namespace)
     around = _Surroundings()
     calls: list[ast.Call] = []
+    imports: list[ast.ImportFrom] = []
     waiting: list[ast.AST] = [tree]
     for node in waiting:
         kind = type(node)
@@ -114,13 +118,17 @@ def literal_calls(code: str, namespace: Mapping[str, object]) -> list[LiteralCal
             around.note_call(node)
         elif kind in _TELLING and not names.learn(node):
             return []
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(_SERVERS):
+            imports.append(node)
         if kind in _LEAVING or (isinstance(node, ast.Call) and _called(node) in _LEAVERS):
             around.mark_leaving(node)
         for child in _children(node):
             around.parents[child] = node
             waiting.append(child)
-    found = (_literal(call, names, around) for call in calls)
-    return sorted((call for call in found if call is not None), key=lambda call: call.line)
+    found = [literal for call in calls if (literal := _literal(call, names, around))]
+    called = {(call.server, call.tool) for call in found}
+    found += [each for node in imports for each in _imported(node, around) if (each.server, each.tool) not in called]
+    return sorted(found, key=lambda call: call.line)
 
 
 class _Names:
@@ -250,8 +258,8 @@ class _Surroundings:
         if isinstance(call.func, ast.Name):
             self._calls.setdefault(call.func.id, []).append(call)
 
-    def place(self, call: ast.Call) -> _Place | None:
-        """Returns None for a call that is expected to fail, or in a function that this code does not call."""
+    def place(self, call: ast.AST) -> _Place | None:
+        """Returns None for a call or import that is expected to fail, or in a function that this code does not call."""
         is_conditional = is_in_function = False
         node: ast.AST = call
         while node in self.parents:
@@ -355,6 +363,14 @@ def _literal(call: ast.Call, names: _Names, around: _Surroundings) -> LiteralCal
     return LiteralCall(server, tool, given, by_place, call.lineno, place.is_conditional)
 
 
+def _imported(node: ast.ImportFrom, around: _Surroundings) -> Iterator[LiteralCall]:
+    place = around.place(node)
+    for alias in node.names if place is not None else ():
+        if alias.name not in _OWN and place is not None:
+            server = (node.module or "").removeprefix(_SERVERS)
+            yield LiteralCall(server, alias.name, None, False, node.lineno, place.is_conditional, True)
+
+
 def _given(call: ast.Call) -> list[str] | None:
     names = [keyword.arg for keyword in call.keywords if keyword.arg is not None]
     return names if len(names) == len(call.keywords) and not call.args else None
@@ -366,7 +382,9 @@ def _target(call: ast.Call) -> tuple[str, str, list[str] | None] | None:
     arguments.update((keyword.arg, keyword.value) for keyword in call.keywords)
     match arguments.get("server"), arguments.get("tool"), arguments.get("args", ast.Dict([], [])):
         case ast.Constant(value=str(server)), ast.Constant(value=str(tool)), given if None not in arguments:
-            return server, tool, _keys(given)
+            keys = _keys(given)
+            by_name = [name for name in arguments if name not in ("server", "tool", "args", "handle")]
+            return server, tool, None if keys is None else [*keys, *map(str, by_name)]
     return None
 
 

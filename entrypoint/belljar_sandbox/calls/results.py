@@ -84,6 +84,10 @@ def _tool_error(server: str, tool: str, message: str, hint: str | None, raw: obj
 class DictResult(dict[str, "Any"], Awaitable):
     raw: Any = None
 
+    def __missing__(self, key: str) -> Any:
+        # Hints find the dict by this frame.
+        raise KeyError(key)
+
 
 class ListResult(list["Any"], Awaitable):
     raw: Any = None

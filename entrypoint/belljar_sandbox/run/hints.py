@@ -13,10 +13,14 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from errno import EACCES, ECONNREFUSED, EDQUOT, EHOSTUNREACH, ENETUNREACH, ENOSPC, EPERM, EROFS
 from types import FrameType, ModuleType, TracebackType
+from typing import Any
 
 from ..calls.port import port
+from ..calls.proxies import ServerModule
+from ..calls.results import DictResult, ListResult, StrResult
 from ..wire.names import SKILLS_MODULE
 from ..worker.interrupts import OURS
+from .subscripts import subscripted
 from .text_results import hint_of_text
 
 CHARACTERS_MAX = 400
@@ -30,6 +34,10 @@ _MIB = 1 << 20
 _OWN_FOLDERS = ("/workspace", "/tmp")
 _MOUNTED = "/mnt/"
 _OF_SERVERS = "mcp_"
+_ANSWER = frozenset(("content", "isError", "is_error", "meta", "structuredContent", "structured_content"))
+_METHODS_OF_DICT = frozenset(("get", "items", "keys", "values"))
+_SOCKETS_OF_MULTIPROCESSING = ("/multiprocessing/forkserver.py", "/multiprocessing/managers.py")
+_DEPRECATED = re.compile("deprecated", re.IGNORECASE)
 _DEPTH_MAX = 20
 _INSIDE = ("/dev", "/etc", "/lib", "/proc", "/run", "/sys", "/usr", "/var")
 _NETWORK_CLIENTS = frozenset(
@@ -59,7 +67,25 @@ USUAL = frozenset(
 )
 ADD = f"the user can run `{BUILD} --with NAME --use`"
 LOOK = "print(runtime.packages()) shows what is here"
-AWAIT = "a coroutine was used as if it were its result: put `await` before the call, or call .sync(...) of a tool"
+AWAIT = (
+    "a coroutine was used as if it were its result: put `await` before the call, in parentheses if more follows, as in "
+    "(await f())['key'], or call .sync(...) of a tool"
+)
+AWAIT_IN_FUNCTION = (
+    "`await` works at the top level and in `async def`, not in a lambda or `def`: call .sync(...) of the tool there, "
+    "as in lambda x: mcp_NAME.tool.sync(key=x)"
+)
+LOOP = (
+    "an event loop runs where code awaits: write `await f()` or `await asyncio.gather(f(), g())` at the top level, or "
+    "asyncio.run(f()), which works in any place"
+)
+NEST = "leave out nest_asyncio: asyncio.run(f()) works here while an event loop runs, and so does `await f()`"
+FORK = (
+    "fork servers and managers need sockets, which this sandbox does not have: multiprocessing.get_context('fork') "
+    "has Pool, Queue, Pipe and Value"
+)
+RAW = "a result is the value itself: the server's whole answer is its .raw, a dict, as in r.raw['content']"
+TEXT = "the tool answered text, which has no keys: r = ... without them, then print(r)"
 HANDLE = (
     "a handle stands for a result that stays on the host: give it, or a part of it (h['rows'][0]), to another call, "
     "or h.load() for the value"
@@ -101,6 +127,8 @@ def installs_packages(code: str) -> bool:
 
 def _hint(error: BaseException, code: str) -> str:
     frames = list(_frames(error.__traceback__))
+    if any(frame.f_code.co_filename.endswith(_SOCKETS_OF_MULTIPROCESSING) for frame in frames):
+        return FORK
     if _wants_network(error, frames):
         return NO_NETWORK
     if of_text := hint_of_text(error, frames):
@@ -122,12 +150,18 @@ def _hint(error: BaseException, code: str) -> str:
             return HANDLE
         case TypeError() if "object is not callable" in str(error) and _CALLED_STATUS.search(code):
             return JOB
+        case RuntimeError() if re.search("no (running|current) event loop|loop is (already )?running", str(error)):
+            return LOOP
+        case KeyError():
+            return _of_key(error)
+        case TypeError() if "string indices" in str(error) and re.search("mcp_|call_tool", subscripted(error)[0]):
+            return TEXT
         case MemoryError():
             return _of_memory()
         case ImportError() if "failed to map segment" in str(error):
             return _of_memory()
         case NameError():
-            return _of_name(error, frames)
+            return _of_name(error, frames, code)
         case AttributeError():
             return _of_attribute(error)
         case ImportError():
@@ -155,6 +189,8 @@ def _of_syntax(error: SyntaxError, code: str) -> str:
         return NO_FENCE
     if error.msg and "'return' outside function" in error.msg:
         return NO_RETURN
+    if error.msg and re.search("'await' outside|outside of an asynchronous function", error.msg):
+        return AWAIT_IN_FUNCTION
     return ""
 
 
@@ -171,7 +207,21 @@ def _of_memory() -> str:
     return f"{used // _MIB} of {limit // _MIB} MB of the interpreter's memory are in use: {LESS}"
 
 
-def _of_name(error: NameError, frames: list[FrameType]) -> str:
+def _of_key(error: KeyError) -> str:
+    """Lists the keys of the dict that lacks this one."""
+    name, value = subscripted(error)
+    [key] = error.args
+    if not isinstance(value, dict) or key in value:
+        return ""
+    if isinstance(value, DictResult) and key in _ANSWER:
+        return RAW
+    keys = [repr(known) for known in list(value)[:_KEYS_MAX]]
+    more = f" and {len(value) - _KEYS_MAX} more" if len(value) > _KEYS_MAX else ""
+    near = _near(key, value) if isinstance(key, str) else ""
+    return f"{near} {name} has the keys {', '.join(keys)}{more}".lstrip() if keys else f"{name} is empty"
+
+
+def _of_name(error: NameError, frames: list[FrameType], code: str) -> str:
     name = error.name
     if not isinstance(name, str):
         return ""
@@ -179,15 +229,38 @@ def _of_name(error: NameError, frames: list[FrameType]) -> str:
         return f"in Python it is {_OTHER_LANGUAGES[name]}"
     if name == "display":
         return "runtime.show(thing) shows pictures and tables; so does a last expression"
+    if name in sys.stdlib_module_names and re.search(rf"\b{name}\s*\.", code):
+        return f"`import {name}` is missing"
     known: dict[str, object] = {}
     if frames:
         known = {**vars(builtins), **frames[-1].f_globals, **frames[-1].f_locals}
+    if tool := _of_tool(name, known, code):
+        return tool
     near = _near(name, known)
     if hasattr(sys.modules.get("mcp.runtime"), name) and not name.startswith("_"):
         return f"it is runtime.{name}"
-    if not near and name in sys.stdlib_module_names:
-        return f"`import {name}` is missing"
     return near
+
+
+def _of_tool(name: str, known: dict[str, object], code: str) -> str:
+    """For a name that other clients give to a tool or a server: returns the name of it in here."""
+    dashed = re.search(rf"\b{name}(-\w+)+", code)
+    for spelling in (name, dashed[0] if dashed else name):
+        server = "mcp_" + spelling.removeprefix("mcp_").replace("-", "_")
+        if isinstance(known.get(server), ServerModule):
+            return f"the server is {server}: write {server}.tool(...)"
+    plain = re.sub("_+", "_", name.removeprefix("mcp_")).strip("_")
+    if not re.search(rf"\b{name}(\.sync)?\s*\(", code) or not any(map(_is_server, known.values())):
+        return ""
+    for hit in _searched(plain.replace("_", " ")).get("hits", ()):
+        server, tool = hit["serverAlias"], hit["toolAlias"]
+        if plain in (tool, f"{server}_{tool}") and not hit.get("skill"):
+            return f"the tool is mcp_{server}.{tool}"
+    return ""
+
+
+def _is_server(thing: object) -> bool:
+    return type(thing) is ServerModule
 
 
 def _of_attribute(error: AttributeError) -> str:
@@ -196,6 +269,10 @@ def _of_attribute(error: AttributeError) -> str:
         return ""
     if isinstance(thing, dict) and name in thing:
         return f"it is a dict: [{name!r}]"
+    if isinstance(thing, DictResult | ListResult | StrResult) and name in _ANSWER:
+        return RAW
+    if isinstance(thing, StrResult) and name in _METHODS_OF_DICT:
+        return TEXT
     if isinstance(thing, dict) and hasattr(str, name):
         keys = ", ".join(repr(key) for key in list(thing)[:_KEYS_MAX] if isinstance(key, str))
         return f"it is a dict with {keys}, no text" if keys else "it is a dict, no text"
@@ -214,6 +291,8 @@ def _of_import(error: ImportError, frames: list[FrameType], code: str) -> str:
         top = name.partition(".")[0]
         if not top or top in sys.modules:
             return ""
+        if top == "nest_asyncio":
+            return NEST
         if top.startswith(_OF_SERVERS):
             return _of_server(top, frames, code)
         kinds = (_installed(), sys.stdlib_module_names)
@@ -260,12 +339,22 @@ def _of_file(error: OSError, code: str) -> str:
             return NO_NETWORK
         if not name.startswith(_INSIDE):
             is_own = "/" in name and name.startswith(_OWN_FOLDERS) and not _was_below_home(name, code)
-            return _in_a_mounted_folder(name) if is_own else _of_missing_file(name)
+            return _of_own_folder(name) if is_own else _of_missing_file(name)
     elif error.errno == EACCES and name.startswith(_MOUNTED):
         return READ_ONLY if os.access(name, os.R_OK) and _is_read_only(name) else NOT_FOR_OTHERS
     elif error.errno in (EACCES, EROFS) and name.startswith("/") and not name.startswith(_OWN_FOLDERS):
         return READ_ONLY
     return ""
+
+
+def _of_own_folder(name: str) -> str:
+    """For a path in a folder that the sandbox has, too: says so if a server was started with that place of the host."""
+    if mounted := _in_a_mounted_folder(name):
+        return mounted
+    found = _searched("read file") if name.startswith("/tmp/") else {}
+    folders = [folder for paths in found.get("folders", {}).values() for folder in paths]
+    is_of_host = any(f"{name}/".startswith(f"{folder.rstrip('/')}/") for folder in folders)
+    return f"{NO_FILES}: {_how_to_read()}; {MOUNT}" if is_of_host else ""
 
 
 def _of_missing_file(name: str) -> str:
@@ -285,14 +374,20 @@ def _was_below_home(name: str, code: str) -> bool:
 
 def _how_to_read() -> str:
     """Names the tool that reads files, if a server of the run has one."""
-    try:
-        search = {"query": "read file", "limit": _HITS, "detail": "signature"}
-        hits = port().call_sync(None, "search_tool_docs", search)["hits"]
-        names = [f"{hit['serverAlias']}.{hit['toolAlias']}" for hit in hits if not hit.get("skill")]
-    except Exception:  # calls are not possible, as in a process that code has forked
-        names = []
+    hits = [hit for hit in _searched("read file").get("hits", ()) if not hit.get("skill")]
+    hits = [hit for hit in hits if not _DEPRECATED.search(str(hit.get("description")))]
+    names = [f"{hit['serverAlias']}.{hit['toolAlias']}" for hit in hits]
     readers = [name for name in names if _READS_FILES.search(name)]
     return f"await mcp_{min(readers, key=len)}(...) may read them" if readers else READ_BY_TOOL
+
+
+def _searched(query: str) -> dict[str, Any]:
+    try:
+        search = {"query": query, "limit": _HITS, "detail": "full"}
+        answer = port().call_sync(None, "search_tool_docs", search)
+    except Exception:  # calls are not possible, as in a process that code has forked
+        return {}
+    return answer if isinstance(answer, dict) else {}
 
 
 def _in_a_mounted_folder(name: str) -> str:
@@ -349,6 +444,10 @@ def _near(name: str, known: Iterable[str], similarity: float = _SIMILARITY) -> s
     by_case = {other.lower(): other for other in names[:_CANDIDATES_MAX]}
     near = get_close_matches(name.lower(), by_case, _NAMES_MAX, similarity)
     found = [by_case[other] for other in near if by_case[other] != name]
+    # A shorter name, as `search` for search_tool_docs. Its twin without `await` would be the same advice again.
+    found = found or [other for other in names if len(name) > 3 and name.lower() in other.lower().split("_")]
+    found = [other for other in found if other.removesuffix("_sync") not in found or not other.endswith("_sync")]
+    found = found[:_NAMES_MAX]
     return f"did you mean {' or '.join(found)}?" if found else ""
 
 

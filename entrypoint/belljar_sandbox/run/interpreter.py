@@ -298,7 +298,8 @@ class Interpreter:
                     return {"outcome": "exited", "exit_code": 1}
                 case KeyboardInterrupt():
                     return {"outcome": "interrupted", "error": error_report(error, name, code)}
-                case InvalidCallError(line=int(line)):  # nothing has run, so there is no traceback
+                case InvalidCallError() | ImportError() if type(line := getattr(error, "line", None)) is int:
+                    # Nothing has run, so there is no traceback.
                     error_frame = {**error_report(error, name, code), "traceback": "", "line": line}
                     return {"outcome": "raised", "error": error_frame}
         except BaseException:  # a match asks the error for its class and attributes, which may run user code

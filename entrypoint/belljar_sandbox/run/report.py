@@ -50,6 +50,8 @@ def _report(error: BaseException, run_name: str, code: str) -> dict[str, object]
     module, kind = type(error).__module__, type(error).__qualname__
     if module not in ("builtins", "__main__"):
         kind = f"{module}.{kind}"
+    if issubclass(type(error), SyntaxError):
+        _add_line(error, run_name, code)  # type: ignore[arg-type]
     try:
         message = str(error)
     except BaseException:
@@ -74,6 +76,12 @@ def _readable(error: BaseException, message: str, traceback: str) -> str:
     left_out = f"{len(message) - _HEAD_OF_LONG - _TAIL_OF_LONG:,} characters left out; read on: import sys; "
     part = f"print(str(sys.last_value)[{_HEAD_OF_LONG}:{_HEAD_OF_LONG + _PART_OF_LONG}])"
     return f"{before}{message[:_HEAD_OF_LONG]} … {left_out}{part} … {message[-_TAIL_OF_LONG:]}{after}"
+
+
+def _add_line(error: SyntaxError, run_name: str, code: str) -> None:
+    """Adds the line to an error of the compiler. Python adds it to those of the parser only."""
+    if error.filename == run_name and not error.text and isinstance(error.lineno, int):
+        error.text = "".join(code.splitlines(keepends=True)[error.lineno - 1 : error.lineno])
 
 
 def _hint(error: BaseException, code: str) -> str:

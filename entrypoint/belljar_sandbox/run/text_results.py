@@ -49,7 +49,12 @@ def hint_of_text(error: BaseException, frames: list[FrameType]) -> str:
     kind, reader = _looks_like(getattr(error, "doc", None))  # of a JSONDecodeError
     if kind:
         return f"the text is that of a Python {kind}, not JSON: {reader} reads it"
-    return number if _OF_NUMBER.search(str(error)) else left if "DataFrame constructor" in str(error) else ""
+    if number and _OF_NUMBER.search(str(error)):
+        return number
+    named = (name for name, value in _values(own) if isinstance(value, StrResult))
+    if "string ind" in str(error) and (name := next(named, "")):
+        return f"{name} is text, as the tool answered it, and has no keys: print({name})"
+    return left if "DataFrame constructor" in str(error) else ""
 
 
 def _values(frames: list[FrameType]) -> Iterator[tuple[str, Any]]:

@@ -43,6 +43,8 @@ def fault(code: str, message: str, hint: str = "") -> Frame:
         "x = [await mcp_servers['git-hub'].search(a=i, b=2) for i in range(3)]",
         "from mcp import runtime\nawait runtime.call_tool('git-hub', 'search', {'a': 1, 'b': 2})",
         "runtime.call_tool_sync('git-hub', 'search', args={'a': 1, 'b': 2})",
+        "runtime.call_tool_sync('git-hub', 'search', a=1, b=2)",
+        "runtime.call_tool_sync('git-hub', 'search', {'a': 1}, b=2, handle=True)",
         "import mcp.runtime as r\nr.call_tool_sync(server='git-hub', tool='search', args={'a': 1, 'b': 2})",
         "from mcp.runtime import call_tool as c\nawait c('git-hub', 'search', {'a': 1, 'b': 2})",
         "import mcp\nmcp.runtime.call_tool_sync('git-hub', 'search', {'a': 1, 'b': 2})",
@@ -186,6 +188,20 @@ def test_wrong_calls_are_refused_together_before_anything_runs(sandbox: Sandbox)
         "(A tool that an earlier line adds: call it in a later run, or in a `try`.)",
     }
     assert sandbox.run("'r' in dir()", SERVERS)["value"] == "False"
+
+
+def test_an_import_of_a_tool_that_is_not_there_is_an_import_error(sandbox: Sandbox) -> None:
+    sandbox.on_check = lambda calls: [
+        fault("unknown_tool", f"Tool '{calls[0]['tool']}' not found; did you mean 'read'?")
+    ]
+    error = sandbox.run("x = 1\nfrom mcp.servers.fs import raed", SERVERS)["error"]
+    assert (error["type"], error["line"]) == ("ImportError", 2)
+    assert "an import in the code cannot succeed:\nline 2: from mcp.servers.fs import raed\n  Tool" in error["message"]
+    assert found(sandbox, "from mcp.servers.fs import read, write, TOOLS\nwrite.sync(a=1)") == [
+        ("fs", "read", None),
+        ("fs", "write", ["a"]),
+    ]
+    assert found(sandbox, "try:\n  from mcp.servers.fs import raed\nexcept ImportError: pass") == []
 
 
 @pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])

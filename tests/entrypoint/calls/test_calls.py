@@ -24,14 +24,15 @@ def test_call_names_server_tool_and_arguments(sandbox: Sandbox) -> None:
         "import mcp.runtime as runtime\nfrom mcp.servers.git_hub import search as s\nfrom mcp.servers import git_hub\n"
         "await mcp_git_hub.search(a=1)\nawait mcp_servers['git-hub'].search(a=2)\nawait s(a=3)\n"
         "mcp_git_hub.search.sync(a=4)\nawait runtime.call_tool('git-hub', 'search', {'a': 5})\n"
-        "runtime.call_tool_sync('git-hub', 'search', {'a': 6})\nawait git_hub.search(a=7)"
+        "runtime.call_tool_sync('git-hub', 'search', {'a': 6})\nawait git_hub.search(a=7)\n"
+        "await runtime.call_tool('git-hub', 'search', a=8)"
     )
     done = sandbox.run(code, ("git-hub",), lambda call: calls.append(call))
     assert done["outcome"] == "finished", done
     assert [(call["server"], call["tool"], call["arguments"]) for call in calls] == [
-        ("git-hub", "search", {"a": number}) for number in range(1, 8)
+        ("git-hub", "search", {"a": number}) for number in range(1, 9)
     ]
-    assert {call["run"] for call in calls} == {1} and len({call["call"] for call in calls}) == 7
+    assert {call["run"] for call in calls} == {1} and len({call["call"] for call in calls}) == 8
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,8 @@ def test_forgotten_await_is_named(sandbox: Sandbox, code: str) -> None:
         ),
         ("4.5", "r + 1", "r is text that looks like a number: float(r) makes it one"),
         ("4.5", "all = [r]\ndel r\nsum(all)", "all[0] is text that looks like a number: float(all[0]) makes it one"),
-        ("[done] (1 file)", "r['a']", ""),
-        ("plain", "r['a']", ""),
+        ("[done] (1 file)", "r['a']", "r is text, as the tool answered it, and has no keys: print(r)"),
+        ("[done] (1 file)", "r + 1", ""),
     ],
 )
 def test_text_that_looks_like_a_value_is_named(sandbox: Sandbox, text: str, code: str, said: str) -> None:
