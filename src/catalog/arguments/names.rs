@@ -6,6 +6,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
+use crate::catalog::matching::near_names::near;
 use crate::text::{self, suggest};
 
 /// The likeness at which an undeclared name counts as a mistake for a known one, if the schema does not say whether it
@@ -110,9 +111,17 @@ pub(super) fn as_declared<'n>(schema: &'n Map<String, Value>, name: &'n str) -> 
     known.keys().find(|known| text::is_same_name(known, name)).map_or(name, String::as_str)
 }
 
-/// The known name that a name resembles most, and how much.
+/// The known name that a name resembles most, and how much, or else one that means the same.
 pub(super) fn meant<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<(f64, &'k str)> {
-    suggest::ranked(name, known.take(COMPARED_MAX)).first().copied()
+    let known: Vec<&str> = known.take(COMPARED_MAX).collect();
+    let resembling = suggest::ranked(name, known.iter().copied()).first().copied();
+    resembling.or_else(|| {
+        let near = near(name, known.iter().copied());
+        known
+            .into_iter()
+            .find(|known| near.first().is_some_and(|near| near == known))
+            .map(|known| (0.0, known))
+    })
 }
 
 #[cfg(test)]
@@ -147,6 +156,8 @@ mod tests {
         let schema = json!({"properties": {"q": {}}, "required": ["q"]});
         assert_eq!(unknown(schema.clone(), &["query"]), [told("query", "")], "something else is missing");
         assert_eq!(unknown(schema, &["q", "query"]), []);
+        let schema = json!({"properties": {"start_date": {}, "end_date": {}}, "required": ["start_date"]});
+        assert_eq!(unknown(schema, &["end"]), [told("end", "end_date")]);
     }
 
     #[test]

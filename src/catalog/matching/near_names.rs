@@ -7,12 +7,38 @@ use super::words::{stem, words};
 use crate::text::suggest;
 
 const NEAR_COUNT: usize = 3;
+/// Longest name whose words are looked up, in bytes: code chooses the name.
+const ASKED_BYTES_MAX: usize = 128;
 const ABBREVIATION_BYTES_MIN: usize = 3;
 
-/// The names that are similar to `asked`, the most similar first.
+/// The names that are similar to `asked`, the most similar first. If none is, those that mean nearly the same.
 pub(in crate::catalog) fn near<'n>(asked: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
-    let near = suggest::ranked(asked, names).into_iter().map(|(_, name)| name);
-    near.filter(|name| may_mean(asked, name)).take(NEAR_COUNT).map(str::to_owned).collect()
+    let names: Vec<&str> = names.collect();
+    let near = suggest::ranked(asked, names.iter().copied()).into_iter().map(|(_, name)| name);
+    let near: Vec<&str> = near.filter(|name| may_mean(asked, name)).take(NEAR_COUNT).collect();
+    if !near.is_empty() || asked.len() > ASKED_BYTES_MAX {
+        return near.into_iter().map(str::to_owned).collect();
+    }
+    names.into_iter().filter(|name| means_the_same(asked, name)).take(NEAR_COUNT).map(str::to_owned).collect()
+}
+
+/// Whether one name says all that the other one does, perhaps in synonyms, such as `end` and `end_date`, or begins with
+/// the same verb and goes on with a word of its server's own, such as `create_issue` and `new_item`.
+fn means_the_same(asked: &str, name: &str) -> bool {
+    let stems = |name: &str| words(name).iter().map(|word| stem(word)).collect::<Vec<_>>();
+    let (asked, name) = (stems(asked), stems(name));
+    let has = |others: &[String], word: &str| {
+        others.iter().any(|other| other == word)
+            || synonyms(word).any(|same| others.iter().any(|other| other == same))
+    };
+    let ([verb, _, ..], [own_verb, rest @ ..]) = (asked.as_slice(), name.as_slice()) else {
+        return !asked.is_empty() && asked.iter().all(|word| has(&name, word));
+    };
+    asked.iter().all(|word| has(&name, word))
+        || name.iter().all(|word| has(&asked, word))
+        || (synonyms(verb).any(|same| same == own_verb)
+            && !rest.is_empty()
+            && !rest.iter().any(|word| is_known(word)))
 }
 
 /// Whether the words in which two names differ may stand for each other: one is a misspelling, an abbreviation or a
@@ -64,5 +90,10 @@ mod tests {
         assert_eq!(of("send_mail"), ["send_email"]);
         assert_eq!(of("create_issue_now"), ["create_issue"]);
         assert_eq!(of("ecko"), ["echo"]);
+        let of = |asked: &str| near(asked, ["new_item", "end_date", "remove_item", "get_all"].into_iter());
+        assert_eq!(of("create_issue"), ["new_item"]);
+        assert_eq!(of("end"), ["end_date"]);
+        assert_eq!(of("delete_issue"), ["remove_item"]);
+        assert_eq!(of("start"), Vec::<String>::new());
     }
 }
