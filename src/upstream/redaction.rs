@@ -4,10 +4,12 @@
 //! stderr, all configured values are removed; other texts may contain settings, such as the name of a folder. Errors
 //! leave `upstream` as [`Redacted`] only.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::value::RawValue;
 
 use super::error::UpstreamError;
@@ -20,6 +22,8 @@ use crate::secret::{Secret, replaced_in, replaced_in_json};
 pub(super) struct Redaction {
     secrets: Arc<Secrets>,
     access: Option<Arc<TokenCache>>,
+    /// The names that stand for credentials in results so far, and whether they were told.
+    masked: Arc<Mutex<BTreeMap<String, bool>>>,
 }
 
 /// An error whose texts have no secret of its server. Only a redaction makes one.
@@ -50,7 +54,19 @@ impl From<Redacted> for UpstreamError {
 
 impl Redaction {
     pub(super) fn new(secrets: Arc<Secrets>, access: Option<Arc<TokenCache>>) -> Self {
-        Self { secrets, access }
+        Self { secrets, access, masked: Arc::default() }
+    }
+
+    /// The texts that stand for credentials in results so far, such as `[TOKEN]`.
+    pub(super) fn masked(&self) -> Vec<String> {
+        self.masked.lock().keys().cloned().collect()
+    }
+
+    /// Those of them that this has not returned before.
+    pub(super) fn newly_masked(&self) -> Vec<String> {
+        let mut masked = self.masked.lock();
+        let is_new = |is_told: &mut bool| !std::mem::replace(is_told, true);
+        masked.iter_mut().filter_map(|(name, told)| is_new(told).then(|| name.clone())).collect()
     }
 
     /// Replaces every value by its name.
@@ -89,7 +105,15 @@ impl Redaction {
     /// # Errors
     /// The text is no longer JSON.
     pub(super) fn result(&self, result: Box<RawValue>) -> Result<Box<RawValue>, String> {
-        value_without(&self.credentials(), result)
+        let credentials = self.credentials();
+        let Some(clean) = replaced_in_json(result.get(), &references(&credentials)) else {
+            return Ok(result);
+        };
+        let names = credentials.iter().map(|secret| format!("[{}]", secret.name));
+        for name in names.filter(|name| clean.contains(name)) {
+            self.masked.lock().entry(name).or_default();
+        }
+        RawValue::from_string(clean).map_err(|error| error.to_string())
     }
 
     /// The present credentials of the server.

@@ -205,6 +205,21 @@ impl Upstream {
         value_without(&self.credentials(), json).unwrap_or_else(|_| RawValue::NULL.to_owned())
     }
 
+    /// A text in this JSON that stands for a credential in results so far.
+    #[must_use]
+    pub fn masked_in(&self, json: &RawValue) -> Option<String> {
+        let table = self.table.read();
+        let mut masked = table.servers.values().flat_map(|entry| entry.redaction.masked());
+        masked.find(|name| json.get().contains(name))
+    }
+
+    /// The texts that stand for credentials in results of the server, and that this has not returned before.
+    #[must_use]
+    pub fn newly_masked(&self, server: &ServerName) -> Vec<String> {
+        let table = self.table.read();
+        table.servers.get(server).map(|entry| entry.redaction.newly_masked()).unwrap_or_default()
+    }
+
     /// The credentials of all servers together, since a text may have two that overlap.
     fn credentials(&self) -> Vec<Arc<Secret>> {
         self.table.read().servers.values().flat_map(|entry| entry.redaction.credentials()).collect()

@@ -150,6 +150,8 @@ fn a_server_that_dies_in_a_call_is_said_and_started_again_by_the_next(engine: &E
     );
     assert_eq!(bridge.ok("await mcp_fixture.echo(text='back')"), "'back'");
     assert_eq!(fixture.pids().len(), 2);
+    let text = bridge.ok("print(caught(lambda: mcp_fixture.crash.sync(text='x' * (2 << 20))))");
+    assert!(text.contains("crashing as asked; 2 MB of arguments were being sent to it\n"), "{text}");
 }
 
 fn a_server_that_dies_between_calls_is_started_again_unseen(engine: &Engine) {

@@ -25,6 +25,8 @@ use crate::upstream::{Connection, Redacted, Request, UpstreamError};
 
 /// Longest list of arguments in a note, in characters.
 const UNDECLARED_CHARS_MAX: usize = 200;
+/// Arguments of at least this size are named if the server dies while it gets them, in bytes.
+const LARGE_BYTES: u64 = 1 << 20;
 /// The largest number of arguments in such a note.
 const UNDECLARED_MAX: usize = 50;
 
@@ -66,6 +68,13 @@ impl Broker {
             implied: &implied,
         };
         self.check_pin(target, call)?;
+        if let Some(name) = self.upstream.masked_in(&call.arguments) {
+            let name = text::inert_excerpt(&name, UNDECLARED_CHARS_MAX);
+            let said =
+                format!("nothing was sent to {}: {name} in the arguments is no secret", call.record.name);
+            return Err(ToolFault::new(FaultCode::InvalidArguments, said)
+                .hint("it stands for a secret that belljar masked in a result: leave it out, code is never given it"));
+        }
         if let Some(why) = dry_run_reason(call.send_rule, &called) {
             return self.plan(target, call, (&called, why));
         }
@@ -73,7 +82,7 @@ impl Broker {
         call.record.decided(self.admission.admit(call.run(), &called, bytes, cancel).await?);
         note_undeclared(target, call, &arguments);
         let result = self.send(target, call, (&connection, arguments, &until), cancel).await;
-        self.interpret(target, call, result).await
+        self.interpret(target, call, (result, bytes)).await
     }
 
     /// Parses the arguments, once there is memory for them.
@@ -181,7 +190,7 @@ impl Broker {
         &self,
         Target { server, tool }: Target<'_>,
         call: &Call<'_>,
-        result: Result<Box<RawValue>, Redacted>,
+        (result, bytes): (Result<Box<RawValue>, Redacted>, u64),
     ) -> Result<Answer, ToolFault> {
         let name = &server.name;
         if let Ok(result) = &result {
@@ -192,9 +201,22 @@ impl Broker {
             .and_then(|result| self.without_secrets(name, result))
             .inspect(|answer| self.learn_shape(server, tool, answer))
             .map_err(|error| match call.record.was_sent() {
-                true => self.fault(name, call.run(), &error, Some(effect)),
+                true => {
+                    let mut fault = self.fault(name, call.run(), &error, Some(effect));
+                    if matches!(*error, UpstreamError::Died { .. }) && bytes >= LARGE_BYTES {
+                        fault.message += &format!("; {} MB of arguments were being sent to it", bytes >> 20);
+                    }
+                    fault
+                }
                 false => self.not_connected(name, call.run(), &error),
             })?;
+        for placeholder in self.upstream.newly_masked(name) {
+            let placeholder = text::inert_excerpt(&placeholder, UNDECLARED_CHARS_MAX);
+            call.run().note(format!(
+                "{placeholder} in results of {} stands for a secret, which is masked: no call can be given it",
+                text::inert_line(name.as_str())
+            ));
+        }
         match answer {
             Answer::Value(result) if call.handles.result => {
                 call.record.answered();
