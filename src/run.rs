@@ -231,11 +231,18 @@ pub struct PythonError {
     pub message: String,
     /// The traceback without the runtime's own frames.
     pub traceback: String,
+    /// How long the traceback is as `runtime.last_output()` has it, in characters; 0: it does not have it.
+    #[serde(default, skip_serializing_if = "is_none_kept")]
+    pub traceback_chars: u64,
     /// The line of the submitted code at which it was raised.
     pub line: Option<u64>,
     /// A sentence that helps; empty where nothing does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hint: String,
+}
+
+fn is_none_kept(chars: &u64) -> bool {
+    *chars == 0
 }
 
 /// The state of the session's variables after a run.

@@ -113,7 +113,8 @@ def bind(
 
 
 def last_output() -> str:
-    """Returns everything that the previous run wrote to stdout and stderr, including what its reply had to cut."""
+    """Returns everything that the previous run wrote to stdout and stderr, and its traceback, including what its reply
+    had to cut."""
     return _given(_record.last_run())
 
 

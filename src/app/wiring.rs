@@ -78,7 +78,16 @@ impl Modules {
             },
         };
         let of_sandbox = told.clone();
-        let stated_limits = Box::new(move || stated_limits(&of_sandbox.borrow()));
+        let resumed = resumed(config, &limits);
+        // Runs of an earlier session give the same texts only in its time zone.
+        let time_zone = match &resumed {
+            Some(Ok((of, _))) => of.sandboxes.last().map(|sandbox| sandbox.time_zone.clone()),
+            _ => None,
+        };
+        let time_zone = time_zone.filter(|zone| !zone.is_empty()).unwrap_or_else(|| config.time_zone.clone());
+        let zone = time_zone.clone();
+        let stated_limits =
+            Box::new(move || StatedLimits { time_zone: zone.clone(), ..stated_limits(&of_sandbox.borrow()) });
         let (upstreams, bounds) = (Arc::clone(&upstream), Arc::clone(&limits));
         let broker =
             Arc::new(Broker::new(active_config, upstreams, folders, audit_setup, (bounds, stated_limits)));
@@ -88,9 +97,9 @@ impl Modules {
         let trace_denied = config.trace_denied;
         let settings_source = Arc::new(move || SandboxSettings {
             trace_denied,
+            time_zone: time_zone.clone(),
             ..sandbox_settings(&told.borrow(), &mark, of_session.clone())
         });
-        let resumed = resumed(config, &limits);
         if let Some(Ok((of, _))) = &resumed {
             broker.journal().continues(&of.begun.id);
         }
@@ -184,6 +193,7 @@ fn sandbox_settings(config: &Config, mark: &Mark, guardian: Guardian) -> Sandbox
         unreadable: config.sandbox_problem.as_ref().map(ToString::to_string),
         oci_runtime: config.oci_runtime.clone(),
         images: images(config),
+        time_zone: config.time_zone.clone(),
         user: match config.container_user {
             ContainerUser::Own => None,
             ContainerUser::Fixed { uid, gid } => Some(User { uid, gid }),
@@ -219,6 +229,8 @@ fn stated_limits(config: &Config) -> StatedLimits {
         tmp_mib: mib("/tmp"),
         result_bytes: config.limits.server_line_bytes_max as u64,
         reply_chars: config.limits.reply_chars_max,
+        time_zone: config.time_zone.clone(),
+        jobs: config.limits.jobs_max,
         timeout: config.timeout,
         timeout_max: config.timeout_max,
         idle_stop: config.idle_stop,

@@ -24,6 +24,7 @@ pub use gate::trust::Changes;
 pub use human::{Approval, Human, HumanWaits, Question};
 pub use parts::{Broker, Folders};
 pub use record::audit::{AuditSetup, LoggedArguments};
+pub use record::journal_form::is_made_again;
 pub use record::replay::{AnswerSource, Replay, ReplayReport, not_kept};
 pub use run::call_record::CallRecord;
 pub use run::context::{ExecutionMode, Origin, RunContext, RunSpec};

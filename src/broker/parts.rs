@@ -35,8 +35,9 @@ use crate::jobs::Jobs;
 use crate::journal::Journal;
 use crate::limits::Limits;
 use crate::names::ServerName;
+use crate::policy::Profile;
 use crate::protocol::RunServer;
-use crate::run::{FaultCode, ServerScope, ToolFault};
+use crate::run::{ClientAbilities, FaultCode, ServerScope, ToolFault};
 use crate::skills::Skills;
 use crate::text;
 use crate::upstream::{Connection, Redacted, Upstream, UpstreamError};
@@ -59,6 +60,9 @@ pub struct Folders {
     /// The log of the servers' own messages; `None`: messages are not stored.
     pub server_log: Option<PathBuf>,
 }
+
+/// The largest number of saved functions that the manual names.
+const SKILLS_NAMED_MAX: usize = 30;
 
 /// Returns the limits that the manual states, as they are configured now.
 pub type LimitsForManual = Box<dyn Fn() -> StatedLimits + Send + Sync>;
@@ -89,7 +93,7 @@ pub struct Broker {
     pub(super) models: Models,
     /// The connections that the lists of tools in the catalog came from.
     pub(super) connections: Mutex<BTreeMap<ServerName, Weak<Connection>>>,
-    stated_limits: LimitsForManual,
+    pub(in crate::broker) stated_limits: LimitsForManual,
 }
 
 impl Broker {
@@ -261,17 +265,37 @@ impl Broker {
         self.catalog().scoped(scope).servers().iter().map(|server| server.name.clone()).collect()
     }
 
-    /// The manual for all servers, for a client that shows at most this many characters of a reply.
+    /// The manual for all servers, for a client with these abilities.
     #[must_use]
-    pub fn manual_of_all(&self, reply_chars_max: Option<usize>) -> String {
-        self.manual(&self.catalog(), reply_chars_max)
+    pub fn manual_of_all(&self, abilities: ClientAbilities) -> String {
+        self.manual(&self.catalog(), abilities)
     }
 
     /// The manual for these servers.
-    pub(super) fn manual(&self, catalog: &Catalog, reply_chars_max: Option<usize>) -> String {
+    pub(super) fn manual(&self, catalog: &Catalog, can: ClientAbilities) -> String {
         let limits = (self.stated_limits)();
-        let reply_chars = reply_chars_max.map_or(limits.reply_chars, |chars| chars.min(limits.reply_chars));
-        catalog::capability_summary(catalog, &StatedLimits { reply_chars, ..limits })
+        let reply_chars =
+            can.reply_chars_max.map_or(limits.reply_chars, |chars| chars.min(limits.reply_chars));
+        let mut manual = catalog::capability_summary(catalog, &StatedLimits { reply_chars, ..limits });
+        let names = self.skills.all().unwrap_or_default();
+        let names: Vec<&str> = names.iter().take(SKILLS_NAMED_MAX).map(|(name, _)| name.as_str()).collect();
+        if !names.is_empty() {
+            let names = names.join(", ");
+            manual
+                .push_str(&format!("\nKept functions (print(runtime.skills)): from skills import {names}\n"));
+        }
+        let profile = match (self.admission.profile(), can.elicitation) {
+            (Profile::Open, _) => return manual,
+            (Profile::Careful, true) => "careful: the user is asked before each call of a tool that is",
+            (Profile::Careful, false) => {
+                "careful, and this client cannot ask the user: refused are calls of tools that are"
+            }
+            (Profile::ReadOnly, _) => "read-only: refused are calls of tools that are",
+        };
+        manual.push_str(&format!(
+            "\nProfile {profile} not marked [read-only], unless a rule of the user says otherwise\n"
+        ));
+        manual
     }
 
     /// Gives access to the learned shapes of results, except those of servers that the policy labels as private or

@@ -12,8 +12,9 @@ const MANUAL: &str = "\
 run_python: one persistent Python interpreter in a locked container (no network, read-only root; writable: /workspace, \
 /tmp). Variables, imports and functions stay from run to run; `reset: true` starts afresh. Top-level await works. A sandbox \
 without runs {IDLE}: its variables are gone then, while files in /workspace and runtime.state stay. \
-runtime.resume(\"last\") and runtime.restore(name) make variables again if the journal has the results of their calls \
-(MCP_BRIDGE_JOURNAL=full). Keep what took long in files.
+runtime.resume(\"last\") makes variables again, except those of runs with results of servers that the journal does not keep \
+(it does with MCP_BRIDGE_JOURNAL=full). A new session has none; saved functions are there, and files and runtime.state if \
+the user named the workspace. Keep what took long in files.
 
 Servers are functions, called on the host:
   r = await mcp_<alias>.<tool>(arg=value)          asyncio.gather(...) runs calls in parallel
@@ -47,7 +48,8 @@ Binary content has .save(path), .show() and .data; as an argument of another cal
   save_tool(func, test=\"assert func(1) == 2\")   keeps a function: from skills import func; runtime.skills lists them;
                                          the test runs without servers: pass in what they would answer
   ask_llm(prompt, context=None)  map_llm(chunk(text_or_path), prompt)   a model's answers, as str, if the user lets it
-  spawn(func, *args)  jobs()  job(n)     go on beside later runs: await job, .status, .result, .tail(), .cancel()
+  spawn(func, *args)  jobs()  job(n)     at most {JOBS} go on beside later runs: await job, .status, .result, .tail(), .cancel().
+                                         A job works on a copy of all variables: return what is wanted
   checkpoint(name)  restore(name)        all variables back to where they were; so does `checkpoint: name`; checkpoints()
                                          lists, forget_checkpoint(name) removes; the user removes skills: belljar skill rm NAME
   resume(\"last\")                         ends the run, and makes variables again where the journal allows it: those before the
@@ -55,7 +57,8 @@ Binary content has .save(path), .show() and .data; as an argument of another cal
   packages()  run(\"c\", code, stdin=None, files=None, args=None, timeout=10)   what the image has; other languages
 
 Limits: {MEMORY} MB of memory, {WORKSPACE} MB in /workspace, {TMP} MB in /tmp, {RESULT} MB for one result, {REPLY} characters \
-for a reply, {TIMEOUT} for a run (`timeout` up to {TIMEOUT_MAX}); longer work is for spawn. Host files are not in here: a server's tool reads them, or the \
+for a reply, {TIMEOUT} for a run (`timeout` up to {TIMEOUT_MAX}); longer work is for spawn. \
+The clock is in the user's time zone, {ZONE}, or in UTC if the image has no tz database. Host files are not in here: a server's tool reads them, or the \
 user mounts a folder (belljar's `[[mount]]`), which is then below /mnt.
 
 Replies: output in order, then the value of a last expression (whole in `_`), or what a last assignment bound. Figures and
@@ -71,7 +74,7 @@ const SERVERS_MAX: usize = 50;
 const DESCRIPTION_CHARS_MAX: usize = 100;
 
 /// The limits of a session that the manual states.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StatedLimits {
     /// The memory of the sandbox, in bytes.
     pub memory_bytes: u64,
@@ -83,6 +86,10 @@ pub struct StatedLimits {
     pub result_bytes: u64,
     /// The longest reply that the client gets, in characters.
     pub reply_chars: usize,
+    /// The time zone of the sandbox's clock.
+    pub time_zone: String,
+    /// The largest number of jobs that run at once.
+    pub jobs: usize,
     /// The timeout of a run that sets none.
     pub timeout: Duration,
     /// The longest timeout that a run may set.
@@ -138,6 +145,8 @@ fn with_limits(limits: &StatedLimits) -> String {
         ("{WORKSPACE}", limits.workspace_mib.to_string()),
         ("{TMP}", limits.tmp_mib.to_string()),
         ("{RESULT}", (limits.result_bytes >> 20).to_string()),
+        ("{ZONE}", limits.time_zone.clone()),
+        ("{JOBS}", limits.jobs.to_string()),
         ("{REPLY}", thousands(limits.reply_chars)),
         ("{TIMEOUT}", duration(limits.timeout)),
         ("{TIMEOUT_MAX}", duration(limits.timeout_max)),
@@ -169,11 +178,13 @@ mod tests {
     use crate::limits::Limits;
 
     const LIMITS: StatedLimits = StatedLimits {
+        time_zone: String::new(),
         memory_bytes: 1 << 30,
         workspace_mib: 100,
         tmp_mib: 50,
         result_bytes: 64 << 20,
         reply_chars: 10_000,
+        jobs: 4,
         timeout: Duration::from_secs(20),
         timeout_max: Duration::from_secs(600),
         idle_stop: Some(Duration::from_secs(90)),
@@ -205,6 +216,6 @@ mod tests {
         );
         assert!(manual.contains(" A sandbox without runs for 90 s is stopped: its variables"), "{manual}");
         assert!(with_limits(&StatedLimits { idle_stop: None, ..LIMITS }).contains("without runs is kept"));
-        assert_eq!(MANUAL.matches('{').count(), manual.matches('{').count() + 8);
+        assert_eq!(MANUAL.matches('{').count(), manual.matches('{').count() + 10);
     }
 }

@@ -49,6 +49,8 @@ pub struct Config {
     pub oci_runtime: Option<String>,
     /// The sandbox's image; `None`: the project's own.
     pub image: Option<String>,
+    /// The user's time zone, by its name in the tz database.
+    pub time_zone: String,
     /// Time of a run that asks for none; at most `timeout_max`.
     pub timeout: Duration,
     /// Longest time that a run may ask for.
@@ -366,6 +368,7 @@ impl ReadSettings {
             engine_addresses: EngineAddresses::of(environment),
             oci_runtime: settings.optional("MCP_BRIDGE_OCI_RUNTIME", read::oci_runtime),
             image: settings.optional("MCP_BRIDGE_IMAGE", read::text),
+            time_zone: environment.time_zone(),
             timeout,
             timeout_max,
             task_after: settings.required("MCP_BRIDGE_TASK_AFTER", |text| read::seconds(text, 1, DAY_S)),

@@ -12,6 +12,8 @@ use crate::protocol::FileIdentity;
 pub struct SandboxSpec {
     /// Names of images in the order of preference; the first one that the engine has is used.
     pub images: Vec<String>,
+    /// The time zone of the sandbox's clock, by its name in the tz database.
+    pub time_zone: String,
     /// The command line of PID 1.
     pub command: Vec<String>,
     /// The OCI runtime; `None`: the engine's default.

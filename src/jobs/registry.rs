@@ -58,9 +58,15 @@ impl Jobs {
                 0 => ToolFault::new(FaultCode::Denied, "the user lets no jobs run").hint(setting),
                 _ => ToolFault::new(
                     FaultCode::Busy,
-                    format!("no more than {jobs_max} may run at once, and these do: {}", numbers.join(", ")),
+                    format!(
+                        "no more than {jobs_max} may run at once, and these go on: {}",
+                        numbers.join(", ")
+                    ),
                 )
-                .hint(format!("wait for one or cancel it; {setting}")),
+                .hint(format!(
+                    "wait for one, as in runtime.job({}).wait(60), or .cancel() it; {setting}",
+                    numbers[0]
+                )),
             });
         }
         table.last += 1;

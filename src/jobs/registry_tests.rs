@@ -25,7 +25,7 @@ fn as_many_run_as_may_and_those_that_have_ended_make_room() {
     let refusal = jobs.reserve(asked(1, "c")).unwrap_err();
     assert_eq!(
         (refusal.code, refusal.message.as_str()),
-        (FaultCode::Busy, "no more than 2 may run at once, and these do: 1, 2")
+        (FaultCode::Busy, "no more than 2 may run at once, and these go on: 1, 2")
     );
     jobs.finish(first, Some("gA==".into()));
     assert_eq!(jobs.reserve(asked(1, "c")).unwrap(), 3);
@@ -81,6 +81,7 @@ fn the_next_reply_says_once_what_has_ended_unless_the_code_has_looked() {
         class: "ValueError".into(),
         message: "m".into(),
         traceback: String::new(),
+        traceback_chars: 0,
         line: None,
         hint: String::new(),
     };

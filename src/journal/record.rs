@@ -70,6 +70,9 @@ pub struct SandboxUp {
     pub image: String,
     /// Its interpreter's version.
     pub python: String,
+    /// The time zone of its clock.
+    #[serde(default)]
+    pub time_zone: String,
 }
 
 /// A run that begins.

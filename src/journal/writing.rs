@@ -266,7 +266,7 @@ mod tests {
 
     fn sandbox(image: &str) -> Record {
         let [time, engine, python] = ["t", "e", "3.14.0"].map(str::to_owned);
-        Record::Sandbox(SandboxUp { time, engine, image: image.into(), python })
+        Record::Sandbox(SandboxUp { time, engine, image: image.into(), python, time_zone: "UTC".into() })
     }
 
     fn written(dir: &Path) -> String {

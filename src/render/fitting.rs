@@ -3,8 +3,11 @@
 //! It cuts at characters, preferably at line ends, and knows nothing of what the text means.
 
 use super::own_lines::in_one_line;
+use crate::run::PythonError;
 use crate::text::{bounded, inert};
 
+/// The part of a traceback that the code in a notice shows, in characters.
+const TRACEBACK_PART_CHARS: u64 = 8_000;
 /// Longest hint, in characters.
 const HINT_CHARS_MAX: usize = 600;
 
@@ -21,6 +24,30 @@ pub(super) fn hint_of_sandbox(hint: &str) -> String {
 /// The whole text, or its head and tail around `… 1,234 characters left out …`. The result has at most `chars_max`
 /// characters when that is at least 200.
 pub(super) fn fitted(text: &str, chars_max: usize) -> String {
+    fitted_with(text, chars_max, |left_out, _| {
+        format!("{} characters left out here to keep the reply short", grouped(left_out))
+    })
+}
+
+/// The same for a traceback in this form, with the code that shows the first of what was left out, if that is kept.
+pub(super) fn fitted_traceback(shown: &str, raised: &PythonError, chars_max: usize) -> String {
+    let kept = raised.traceback_chars;
+    let known = raised.traceback.chars().count() as u64;
+    if kept < known {
+        return fitted(shown, chars_max);
+    }
+    fitted_with(shown, chars_max, |left_out, head| {
+        let left_out = grouped(left_out + (kept - known));
+        // Escapes make the head longer than what it shows.
+        let from = kept - if shown == raised.traceback { head.min(kept) } else { 0 };
+        let to = from.saturating_sub(TRACEBACK_PART_CHARS);
+        let to = if to == 0 { String::new() } else { format!("-{to}") };
+        format!("{left_out} characters left out here; read on: print(runtime.last_output()[-{from}:{to}])")
+    })
+}
+
+/// `notice`: what is said of so many characters that are left out behind so many.
+fn fitted_with(text: &str, chars_max: usize, notice: impl Fn(u64, u64) -> String) -> String {
     let chars = text.chars().count();
     if chars <= chars_max {
         return text.to_owned();
@@ -41,11 +68,9 @@ pub(super) fn fitted(text: &str, chars_max: usize) -> String {
     // What is behind a cut within a line is not the beginning of one.
     let cut = if text[..text.len() - tail.len()].ends_with('\n') { "" } else { "…" };
     let head = &text[..head_end];
-    let left_out = chars - head.chars().count() - tail.chars().count();
-    format!(
-        "{head}\n… {} characters left out here to keep the reply short …\n{cut}{tail}",
-        grouped(left_out as u64)
-    )
+    let shown = head.chars().count();
+    let notice = notice((chars - shown - tail.chars().count()) as u64, shown as u64);
+    format!("{head}\n… {notice} …\n{cut}{tail}")
 }
 
 /// `1234567` as `1,234,567`.
@@ -100,6 +125,37 @@ mod tests {
             notice,
             format!("{} characters left out here to keep the reply short", grouped(left_out as u64))
         );
+    }
+
+    #[test]
+    fn a_traceback_is_counted_as_it_is_kept_and_the_code_reads_on_behind_its_head() {
+        let whole = format!("Traceback:\nValueError: {}", "yz".repeat(1_500_000));
+        let raised = |sent: &str, kept: u64| PythonError {
+            class: "ValueError".into(),
+            message: String::new(),
+            traceback: sent.into(),
+            traceback_chars: kept,
+            line: None,
+            hint: String::new(),
+        };
+        let sent = format!("{} … {}", &whole[..40_000], &whole[whole.len() - 20_000..]);
+        let shown = fitted_traceback(&sent, &raised(&sent, whole.len() as u64), 1_500);
+        let (head, rest) = shown.split_once("\n… ").unwrap();
+        let (notice, tail) = rest.split_once(" …\n…").unwrap();
+        let from = whole.len() - head.len();
+        assert_eq!(
+            notice,
+            format!(
+                "{} characters left out here; read on: print(runtime.last_output()[-{from}:-{}])",
+                grouped((whole.len() - head.len() - tail.len()) as u64),
+                from - 8_000
+            )
+        );
+        assert!(whole.starts_with(head) && whole.ends_with(tail) && shown.chars().count() <= 1_500);
+        let short = "x".repeat(2_000);
+        let shown = fitted_traceback(&format!("> {short}"), &raised(&short, 2_000), 1_500);
+        assert!(shown.contains("print(runtime.last_output()[-2000:])"), "{shown}");
+        assert!(fitted_traceback(&short, &raised(&short, 0), 1_500).contains(" left out here to keep "));
     }
 
     #[test]

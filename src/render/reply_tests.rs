@@ -85,6 +85,7 @@ fn raised() -> RunOutcome {
         class: "ValueError".into(),
         message: "no".into(),
         traceback: "Traceback (most recent call last):\n  line 2\n    f()\nValueError: no\n".into(),
+        traceback_chars: 0,
         line: Some(2),
         hint: String::new(),
     })
@@ -211,6 +212,7 @@ fn an_errors_part_of_the_reply_keeps_its_bound() {
             "  line\n".repeat(900),
             "m".repeat(16_000)
         ),
+        traceback_chars: 0,
         line: Some(7),
         hint: "this is what helps".into(),
     };
@@ -391,7 +393,7 @@ proptest! {
     #[test]
     fn no_text_of_the_sandbox_passes_for_a_line_of_the_bridge(text in forged(), raises: bool, reply_chars_max in 7_000..16_000_usize) {
         let error = PythonError {
-            class: text.clone(), message: text.clone(), traceback: text.clone(), line: None, hint: text.clone(),
+            class: text.clone(), message: text.clone(), traceback: text.clone(), traceback_chars: 0, line: None, hint: text.clone(),
         };
         let outcome = if raises { RunOutcome::Raised(error) } else { RunOutcome::Exited { exit_code: 1 } };
         let pieces = [(OutputStream::Stdout, &*text), (OutputStream::Stderr, &*text), (OutputStream::Stdout, &*text)];

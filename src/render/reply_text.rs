@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use super::calls::{calls_made, calls_not_made, calls_with_unknown_outcome};
-use super::fitting::{fitted, hint, hint_of_sandbox, within_room};
+use super::fitting::{fitted, fitted_traceback, hint, hint_of_sandbox, within_room};
 use super::output::OutputView;
 use super::own_lines::{in_one_line, is_like_own};
 use super::sentences::{change, error_line, hint_of};
@@ -135,7 +135,7 @@ fn assembled(above: &str, report: &RunReport, traceback: &str, below: &str, limi
 fn traceback<'l>(raised: &PythonError, below: impl Iterator<Item = &'l String>, limits: &Limits) -> String {
     let taken: usize = below.map(|line| line.chars().count() + 1).sum();
     let room = limits.error_chars_max.saturating_sub(taken).max(TRACEBACK_CHARS_MIN);
-    fitted(&inert(&traceback_of(raised)), room)
+    fitted_traceback(&inert(&traceback_of(raised)), raised, room)
 }
 
 /// The traceback, or the exception alone where there is none.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::calls::{calls_not_made, calls_with_unknown_outcome, insert_calls_made};
-use super::fitting::{fitted, hint, hint_of_sandbox, within_room};
+use super::fitting::{fitted, fitted_traceback, hint, hint_of_sandbox, within_room};
 use super::output::OutputView;
 use super::sentences::{change, error_line, hint_of};
 use super::verdict::{exit_code, status};
@@ -77,7 +77,8 @@ fn of_report(report: &RunReport, written: &OutputView, limits: &Limits, room: us
             let traceback =
                 limits.error_chars_max.saturating_sub(ERROR_LINE_CHARS_MAX + hint.chars().count());
             if has_traceback(report) {
-                fields.insert("traceback".into(), json!(fitted(&inert(&raised.traceback), traceback)));
+                let shown = fitted_traceback(&inert(&raised.traceback), raised, traceback);
+                fields.insert("traceback".into(), json!(shown));
             }
             if !hint.is_empty() {
                 fields.insert("hint".into(), json!(hint));

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use super::client::Reruns;
 use super::own_runs::Requester;
-use super::replay::why_not;
+use super::replay::{lacks_result, why_not};
 use super::resumed::{EarlierSession, InterpreterLoss, ResumedSession};
-use crate::journal::{RecordedSession, Sessions};
+use crate::journal::{RecordedRun, RecordedSession, Sessions};
 use crate::run::{FaultCode, FreshReason, PythonError, RunOutcome, RunReport, StateNote, ToolFault};
 use crate::session::{Checkpoints, Turn};
 use crate::text;
@@ -34,7 +34,17 @@ impl Reruns {
         let earlier = self.earlier.get_or_init(|| self.read_earlier()).await;
         if let Some(earlier) = earlier.as_ref().filter(|earlier| earlier.words.contains(name)) {
             report.state = StateNote::Fresh(FreshReason::NewSession);
-            report.notes.extend(earlier.can_be_resumed.then(|| RESUME.to_owned()));
+            let of_files = match self.session().wanted_now().workspace.name {
+                Some(_) => "its files in /workspace, runtime.state and saved functions are here",
+                None => {
+                    "its saved functions are here (print(runtime.skills)), its files and runtime.state are not"
+                }
+            };
+            report.notes.push(match &earlier.way {
+                Ok(None) => format!("{RESUME}; {of_files}"),
+                Ok(Some(lacking)) => format!("{RESUME}, but not those of {lacking}; {of_files}"),
+                Err(why) => format!("its variables cannot be made again ({why}); {of_files}"),
+            });
         }
     }
 
@@ -46,8 +56,11 @@ impl Reruns {
         });
         let last = read.await.ok()??;
         let words = last.runs.iter().flat_map(|run| words(&run.begun.code)).map(str::to_owned).collect();
-        let can_be_resumed = last.damage.is_none() && last.runs.iter().all(|run| why_not(run).is_none());
-        Some(EarlierSession { words, can_be_resumed })
+        let way = match last.damage {
+            None => what_is_lacking(&last.runs),
+            Some(_) => Err("its journal is damaged or full".to_owned()),
+        };
+        Some(EarlierSession { words, way })
     }
 
     /// Makes the runs again of the session that the code has asked for, now that its own run has ended.
@@ -63,12 +76,9 @@ impl Reruns {
         }
         let id = Sessions::short(&of.begun.id);
         let settings = self.session().wanted_now();
-        let cannot = of
-            .runs
-            .iter()
-            .filter(|run| run.begun.run <= until)
-            .find_map(why_not)
-            .or_else(|| self.mounted_writable());
+        let runs = &of.runs[..of.runs.partition_point(|run| run.begun.run <= until)];
+        let cannot = what_is_lacking(runs).err();
+        let cannot = cannot.or_else(|| self.mounted_writable());
         let is_own = self.broker.journal().among().is_some_and(|(_, own)| own == of.begun.id);
         let made = match cannot {
             Some(why) => Err(ToolFault::new(
@@ -95,6 +105,7 @@ impl Reruns {
                     class: "mcp.runtime.MCPError".into(),
                     message: fault.message,
                     traceback: String::new(),
+                    traceback_chars: 0,
                     line: None,
                     hint: fault.hint,
                 });
@@ -166,7 +177,7 @@ impl Reruns {
                 runs.iter().flat_map(|run| words(&run.begun.code)).map(str::to_owned).collect();
             let way = match mounted {
                 Some(why) => Err(why),
-                None => can_be_made(&recorded, until),
+                None => what_is_lacking(runs),
             };
             Ok::<_, String>((words, way, remade(&recorded, &checkpoints)))
         });
@@ -194,11 +205,32 @@ fn remade(recorded: &RecordedSession, checkpoints: &Checkpoints) -> Vec<String> 
     of_run.filter(|(_, run)| can_be_made(recorded, run.0).is_ok()).map(|(name, _)| name).collect()
 }
 
+/// The first of these runs that is left out when they are made again, since a result is not kept.
+///
+/// # Errors
+/// Why none of them can be made again.
+fn what_is_lacking(runs: &[RecordedRun]) -> Result<Option<String>, String> {
+    let said = |run: &RecordedRun, why: String| format!("run {}: {why}", run.begun.run);
+    let lacking = |run: &RecordedRun| lacks_result(run).map(|why| said(run, why));
+    let is_unknown = |run: &&RecordedRun| lacks_result(run).is_none();
+    if let Some(why) = runs.iter().filter(is_unknown).find_map(|run| Some(said(run, why_not(run)?))) {
+        return Err(why);
+    }
+    let first = runs.iter().find_map(lacking);
+    match first {
+        Some(why) if !runs.iter().any(|run| lacks_result(run).is_none()) => Err(why),
+        first => Ok(first),
+    }
+}
+
 /// In a sentence: what brings the variables back, or why nothing does.
-fn remedy(way: Result<(), String>, checkpoints: &[String]) -> String {
+fn remedy(way: Result<Option<String>, String>, checkpoints: &[String]) -> String {
     const STAYS: &str = "files in /workspace and runtime.state are still there";
     match way {
-        Ok(()) => format!("runtime.resume(\"last\") makes the variables again from the journal; {STAYS}"),
+        Ok(None) => format!("runtime.resume(\"last\") makes the variables again from the journal; {STAYS}"),
+        Ok(Some(lacking)) => format!(
+            "runtime.resume(\"last\") makes the variables again from the journal, but not those of {lacking}; {STAYS}"
+        ),
         Err(why) if checkpoints.is_empty() => {
             format!("the variables cannot be made again from the journal ({why}); {STAYS}")
         }

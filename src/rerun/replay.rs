@@ -14,7 +14,7 @@ use super::client::Reruns;
 use super::own_runs::{Requester, restore_snapshot, take_snapshot};
 use super::resumed::ResumedSession;
 use super::run_diff::differences;
-use crate::broker::{AnswerSource, Origin, Replay, not_kept};
+use crate::broker::{AnswerSource, Origin, Replay, is_made_again, not_kept};
 use crate::journal::{
     CallOutcome, Damage, RecordedCall, RecordedJson, RecordedRun, RecordedSession, Sessions,
 };
@@ -223,10 +223,23 @@ impl Reruns {
     ) -> RerunSummary {
         let mut summary = RerunSummary::default();
         let mut reported = 0;
+        // Whether a run that began in a new interpreter was left out, so that the next one begins in it.
+        let mut is_fresh_due = false;
         for run in runs {
             let number = run.begun.run;
-            let comparison = self.rerun_in(turn, run, !is_begun.load(Ordering::Acquire), options).await;
-            is_begun.store(true, Ordering::Release);
+            // What is kept is made again: a later run may need nothing of this one.
+            let comparison = match lacks_result(run) {
+                Some(why) => {
+                    is_fresh_due |= run.is_fresh;
+                    RunComparison::LeftOut(why)
+                }
+                None => {
+                    let is_fresh = run.is_fresh || std::mem::take(&mut is_fresh_due);
+                    let run = RecordedRun { is_fresh, ..run.clone() };
+                    let is_first = !is_begun.swap(true, Ordering::AcqRel);
+                    self.rerun_in(turn, &run, is_first, options).await
+                }
+            };
             let said = match comparison {
                 _ if options.cancel.is_cancelled() => {
                     summary.stop = Some(Stop::Cancelled);
@@ -337,7 +350,13 @@ pub(super) fn why_not(run: &RecordedRun) -> Option<String> {
             _ => None,
         };
     }
+    lacks_result(run)
+}
+
+/// The first call of the run whose result the journal does not have, in a sentence.
+pub(super) fn lacks_result(run: &RecordedRun) -> Option<String> {
     run.calls.iter().find_map(|call| match &call.came {
+        _ if is_made_again(call.begun.server.as_deref(), &call.begun.tool) => None,
         Some((
             CallOutcome::Value(RecordedJson::LeftOut { bytes, .. })
             | CallOutcome::ToolError(RecordedJson::LeftOut { bytes, .. }),

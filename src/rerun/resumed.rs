@@ -61,7 +61,8 @@ impl ResumedSession {
 pub(super) struct EarlierSession {
     /// All words of its code.
     pub(super) words: HashSet<String>,
-    pub(super) can_be_resumed: bool,
+    /// The run that is left out when its variables are made again, if one is, or why they cannot be.
+    pub(super) way: Result<Option<String>, String>,
 }
 
 /// The last loss of an interpreter in this session, until the variables are back.

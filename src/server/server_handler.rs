@@ -121,13 +121,8 @@ impl Handler {
         let (progress, heard) = mpsc::channel(64);
         let (output, written) = mpsc::channel(64);
         let (questions, asked) = mpsc::channel(1);
-        let can = forward::abilities_by_request(context).unwrap_or(ask::abilities(&context.peer));
         let client = context.client_info().map(|info| info.name).unwrap_or_default();
-        let abilities = ClientAbilities {
-            sampling: can.sampling && settings.sampling,
-            reply_chars_max: Some(clients::limits(&settings.limits, &client).reply_chars_max),
-            ..can
-        };
+        let abilities = abilities(settings, context, &client);
         let level = self.log_level(context);
         let output = level.map(|_| output);
         let reruns = Arc::clone(&self.reruns);
@@ -157,7 +152,7 @@ impl Handler {
             run,
             asked,
             cancel: stopped.drop_guard(),
-            shows_forms: can.elicitation,
+            shows_forms: abilities.elicitation,
             streams,
             arguments,
         }
@@ -436,10 +431,23 @@ impl ServerHandler for Handler {
             return Ok(files::read(&request.uri, self.session.files()).await?.into());
         }
         let client = context.client_info().map(|info| info.name).unwrap_or_default();
-        let reply_chars = clients::limits(&(self.settings)().limits, &client).reply_chars_max;
-        let manual = self.broker.manual_of_all(Some(reply_chars));
+        let manual = self.broker.manual_of_all(abilities(&(self.settings)(), &context, &client));
         let contents = ResourceContents::text(manual, request.uri).with_mime_type(MANUAL_TYPE);
         Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+}
+
+/// What the client of this name can do.
+fn abilities(
+    settings: &HandlerSettings,
+    context: &RequestContext<RoleServer>,
+    client: &str,
+) -> ClientAbilities {
+    let can = forward::abilities_by_request(context).unwrap_or(ask::abilities(&context.peer));
+    ClientAbilities {
+        sampling: can.sampling && settings.sampling,
+        reply_chars_max: Some(clients::limits(&settings.limits, client).reply_chars_max),
+        ..can
     }
 }
 

@@ -90,6 +90,7 @@ pub(super) fn bounded(error: PythonError) -> PythonError {
         class: text::bounded(&error.class, class).into_owned(),
         message: text::bounded(&error.message, message).into_owned(),
         traceback: text::bounded(&error.traceback, traceback).into_owned(),
+        traceback_chars: error.traceback_chars,
         line: error.line,
         hint: text::bounded(&error.hint, HINT_CHARS_MAX).into_owned(),
     }
@@ -100,6 +101,7 @@ fn keyboard_interrupt() -> PythonError {
         class: "KeyboardInterrupt".into(),
         message: String::new(),
         traceback: String::new(),
+        traceback_chars: 0,
         line: None,
         hint: String::new(),
     }

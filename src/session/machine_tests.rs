@@ -296,6 +296,7 @@ fn a_timeout_interrupts_first_and_keeps_the_variables() {
         class: "KeyboardInterrupt".into(),
         message: String::new(),
         traceback: "Traceback".into(),
+        traceback_chars: 0,
         line: Some(3),
         hint: String::new(),
     };
@@ -804,6 +805,7 @@ fn forged_texts_are_bounded() {
         class: long.clone(),
         message: long.clone(),
         traceback: long.clone(),
+        traceback_chars: 0,
         line: None,
         hint: long.clone(),
     };

@@ -1,17 +1,46 @@
-//! The machine's clock jumps, as after sleep or when its time is set: nothing of belljar goes by it.
+//! The machine's clock jumps, as after sleep or when its time is set: nothing of belljar goes by it. And the sandbox's
+//! clock has the user's time zone.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::on_every_engine;
-use crate::support::{Bridge, Engine, Fixture, Home};
+use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE};
 
-on_every_engine!(a_clock_that_jumps_costs_no_run_and_no_sandbox);
+on_every_engine!(
+    a_clock_that_jumps_costs_no_run_and_no_sandbox,
+    code_has_the_time_zone_of_the_user_and_a_resumed_session_that_of_before,
+);
 
 /// Ten years, there and back.
 const JUMPS: [&str; 3] = ["+3650d", "-3650d", "+0"];
+
+fn code_has_the_time_zone_of_the_user_and_a_resumed_session_that_of_before(engine: &Engine) {
+    let home = Home::on(engine).env("TZ", "Asia/Tokyo");
+    let mut bridge = Bridge::start(&home).warm();
+    let hours = "import datetime\ndatetime.datetime.now().astimezone().utcoffset().seconds / 3600";
+    assert_eq!(bridge.ok(hours), "9.0");
+    assert!(
+        bridge.ok("print(runtime.capability_summary())").contains("the user's time zone, Asia/Tokyo, or")
+    );
+    bridge.hang_up();
+    bridge.wait(PATIENCE);
+    let home = home.env("TZ", "UTC");
+    assert_eq!(Bridge::start(&home).first(hours), "0.0");
+    let earlier = sessions(&home).swap_remove(1);
+    let home = home.env("MCP_BRIDGE_RESUME", &earlier);
+    let resumed = Bridge::start(&home).first(hours);
+    assert!(resumed.starts_with("9.0"), "{resumed}");
+}
+
+/// The sessions of this home, the latest first.
+fn sessions(home: &Home) -> Vec<String> {
+    let listed = home.run(&["session", "ls", "--json"]).stdout;
+    let id = |line: &str| serde_json::from_str::<Value>(line).unwrap()["id"].as_str().unwrap().to_owned();
+    listed.lines().map(id).collect()
+}
 
 fn a_clock_that_jumps_costs_no_run_and_no_sandbox(engine: &Engine) {
     let library = library();

@@ -174,7 +174,7 @@ fn there_are_no_more_jobs_than_may_be_and_none_takes_longer_than_it_may(engine: 
     let mut bridge = Bridge::start(&home).warm();
     bridge.ok(&format!("{LOOP}job = runtime.spawn(loop, timeout=1.5)"));
     let refusal = bridge.run("runtime.spawn(loop)").text;
-    assert!(refusal.contains("no more than 1 may run at once, and these do: 1"), "{refusal}");
+    assert!(refusal.contains("no more than 1 may run at once, and these go on: 1"), "{refusal}");
     assert!(bridge.ok("job.wait(20)").starts_with("'timed_out'"));
     let refusal = bridge.run("runtime.spawn(loop, timeout=3)").text;
     assert!(refusal.contains("a job may take 2 s, not 3 s"), "{refusal}");

@@ -22,6 +22,7 @@ mod files;
 mod floods;
 mod functions;
 mod handles;
+mod hints;
 mod images;
 mod injection;
 mod jobs;

@@ -30,6 +30,7 @@ on_one_engine_and_processes!(
     a_name_that_was_unknown_keeps_no_session_from_being_replayed,
     code_resumes_the_last_session_that_is_not_in_use,
     a_session_whose_results_are_not_kept_is_not_resumed_and_variables_stay,
+    a_session_is_resumed_with_what_a_journal_of_calls_has,
     a_session_is_not_resumed_where_its_runs_would_write_to_the_users_folders_again,
 );
 
@@ -131,11 +132,53 @@ fn a_session_whose_results_are_not_kept_is_not_resumed_and_variables_stay(engine
     let mut bridge = Bridge::start(&home);
     bridge.ok("x = 'own'");
     let missing = bridge.run("y").text;
-    assert!(missing.ends_with("\nstate: new session: variables of earlier ones are gone"), "{missing}");
+    assert!(
+        missing.contains("\nstate: new session: variables of earlier ones are gone\nnote: its variables"),
+        "{missing}"
+    );
+    for said in
+        ["cannot be made again (run 1: one.add was", "saved functions are here", "runtime.state are not"]
+    {
+        assert!(missing.contains(said), "{missing}");
+    }
     let refused = bridge.run("runtime.resume()").text;
     assert!(refused.contains(" cannot be resumed: ") && refused.contains("one.add"), "{refused}");
     assert!(refused.contains("variables are as before"), "{refused}");
     assert_eq!(bridge.ok("x"), "'own'");
+}
+
+fn a_session_is_resumed_with_what_a_journal_of_calls_has(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = Home::on(engine).server("one", fixture.entry());
+    session(
+        &home,
+        &[
+            "manual = runtime.capability_summary()\nfound = runtime.search_tool_docs('add')\n\
+             docs = runtime.query_tool_docs('one', 'add')\nx = 20",
+            "def double(n): return 2 * n\nruntime.save_tool(double, test='assert double(1) == 2')\n\
+             job = runtime.spawn(double, 4)\nwords = job.status",
+            "y = await mcp_one.add(a=x, b=1)",
+            "z = double(x)",
+        ],
+    );
+    let calls = fixture.ledger();
+    let mut bridge = Bridge::start(&home);
+    let missing = bridge.run("x").text;
+    let way = "runtime.resume(\"last\") makes the last session's variables again, but not those of run 3: one.add was";
+    assert!(missing.contains(way), "{missing}");
+    let resumed = bridge.ok("runtime.resume()");
+    assert!(resumed.contains("; run 3 was left out: one.add was answered with"), "{resumed}");
+    assert_eq!(bridge.ok("z, words in ('running', 'finished')"), "(40, True)");
+    assert_eq!(
+        bridge.ok("x, len(manual) > 2000, len(found) > 0, docs['toolAlias']"),
+        "(20, True, True, 'add')"
+    );
+    assert!(bridge.run("y").text.contains("NameError"));
+    assert_eq!(fixture.ledger(), calls, "no call was made again");
+    let refused = bridge.ok("import time\njobs = [runtime.spawn(time.sleep, 60) for _ in range(4)]\n\
+         try: runtime.spawn(time.sleep, 60)\nexcept runtime.MCPError as error: print(error)");
+    assert!(refused.contains("no more than 4 may run at once, and these go on: "), "{refused}");
+    assert_eq!(bridge.ok("[job.status for job in jobs]"), "['running', 'running', 'running', 'running']");
 }
 
 fn a_session_is_listed_shown_exported_and_run_once_more_without_a_server(engine: &Engine) {
@@ -307,12 +350,15 @@ fn without_results_a_replay_says_which_setting_keeps_them(engine: &Engine) {
     );
     assert!(replayed.stdout.contains("MCP_BRIDGE_JOURNAL=full"), "{replayed:?}");
     assert_eq!(replayed.code, Some(3));
-    // Nor can it be gone on from, however often it is tried: the session of the first try is not the last one.
-    for _ in 0..2 {
-        let tried = home.run(&["run", "--session", "last", "-c", "print(word)"]);
-        assert_eq!(tried.code, Some(125), "{}", tried.stderr);
-        assert!(tried.stderr.contains("MCP_BRIDGE_JOURNAL=full"), "{}", tried.stderr);
-    }
+    // It is gone on from with what is kept.
+    let resumed = home.run(&["run", "--session", "last", "-c", "print(word)"]);
+    assert_eq!((resumed.code, &*resumed.stdout), (Some(0), "words of the call\n"), "{}", resumed.stderr);
+    assert!(
+        resumed.stderr.contains("; run 2 was left out: one.echo was answered with"),
+        "{}",
+        resumed.stderr
+    );
+    assert!(resumed.stderr.contains("MCP_BRIDGE_JOURNAL=full"), "{}", resumed.stderr);
     let kept = journals(&home).len();
     let home = home.env("MCP_BRIDGE_JOURNAL", "off");
     session(&home, &["1"]);

@@ -107,6 +107,7 @@ fn in_replies_attacks_are_escaped_bounded_text_that_changes_no_verdict() {
             class: text.clone(),
             message: text.clone(),
             traceback: text.clone(),
+            traceback_chars: 0,
             line: None,
             hint: text.clone(),
         };

@@ -9,7 +9,7 @@ use crate::transcript::{Does, Setting, Step, Transcript};
 
 /// The same transcript, with the replies of now.
 pub fn replay(engine: &Engine, transcript: Transcript) -> Transcript {
-    let mut home = Home::on(engine);
+    let mut home = Home::on(engine).env("TZ", "UTC");
     let (mut fixtures, mut config, mut models) = (Vec::new(), String::new(), Vec::new());
     for setting in &transcript.settings {
         home = match setting {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import time
+
 from ..supervisor.main import supervise
 
 TYPE_CHECKING = False
@@ -20,6 +23,10 @@ def main(rest: bytes, importer: Importer, wants_code: bool) -> NoReturn:
 
         return compile_ahead(importer)
 
+    if not os.path.exists(f"/usr/share/zoneinfo/{os.environ.get('TZ', 'UTC')}"):
+        # Without a tz database the C library takes UTC for the zone, and shows it under the zone's name.
+        os.environ["TZ"] = "UTC"
+        time.tzset()
     worker = supervise(rest, compile_ahead if wants_code else None, _preload)
     from .worker import main as work
 

@@ -297,14 +297,17 @@ class Interpreter:
                     self._streams.write_error(f"{text if isinstance(text, str) else shown(text)}\n")
                     return {"outcome": "exited", "exit_code": 1}
                 case KeyboardInterrupt():
-                    return {"outcome": "interrupted", "error": error_report(error, name, code)}
+                    return {"outcome": "interrupted", "error": self._report(error, name, code)}
                 case InvalidCallError() | ImportError() if type(line := getattr(error, "line", None)) is int:
                     # Nothing has run, so there is no traceback.
                     error_frame = {**error_report(error, name, code), "traceback": "", "line": line}
                     return {"outcome": "raised", "error": error_frame}
         except BaseException:  # a match asks the error for its class and attributes, which may run user code
             pass
-        return {"outcome": "raised", "error": error_report(error, name, code)}
+        return {"outcome": "raised", "error": self._report(error, name, code)}
+
+    def _report(self, error: BaseException, name: str, code: str) -> dict[str, object]:
+        return error_report(error, name, code, self._record.keep_traceback)
 
     def _end_child(self, end: Frame) -> None:
         """Ends a process that user code forked and that has reached the end of the code, as a script ends there."""

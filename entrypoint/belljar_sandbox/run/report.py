@@ -5,7 +5,6 @@ These bounds only keep frames of the protocol small. The bridge shortens further
 
 from __future__ import annotations
 
-import sys
 from itertools import dropwhile
 from types import TracebackType
 
@@ -14,14 +13,13 @@ from ..worker.interrupts import ASYNCIO, LIBRARY, OURS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from traceback import TracebackException
 
 # None until it is imported, which takes 3 ms.
 _formatter: type[TracebackException] | None = None
 
 MESSAGE_CHARACTERS_MAX = 16_000
-# How much of a longer message the traceback shows. A reply has room for this much besides the frames.
-_SHOWN_OF_LONG, _HEAD_OF_LONG, _TAIL_OF_LONG, _PART_OF_LONG = 1_000, 400, 200, 8_000
 _MARKED_CHARACTERS_MAX = 100
 TRACEBACK_CHARACTERS_MAX = 64_000
 TRACEBACK_FRAMES_MAX = 4_000
@@ -37,16 +35,21 @@ def prepare() -> None:
         _formatter = TracebackException
 
 
-def error_report(error: BaseException, run_name: str, code: str) -> dict[str, object]:
-    """Describes an error of code that ran under this name."""
+def error_report(
+    error: BaseException, run_name: str, code: str, keep: Callable[[str], int] = lambda _text: 0
+) -> dict[str, object]:
+    """Describes an error of code that ran under this name.
+
+    `keep` gets the whole traceback, and returns how many characters of it code can read later.
+    """
     try:
-        return _report(error, run_name, code)
+        return _report(error, run_name, code, keep)
     except BaseException as second:  # the error's class may be user code and raise anywhere
         message = f"an error that cannot be shown: {type(second).__name__} while looking at it"
         return {"type": "BaseException", "message": message, "hint": "", "traceback": message, "line": None}
 
 
-def _report(error: BaseException, run_name: str, code: str) -> dict[str, object]:
+def _report(error: BaseException, run_name: str, code: str, keep: Callable[[str], int]) -> dict[str, object]:
     module, kind = type(error).__module__, type(error).__qualname__
     if module not in ("builtins", "__main__"):
         kind = f"{module}.{kind}"
@@ -56,26 +59,17 @@ def _report(error: BaseException, run_name: str, code: str) -> dict[str, object]
         message = str(error)
     except BaseException:
         message = "<its __str__ raises>"
+    # The hint is made before the traceback, since that removes frames from the error.
+    hint = _hint(error, code)
+    traceback = traceback_text(error, kind, message)
     return {
         "type": kind,
         "message": cut(message, MESSAGE_CHARACTERS_MAX),
-        # The hint is made before the traceback, since that removes frames from the error.
-        "hint": _hint(error, code),
-        "traceback": cut(_readable(error, message, traceback_text(error, kind, message)), TRACEBACK_CHARACTERS_MAX),
+        "hint": hint,
+        "traceback": cut(traceback, TRACEBACK_CHARACTERS_MAX),
+        "traceback_chars": keep(traceback),
         "line": _line(error, run_name),
     }
-
-
-def _readable(error: BaseException, message: str, traceback: str) -> str:
-    """Returns the traceback with the code that prints the rest of a long message in place of its middle."""
-    if len(message) <= _SHOWN_OF_LONG or message not in traceback:
-        return traceback
-    before, _, after = traceback.rpartition(message)
-    # As in Python's own interactive interpreter.
-    sys.last_value = error
-    left_out = f"{len(message) - _HEAD_OF_LONG - _TAIL_OF_LONG:,} characters left out; read on: import sys; "
-    part = f"print(str(sys.last_value)[{_HEAD_OF_LONG}:{_HEAD_OF_LONG + _PART_OF_LONG}])"
-    return f"{before}{message[:_HEAD_OF_LONG]} … {left_out}{part} … {message[-_TAIL_OF_LONG:]}{after}"
 
 
 def _add_line(error: SyntaxError, run_name: str, code: str) -> None:

@@ -10,6 +10,7 @@ from mmap import PAGESIZE, mmap
 
 HEAD_BYTES_MAX = 1 << 20
 TAIL_BYTES_MAX = 3 << 20
+TRACEBACK_CHARACTERS_MAX = 4 << 20
 _RECORD_BYTES = HEAD_BYTES_MAX + TAIL_BYTES_MAX
 _RECORDS = 2
 # The numbers at the beginning: the current run, and for each record its run and how many bytes that run wrote.
@@ -19,7 +20,7 @@ _RUN, _FIRST_RECORD, _NUMBERS_OF_RECORD = 0, 1, 2
 class OutputRecord:
     """Shared memory for two runs. Pages that were never written to take no memory."""
 
-    __slots__ = ("_memory", "_numbers", "_run", "_written")
+    __slots__ = ("_memory", "_numbers", "_run", "_traceback", "_written")
 
     def __init__(self) -> None:
         self._memory = memoryview(mmap(-1, PAGESIZE + _RECORDS * _RECORD_BYTES))
@@ -27,10 +28,17 @@ class OutputRecord:
         # The supervisor's own copies, since a worker may overwrite those in the shared memory.
         self._run = 0
         self._written = 0
+        # The worker's own: the run that failed last, and its traceback.
+        self._traceback = (-1, "")
 
     def begin_run(self) -> None:
         """Called in the worker: what is written from now on belongs to the next run."""
         self._numbers[_RUN] = (self._numbers[_RUN] + 1) & 0xFFFF_FFFF
+
+    def keep_traceback(self, text: str) -> int:
+        """Called in the worker with the traceback of the current run. Returns its length as `last_run` will have it."""
+        self._traceback = self._numbers[_RUN], text[:TRACEBACK_CHARACTERS_MAX]
+        return len(self._traceback[1])
 
     def add(self, data: bytes) -> None:
         """Called in the supervisor with bytes of either stream, in the order in which they arrive."""
@@ -54,8 +62,18 @@ class OutputRecord:
         self._numbers[numbers], self._numbers[numbers + 1] = run, self._written
 
     def last_run(self) -> str:
-        """Returns what the previous run wrote. If its middle is missing, a line says how much."""
+        """Returns what the previous run wrote, and its traceback.
+
+        If the middle of the output is missing, a line says how much.
+        """
         run = self._numbers[_RUN] - 1
+        failed, traceback = self._traceback
+        written = self._written_by(run)
+        if failed != run:
+            return written
+        return f"{written}\n{traceback}" if written and not written.endswith("\n") else written + traceback
+
+    def _written_by(self, run: int) -> str:
         numbers = _FIRST_RECORD + run % _RECORDS * _NUMBERS_OF_RECORD
         if self._numbers[numbers] != run:
             return ""

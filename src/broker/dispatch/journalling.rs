@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use crate::broker::answer::Answer;
 use crate::broker::call::Call;
 use crate::broker::parts::Broker;
-use crate::broker::record::journal_form::{CHECK, JournalForm, sorted};
+use crate::broker::record::journal_form::{CHECK, JournalForm, is_kept, sorted};
 use crate::broker::run::call_record::CallRecord;
 use crate::broker::run::context::RunContext;
 use crate::digest;
@@ -39,7 +39,8 @@ impl Broker {
         let engine = engine.rsplit_once('@').map_or(engine, |(_, host)| host);
         let [engine, image, python] =
             [engine, image, python].map(|said| text::inert_excerpt(said, NAME_CHARS_MAX));
-        self.journal.append(&Record::Sandbox(SandboxUp { time: now(), engine, image, python }));
+        let time_zone = (self.stated_limits)().time_zone;
+        self.journal.append(&Record::Sandbox(SandboxUp { time: now(), engine, image, python, time_zone }));
     }
 
     /// Records that the runs of the resumed session have been replayed.
@@ -111,6 +112,7 @@ impl Broker {
                 class: clean(&error.class),
                 message: clean(&error.message),
                 traceback: text::bounded(&clean(&error.traceback), TRACEBACK_CHARS_MAX).into_owned(),
+                traceback_chars: 0,
                 line: error.line,
                 hint: String::new(),
             }),
@@ -214,10 +216,9 @@ impl Broker {
             return;
         }
         let came = match answer {
-            // The answer of this helper is belljar's own text. It is recorded at every level of detail, since a replay
-            // needs it to go on.
-            Ok(Answer::Value(value)) if form.server.is_none() && form.tool == CHECK => {
-                CallOutcome::Value(RecordedJson::of(value, self.limits.journal_call_bytes_max))
+            Ok(Answer::Value(value)) if is_kept(form.server.as_deref(), &form.tool) => {
+                let value = self.upstream.json_without_credentials(value.clone());
+                CallOutcome::Value(RecordedJson::of(&value, self.limits.journal_call_bytes_max))
             }
             Ok(Answer::Value(value)) => CallOutcome::Value(self.kept(value)),
             Ok(Answer::ToolError(value)) => CallOutcome::ToolError(self.kept(value)),

@@ -44,10 +44,7 @@ impl Broker {
                 catalog::loaded_server_metadata(&self.all_listed(call, cancel).await)
             }
             "capability_summary" => {
-                json!(self.manual(
-                    &self.catalog().scoped(&call.run().servers),
-                    call.run().human.abilities.reply_chars_max
-                ))
+                json!(self.manual(&self.catalog().scoped(&call.run().servers), call.run().human.abilities))
             }
             "check_calls" => self.check_calls(call, cancel).await?,
             "save_tool" | "remove_skill" if call.send_rule != SendRule::Always => {

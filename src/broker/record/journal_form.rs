@@ -8,6 +8,47 @@ use serde_json::value::{RawValue, to_raw_value};
 /// The helper that checks calls. It is recorded only if it finds a fault.
 pub(in crate::broker) const CHECK: &str = "check_calls";
 
+/// Helpers whose answers are belljar's own texts about tools, servers and skills. A replay makes them again if the
+/// journal has only their hash.
+const MADE_AGAIN: [&str; 11] = [
+    "capability_summary",
+    "describe_server",
+    "discovered_servers",
+    "list_loaded_server_metadata",
+    "list_servers",
+    "list_skills",
+    "list_tools",
+    "query_tool_docs",
+    "search_tool_docs",
+    "show_skill",
+    "skill_history",
+];
+/// Helpers that have an effect in the bridge, or tell its state. Their answers are short and belljar's own, and the
+/// journal has them at every level of detail, since a replay cannot make them again.
+const KEPT: [&str; 10] = [
+    CHECK,
+    "cancel_job",
+    "drop_handle",
+    "job",
+    "jobs",
+    "remove_skill",
+    "resume_session",
+    "save_tool",
+    "spawn_job",
+    "wait_job",
+];
+
+/// Whether a replay makes the answer to this call again.
+#[must_use]
+pub fn is_made_again(server: Option<&str>, tool: &str) -> bool {
+    server.is_none() && MADE_AGAIN.contains(&tool)
+}
+
+/// Whether the journal has the answer to this call at every level of detail.
+pub(in crate::broker) fn is_kept(server: Option<&str>, tool: &str) -> bool {
+    server.is_none() && KEPT.contains(&tool)
+}
+
 /// A call in the form of the journal and of a replay.
 pub(in crate::broker) struct JournalForm {
     /// The server's name as the code wrote it; `None` for a helper.

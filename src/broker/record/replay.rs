@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-use super::journal_form::{CHECK, JournalForm};
+use super::journal_form::{CHECK, JournalForm, is_made_again};
 use super::replay_text::{difference, unseen};
 use crate::broker::answer::Answer;
 use crate::digest;
@@ -114,7 +114,7 @@ impl Replay {
         (self.answer_source == AnswerSource::Recorded).then(|| self.servers.clone())
     }
 
-    /// The recorded answer to this call; `None`: servers answer live.
+    /// The recorded answer to this call; `None`: it is answered live.
     pub(in crate::broker) fn came_of(&self, form: &JournalForm) -> Option<ReplayAnswer> {
         if self.answer_source != AnswerSource::Recorded {
             return None;
@@ -154,6 +154,9 @@ impl Replay {
                 | CallOutcome::ToolError(RecordedJson::LeftOut { bytes, .. }),
                 _,
             )) => {
+                if is_made_again(form.server.as_deref(), &form.tool) {
+                    return None;
+                }
                 let why = not_kept(&name, *bytes);
                 return Some(self.stop(&mut calls.replayed, why));
             }

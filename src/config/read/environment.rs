@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 
 use crate::guard::PARENT_VARIABLE;
 
+/// Longest name of a time zone, in bytes.
+const TIME_ZONE_BYTES_MAX: usize = 64;
+
 /// The environment that the bridge was started with.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Environment {
@@ -64,6 +67,19 @@ impl Environment {
             Some(_) => Nesting::Nested,
             None => Nesting::Outermost,
         }
+    }
+
+    /// The user's time zone by its name in the tz database: that of TZ, else that of the machine, else UTC.
+    #[must_use]
+    pub fn time_zone(&self) -> String {
+        let link = std::fs::read_link("/etc/localtime").ok();
+        let named = self.variable("TZ").or(link.as_ref().map(|path| path.as_os_str()));
+        let named = named.and_then(OsStr::to_str).unwrap_or_default();
+        let name = named.rsplit_once("zoneinfo/").map_or(named.trim_start_matches(':'), |(_, name)| name);
+        let is_name = name.starts_with(|first: char| first.is_ascii_alphabetic())
+            && name.len() <= TIME_ZONE_BYTES_MAX
+            && name.chars().all(|character| character.is_ascii_alphanumeric() || "/_+-".contains(character));
+        if is_name { name } else { "UTC" }.to_owned()
     }
 
     /// A folder for locks: in XDG_RUNTIME_DIR, else one of this user's own among the temporary files, or in the state

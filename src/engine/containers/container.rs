@@ -381,7 +381,13 @@ fn create_body(spec: &SandboxSpec, cpu: Option<CpuQuota>, engine: &ContainerEngi
     ContainerCreateBody {
         // The command is the entrypoint, so that the image's own entrypoint is not executed.
         entrypoint: Some(spec.command.clone()),
-        env: Some(ENVIRONMENT.iter().map(|(name, value)| format!("{name}={value}")).collect()),
+        env: Some(
+            [ENVIRONMENT.as_slice(), &[("TZ", &spec.time_zone)]]
+                .concat()
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect(),
+        ),
         // Docker creates a missing working directory itself, as root and with another mode than the tmpfs. So
         // /workspace is not named here, and the supervisor changes to it.
         working_dir: Some("/tmp".into()),
@@ -447,6 +453,7 @@ mod tests {
     fn spec(request: Duration) -> SandboxSpec {
         SandboxSpec {
             images: vec!["x".into()],
+            time_zone: "UTC".into(),
             command: vec![],
             oci_runtime: None,
             user: Some(User { uid: 1, gid: 1 }),

@@ -181,7 +181,8 @@ fn plan(spec: &SandboxSpec, packages: &Packages, identity: &Identity) -> Plan {
             (format!("{programs}/python3"), format!("{programs}:{SEARCH_PATH}"), Some(dir))
         }
     };
-    let variables = [("PATH", path.as_str()), ("LANG", "C.UTF-8")].into_iter().chain(ENVIRONMENT);
+    let variables = [("PATH", path.as_str()), ("LANG", "C.UTF-8"), ("TZ", &spec.time_zone)];
+    let variables = variables.into_iter().chain(ENVIRONMENT);
     Plan {
         labels: spec.labels.clone().into_iter().collect(),
         program,

@@ -196,6 +196,7 @@ pub fn checkpoint_error(fault: &ToolFault) -> PythonError {
         class: "CheckpointError".into(),
         message: fault.message.clone(),
         traceback: String::new(),
+        traceback_chars: 0,
         line: None,
         hint: fault.hint.clone(),
     }

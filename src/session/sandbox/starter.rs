@@ -41,6 +41,8 @@ pub struct SandboxSettings {
     pub oci_runtime: Option<String>,
     /// Images in the order of preference; the first one that exists is used.
     pub images: Vec<String>,
+    /// The time zone of the sandbox's clock.
+    pub time_zone: String,
     /// The user in the sandbox; `None`: a user that no other sandbox has.
     pub user: Option<User>,
     /// The limit on memory and swap together, in bytes.
@@ -363,6 +365,7 @@ impl SandboxStarter {
         Ok(SandboxSpec {
             oci_runtime: settings.oci_runtime.clone(),
             images: settings.images.clone(),
+            time_zone: settings.time_zone.clone(),
             command: ["python3", "-I", "-u", "-c", BOOTSTRAP].map(str::to_owned).to_vec(),
             user: settings.user.or_else(|| has_writable(&folders).then_some(User::SHARED)),
             memory_bytes: settings.memory_bytes,

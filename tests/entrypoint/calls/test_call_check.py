@@ -179,6 +179,7 @@ def test_wrong_calls_are_refused_together_before_anything_runs(sandbox: Sandbox)
         "type": "mcp.runtime.InvalidCallError",
         "line": 2,
         "traceback": "",
+        "traceback_chars": 0,
         "hint": "",
         "message": "nothing was run, since 2 calls in the code cannot succeed:\n"
         "line 2: r = mcp_fs.raed.sync(path='x')\n"
