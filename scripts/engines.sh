@@ -189,7 +189,7 @@ rootless_up() {
     stop podman-rootless "$rootless_process"
     local home
     home=$(getent passwd "$test_user" | cut -d: -f6)
-    install -d -m 0700 -o "$test_user" -g "$test_user" "$run/rootless" "$run/rootless/xdg"
+    install -d -m 0700 -o "$test_user" -g "$(id -g "$test_user")" "$run/rootless" "$run/rootless/xdg"
     rm -f "$rootless_sock"
     # Podman joins the namespace of the process named here, whoever has that number by now.
     if ! pause_is_ours; then
@@ -197,7 +197,7 @@ rootless_up() {
     fi
     (
         cd /
-        daemon "$run/rootless/log" setpriv --reuid "$test_user" --regid "$test_user" --init-groups \
+        daemon "$run/rootless/log" setpriv --reuid "$test_user" --regid "$(id -g "$test_user")" --init-groups \
             env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME="$home" \
             XDG_RUNTIME_DIR="$run/rootless/xdg" podman system service --time=0 "unix://$rootless_sock"
     )

@@ -194,7 +194,7 @@ make_test_user() {
     grep -q "^$test_user:" /etc/subgid 2>/dev/null || usermod --add-subgids 700000-765535 "$test_user"
     # Without it podman looks at what is installed and may settle on vfs, which copies every layer.
     if [ ! -e "$home/.config/containers/storage.conf" ]; then
-        install -d -o "$test_user" -g "$test_user" "$home/.config" "$home/.config/containers"
+        install -d -o "$test_user" -g "$(id -g "$test_user")" "$home/.config" "$home/.config/containers"
         printf '[storage]\ndriver = "overlay"\n' >"$home/.config/containers/storage.conf"
     fi
 }

@@ -5,33 +5,51 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::ExitCode;
+use std::time::Duration;
 
-use crate::engine::CleanupList;
+use nix::unistd::{Pid, getppid};
+
 use crate::guard::{LINE_BYTES_MAX, Mark, end_marked};
+use crate::session::GuardedResources;
+use crate::workspace::sweep;
+
+/// The longest time for which the bridge's process may exist after it has closed the guardian's stdin.
+const ENDING: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Waits for the end of the bridge, then removes the resources that it has left.
 pub(super) fn guard(mark: Mark) -> ExitCode {
+    let bridge = getppid();
     // A session of its own protects the guardian from signals to the bridge's group or terminal.
     let alone = nix::unistd::setsid();
-    let cleanup_list = last_told();
+    let resources = last_told();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return ExitCode::from(70) };
     let removed = runtime.block_on(async {
-        let (removed, ()) = tokio::join!(remove(cleanup_list), end_marked(&mark));
+        let (removed, ()) = tokio::join!(remove(resources, bridge), end_marked(&mark));
         removed
     });
     ExitCode::from(u8::from(removed.is_err() || alone.is_err()))
 }
 
-async fn remove(cleanup_list: Option<CleanupList>) -> Result<(), crate::engine::EngineError> {
-    match cleanup_list {
-        Some(cleanup_list) => cleanup_list.remove().await,
-        None => Ok(()),
+async fn remove(resources: Option<GuardedResources>, bridge: Pid) -> Result<(), crate::engine::EngineError> {
+    let Some(GuardedResources { cleanup_list, workspaces }) = resources else { return Ok(()) };
+    let removed = cleanup_list.remove().await;
+    // The kernel releases the lock of its workspace before it gives the guardian another parent.
+    let ended = async {
+        while getppid() == bridge {
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    if tokio::time::timeout(ENDING, ended).await.is_err() {
+        tracing::debug!("the bridge's process has not ended yet");
     }
+    sweep(&workspaces);
+    removed
 }
 
 /// The content of the last valid line; an invalid line changes nothing.
-fn last_told() -> Option<CleanupList> {
+fn last_told() -> Option<GuardedResources> {
     let mut input = BufReader::with_capacity(4096, std::io::stdin());
     let mut told = None;
     let mut line = Vec::new();

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use self::posture::{RequestedPosture, Weakness};
 pub(super) use self::starter::SandboxStarter;
-pub use self::starter::{CpuLimit, SandboxSettings, SettingsSource};
+pub use self::starter::{CpuLimit, GuardedResources, SandboxSettings, SettingsSource};
 use self::usage_watchdog::Watchdog;
 use self::writer::ResultLine;
 use super::files::RestoredFiles;

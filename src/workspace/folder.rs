@@ -398,6 +398,14 @@ pub fn names(root: &Path) -> io::Result<Vec<WorkspaceName>> {
     Ok(names)
 }
 
+/// Removes the workspaces of sessions that have ended without removing theirs.
+pub fn sweep(root: &Path) {
+    // Without the folder there is none.
+    if let Ok(_of_all) = lock_all(root) {
+        remove_left(root);
+    }
+}
+
 impl Drop for Workspace {
     fn drop(&mut self) {
         if self.is_kept {

@@ -11,7 +11,7 @@ mod pieces;
 mod uri;
 
 pub use file_path::{FilePath, FilePathError};
-pub use folder::{StoredFile, View, Workspace, WorkspaceError, WorkspaceLocation, names};
+pub use folder::{StoredFile, View, Workspace, WorkspaceError, WorkspaceLocation, names, sweep};
 pub use outbox::{Outbox, SessionOutbox};
 pub use pieces::Piece;
 pub use uri::{mime_type, path_of, uri};

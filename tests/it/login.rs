@@ -97,7 +97,9 @@ async fn a_login_is_made_in_the_browser_kept_for_the_user_alone_used_and_revoked
     let done = log_in(&home, &["far"]);
     assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""));
     assert!(
-        done.stdout.starts_with("to log in to far, open in a browser:\n  http://127.0.0.1:"),
+        done.stdout.starts_with(
+            "to log in to far, your browser should open; if it does not, open:\n  http://127.0.0.1:"
+        ),
         "{}",
         done.stdout
     );

@@ -1,7 +1,5 @@
 //! `belljar login`, with a real authorization server and with what a hostile one says.
 
-use std::os::unix::fs::PermissionsExt;
-
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -77,21 +75,14 @@ fn a_user_who_refuses_or_interrupts_leaves_no_login() {
 #[test]
 fn the_browser_is_opened_at_the_address_unless_the_user_says_otherwise() {
     let servers = Authorization::start(LIFE_S);
-    let path = std::env::var("PATH").unwrap();
-    let home = home(&servers.mcp).file("bin/xdg-open", "#!/bin/sh\necho \"$@\" >> \"$HOME/opened\"\n");
-    std::fs::set_permissions(home.path().join("bin/xdg-open"), PermissionsExt::from_mode(0o700)).unwrap();
-    let bin = home.path().join("bin").display().to_string();
-    let home = home.env("PATH", &format!("{bin}:{path}"));
-    let opened = home.path().join("opened");
+    let home = home(&servers.mcp);
     let login = Login::start(&home, &["far", "--no-browser"]);
     kill(Pid::from_raw(login.pid()), Signal::SIGINT).unwrap();
-    login.end();
-    assert!(!opened.exists());
+    assert!(login.end().stdout.starts_with("to log in to far, open in a browser:\n"));
+    assert_eq!(home.opened(), "");
     let login = Login::start(&home, &["far"]);
     let expected = format!("{}\n", login.address);
-    eventually("the browser is opened", PATIENCE, || {
-        std::fs::read_to_string(&opened).is_ok_and(|text| text == expected)
-    });
+    eventually("the browser is opened", PATIENCE, || home.opened() == expected);
     kill(Pid::from_raw(login.pid()), Signal::SIGTERM).unwrap();
     let done = login.end();
     assert_eq!(done.code, Some(143));

@@ -135,7 +135,8 @@ fn of_files_that_end_with_their_session_nothing_is_left_wherever_belljar_is_kill
             assert_eq!(names(&home.path().join(WORKSPACE)).len(), 1, "this session's");
             bridge.hang_up();
             bridge.wait(PATIENCE);
-            assert_eq!(names(&home.path().join(WORKSPACE)), [""; 0]);
+            // A bridge whose engine is slow ends before all is removed, and leaves the rest to its guardian.
+            eventually("nothing is left", PATIENCE, || names(&home.path().join(WORKSPACE)).is_empty());
         },
     }
     .killed_at_some_writes();

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::support::engine_gate::{EngineGate, Hold};
 use crate::support::processes::{guardian_of, is_alive, keepers_of, marked};
+use crate::support::survivors::files;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 use crate::{on_every_container_engine, on_every_engine};
 
@@ -64,11 +65,6 @@ fn nothing_is_left(engine: &Engine, home: &Home, owners: &[String], pids: &[i32]
     assert_eq!(files(home), [""; 0]);
 }
 
-fn files(home: &Home) -> Vec<String> {
-    let entries = std::fs::read_dir(home.path().join("run/belljar")).into_iter().flatten();
-    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
-}
-
 /// Killed while the engine has this request.
 fn killed_at(engine: &Engine, hold: Hold) -> Vec<String> {
     let proxy = EngineGate::new(engine, hold);
@@ -118,7 +114,7 @@ fn busy(engine: &Engine, home: Home, flags: &[&str]) -> (Bridge, Home, Fixture, 
     let fixture = Fixture::new(flags);
     let home = home.server("one", fixture.entry());
     let mut bridge = Bridge::start(&home).warm();
-    bridge.ok("await mcp_one.pid()");
+    bridge.ok("await mcp_one.pid()\nopen('kept', 'w').close()");
     let each = 1 + flags.iter().filter(|flag| ["--grandchild", "--escapee"].contains(flag)).count();
     eventually("the grandchildren start", PATIENCE, || fixture.pids().len() == each);
     let pids = fixture.pids();
@@ -154,10 +150,14 @@ fn killed_with_its_guardian_it_leaves_no_process_and_no_container(engine: &Engin
     eventually("the processes go", AFTER_A_KILL, || !pids.iter().any(|pid| is_alive(*pid)));
     // The supervisor sees the end of its stdin.
     eventually("the containers go", AFTER_A_KILL, || engine.containers_of(&owners).is_empty());
-    // The lock is what the next start sweeps.
-    assert_eq!(home.owners(), owners);
-    assert!(Bridge::start(&home).first("1").starts_with('1'));
+    // The lock and the files of the session are what the next start sweeps.
+    assert_eq!((home.owners(), files(&home).len()), (owners.clone(), 2));
+    let mut next = Bridge::start(&home);
+    next.first("open('kept', 'w').close()");
     assert!(!home.owners().contains(&owners[0]));
+    next.hang_up();
+    next.wait(PATIENCE);
+    assert_eq!(files(&home), [""; 0]);
 }
 
 fn killed_with_its_keepers_it_leaves_no_process(engine: &Engine) {

@@ -17,6 +17,27 @@ const SYSTEMPATHS: &str = "systempaths=unconfined";
 /// An ordinary user that the set-up has made, with subordinate numbers.
 const USER: &str = "belljar-test";
 
+/// The user and the group of an account by its name, or of a number that has no account. After a colon may be another
+/// group.
+fn numbers(user: &str) -> (u32, u32) {
+    if let Some((user, group)) = user.split_once(':') {
+        return (numbers(user).0, group.parse().unwrap());
+    }
+    match nix::unistd::User::from_name(user).unwrap() {
+        Some(user) => (user.uid.as_raw(), user.gid.as_raw()),
+        None => user
+            .parse()
+            .map(|number| (number, number))
+            .unwrap_or_else(|_| panic!("there is no user {user}: run `scripts/setup.sh test`")),
+    }
+}
+
+/// The number of a user that has no account, and so no subordinate numbers.
+fn no_account() -> String {
+    let has_none = |number: &u32| nix::unistd::User::from_uid((*number).into()).unwrap().is_none();
+    (4242..).find(has_none).expect("some number has no account").to_string()
+}
+
 /// A world of its own for commands: a copy of the program and a folder that any user can reach.
 struct World {
     dir: tempfile::TempDir,
@@ -51,15 +72,13 @@ impl World {
     ) -> (Option<i32>, String) {
         let home: PathBuf = self.dir.path().join(format!("home-{user}"));
         std::fs::create_dir_all(&home).unwrap();
-        let user =
-            nix::unistd::User::from_name(user).unwrap().map_or(user.to_owned(), |user| user.uid.to_string());
-        let number = user.parse().unwrap();
-        nix::unistd::chown(&home, Some(nix::unistd::Uid::from_raw(number)), None).unwrap();
+        let (user, group) = numbers(user);
+        nix::unistd::chown(&home, Some(user.into()), Some(group.into())).unwrap();
         // Podman would be started.
         let path = if engine == "auto" { "/nowhere" } else { "/usr/bin:/bin" };
         let (program, home) = (self.dir.path().join("belljar"), home.display().to_string());
         let line = format!(
-            "mount --make-rprivate / && {first} && exec setpriv --reuid {user} --regid {user} --clear-groups \
+            "mount --make-rprivate / && {first} && exec setpriv --reuid {user} --regid {group} --clear-groups \
              env --ignore-environment HOME={home} PATH={path} MCP_BRIDGE_RUNTIME={engine} {} run -c \"$0\"",
             program.display()
         );
@@ -84,12 +103,20 @@ fn a_user_with_subordinate_numbers_has_code_run_as_one_of_them() {
 #[test]
 fn a_user_without_subordinate_numbers_is_told_that_code_has_its_own() {
     let Some(world) = World::new() else { return };
-    let (code, said) = world.run("4242", "true", OUTSIDE);
-    assert!(code == Some(0) && said.starts_with("is 4242\n"), "{said}");
-    assert!(
-        said.contains("code runs as your own user 4242") && said.contains("usermod --add-subuids"),
-        "{said}"
-    );
+    let user = no_account();
+    let (code, said) = world.run(&user, "true", OUTSIDE);
+    assert!(code == Some(0) && said.starts_with(&format!("is {user}\n")), "{said}");
+    let own = format!("code runs as your own user {user}");
+    assert!(said.contains(&own) && said.contains("usermod --add-subuids"), "{said}");
+}
+
+#[test]
+fn a_user_in_another_group_than_that_of_the_account_is_told_that_code_has_its_own() {
+    let Some(world) = World::new() else { return };
+    let (user, group) = numbers(USER);
+    let (code, said) = world.run(&format!("{USER}:{}", group + 1), "true", OUTSIDE);
+    assert!(code == Some(0) && said.starts_with(&format!("is {user}\n")), "{said}");
+    assert!(said.contains("while your group is not the one of your account"), "{said}");
 }
 
 #[test]
@@ -99,7 +126,7 @@ fn a_machine_with_hidden_processes_or_without_shared_memory_has_sandboxes() {
     let own_processes: &[_] = &["--mount", "--pid", "--fork", "--mount-proc"];
     let hidden = (own_processes, "mount -t proc -o hidepid=2 proc /proc");
     for (namespaces, first) in [hidden, (&["--mount"], "umount /dev/shm")] {
-        for user in ["0", USER, "4242"] {
+        for user in ["0", USER, &no_account()] {
             let (code, said) = world.run_with((namespaces, first), user, "process", "print('ran')");
             assert!(code == Some(0) && said.starts_with("ran\n"), "{first} {user}: {said}");
         }
@@ -364,18 +391,22 @@ fn an_environment_where_nothing_can_be_executed_is_refused_with_the_remedy() {
 #[test]
 fn an_environment_of_an_ordinary_user_works_whoever_its_code_is() {
     let Some(world) = World::new() else { return };
-    for user in [USER, "4242"] {
-        let number = nix::unistd::User::from_name(user).unwrap();
-        let number = number.map_or(user.to_owned(), |user| user.uid.to_string());
+    for user in [USER, &no_account()] {
+        let (number, group) = numbers(user);
         let data = world.dir.path().join(format!("home-{user}/.local/share/belljar"));
         std::fs::create_dir_all(&data).unwrap();
         let shared = environments::usual();
         let dir = std::fs::canonicalize(shared.join("default")).unwrap();
         let line = "mkdir -m 700 environments && cp -a \"$0\" environments/default.x && ln -s default.x environments/default && \
-                    chown -Rh \"$1:$1\" \"$2\"";
+                    chown -Rh \"$1\" \"$2\"";
         let home = world.dir.path().join(format!("home-{user}"));
-        let copied =
-            Command::new("sh").args(["-c", line]).arg(dir).arg(&number).arg(home).current_dir(&data).status();
+        let copied = Command::new("sh")
+            .args(["-c", line])
+            .arg(dir)
+            .arg(format!("{number}:{group}"))
+            .arg(home)
+            .current_dir(&data)
+            .status();
         assert!(copied.unwrap().success());
         let code =
             "import pandas, os; print(pandas.Series([1, 2]).sum(), os.access(pandas.__file__, os.W_OK))";

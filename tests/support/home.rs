@@ -19,6 +19,9 @@ const FROM_TESTER: [(&str, &str); 3] = [
     ("BELLJAR_TEST_ALLOW_WEAK", "MCP_BRIDGE_ALLOW_WEAK"),
 ];
 
+/// Stand-ins for the programs that open a browser.
+const OPENERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/openers");
+
 /// The folder and the environment that the program is started with.
 #[derive(Clone)]
 pub struct Home {
@@ -160,6 +163,20 @@ impl Home {
         self.dir.path()
     }
 
+    /// What would have been opened in a browser, a line each. No program of a home finds a real opener.
+    pub fn opened(&self) -> String {
+        std::fs::read_to_string(self.path().join("opened")).unwrap_or_default()
+    }
+
+    /// The variables of the home. Programs that open a browser are replaced, whatever `PATH` the test has chosen.
+    fn environment(&self) -> BTreeMap<String, String> {
+        let mut variables = self.variables.clone();
+        if let Some(path) = variables.get_mut("PATH") {
+            *path = format!("{OPENERS}:{path}");
+        }
+        variables
+    }
+
     /// The program with this environment and nothing else of ours.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut words: Vec<&OsStr> = self.launcher.iter().map(OsStr::new).collect();
@@ -167,7 +184,7 @@ impl Home {
         words.push(program.as_os_str());
         let mut command = Command::new(words[0]);
         command.args(&words[1..]);
-        command.args(arguments).env_clear().envs(&self.variables).current_dir(self.path());
+        command.args(arguments).env_clear().envs(self.environment()).current_dir(self.path());
         command
     }
 
@@ -175,7 +192,7 @@ impl Home {
     pub fn shell(&self, line: &str) -> Output {
         let mut command = Command::new("sh");
         let output =
-            command.args(["-c", line]).env_clear().envs(&self.variables).current_dir(self.path()).output();
+            command.args(["-c", line]).env_clear().envs(self.environment()).current_dir(self.path()).output();
         let output = output.expect("there is a shell");
         Output {
             code: output.status.code(),

@@ -17,13 +17,22 @@ pub fn marking(home: Home) -> Home {
 pub fn left(engine: &Engine, home: &Home, fixture: &Fixture, owners: &[String]) -> Vec<String> {
     let processes = marked(MARK, &name(home)).into_iter().map(|pid| format!("process {pid}"));
     let servers = fixture.living().into_iter().map(|pid| format!("process {pid} of a server"));
-    let files = std::fs::read_dir(home.path().join("run/belljar")).into_iter().flatten();
-    let files = files.map(|file| format!("file {:?}", file.unwrap().file_name()));
+    let files = files(home).into_iter().map(|name| format!("file {name:?}"));
     let containers = engine.containers_of(owners).into_iter().map(|id| {
         let state = engine.inspect_container(&id)["State"]["Status"].clone();
         if state == "created" { format!("{NEVER_STARTED} {id}") } else { format!("container {id}, {state}") }
     });
     processes.chain(servers).chain(files).chain(containers).collect()
+}
+
+/// The files of the home's bridges, and the workspaces of their sessions.
+pub fn files(home: &Home) -> Vec<String> {
+    let names = |folder: &str| {
+        let entries = std::fs::read_dir(home.path().join(folder)).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap())
+    };
+    let of_sessions = names("MCPs/workspaces").filter(|name| name.starts_with(".session-"));
+    names("run/belljar").chain(of_sessions).collect()
 }
 
 fn name(home: &Home) -> String {

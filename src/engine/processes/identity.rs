@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use nix::unistd::{getegid, geteuid};
+use nix::unistd::{getegid, geteuid, getgid};
 
 use super::super::spec::User;
 use super::super::users::{OF_MACHINE, Reservation, mapped, mapped_end, reserve};
@@ -136,7 +136,12 @@ fn subordinate() -> Result<([Range; 2], [PathBuf; 2]), String> {
     let [Some(uids), Some(gids)] = [program(&HELPERS[0]), program(&HELPERS[1])] else {
         return Err("newuidmap is not installed".into());
     };
-    let name = nix::unistd::User::from_uid(geteuid()).ok().flatten().map(|user| user.name);
+    let account = nix::unistd::User::from_uid(geteuid()).ok().flatten();
+    if account.as_ref().is_some_and(|account| account.gid != getgid()) {
+        // As after `newgrp`.
+        return Err("newgidmap maps nothing while your group is not the one of your account".into());
+    }
+    let name = account.map(|account| account.name);
     let range = |file: &str| {
         let text = fs::read_to_string(file).unwrap_or_default();
         range_of(&text, name.as_deref(), geteuid().as_raw())

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::fcntl::OFlag;
+use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, watch};
 
 use super::super::files::Files;
@@ -31,6 +32,15 @@ use crate::protocol::{
 };
 use crate::run::ToolFault;
 use crate::workspace::WorkspaceLocation;
+
+/// What the guardian of a session removes when the bridge has gone.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct GuardedResources {
+    /// The containers, and the files of their owner.
+    pub cleanup_list: CleanupList,
+    /// The folder of all workspaces. Those of sessions that have ended are removed.
+    pub workspaces: PathBuf,
+}
 
 /// The settings of the operator for sandboxes.
 #[derive(Debug, Clone)]
@@ -353,7 +363,8 @@ impl SandboxStarter {
             ssh: self.settings.locations.ssh.clone(),
             creating: self.creating.clone(),
         };
-        match serde_json::to_string(&cleanup_list) {
+        let resources = GuardedResources { cleanup_list, workspaces: self.settings.workspace.root.clone() };
+        match serde_json::to_string(&resources) {
             Ok(line) => self.settings.guardian.tell(line).await,
             Err(error) => tracing::warn!(%error, "the guardian cannot be told about a path"),
         }
