@@ -23,6 +23,8 @@ pub enum Question {
     Approval {
         /// The text of the question, harmless to show.
         text: String,
+        /// The form below the text.
+        form: ApprovalForm,
         /// Receives the answer. If it is dropped, there is no answer.
         reply: oneshot::Sender<Approval>,
     },
@@ -37,6 +39,15 @@ pub enum Question {
     },
 }
 
+/// What the human is asked to fill in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApprovalForm {
+    /// The decision on a call.
+    Decision,
+    /// The arguments that further calls must have.
+    Arguments,
+}
+
 /// The decision of the human on a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Approval {
@@ -49,11 +60,11 @@ pub enum Approval {
         /// The arguments that these must have: patterns by path.
         arguments: Vec<(String, Pattern)>,
     },
-    /// The call is not allowed.
-    Denied,
-    /// The human could not be asked.
-    Unable {
-        /// The reason.
+    /// This call is allowed, and further calls with arguments that the human is asked for next.
+    Narrowed,
+    /// The call is not allowed: the human refused, or has not answered.
+    Missing {
+        /// The reason, after "the user has to be asked, and".
         reason: String,
     },
 }
@@ -80,6 +91,14 @@ pub struct HumanWaits {
     since: Option<Instant>,
     /// The duration of all earlier waits together.
     before: Duration,
+}
+
+impl Approval {
+    /// No approval, for this reason.
+    #[must_use]
+    pub fn missing(reason: &str) -> Self {
+        Self::Missing { reason: reason.to_owned() }
+    }
 }
 
 impl HumanWaits {
@@ -157,13 +176,20 @@ impl Human {
         HumanWait(self)
     }
 
-    /// Asks the human; `Unable` if there is no answer. Cancel-safe: a question whose future was dropped is not shown.
+    /// Asks the human about a call, and about the arguments of further calls if the human wants that. Cancel-safe: a
+    /// question whose future was dropped is not shown.
     pub(super) async fn ask(&self, text: String) -> Approval {
-        let unable = || Approval::Unable { reason: "the client has not answered".into() };
+        match self.fill_in(text.clone(), ApprovalForm::Decision).await {
+            Approval::Narrowed => self.fill_in(text, ApprovalForm::Arguments).await,
+            approval => approval,
+        }
+    }
+
+    async fn fill_in(&self, text: String, form: ApprovalForm) -> Approval {
         let (reply, answer) = oneshot::channel();
-        match self.questions.send(Question::Approval { text, reply }).await {
-            Ok(()) => answer.await.unwrap_or_else(|_| unable()),
-            Err(_) => Approval::Unable { reason: self.nobody.into() },
+        match self.questions.send(Question::Approval { text, form, reply }).await {
+            Ok(()) => answer.await.unwrap_or_else(|_| Approval::missing("the client has not answered")),
+            Err(_) => Approval::missing(self.nobody),
         }
     }
 

@@ -21,7 +21,7 @@ mod values;
 pub use answer::Answer;
 pub use call::{Call, CallHandles, SendRule};
 pub use gate::trust::Changes;
-pub use human::{Approval, Human, HumanWaits, Question};
+pub use human::{Approval, ApprovalForm, Human, HumanWaits, Question};
 pub use parts::{Broker, Folders};
 pub use record::audit::{AuditSetup, LoggedArguments};
 pub use record::journal_form::is_made_again;

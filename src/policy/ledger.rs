@@ -40,21 +40,9 @@ pub struct Ledger {
 pub struct RunBudget {
     used: CallUsage,
     /// Tools that the human is not asked about again.
-    refused: BTreeMap<(String, String), EarlierRefusal>,
+    refused: BTreeMap<(String, String), String>,
     /// The number of questions that the human was asked.
     questions: usize,
-}
-
-/// The earlier answer because of which the human is not asked again about a tool in a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EarlierRefusal {
-    /// The human has refused the tool.
-    Refused,
-    /// The human could not be asked, or has not answered.
-    Unable {
-        /// The reason.
-        reason: String,
-    },
 }
 
 /// The calls and bytes that were counted.
@@ -170,14 +158,14 @@ impl RunBudget {
     }
 
     /// Notes that the human did not approve a call of this tool. They are not asked about it again in this run.
-    pub fn refuse(&mut self, called: &PolicyCall<'_>, why: EarlierRefusal) {
+    pub fn refuse(&mut self, called: &PolicyCall<'_>, why: String) {
         self.refused.insert((called.server.name.to_owned(), called.tool.name.to_owned()), why);
     }
 
     /// The reason why the human is not asked about the tool again; `None`: they may be asked.
     #[must_use]
-    pub fn earlier_refusal(&self, called: &PolicyCall<'_>) -> Option<&EarlierRefusal> {
-        self.refused.get(&(called.server.name.to_owned(), called.tool.name.to_owned()))
+    pub fn earlier_refusal(&self, called: &PolicyCall<'_>) -> Option<&str> {
+        self.refused.get(&(called.server.name.to_owned(), called.tool.name.to_owned())).map(String::as_str)
     }
 }
 

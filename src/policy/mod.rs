@@ -20,7 +20,7 @@ mod verdict;
 
 pub use choice::ToolChoice;
 pub use decide::Decision;
-pub use ledger::{EarlierRefusal, Ledger, Plan, RunBudget};
+pub use ledger::{Ledger, Plan, RunBudget};
 pub use names::Names;
 pub use pattern::Pattern;
 pub use policy_call::{ImpliedArguments, PolicyCall};

@@ -455,7 +455,7 @@ fn rules_decide_on_it_as_on_a_tool(engine: &Engine) {
     assert!(said.starts_with("denied runtime.ask_llm was not called: rule 1"), "{said}");
     assert_eq!(server.requests().len(), 0);
     let mut bridge = Bridge::start_with(&rule("ask"), json!({"elicitation": {}})).warm();
-    for (decision, said) in [("deny", "denied "), ("allow this call", "X\n")] {
+    for (decision, said) in [("refuse", "denied "), ("allow this call", "X\n")] {
         let run = bridge.send_run(json!({"code": tried("await runtime.ask_llm('x')")}));
         let (id, params) = bridge.asked("elicitation/create");
         let asked = params["message"].as_str().unwrap();

@@ -141,12 +141,13 @@ fn the_human_is_asked_and_the_time_of_the_run_stands_still(engine: &Engine) {
                 [getattr(r, 'code', r) for r in await asyncio.gather(*calls, return_exceptions=True)]";
     let run = bridge.send_run(json!({ "code": code }));
     let (id, _) = question(&mut bridge);
-    let further =
-        json!({"decision": "allow further calls of this tool", "further_calls": 2, "only_with": "text=a*"});
+    let further = json!({"decision": "allow 10 further calls with arguments that I name next"});
     answer(&mut bridge, &id, further);
+    let (id, _) = question(&mut bridge);
+    answer(&mut bridge, &id, json!({"only_with": "text=a*"}));
     let (id, text) = question(&mut bridge);
     assert!(text.contains("\"b1\""), "{text}");
-    answer(&mut bridge, &id, json!({"decision": "deny"}));
+    answer(&mut bridge, &id, json!({"decision": "refuse"}));
     assert_eq!(bridge.reply(run).text, "['a1', 'a2', 'denied', 'a3']");
     let echoed = |text: &str| format!("call echo {{\"text\":\"{text}\"}}");
     let mut ledger = fixture.ledger();

@@ -365,7 +365,7 @@ fn mixed_data_is_asked_for_where_the_policy_says_so(engine: &Engine) {
         bridge.ok(
             "await mcp_mail.echo(text='x')\nawait mcp_chat.echo(text='before')\nawait mcp_web.echo(text='x')",
         );
-        for (decision, text) in [("deny", "refused"), ("allow this call", "let pass")] {
+        for (decision, text) in [("refuse", "refused"), ("allow this call", "let pass")] {
             let code = format!("await mcp_chat.echo(text='{text}')");
             let run = bridge.send_run(json!({ "code": code }));
             let (id, question) = bridge.asked("elicitation/create");
@@ -374,7 +374,7 @@ fn mixed_data_is_asked_for_where_the_policy_says_so(engine: &Engine) {
                 "{question}"
             );
             bridge.answer_to(&id, json!({"action": "accept", "content": {"decision": decision}}));
-            assert_eq!(bridge.reply(run).is_error, decision == "deny");
+            assert_eq!(bridge.reply(run).is_error, decision == "refuse");
         }
         assert_eq!(chat.ledger(), ["before", "let pass"].map(echoed), "{profile}");
     }

@@ -14,9 +14,7 @@ use crate::broker::human::Approval;
 use crate::broker::run::context::RunContext;
 use crate::config::PolicyFile;
 use crate::limits::Limits;
-use crate::policy::{
-    Decision, EarlierRefusal, Label, Ledger, Names, Plan, Policy, PolicyCall, Profile, Verdict,
-};
+use crate::policy::{Decision, Label, Ledger, Names, Plan, Policy, PolicyCall, Profile, Verdict};
 use crate::problem::report;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
@@ -176,22 +174,18 @@ impl Admission {
                 return before;
             }
             let Some(question) = question(called, because) else {
-                return Approval::Unable { reason: "the arguments are too many to be shown to them".into() };
+                return Approval::missing("the arguments are too many to be shown to them");
             };
             let approval = self.answer(run, question).await;
             match &approval {
-                Approval::Once => {}
+                Approval::Once | Approval::Narrowed => {}
                 Approval::Further { calls, arguments } => self.ledger.lock().approve(Plan {
                     server: called.server.name.to_owned(),
                     tool: called.tool.name.to_owned(),
                     calls: *calls,
                     arguments: arguments.clone(),
                 }),
-                Approval::Denied => run.budget().policy.refuse(called, EarlierRefusal::Refused),
-                Approval::Unable { reason } => {
-                    let why = EarlierRefusal::Unable { reason: reason.clone() };
-                    run.budget().policy.refuse(called, why);
-                }
+                Approval::Missing { reason } => run.budget().policy.refuse(called, reason.clone()),
             }
             approval
         };
@@ -203,14 +197,14 @@ impl Admission {
             approval = asking => approval,
         };
         match approval {
-            Approval::Once | Approval::Further { .. } => Ok(()),
-            Approval::Denied => {
-                Err(denied(called, "the user was asked, and refused").hint("do not try again in this run"))
-            }
-            Approval::Unable { reason } => {
+            Approval::Once | Approval::Narrowed | Approval::Further { .. } => Ok(()),
+            Approval::Missing { reason } => {
                 let because = text::inert_excerpt(because, BECAUSE_CHARS_MAX);
-                Err(denied(called, &format!("the user has to be asked ({because}), and {reason}"))
-                    .hint("the user can let it pass by a rule or another profile in policy.toml"))
+                let refusal = denied(called, &format!("the user has to be asked ({because}), and {reason}"));
+                Err(refusal.hint(
+                    "do not repeat this call in this run; the user can let it pass by a rule or another profile in \
+                     policy.toml",
+                ))
             }
         }
     }
@@ -220,25 +214,22 @@ impl Admission {
         if self.ledger.lock().take_approved(called) {
             return Some(Approval::Once);
         }
-        run.budget().policy.earlier_refusal(called).map(|why| match why {
-            EarlierRefusal::Refused => Approval::Denied,
-            EarlierRefusal::Unable { reason } => Approval::Unable { reason: reason.clone() },
-        })
+        run.budget().policy.earlier_refusal(called).map(Approval::missing)
     }
 
     /// Asks the human, if the run may ask another question, and returns the answer.
     async fn answer(&self, run: &RunContext, question: String) -> Approval {
         let time = match run.human.time_to_answer(self.approval_max, self.waiting_max) {
             Ok(time) => time,
-            Err(reason) => return Approval::Unable { reason },
+            Err(reason) => return Approval::Missing { reason },
         };
         let max = self.questions_max;
         if run.budget().policy.count_question() > max {
             let reason = format!("this run has asked them {max} times, which is all that it may");
-            return Approval::Unable { reason };
+            return Approval::Missing { reason };
         }
-        let unable = Approval::Unable { reason: "the user has not answered".into() };
-        tokio::time::timeout(time, run.human.ask(question)).await.unwrap_or(unable)
+        let unanswered = |_| Approval::missing("the user has not answered");
+        tokio::time::timeout(time, run.human.ask(question)).await.unwrap_or_else(unanswered)
     }
 
     /// The profile in effect.

@@ -25,7 +25,7 @@ fn human(answers: Vec<Approval>) -> (Arc<RunContext>, tokio::task::JoinHandle<Ve
     let answering = tokio::spawn(async move {
         let (mut texts, mut answers) = (Vec::new(), answers.into_iter());
         while let Some(question) = asked.recv().await {
-            let Question::Approval { text, reply } = question else { panic!("{question:?}") };
+            let Question::Approval { text, reply, .. } = question else { panic!("{question:?}") };
             texts.push(text);
             if let Some(answer) = answers.next() {
                 // The receiver is gone only if the test has failed already.
@@ -84,12 +84,15 @@ async fn what_is_denied_says_by_what_and_what_is_warned_of_is_noted_once() {
 #[tokio::test]
 async fn the_human_is_asked_with_the_arguments_and_a_refusal_holds_for_the_run() {
     let admission = admission(json!({"profile": "careful"}));
-    let (human, asked) = human(vec![Approval::Once, Approval::Denied, Approval::Once]);
+    let (human, asked) = human(vec![Approval::Once, Approval::missing("the user refused"), Approval::Once]);
     admit(&admission, &human, "write", json!({"path": "/a\u{202e}"})).await.unwrap();
-    let refusal = "files.write was not called: the user was asked, and refused";
+    let refusal = "files.write was not called: the user has to be asked (profile careful: its server does not say that it only \
+                   reads), and the user refused";
     for _ in 0..2 {
         let fault = admit(&admission, &human, "write", json!({"path": "/b"})).await.unwrap_err();
         assert_eq!(fault.message, refusal);
+        let hint = "do not repeat this call in this run; the user can let it pass by a rule or another profile in policy.toml";
+        assert_eq!(fault.hint, hint);
     }
     let human = next(human);
     admit(&admission, &human, "write", json!({"path": "/c"})).await.unwrap();
@@ -107,7 +110,7 @@ async fn an_approval_of_further_calls_answers_for_those_that_wait_behind_it() {
         calls: NonZeroU32::new(2).unwrap(),
         arguments: vec![("path".into(), crate::policy::Pattern::new("/data/*").unwrap())],
     };
-    let (human, asked) = human(vec![further, Approval::Denied]);
+    let (human, asked) = human(vec![further, Approval::missing("the user refused")]);
     let calls = ["/data/1", "/data/2", "/data/3", "/data/4"].map(|path| {
         let (admission, human) = (&admission, &human);
         async move { admit(admission, human, "write", json!({ "path": path })).await.is_ok() }
@@ -116,6 +119,24 @@ async fn an_approval_of_further_calls_answers_for_those_that_wait_behind_it() {
     assert_eq!(admitted, [true, true, true, false]);
     drop(human);
     assert_eq!(asked.await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn arguments_of_further_calls_are_asked_for_once_more_and_without_an_answer_nothing_is_allowed() {
+    let admission = admission(json!({"profile": "careful"}));
+    let further = Approval::Further {
+        calls: NonZeroU32::MIN,
+        arguments: vec![("path".into(), crate::policy::Pattern::new("/data/*").unwrap())],
+    };
+    let dismissed = Approval::missing("the question was dismissed");
+    let (human, asked) = human(vec![Approval::Narrowed, further, Approval::Narrowed, dismissed]);
+    for path in ["/data/1", "/data/2"] {
+        admit(&admission, &human, "write", json!({ "path": path })).await.unwrap();
+    }
+    let fault = admit(&admission, &human, "write", json!({"path": "/data/3"})).await.unwrap_err();
+    assert!(fault.message.ends_with("and the question was dismissed"), "{}", fault.message);
+    drop(human);
+    assert_eq!(asked.await.unwrap().len(), 4);
 }
 
 #[tokio::test]
@@ -144,7 +165,7 @@ async fn the_human_sees_every_argument_or_the_call_is_denied() {
 #[tokio::test]
 async fn a_run_asks_so_many_times_and_of_a_tool_that_nobody_could_be_asked_about_once() {
     let admission = admission(json!({"profile": "careful"}));
-    let unable = Approval::Unable { reason: "the client has not answered".into() };
+    let unable = Approval::missing("the client has not answered");
     let questions_max = Limits::default().approvals_per_run_max;
     let answers = [vec![unable], vec![Approval::Once; questions_max]].concat();
     let (human, asked) = human(answers);

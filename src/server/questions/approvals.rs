@@ -10,109 +10,125 @@ use rmcp::model::{
     EnumSchema, ServerRequest, SingleSelectEnumSchema,
 };
 use rmcp::service::Peer;
-use serde::Deserialize;
 
 use super::ask::{AskError, abilities, answer};
-use crate::broker::Approval;
+use crate::broker::{Approval, ApprovalForm};
 use crate::policy::Pattern;
 
-/// The largest number of further calls that one answer may approve.
-const FURTHER_MAX: u32 = 50;
 const ONCE: &str = "allow this call";
-const FURTHER: &str = "allow further calls of this tool";
-const DENY: &str = "deny";
+const TEN: &str = "allow 10 further calls of this tool";
+const FIFTY: &str = "allow 50 further calls of this tool";
+const NARROWED: &str = "allow 10 further calls with arguments that I name next";
+const REFUSE: &str = "refuse";
+/// The field of the form with arguments.
+const ARGUMENTS: &str = "only_with";
 
 /// Asks the human about a call, and returns the answer.
 pub(in crate::server) async fn ask(
     peer: &Peer<RoleServer>,
     message: String,
+    form: ApprovalForm,
     withdrawn: impl Future<Output = ()>,
 ) -> Approval {
-    let unable = |reason: &str| Approval::Unable { reason: reason.to_owned() };
     if !abilities(peer).elicitation {
         return not_declared();
     }
-    match answer(peer, ServerRequest::ElicitRequest(request(message)), withdrawn).await {
-        Ok(ClientResult::ElicitResult(result)) => approval(&result),
-        Ok(_) => unable("the client's answer is not a result of elicitation/create"),
-        Err(AskError::NotSent) => unable("this client could not be asked"),
-        Err(AskError::Withdrawn) => unable("the call no longer waits"),
+    match answer(peer, ServerRequest::ElicitRequest(request(message, form)), withdrawn).await {
+        Ok(ClientResult::ElicitResult(result)) => approval(form, &result),
+        Ok(_) => Approval::missing("the client's answer is not a result of elicitation/create"),
+        Err(AskError::NotSent) => Approval::missing("this client could not be asked"),
+        Err(AskError::Withdrawn) => Approval::missing("the call no longer waits"),
         Err(AskError::Refused(error)) => {
             tracing::debug!(%error, "the client has not answered");
-            unable("the client has not answered")
+            Approval::missing("the client has not answered")
         }
     }
 }
 
 /// The answer for a client that shows no forms.
 pub(super) fn not_declared() -> Approval {
-    Approval::Unable { reason: "this client cannot ask them (it has declared no elicitation)".into() }
+    Approval::missing("this client cannot ask them (it has declared no elicitation)")
 }
 
-/// The form with this question.
-pub(in crate::server) fn request(message: String) -> ElicitRequest {
-    let requested_schema = form();
+/// A form with this question.
+pub(in crate::server) fn request(message: String, form: ApprovalForm) -> ElicitRequest {
+    let requested_schema = match form {
+        ApprovalForm::Decision => decision_form(),
+        ApprovalForm::Arguments => arguments_form(),
+    };
     ElicitRequest::new(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
 }
 
-/// The form. Clients show its fields in the order of their names, so the name of the decision comes first. A decision
-/// is preselected, so that a human who agrees only has to confirm.
-fn form() -> ElicitationSchema {
-    let decisions = [ONCE, FURTHER, DENY].map(str::to_owned).to_vec();
+/// The form for a decision. It has one field, which every client with forms can show, and whose default allows the
+/// call: a human who agrees only has to confirm.
+fn decision_form() -> ElicitationSchema {
+    let decisions = [ONCE, TEN, FIFTY, NARROWED, REFUSE].map(str::to_owned).to_vec();
     let mut decision = EnumSchema::builder(decisions).title("Decision").build();
     if let EnumSchema::Single(SingleSelectEnumSchema::Untitled(choices)) = &mut decision {
         choices.default = Some(ONCE.to_owned());
     }
+    ElicitationSchema::builder().required_enum_schema("decision", decision).build_unchecked()
+}
+
+/// The form for the arguments that further calls must have.
+fn arguments_form() -> ElicitationSchema {
     ElicitationSchema::builder()
-        .required_enum_schema("decision", decision)
-        .optional_integer_with("further_calls", |calls| {
-            calls
-                .range(1, i64::from(FURTHER_MAX))
-                .title("Further calls")
-                .description("how many, when further calls are allowed; without a number: none")
-        })
-        .optional_string_with("only_with", |arguments| {
+        .required_string_with(ARGUMENTS, |arguments| {
             arguments.title("Only with arguments").description(
-                "patterns of arguments that further calls must have, such as path=/data/*, with semicolons",
+                "patterns of arguments that the 10 further calls must have, such as path=/data/*, with semicolons",
             )
         })
         .build_unchecked()
 }
 
-/// The form as the human has filled it in.
-#[derive(Deserialize)]
-struct ApprovalForm {
-    decision: String,
-    #[serde(default)]
-    further_calls: Option<f64>,
-    #[serde(default)]
-    only_with: Option<String>,
+/// Reads the human's answer. An invalid form is no approval.
+pub(super) fn approval(form: ApprovalForm, result: &ElicitResult) -> Approval {
+    match result.action {
+        ElicitationAction::Accept => {}
+        ElicitationAction::Decline => return Approval::missing("the question was declined"),
+        // An action that is not known here is no answer either.
+        _ => return Approval::missing("the question was dismissed, or nobody was there to answer it"),
+    }
+    let field = |name: &str| result.content.as_ref()?.get(name)?.as_str();
+    let answered = match form {
+        ApprovalForm::Decision => field("decision").and_then(decided),
+        ApprovalForm::Arguments => field(ARGUMENTS).map(narrowed),
+    };
+    answered.unwrap_or_else(|| {
+        Approval::missing(
+            "the client accepted the question without a decision: it probably showed the user no form",
+        )
+    })
 }
 
-/// Reads the human's answer from the form. An invalid form is no approval.
-pub(super) fn approval(result: &ElicitResult) -> Approval {
-    let form = result.content.as_ref().and_then(|content| ApprovalForm::deserialize(content).ok());
-    let (ElicitationAction::Accept, Some(form)) = (&result.action, form) else { return Approval::Denied };
-    match form.decision.as_str() {
-        ONCE => Approval::Once,
-        FURTHER => further(&form),
-        _ => Approval::Denied,
+fn decided(decision: &str) -> Option<Approval> {
+    match decision {
+        ONCE => Some(Approval::Once),
+        TEN => Some(Approval::Further { calls: further(10), arguments: vec![] }),
+        FIFTY => Some(Approval::Further { calls: further(50), arguments: vec![] }),
+        NARROWED => Some(Approval::Narrowed),
+        REFUSE => Some(Approval::missing("the user refused")),
+        _ => None,
     }
 }
 
-fn further(form: &ApprovalForm) -> Approval {
-    // The conversion saturates and drops fractions.
-    let calls = form.further_calls.unwrap_or(0.0) as u32;
-    let Some(calls) = NonZeroU32::new(calls.min(FURTHER_MAX)) else { return Approval::Once };
-    let written = form.only_with.as_deref().unwrap_or("").split(';').map(str::trim);
-    let patterns = written.filter(|part| !part.is_empty()).map(|part| {
-        let (path, pattern) = part.split_once('=')?;
-        Some((path.trim().to_owned(), Pattern::new(pattern.trim()).ok()?))
-    });
-    match patterns.collect() {
-        Some(arguments) => Approval::Further { calls, arguments },
-        None => Approval::Once,
+/// Further calls with these arguments. Without valid patterns, only the call that was asked about is allowed.
+fn narrowed(written: &str) -> Approval {
+    let written = written.split(';').map(str::trim).filter(|part| !part.is_empty());
+    let patterns: Option<Vec<_>> = written
+        .map(|part| {
+            let (path, pattern) = part.split_once('=')?;
+            Some((path.trim().to_owned(), Pattern::new(pattern.trim()).ok()?))
+        })
+        .collect();
+    match patterns {
+        Some(arguments) if !arguments.is_empty() => Approval::Further { calls: further(10), arguments },
+        _ => Approval::Once,
     }
+}
+
+fn further(calls: u32) -> NonZeroU32 {
+    NonZeroU32::new(calls).unwrap_or(NonZeroU32::MIN)
 }
 
 #[cfg(test)]
@@ -121,46 +137,56 @@ mod tests {
 
     use super::*;
 
-    fn answer(action: ElicitationAction, content: Value) -> Approval {
+    fn answer(form: ApprovalForm, action: ElicitationAction, content: Value) -> Approval {
         let mut result = ElicitResult::new(action);
         result.content = Some(content);
-        approval(&result)
+        approval(form, &result)
+    }
+
+    fn accept(content: Value) -> Approval {
+        answer(ApprovalForm::Decision, ElicitationAction::Accept, content)
     }
 
     #[test]
-    fn only_a_clear_yes_is_an_approval() {
-        let accept = |content| answer(ElicitationAction::Accept, content);
+    fn only_a_clear_yes_is_an_approval_and_each_other_answer_is_told_apart() {
         assert_eq!(accept(json!({"decision": ONCE})), Approval::Once);
+        assert_eq!(accept(json!({"decision": REFUSE})), Approval::missing("the user refused"));
+        let no_form =
+            "the client accepted the question without a decision: it probably showed the user no form";
         for no in [
-            json!({"decision": DENY}),
             json!({"decision": "yes"}),
             json!({"decision": 1}),
+            json!({ARGUMENTS: "path=*"}),
             json!({}),
             json!("allow this call"),
         ] {
-            assert_eq!(accept(no.clone()), Approval::Denied, "{no}");
+            assert_eq!(accept(no.clone()), Approval::missing(no_form), "{no}");
         }
-        for action in [ElicitationAction::Decline, ElicitationAction::Cancel] {
-            assert_eq!(answer(action, json!({"decision": ONCE})), Approval::Denied);
+        for form in [ApprovalForm::Decision, ApprovalForm::Arguments] {
+            let yes = json!({"decision": ONCE, ARGUMENTS: "path=*"});
+            let declined = answer(form, ElicitationAction::Decline, yes.clone());
+            assert_eq!(declined, Approval::missing("the question was declined"));
+            let dismissed = "the question was dismissed, or nobody was there to answer it";
+            assert_eq!(answer(form, ElicitationAction::Cancel, yes), Approval::missing(dismissed));
+            let nothing = ElicitResult::new(ElicitationAction::Accept);
+            assert_eq!(approval(form, &nothing), Approval::missing(no_form));
         }
-        assert_eq!(approval(&ElicitResult::new(ElicitationAction::Accept)), Approval::Denied);
     }
 
     #[test]
-    fn decision_comes_first_and_is_set_already() {
-        let form = serde_json::to_value(form()).unwrap();
-        let fields: Vec<&String> = form["properties"].as_object().unwrap().keys().collect();
-        assert_eq!(fields, ["decision", "further_calls", "only_with"]);
-        assert_eq!(form["properties"]["decision"]["default"], ONCE);
-        assert_eq!(form["required"], json!(["decision"]));
+    fn a_decision_is_one_choice_and_its_default_allows_the_call() {
+        let form = serde_json::to_value(decision_form()).unwrap();
+        let decision = json!({"type": "string", "title": "Decision", "default": ONCE, "enum": [
+            "allow this call", "allow 10 further calls of this tool", "allow 50 further calls of this tool",
+            "allow 10 further calls with arguments that I name next", "refuse",
+        ]});
+        let expected =
+            json!({"type": "object", "properties": {"decision": decision}, "required": ["decision"]});
+        assert_eq!(form, expected);
     }
 
     #[test]
     fn further_calls_are_bounded_and_what_they_must_be_like_is_never_lost() {
-        let accept = |calls: Value, arguments: Value| {
-            let form = json!({"decision": FURTHER, "further_calls": calls, "only_with": arguments});
-            answer(ElicitationAction::Accept, form)
-        };
         let further = |calls, arguments: &[(&str, &str)]| Approval::Further {
             calls: NonZeroU32::new(calls).unwrap(),
             arguments: arguments
@@ -168,17 +194,16 @@ mod tests {
                 .map(|(path, pattern)| ((*path).to_owned(), Pattern::new(pattern).unwrap()))
                 .collect(),
         };
-        assert_eq!(accept(json!(7), json!(null)), further(7, &[]));
-        assert_eq!(accept(json!(1e9), json!("")), further(50, &[]));
-        let both = further(3, &[("path", "/data/*"), ("options.mode", "a=b")]);
-        assert_eq!(accept(json!(3), json!(" path=/data/* ; options.mode=a=b;")), both);
-        for (calls, arguments) in [
-            (json!(0), json!("")),
-            (json!(-1), json!("")),
-            (json!(3), json!("/data/*")),
-            (json!(3), json!("path=")),
-        ] {
-            assert_eq!(accept(calls, arguments), Approval::Once);
+        assert_eq!(accept(json!({"decision": TEN})), further(10, &[]));
+        assert_eq!(accept(json!({"decision": FIFTY})), further(50, &[]));
+        assert_eq!(accept(json!({"decision": NARROWED})), Approval::Narrowed);
+        let with = |arguments: &str| {
+            answer(ApprovalForm::Arguments, ElicitationAction::Accept, json!({ ARGUMENTS: arguments }))
+        };
+        let both = further(10, &[("path", "/data/*"), ("options.mode", "a=b")]);
+        assert_eq!(with(" path=/data/* ; options.mode=a=b;"), both);
+        for none in ["", " ; ", "/data/*", "path=", "path=/data/*; mode"] {
+            assert_eq!(with(none), Approval::Once, "{none}");
         }
     }
 }

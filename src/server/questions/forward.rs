@@ -43,8 +43,8 @@ pub(in crate::server) async fn put(
 ) {
     while let Some(Some(question)) = ended.run_until_cancelled(questions.recv()).await {
         let is_taken = match question {
-            Question::Approval { text, mut reply } => {
-                let approval = approvals::ask(&peer, text, waited_for(&ended, reply.closed())).await;
+            Question::Approval { text, form, mut reply } => {
+                let approval = approvals::ask(&peer, text, form, waited_for(&ended, reply.closed())).await;
                 reply.send(approval).is_ok()
             }
             Question::OfServer { kind, params, mut reply } => {

@@ -18,7 +18,7 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{approvals, forward};
-use crate::broker::{Approval, Question};
+use crate::broker::{Approval, ApprovalForm, Question};
 use crate::run::{OutputPiece, Progress, RunReport, ToolFault};
 use crate::upstream::{QuestionError, QuestionKind};
 
@@ -91,7 +91,7 @@ struct StoredRun {
 
 /// The channel for the answer to a question.
 enum AnswerSender {
-    Approval(oneshot::Sender<Approval>),
+    Approval(ApprovalForm, oneshot::Sender<Approval>),
     OfServer(QuestionKind, oneshot::Sender<Result<Value, QuestionError>>),
 }
 
@@ -123,7 +123,7 @@ impl PausedRun {
     /// Returns when the answer is no longer awaited.
     pub(in crate::server) async fn withdrawn(&mut self) {
         match &mut self.open {
-            AnswerSender::Approval(reply) => reply.closed().await,
+            AnswerSender::Approval(_, reply) => reply.closed().await,
             AnswerSender::OfServer(_, reply) => reply.closed().await,
         }
     }
@@ -190,9 +190,10 @@ fn opened(
             drop(reply.send(approvals::not_declared()));
             Err(UnsupportedQuestion)
         }
-        Question::Approval { text, reply } => {
-            Ok((InputRequest::Elicitation(approvals::request(text)), AnswerSender::Approval(reply)))
-        }
+        Question::Approval { text, form, reply } => Ok((
+            InputRequest::Elicitation(approvals::request(text, form)),
+            AnswerSender::Approval(form, reply),
+        )),
         Question::OfServer { kind, params, reply } => {
             let asked = match forward::request(kind, params) {
                 Ok(ServerRequest::ElicitRequest(request)) => InputRequest::Elicitation(request),
@@ -209,10 +210,13 @@ impl AnswerSender {
     /// Passes on the client's response, if there is one. The asker may be gone.
     fn answer(self, response: Option<Value>) {
         let is_taken = match self {
-            Self::Approval(reply) => {
+            Self::Approval(form, reply) => {
                 let read = response.and_then(|response| ElicitResult::deserialize(response).ok());
-                let unable = || Approval::Unable { reason: "the client has not answered".into() };
-                reply.send(read.as_ref().map_or_else(unable, approvals::approval)).is_ok()
+                let approval = match read {
+                    Some(result) => approvals::approval(form, &result),
+                    None => Approval::missing("the client has not answered"),
+                };
+                reply.send(approval).is_ok()
             }
             Self::OfServer(kind, reply) => {
                 let none = || QuestionError { code: None, message: forward::wrong_answer(kind) };
