@@ -64,6 +64,8 @@ pub struct ClientAbilities {
 /// An event of a run that is in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
+    /// The run waits for the runs before it.
+    AwaitsTurn,
     /// The code is executing.
     Started,
     /// A tool is called, or has answered.

@@ -57,6 +57,7 @@ impl Reruns {
             }
         }
         let FinishedRun { mut report, resumes, .. } = turn.run(submission).await?;
+        report.notes.extend(turn.waited());
         report.notes.extend(notes);
         if let Some(name) = report.goes_back_to.take() {
             match self.go_back(&mut turn, &name, &requester).await {

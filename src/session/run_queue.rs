@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use crate::run::{FaultCode, ToolFault};
 
@@ -21,6 +22,12 @@ pub(super) struct RunQueue<R> {
 pub(super) struct Entry<R> {
     /// Receives the beginning of the turn once, or the reason why it never comes.
     pub(super) begins: Option<oneshot::Sender<Result<(), ToolFault>>>,
+    /// Is told if the request has to wait for others.
+    pub(super) waits: Option<oneshot::Sender<()>>,
+    /// Ends the request's run, as its client's cancellation does.
+    pub(super) cancel: CancellationToken,
+    /// Whether the request ends those before it instead of waiting for their ends.
+    pub(super) ends_earlier: bool,
     /// The runs of the request, one after the other.
     pub(super) runs: mpsc::Receiver<R>,
 }
@@ -49,11 +56,20 @@ impl<R> RunQueue<R> {
 
     fn line_up(&mut self, mut entry: Entry<R>) {
         self.entries.retain(|entry| !entry.runs.is_closed());
+        if entry.ends_earlier {
+            self.entries.iter().for_each(|earlier| earlier.cancel.cancel());
+        }
         if self.entries.len() <= self.waiting_max {
+            if let Some(waits) = entry.waits.take().filter(|_| !self.entries.is_empty())
+                && waits.send(()).is_err()
+            {
+                tracing::debug!("a request that has to wait was cancelled");
+            }
             return self.entries.push_back(entry);
         }
         let said = format!("{} runs are waiting already", self.waiting_max);
-        let fault = ToolFault::new(FaultCode::Busy, said).hint("wait for one of them");
+        let fault = ToolFault::new(FaultCode::Busy, said)
+            .hint("wait for one of them, or end them by a run with reset");
         if entry.begins.take().is_some_and(|begins| begins.send(Err(fault)).is_err()) {
             tracing::debug!("a request that is refused was cancelled");
         }
@@ -63,6 +79,8 @@ impl<R> RunQueue<R> {
 /// The next run of the first request; `None`: the request is over.
 async fn first_run<R>(entries: &mut VecDeque<Entry<R>>) -> Option<R> {
     let Some(first) = entries.front_mut() else { return std::future::pending().await };
+    // The request need not wait any more.
+    first.waits = None;
     // The receiver is gone if the request was cancelled while it waited.
     if first.begins.take().is_some_and(|begins| begins.send(Ok(())).is_err()) {
         return None;
@@ -78,10 +96,18 @@ mod tests {
 
     type Request = (mpsc::Sender<&'static str>, oneshot::Receiver<Result<(), ToolFault>>);
 
+    fn entry(
+        begins: oneshot::Sender<Result<(), ToolFault>>,
+        runs: mpsc::Receiver<&'static str>,
+    ) -> Entry<&'static str> {
+        let cancel = CancellationToken::new();
+        Entry { begins: Some(begins), waits: None, cancel, ends_earlier: false, runs }
+    }
+
     async fn request(queue: &mpsc::Sender<Entry<&'static str>>, run: &'static str) -> Request {
         let ((runs, waits), (begins, begun)) = (mpsc::channel(1), oneshot::channel());
         runs.send(run).await.unwrap();
-        assert!(queue.send(Entry { begins: Some(begins), runs: waits }).await.is_ok());
+        assert!(queue.send(entry(begins, waits)).await.is_ok());
         (runs, begun)
     }
 
@@ -113,6 +139,26 @@ mod tests {
         drop(third);
         assert_eq!(queue.next(true).await, "fourth");
         fourth_begun.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_request_that_has_to_wait_is_told_and_one_that_ends_earlier_ones_cancels_them() {
+        let (sender, mut queue) = RunQueue::new(2);
+        let mut requests = vec![];
+        for ends_earlier in [false, false, true] {
+            let ((runs, receiver), (begins, begun), (waits, told)) =
+                (mpsc::channel(1), oneshot::channel(), oneshot::channel());
+            let asked = Entry { waits: Some(waits), ends_earlier, ..entry(begins, receiver) };
+            let cancel = asked.cancel.clone();
+            assert!(sender.send(asked).await.is_ok());
+            requests.push((runs, begun, told, cancel));
+            line_up(&mut queue).await;
+            let cancelled: Vec<bool> = requests.iter().map(|request| request.3.is_cancelled()).collect();
+            let expected = if ends_earlier { vec![true, true, false] } else { vec![false; requests.len()] };
+            assert_eq!(cancelled, expected);
+        }
+        let told: Vec<bool> = requests.iter_mut().map(|request| request.2.try_recv().is_ok()).collect();
+        assert_eq!(told, [false, true, true]);
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! The turn of one request: the client's end of the queue, and the audit log's line for each of its runs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -10,11 +11,13 @@ use super::request::{FinishedRun, RunSubmission, SessionRequest, Snapshot, Snaps
 use super::run_queue::Entry;
 use crate::audit::{Event, RunEvent};
 use crate::broker::Broker;
-use crate::run::{FaultCode, RunOutcome, ToolFault};
+use crate::run::{FaultCode, Progress, Reset, RunOutcome, ToolFault};
 use crate::text;
 
 /// Longest reason in the log, in characters.
 const WHY_CHARS_MAX: usize = 300;
+/// The shortest wait that a reply mentions.
+const WAIT_SAID: Duration = Duration::from_secs(1);
 
 /// The turn of a request, from its first run until it is dropped. No other request runs in between.
 pub struct Turn {
@@ -22,6 +25,8 @@ pub struct Turn {
     runs: mpsc::Sender<SessionRequest>,
     /// The other end of `runs`, until the request joins the queue.
     waits: Option<mpsc::Receiver<SessionRequest>>,
+    /// How long the request has waited for the runs before it.
+    waited: Duration,
     broker: Arc<Broker>,
     closing: CancellationToken,
 }
@@ -33,7 +38,7 @@ impl Turn {
         closing: CancellationToken,
     ) -> Self {
         let (runs, waits) = mpsc::channel(1);
-        Self { queue, runs, waits: Some(waits), broker, closing }
+        Self { queue, runs, waits: Some(waits), waited: Duration::ZERO, broker, closing }
     }
 
     /// Waits for the turn, at the first call only.
@@ -42,7 +47,7 @@ impl Turn {
     /// `busy`: too many requests wait already; `cancelled`: the request was cancelled while it waited; `internal`: the
     /// session has ended.
     pub async fn begin(&mut self, submission: &RunSubmission) -> Result<(), ToolFault> {
-        let begun = self.line_up(&submission.cancel).await;
+        let begun = self.line_up(&Waiting::of(submission)).await;
         self.noted(begun, submission.request.code.len()).await
     }
 
@@ -85,12 +90,12 @@ impl Turn {
 
     async fn ended(&mut self, submission: RunSubmission) -> Result<FinishedRun, ToolFault> {
         let (reply, ended) = oneshot::channel();
-        let cancel = submission.cancel.clone();
+        let waiting = Waiting::of(&submission);
         // The run is queued before the turn comes, so that the session need not wait for it then.
         self.runs.send(SessionRequest::Run(submission, reply)).await.map_err(|_| closed())?;
-        self.line_up(&cancel).await?;
+        self.line_up(&waiting).await?;
         ended.await.map_err(|_| {
-            if cancel.is_cancelled() {
+            if waiting.cancel.is_cancelled() {
                 before_it_started()
             } else if self.closing.is_cancelled() {
                 closed()
@@ -101,19 +106,35 @@ impl Turn {
         })
     }
 
-    async fn line_up(&mut self, cancel: &CancellationToken) -> Result<(), ToolFault> {
+    /// A sentence about the wait for the runs before this request; `None`: there was no long one.
+    #[must_use]
+    pub fn waited(&self) -> Option<String> {
+        let seconds = self.waited.as_secs();
+        (self.waited >= WAIT_SAID).then(|| {
+            format!("this run waited {seconds} s for the run before it; a run with reset ends that one instead of waiting")
+        })
+    }
+
+    async fn line_up(&mut self, waiting: &Waiting) -> Result<(), ToolFault> {
         let Some(runs) = self.waits.take() else { return Ok(()) };
-        let (begins, begun) = oneshot::channel();
-        let entry = Entry { begins: Some(begins), runs };
+        let (asked, cancel) = (Instant::now(), waiting.cancel.clone());
+        let ((begins, begun), (waits, has_to_wait)) = (oneshot::channel(), oneshot::channel());
+        let ends_earlier = waiting.ends_earlier;
+        let entry = Entry { begins: Some(begins), waits: Some(waits), cancel, ends_earlier, runs };
         let begun = async {
             self.queue.send(entry).await.map_err(|_| closed())?;
+            if has_to_wait.await.is_ok() && waiting.progress.try_send(Progress::AwaitsTurn).is_err() {
+                tracing::trace!("progress that nobody has read yet is left out");
+            }
             begun.await.unwrap_or_else(|_| Err(closed()))
         };
-        tokio::select! {
+        let begun = tokio::select! {
             biased;
             begun = begun => begun,
-            () = cancel.cancelled() => Err(before_it_started()),
-        }
+            () = waiting.cancel.cancelled() => Err(before_it_started()),
+        };
+        self.waited = asked.elapsed();
+        begun
     }
 
     async fn noted<T>(&self, done: Result<T, ToolFault>, code_bytes: usize) -> Result<T, ToolFault> {
@@ -121,6 +142,21 @@ impl Turn {
             note_refused(&self.broker, fault, code_bytes as u64).await;
         }
         done
+    }
+}
+
+/// What a request needs while it waits for its turn.
+struct Waiting {
+    cancel: CancellationToken,
+    progress: mpsc::Sender<Progress>,
+    ends_earlier: bool,
+}
+
+impl Waiting {
+    fn of(submission: &RunSubmission) -> Self {
+        let RunSubmission { request, cancel, progress, .. } = submission;
+        let ends_earlier = request.reset == Reset::Fresh;
+        Self { cancel: cancel.clone(), progress: progress.clone(), ends_earlier }
     }
 }
 

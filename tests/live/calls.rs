@@ -26,6 +26,7 @@ on_one_engine_and_processes!(
     a_changed_list_of_tools_is_read_again,
     an_unknown_tool_is_refused_with_the_nearest_name,
     progress_is_told_to_a_client_that_asks,
+    a_run_that_waits_for_another_one_says_so_and_reset_ends_the_other_one,
     helpers_tell_of_the_servers,
     helpers_without_await_say_what_those_with_it_do,
     python_in_the_sandbox_writes_at_once_in_utf_8_and_keeps_no_bytecode,
@@ -329,6 +330,35 @@ fn progress_is_told_to_a_client_that_asks(engine: &Engine) {
     assert_eq!(heard, steps);
     bridge.ok("await mcp_fixture.echo(text='1')");
     assert_eq!(bridge.rest(), [json!(null); 0], "nobody asked");
+}
+
+fn a_run_that_waits_for_another_one_says_so_and_reset_ends_the_other_one(engine: &Engine) {
+    let mut bridge = Bridge::start(&Home::on(engine)).warm();
+    let asked = |code: &str, reset: bool| {
+        let arguments = json!({"code": code, "reset": reset, "timeout": 60});
+        json!({"name": "run_python", "arguments": arguments, "_meta": {"progressToken": code}})
+    };
+    // A client that sends no cancellation leaves the first run to itself.
+    let left = bridge.send_request("tools/call", asked("import time\nx = 1\ntime.sleep(3)", false));
+    let next = bridge.send_request("tools/call", asked("x", false));
+    let waiting = bridge.message("that the run waits", |message| message["params"]["progressToken"] == "x");
+    assert_eq!(waiting["params"]["message"], "waiting for the run before this one (0 s)");
+    bridge.answer(left).unwrap();
+    let reply = bridge.reply(next).text;
+    let note = reply.lines().nth(1).unwrap_or_default();
+    assert!(note.starts_with("note: this run waited ") && reply.starts_with("1\n"), "{reply}");
+    assert!(
+        note.ends_with(" s for the run before it; a run with reset ends that one instead of waiting"),
+        "{reply}"
+    );
+    // It would take longer than the test waits.
+    let left = bridge.send_request("tools/call", asked("time.sleep(600)", false));
+    let behind = bridge.send_request("tools/call", asked("x", false));
+    let fresh = bridge.send_request("tools/call", asked("'x' in globals()", true));
+    let ended = [left, behind].map(|id| bridge.reply(id).text);
+    assert!(ended[0].contains("cancelled"), "{}", ended[0]);
+    assert!(ended[1].contains("the run was cancelled before it started"), "{}", ended[1]);
+    assert!(bridge.reply(fresh).text.starts_with("False\nstate: fresh interpreter, as requested by reset"));
 }
 
 /// Every helper that the manual names, each with arguments, with `await` and without.

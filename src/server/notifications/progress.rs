@@ -27,17 +27,23 @@ pub(in crate::server) async fn report<Sent: Future<Output = bool>>(
     let started = Instant::now();
     let mut ticks = interval_at(started + STILL_RUNNING, STILL_RUNNING);
     let mut limiter = RateLimiter::new(started);
-    let mut step = 0;
+    let (mut step, mut is_waiting) = (0, false);
     loop {
         let mut message = tokio::select! {
             // Steps before the end are still reported, as far as the rate allows.
             biased;
             event = heard.recv() => match event {
-                Some(event) => described(&event),
+                Some(event) => {
+                    is_waiting = event == Progress::AwaitsTurn;
+                    described(&event)
+                }
                 None => return,
             },
             () = ended.cancelled() => return,
-            _ = ticks.tick() => format!("running for {} s", started.elapsed().as_secs()),
+            _ = ticks.tick() => match started.elapsed().as_secs() {
+                seconds if is_waiting => waiting(seconds),
+                seconds => format!("running for {seconds} s"),
+            },
         };
         if let Some(until) = limiter.wait(Instant::now()) {
             tokio::select! {
@@ -46,6 +52,7 @@ pub(in crate::server) async fn report<Sent: Future<Output = bool>>(
                 () = sleep_until(until) => {}
             }
             while let Ok(newer) = heard.try_recv() {
+                is_waiting = newer == Progress::AwaitsTurn;
                 message = described(&newer);
             }
         }
@@ -58,11 +65,16 @@ pub(in crate::server) async fn report<Sent: Future<Output = bool>>(
 
 fn described(event: &Progress) -> String {
     match event {
+        Progress::AwaitsTurn => waiting(0),
         Progress::Started => "running".to_owned(),
         Progress::Call { tool, answered, made } => format!("{tool} {answered}/{made}"),
         Progress::AwaitsTools { servers } => format!("waiting for the tools of {servers}"),
         Progress::OfServer { tool, said } => format!("{tool}: {said}"),
     }
+}
+
+fn waiting(seconds: u64) -> String {
+    format!("waiting for the run before this one ({seconds} s)")
 }
 
 /// Allows a burst of messages, and then one message after each pause.
@@ -129,6 +141,25 @@ mod tests {
         ended.cancel();
         task.await.unwrap();
         let expected = ["running", "github.list_issues 3/20", "running for 10 s", "running for 20 s"];
+        let expected: Vec<_> = (1..).zip(expected.map(str::to_owned)).collect();
+        assert_eq!(*said.lock(), expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_that_waits_for_another_one_is_not_said_to_be_running() {
+        let (tell, said, ended, task) = reporter();
+        tell.send(Progress::AwaitsTurn).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(15)).await;
+        tell.send(Progress::Started).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        ended.cancel();
+        task.await.unwrap();
+        let expected = [
+            "waiting for the run before this one (0 s)",
+            "waiting for the run before this one (10 s)",
+            "running",
+            "running for 20 s",
+        ];
         let expected: Vec<_> = (1..).zip(expected.map(str::to_owned)).collect();
         assert_eq!(*said.lock(), expected);
     }
