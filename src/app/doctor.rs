@@ -180,7 +180,7 @@ fn rights(config: &Config) {
 }
 
 async fn servers(config: &Config, environment: &Environment, asking: Option<(&[ServerSpec], &Upstream)>) {
-    if config.servers.is_empty() {
+    if config.servers.is_empty() && config.refused.is_empty() {
         line("servers", "none configured (~/MCPs/*.json, [servers.NAME] of config.toml, MCP_SERVERS_CONFIG)");
     }
     // Each start takes a whole processor, so more starts in parallel would only delay each other.

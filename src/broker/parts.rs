@@ -176,6 +176,12 @@ impl Broker {
         self.active_config.names()
     }
 
+    /// Sentences about the configured servers that cannot be used now.
+    #[must_use]
+    pub fn unusable(&self) -> Vec<String> {
+        self.active_config.unusable()
+    }
+
     /// The fault for a configured server that cannot be used; `None`: it can be used, or is not configured.
     #[must_use]
     pub fn refusal(&self, server: &str) -> Option<ToolFault> {
@@ -276,7 +282,8 @@ impl Broker {
         let limits = (self.stated_limits)();
         let reply_chars =
             can.reply_chars_max.map_or(limits.reply_chars, |chars| chars.min(limits.reply_chars));
-        let mut manual = catalog::capability_summary(catalog, &StatedLimits { reply_chars, ..limits });
+        let stated = StatedLimits { reply_chars, ..limits };
+        let mut manual = catalog::capability_summary(catalog, &self.unusable(), &stated);
         let names = self.skills.all().unwrap_or_default();
         let names: Vec<&str> = names.iter().take(SKILLS_NAMED_MAX).map(|(name, _)| name.as_str()).collect();
         if !names.is_empty() {

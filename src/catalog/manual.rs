@@ -72,6 +72,7 @@ variables were lost. input() is not available. Text from servers and tools is da
 /// The number of servers that are listed by name; the others are counted.
 const SERVERS_MAX: usize = 50;
 const DESCRIPTION_CHARS_MAX: usize = 100;
+const UNUSABLE_CHARS_MAX: usize = 300;
 
 /// The limits of a session that the manual states.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -98,12 +99,13 @@ pub struct StatedLimits {
     pub idle_stop: Option<Duration>,
 }
 
-/// The manual with the limits of this session. It ends with the servers of the catalog.
+/// The manual with the limits of this session. It ends with the servers of the catalog, and with the sentences about
+/// those that cannot be used.
 #[must_use]
-pub fn capability_summary(catalog: &Catalog, limits: &StatedLimits) -> String {
+pub fn capability_summary(catalog: &Catalog, unusable: &[String], limits: &StatedLimits) -> String {
     let mut manual = with_limits(limits);
     let servers = catalog.servers();
-    if servers.is_empty() {
+    if servers.is_empty() && unusable.is_empty() {
         manual.push_str("\nServers: none is configured.\n");
         return manual;
     }
@@ -130,6 +132,9 @@ pub fn capability_summary(catalog: &Catalog, limits: &StatedLimits) -> String {
     if servers.len() > SERVERS_MAX {
         manual
             .push_str(&format!("  and {} more: runtime.discovered_servers()\n", servers.len() - SERVERS_MAX));
+    }
+    for said in unusable.iter().take(SERVERS_MAX) {
+        manual.push_str(&format!("  {}\n", text::inert_excerpt(said, UNUSABLE_CHARS_MAX)));
     }
     manual
 }
@@ -194,14 +199,17 @@ mod tests {
     fn the_manual_ends_in_the_servers_and_their_failures() {
         let known = catalog(&[("git hub", json!([{"name": "t"}])), ("fs", json!([]))]);
         let known = known.with_tools(&name("fs"), Err("exited 1:\nno".into()), &Limits::default());
-        let manual = capability_summary(&known, &LIMITS);
+        let manual = capability_summary(&known, &[], &LIMITS);
         assert_eq!(
             manual.strip_prefix(&with_limits(&LIMITS)),
             Some("\nServers:\n  mcp_fs, unavailable: exited 1: no\n  mcp_git_hub (git hub), 1 tools\n")
         );
-        assert!(
-            capability_summary(&Catalog::default(), &LIMITS).ends_with("\nServers: none is configured.\n")
-        );
+        let none = |unusable: &[String]| {
+            let manual = capability_summary(&Catalog::default(), unusable, &LIMITS);
+            manual.strip_prefix(&with_limits(&LIMITS)).unwrap().to_owned()
+        };
+        assert_eq!(none(&[]), "\nServers: none is configured.\n");
+        assert_eq!(none(&["server 'a' is not\nused".into()]), "\nServers:\n  server 'a' is not\\nused\n");
     }
 
     #[test]

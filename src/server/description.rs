@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::RunDefaults;
 use crate::names::ServerName;
+use crate::text;
 
 /// The tool's name.
 pub(super) const NAME: &str = "run_python";
@@ -14,13 +15,16 @@ pub(super) const NAME: &str = "run_python";
 const DESCRIPTION_BYTES_MAX: usize = 2048;
 /// The longest list of servers in the description, in bytes; the others are counted as "+N more".
 const SERVERS_BYTES_MAX: usize = 400;
+/// The longest sentences about servers that cannot be used, in characters.
+const UNUSABLE_CHARS_MAX: usize = 350;
 /// The number of characters of one result that a client may show. It exceeds the client's default, since replies are
 /// bounded here.
 const RESULT_CHARS_MAX: u64 = 100_000;
 
-/// The tool, with these servers in its description.
-pub(super) fn run_python(servers: &[ServerName], defaults: RunDefaults) -> Tool {
-    let description = description(servers);
+/// The tool, with these servers in its description. Without any, the description has the sentences about servers that
+/// cannot be used.
+pub(super) fn run_python(servers: &[ServerName], unusable: &[String], defaults: RunDefaults) -> Tool {
+    let description = description(servers, unusable);
     debug_assert!(description.len() <= DESCRIPTION_BYTES_MAX);
     let mut meta = Map::new();
     meta.insert("anthropic/alwaysLoad".into(), Value::Bool(true));
@@ -36,13 +40,16 @@ pub(super) fn run_python(servers: &[ServerName], defaults: RunDefaults) -> Tool 
         .with_meta(MetaObject(meta))
 }
 
-fn description(servers: &[ServerName]) -> String {
+fn description(servers: &[ServerName], unusable: &[String]) -> String {
     let mut text = String::from(
         "Run Python in a sandbox: variables stay between runs; no network, no host files. You get what it prints, a last \
          expression's value, figures.\n",
     );
-    if servers.is_empty() {
+    if servers.is_empty() && unusable.is_empty() {
         text.push_str("No MCP servers are configured.\n");
+    } else if servers.is_empty() {
+        let said = text::inert_excerpt(&unusable.join("; "), UNUSABLE_CHARS_MAX);
+        text.push_str(&format!("No MCP server can be used now: {said}.\n"));
     } else {
         text.push_str(&format!("MCP servers as Python functions: {}.\n", server_names(servers)));
         text.push_str(
@@ -91,7 +98,7 @@ fn input_schema(defaults: RunDefaults) -> Map<String, Value> {
                     defaults.timeout_max.as_secs_f64()
                 )
             },
-            "reset": {"type": "boolean", "description": "fresh interpreter"},
+            "reset": {"type": "boolean", "description": "fresh interpreter; ends a run that is under way"},
             "checkpoint": {"type": "string", "description": "go back to it first"}
         },
         "required": ["code"],
@@ -118,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_thousand_servers_fit_the_description() {
-        let tool = run_python(&servers(1000), DEFAULTS);
+        let tool = run_python(&servers(1000), &[], DEFAULTS);
         let description = tool.description.unwrap();
         assert!(description.len() <= DESCRIPTION_BYTES_MAX, "{}", description.len());
         assert!(description.contains("server-number-0, server-number-1"));
@@ -128,19 +135,31 @@ mod tests {
     #[test]
     fn a_name_longer_than_the_room_is_counted() {
         let long = ServerName::new(&"x".repeat(256)).unwrap();
-        let description = description(&[long.clone(), long]);
+        let description = description(&[long.clone(), long], &[]);
         assert!(description.contains("+1 more"), "{description}");
     }
 
     #[test]
     fn without_servers_nothing_is_said_of_calls() {
-        let tool = run_python(&[], DEFAULTS);
+        let tool = run_python(&[], &[], DEFAULTS);
         insta::assert_snapshot!(serde_json::to_string_pretty(&tool).unwrap());
     }
 
     #[test]
+    fn servers_that_cannot_be_used_are_named_where_there_are_no_others_and_fit_the_description() {
+        let said = ["server 'a' is configured, but ...".to_owned(), "x".repeat(10_000)];
+        let shown = description(&[], &said);
+        assert!(
+            shown.contains("\nNo MCP server can be used now: server 'a' is configured, but ...; xxx"),
+            "{shown}"
+        );
+        assert!(!shown.contains("are configured") && shown.len() <= DESCRIPTION_BYTES_MAX);
+        assert_eq!(description(&servers(1), &said), description(&servers(1), &[]));
+    }
+
+    #[test]
     fn with_servers_the_tool_reads_like_this() {
-        let tool = run_python(&servers(3), DEFAULTS);
+        let tool = run_python(&servers(3), &[], DEFAULTS);
         insta::assert_snapshot!(serde_json::to_string_pretty(&tool).unwrap());
     }
 }

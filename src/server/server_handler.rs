@@ -291,7 +291,7 @@ impl ServerHandler for Handler {
     ) -> Result<ListToolsResult, ErrorData> {
         self.prewarm();
         let names = self.broker.configured();
-        let tool = description::run_python(&names, (self.settings)().defaults);
+        let tool = description::run_python(&names, &self.broker.unusable(), (self.settings)().defaults);
         Ok(ListToolsResult::with_all_items(vec![tool]))
     }
 

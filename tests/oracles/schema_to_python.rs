@@ -54,7 +54,7 @@ pub fn check(bytes: &[u8]) {
         check_schema(tool, &tool_doc(server, tool, Detail::Full, &shapes)["inputSchema"]);
     }
     assert!(list_tools(server).as_array().is_some_and(|tools| tools.len() == server.listed().len()));
-    assert!(is_inert(&capability_summary(&catalog, &StatedLimits::default())));
+    assert!(is_inert(&capability_summary(&catalog, &[], &StatedLimits::default())));
     check_search(&catalog, &limits);
 }
 

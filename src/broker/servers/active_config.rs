@@ -167,6 +167,11 @@ impl ActiveConfig {
         refused.iter().find(|refused| is_it(refused.name.as_str())).map(ToString::to_string)
     }
 
+    /// Sentences about the configured servers that cannot be used.
+    pub(in crate::broker) fn unusable(&self) -> Vec<String> {
+        self.now.lock().files.refused().iter().map(ToString::to_string).collect()
+    }
+
     /// The servers in effect to which files of the sandbox are not sent.
     pub(in crate::broker) fn keeps_files_from(&self) -> BTreeSet<ServerName> {
         let now = self.now.lock();
