@@ -19,6 +19,14 @@
 //!   (`mcp.servers.NAME`, `disabled`); `{env:NAME}` and `{file:PATH}` by its page on configuration.
 //! - Zed: zed.dev/docs/ai/mcp, and `crates/settings_content/src/project.rs`: `context_servers`, `timeout` in seconds, the
 //!   older form with a table as `command`.
+//! - Qwen Code 0.24.4 itself: the file (`QWEN_HOME` moves its folder), the keys of Gemini CLI, `timeout` in milliseconds (600,000 by default), `$VAR` and
+//!   `${VAR}` in any string, and that servers get its environment without variables of its own.
+//! - GitHub Copilot CLI 1.0.102 itself: `copilot help environment` (`COPILOT_HOME`) and `copilot mcp add --help`: the
+//!   types, `env`, `tools`, `timeout` in milliseconds. A server that it started had its environment without its keys, and
+//!   `${VAR}` and `${VAR:-default}` replaced in `args` and `env`.
+//! - Cline 3.0.65 itself: the file (`CLINE_DIR` moves `~/.cline`), its schema of entries, `timeout` in seconds (60 by
+//!   default, at most 3,600), and that servers get its environment.
+//! - Kilo Code: its page "Using MCP in Kilo Code" for the files and `mcp`, whose entries are those of OpenCode 1.
 //! - Goose: its guide "Configuration Files" and `crates/goose/src/agents/extension.rs`: `extensions`, the types,
 //!   `env_keys` from its keyring, variables in `uri` and `headers`.
 
@@ -216,7 +224,7 @@ const CODEX_APPROVING: ApprovalSetting = ApprovalSetting {
     refuses: "`codex exec`, which can ask nobody,",
 };
 
-static TABLE: [Client; 10] = [
+static TABLE: [Client; 14] = [
     Client {
         name: "claude-desktop",
         title: "Claude Desktop",
@@ -357,6 +365,68 @@ static TABLE: [Client; 10] = [
         dialect: &dialect::OPENCODE,
         own_entry: own_entry::opencode,
         layout: Layout::OpenCode,
+        passed_variables: PassedVariables::Unknown,
+        approval: None,
+    },
+    Client {
+        name: "qwen",
+        title: "Qwen Code",
+        places: &[
+            FileLocation::new(Base::Named("QWEN_HOME", ".qwen"), "settings.json", Format::Json, MCP_SERVERS)
+                .with_switches(GEMINI_OFF, GEMINI_ON),
+            FileLocation::new(Base::Project, ".qwen/settings.json", Format::Json, MCP_SERVERS)
+                .with_switches(GEMINI_OFF, GEMINI_ON),
+        ],
+        dialect: &dialect::GEMINI,
+        own_entry: own_entry::gemini,
+        layout: Layout::Plain,
+        passed_variables: PassedVariables::Unknown,
+        approval: None,
+    },
+    Client {
+        name: "copilot",
+        title: "GitHub Copilot CLI",
+        places: &[FileLocation::new(
+            Base::Named("COPILOT_HOME", ".copilot"),
+            "mcp-config.json",
+            Format::Json,
+            MCP_SERVERS,
+        )],
+        dialect: &dialect::COPILOT,
+        own_entry: own_entry::copilot,
+        layout: Layout::Plain,
+        passed_variables: PassedVariables::Unknown,
+        approval: None,
+    },
+    Client {
+        name: "cline",
+        title: "Cline",
+        places: &[FileLocation::new(
+            Base::Named("CLINE_DIR", ".cline"),
+            "data/settings/cline_mcp_settings.json",
+            Format::Json,
+            MCP_SERVERS,
+        )],
+        dialect: &dialect::CLINE,
+        own_entry: own_entry::cline,
+        layout: Layout::Plain,
+        passed_variables: PassedVariables::Unknown,
+        approval: None,
+    },
+    Client {
+        name: "kilo",
+        title: "Kilo Code",
+        places: &[
+            FileLocation::new(Base::Config, "kilo/kilo.json", Format::Json, OPENCODE),
+            FileLocation::new(Base::Config, "kilo/kilo.jsonc", Format::Json, OPENCODE),
+            FileLocation::new(Base::Project, "kilo.json", Format::Json, OPENCODE),
+            FileLocation::new(Base::Project, "kilo.jsonc", Format::Json, OPENCODE),
+            FileLocation::new(Base::Project, ".kilo/kilo.json", Format::Json, OPENCODE),
+            FileLocation::new(Base::Project, ".kilo/kilo.jsonc", Format::Json, OPENCODE),
+        ],
+        dialect: &dialect::OPENCODE,
+        own_entry: own_entry::opencode,
+        layout: Layout::Plain,
         passed_variables: PassedVariables::Unknown,
         approval: None,
     },

@@ -56,6 +56,9 @@ pub(super) fn with_additions(mut entry: Value, there: &Value) -> Value {
     entry
 }
 
+/// The longest time that Cline takes.
+const CLINE_TIMEOUT_MAX_S: u64 = 3_600;
+
 /// The parts of an entry.
 #[derive(Debug)]
 pub(super) struct Parts<'p> {
@@ -81,6 +84,17 @@ pub(super) fn claude_code(parts: &Parts<'_>) -> Value {
 /// The entry for Gemini CLI, whose times are in milliseconds.
 pub(super) fn gemini(parts: &Parts<'_>) -> Value {
     json!({"command": parts.program, "args": [], "timeout": parts.reply_s * 1000})
+}
+
+/// The entry for GitHub Copilot CLI, whose times are in milliseconds.
+pub(super) fn copilot(parts: &Parts<'_>) -> Value {
+    let timeout = parts.reply_s * 1000;
+    json!({"type": "local", "command": parts.program, "args": [], "tools": ["*"], "timeout": timeout})
+}
+
+/// The entry for Cline, which ends a call after 60 s by default.
+pub(super) fn cline(parts: &Parts<'_>) -> Value {
+    json!({"command": parts.program, "args": [], "timeout": parts.reply_s.min(CLINE_TIMEOUT_MAX_S)})
 }
 
 pub(super) fn codex(parts: &Parts<'_>) -> Value {

@@ -11,7 +11,7 @@ use super::look_budget::LookBudget;
 use super::resolved_path::ResolvedPath;
 
 /// Files and folders of a home that are there for keys and logins.
-pub const LOGIN_PLACES: [&str; 85] = [
+pub const LOGIN_PLACES: [&str; 92] = [
     // Keys, agents and password managers.
     ".ssh",
     ".gnupg",
@@ -74,19 +74,26 @@ pub const LOGIN_PLACES: [&str; 85] = [
     // MCP clients, whose entries hold keys and whose logs hold conversations.
     ".claude",
     ".claude.json",
+    ".cline",
     ".codeium",
     ".codex",
+    ".continue",
+    ".copilot",
     ".cursor",
     ".gemini",
     ".mcp-auth",
+    ".qwen",
+    ".vibe",
     ".config/Claude",
     ".config/Code",
     ".config/Code - Insiders",
     ".config/VSCodium",
     ".config/goose",
+    ".config/kilo",
     ".config/opencode",
     ".config/zed",
     ".local/share/goose",
+    ".local/share/kilo",
     ".local/share/opencode",
     ".local/share/zed",
     "Library/Application Support/Claude",

@@ -10,7 +10,7 @@ use crate::clients::{files_below, fixtures, home_with_clients, said};
 use crate::support::{Home, program};
 
 /// Each client, and the file of the user's that belljar is put into.
-const PLACES: [(&str, &str); 10] = [
+const PLACES: [(&str, &str); 14] = [
     ("claude-desktop", ".config/Claude/claude_desktop_config.json"),
     ("claude-code", ".claude.json"),
     ("cursor", ".cursor/mcp.json"),
@@ -19,12 +19,16 @@ const PLACES: [(&str, &str); 10] = [
     ("gemini", ".gemini/settings.json"),
     ("codex", ".codex/config.toml"),
     ("opencode", ".config/opencode/opencode.json"),
+    ("qwen", ".qwen/settings.json"),
+    ("copilot", ".copilot/mcp-config.json"),
+    ("cline", ".cline/data/settings/cline_mcp_settings.json"),
+    ("kilo", ".config/kilo/kilo.json"),
     ("zed", ".config/zed/settings.json"),
     ("goose", ".config/goose/config.yaml"),
 ];
 
 /// A line of each fixture that somebody else changes, and what to.
-const EDITS: [(&str, &str, &str); 10] = [
+const EDITS: [(&str, &str, &str); 14] = [
     ("claude-desktop", "Ctrl+Space", "Alt+Space"),
     ("claude-code", "\"numStartups\": 17", "\"numStartups\": 18"),
     ("cursor", "Servers of every project", "Servers of mine"),
@@ -33,6 +37,10 @@ const EDITS: [(&str, &str, &str); 10] = [
     ("gemini", "\"GitHub\"", "\"Dark\""),
     ("codex", "# the newest", "# an older one"),
     ("opencode", "EVERYTHING_MODE", "MODE"),
+    ("qwen", "\"default\"", "\"plan\""),
+    ("copilot", "docs-copilot", "docs"),
+    ("cline", "forecast", "alerts"),
+    ("kilo", "anthropic/claude", "openai/gpt"),
     ("zed", "// Zed settings", "// Settings"),
     ("goose", "# Goose", "# The goose"),
 ];

@@ -214,6 +214,45 @@ pub(in crate::clients) const GEMINI: Dialect = Dialect {
     http: Http::Streamable,
 };
 
+pub(in crate::clients) const COPILOT: Dialect = Dialect {
+    keys: &[
+        ("type", KeyMeaning::Kind),
+        ("command", KeyMeaning::Command),
+        ("args", KeyMeaning::Args),
+        ("env", KeyMeaning::Env),
+        ("cwd", KeyMeaning::Cwd),
+        ("url", KeyMeaning::Url),
+        ("headers", KeyMeaning::Headers),
+        ("tools", KeyMeaning::Allow),
+        ("timeout", KeyMeaning::Milliseconds),
+    ],
+    references: References::Shell,
+    http: Http::Streamable,
+};
+
+pub(in crate::clients) const CLINE: Dialect = Dialect {
+    keys: &[
+        ("type", KeyMeaning::Kind),
+        ("transportType", KeyMeaning::Kind),
+        ("command", KeyMeaning::Command),
+        ("args", KeyMeaning::Args),
+        ("env", KeyMeaning::Env),
+        ("cwd", KeyMeaning::Cwd),
+        ("url", KeyMeaning::Url),
+        ("headers", KeyMeaning::Headers),
+        ("disabled", KeyMeaning::Disabled),
+        ("timeout", KeyMeaning::Seconds),
+        ("transport", KeyMeaning::Foreign("write its keys into the entry itself, as Cline takes them too")),
+        ("autoApprove", OWN),
+        ("alwaysAllow", OWN),
+        ("metadata", OWN),
+        ("oauth", LOGIN),
+        ("oauthClient", LOGIN),
+    ],
+    references: References::None,
+    http: Http::Streamable,
+};
+
 pub(in crate::clients) const CODEX: Dialect = Dialect {
     keys: &[
         ("command", KeyMeaning::Command),
