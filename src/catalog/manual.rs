@@ -209,7 +209,7 @@ mod tests {
             manual.strip_prefix(&with_limits(&LIMITS)).unwrap().to_owned()
         };
         assert_eq!(none(&[]), "\nServers: none is configured.\n");
-        assert_eq!(none(&["server 'a' is not\nused".into()]), "\nServers:\n  server 'a' is not\\nused\n");
+        assert_eq!(none(&["server 'a' is not\nused".into()]), "\nServers:\n  server 'a' is not used\n");
     }
 
     #[test]
