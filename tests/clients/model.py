@@ -126,11 +126,12 @@ class Model:
             call = {"name": tool["name"], "arguments": json.dumps(self.arguments)}
             message["tool_calls"] = [{"index": 0, "id": "call_1", "type": "function", "function": call}]
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-        head: Json = {"id": "chatcmpl-1", "created": 0, "model": NAME, "usage": usage}
+        head: Json = {"id": "chatcmpl-1", "created": 0, "model": NAME}
         stop = "tool_calls" if tool else "stop"
         if not request.get("stream"):
             choice: Json = {"index": 0, "message": message, "finish_reason": stop}
-            return "application/json", json.dumps(head | {"object": "chat.completion", "choices": [choice]})
+            body = head | {"object": "chat.completion", "choices": [choice], "usage": usage}
+            return "application/json", json.dumps(body)
         deltas: list[tuple[Json, str | None]] = [(message, None), ({}, stop)]
         chunks = [
             head
@@ -140,6 +141,8 @@ class Model:
             }
             for delta, finish in deltas
         ]
+        # A program may take a chunk with figures for one that holds nothing else.
+        chunks[-1]["usage"] = usage
         return "text/event-stream", "".join(f"data: {line}\n\n" for line in [*map(json.dumps, chunks), "[DONE]"])
 
     def responses(self, request: Json) -> tuple[str, str]:

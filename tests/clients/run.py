@@ -117,13 +117,13 @@ def qwen(ends: Ends) -> Start:
         {"OPENAI_BASE_URL": f"{ends.model}/v1", "OPENAI_API_KEY": "scripted", "OPENAI_MODEL": NAME},
         {
             ".qwen/settings.json": {
-                "mcpServers": {"belljar": {"command": ends.belljar}},
                 "security": {"auth": {"selectedType": "openai"}},
                 # Otherwise the model has to look for the tool first.
                 "tools": {"toolSearch": {"enabled": False}},
                 "privacy": {"usageStatisticsEnabled": False},
             }
         },
+        install=["qwen"],
     )
 
 
@@ -153,11 +153,20 @@ def copilot(ends: Ends) -> Start:
             "COPILOT_PROVIDER_API_KEY": "scripted",
             "COPILOT_MODEL": NAME,
         },
-        {
-            ".copilot/mcp-config.json": {
-                "mcpServers": {"belljar": {"type": "local", "command": ends.belljar, "args": [], "tools": ["*"]}}
-            }
-        },
+        install=["copilot"],
+    )
+
+
+def continue_cli(ends: Ends) -> Start:
+    model: Json = {"name": NAME, "provider": "openai", "model": NAME, "apiKey": "scripted"}
+    model |= {"apiBase": f"{ends.model}/v1", "roles": ["chat"], "capabilities": ["tool_use"]}
+    servers = [{"name": "belljar", "command": ends.belljar, "args": []}]
+    # JSON is YAML too.
+    config: Json = {"name": "test", "version": "1.0.0", "schema": "v1", "models": [model], "mcpServers": servers}
+    return Start(
+        [NODE, MODULES / "@continuedev/cli/dist/cn.js", "--config", "../.continue/config.yaml", "--auto", "-p", PROMPT],
+        {"CONTINUE_TELEMETRY_ENABLED": "0"},
+        {".continue/config.yaml": config},
     )
 
 
@@ -178,6 +187,7 @@ def script(name: str) -> Callable[[Ends], Start]:
 
 STARTS: dict[str, Callable[[Ends], Start]] = {
     "@anthropic-ai/claude-code": claude_code,
+    "@continuedev/cli": continue_cli,
     "@github/copilot": copilot,
     "@google/gemini-cli": gemini,
     "@openai/codex": codex,
