@@ -98,7 +98,7 @@ fn input_schema(defaults: RunDefaults) -> Map<String, Value> {
                     defaults.timeout_max.as_secs_f64()
                 )
             },
-            "reset": {"type": "boolean", "description": "fresh interpreter, at once"},
+            "reset": {"type": "boolean", "description": "fresh interpreter"},
             "checkpoint": {"type": "string", "description": "go back to it first"}
         },
         "required": ["code"],

@@ -176,6 +176,10 @@ fn another_server_of_the_name_is_replaced_only_by_force_and_comes_back() {
             "gemini" => "events",
             "codex" => "figma",
             "opencode" => "everything",
+            "qwen" => "notes-qwen",
+            "copilot" => "tickets",
+            "cline" => "weather-cline",
+            "kilo" => "files-kilo",
             "zed" => "custom-one",
             _ => "github",
         };
