@@ -286,6 +286,7 @@ fn a_program_with_all_rights_that_others_can_change_is_warned_of() {
             json!({"command": "python3", "args": [format!("--file={}", at("notes/server.py"))]}),
         )
         .server("package", json!({"command": "npm", "args": ["--prefix", at("notes/package"), "start"]}))
+        .server("folder", json!({"command": "npm", "args": ["start"], "cwd": at("notes/package")}))
         .server("program", json!({"command": at("shared/run")}))
         .server("relative", json!({"command": "./run", "cwd": at("shared")}))
         .server("confined", json!({"command": "python3", "args": [at("notes/server.py")], "sandbox": true}))
@@ -297,6 +298,7 @@ fn a_program_with_all_rights_that_others_can_change_is_warned_of() {
         ("script", "the confined server 'writes'"),
         ("option", "the confined server 'writes'"),
         ("package", "the confined server 'writes'"),
+        ("folder", "the confined server 'writes'"),
         ("program", "code"),
         ("relative", "code"),
     ] {
@@ -306,7 +308,7 @@ fn a_program_with_all_rights_that_others_can_change_is_warned_of() {
         assert!(line.contains(&format!("with all your rights, and {who} can change ")), "{line}");
         bridge.says(&of_it);
     }
-    assert_eq!(said.matches("with all your rights, and").count(), 5, "{said}");
+    assert_eq!(said.matches("with all your rights, and").count(), 6, "{said}");
 }
 
 #[test]

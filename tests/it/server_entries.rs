@@ -251,7 +251,7 @@ async fn no_more_calls_are_under_way_than_the_entry_allows() {
         ended = connection.ask(request("hang"), &patient, &cancel, None) => panic!("{ended:?}"),
         error = soon => error,
     };
-    assert!(matches!(error, UpstreamError::NotReached { .. }), "{error}");
+    assert!(matches!(*error, UpstreamError::NotReached { .. }), "{error}");
     upstream.close().await;
 }
 

@@ -21,6 +21,7 @@ on_every_engine!(
     code_does_not_rewrite_a_configuration_file_that_is_a_link,
     code_does_not_choose_what_is_mounted_next,
     a_later_mount_of_the_host_does_not_appear_and_stays_on_the_host,
+    a_confined_server_does_not_choose_what_code_sees,
     examples_on_mounts_reply_as_the_page_says,
 );
 
@@ -213,6 +214,28 @@ fn code_does_not_choose_what_is_mounted_next(engine: &Engine) {
     let home = home.file(CONFIG, &nested);
     let found = Bridge::start(&home).ok("print(open('/mnt/below/secret').read())");
     assert!(found.contains("secret"), "{found}");
+}
+
+fn a_confined_server_does_not_choose_what_code_sees(engine: &Engine) {
+    let (notes, secret) = (data(), data());
+    write(secret.path(), "secret", "secret", 0o644);
+    let shown = notes.path().join("data");
+    fs::create_dir(&shown).unwrap();
+    let flip = format!(
+        "import os; os.rename('{0}', '{0}.old'); os.symlink('{1}', '{0}')",
+        shown.display(),
+        secret.path().display()
+    );
+    let confined = json!({"command": "python3", "args": ["-c", flip], "sandbox": {"write": [notes.path()]}});
+    let home = Home::on(engine).file(CONFIG, &mount(&shown, "/mnt/data", "")).server("notes", confined);
+    home.run(&["doctor", "--ask"]);
+    assert_eq!(fs::read_link(&shown).unwrap(), secret.path());
+    let seen = "import os; print(os.path.exists('/mnt/data/secret'))";
+    let mut bridge = Bridge::start(&home);
+    assert!(bridge.ok(seen).starts_with("False"));
+    bridge.says("which the confined server 'notes' can replace, and so choose what is mounted");
+    // Without the server nobody could have made the link but the user.
+    assert!(Bridge::start(&home.server("notes", json!({"command": "true"}))).ok(seen).starts_with("True"));
 }
 
 fn a_folder_that_another_one_has_replaced_since_it_was_checked_is_refused(engine: &Engine) {

@@ -461,7 +461,8 @@ fn replaced_program(
         .args
         .iter()
         .flat_map(|arg| arg.split_once('=').map(|(_, value)| value).into_iter().chain([arg.as_str()]));
-    let scripts = values.map(|value| folder.join(value)).filter(|path| is_executed(path));
+    let paths = values.map(|value| folder.join(value)).chain(launch.cwd.clone());
+    let scripts = paths.filter(|path| is_executed(path));
     let replaced = program.into_iter().chain(scripts).find_map(|path| {
         let way = ResolvedPath::of(&path);
         let (who, place) = changeable.changed_in(&way)?;
