@@ -473,7 +473,7 @@ fn a_client_without_handshake_is_asked_by_an_answer_and_asks_again(engine: &Engi
     assert_eq!(heard["params"]["progressToken"], "t");
     assert_eq!(second["resultType"], "input_required", "{second}");
     assert_ne!(second["requestState"], first["requestState"]);
-    let deny = json!({"action": "accept", "content": {"decision": "deny"}});
+    let deny = json!({"action": "accept", "content": {"decision": "refuse"}});
     let last = bridge.request("tools/call", again(&second["requestState"], deny)).unwrap();
     assert_eq!((&last["resultType"], text(&last).lines().next()), (&json!("complete"), Some("once")));
     assert_eq!(text(&last).lines().nth(1), Some("denied"));
