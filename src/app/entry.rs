@@ -3,7 +3,8 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::Signal;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::clients::{import, install, through_client};
 use super::common::logging;
@@ -18,11 +19,6 @@ use crate::text;
 /// Executes the command line.
 #[must_use]
 pub fn main(arguments: Arguments) -> ExitCode {
-    // A write beyond the largest file size (`ulimit -f`) then fails with an error, and does not end the process. Programs
-    // that are started begin without blocked signals.
-    if let Err(error) = SigSet::from(Signal::SIGXFSZ).thread_block() {
-        err!("belljar: a file that becomes too large would end belljar: {error}");
-    }
     // These commands are internal. They read no configuration and print nothing.
     match arguments.command {
         #[cfg(target_os = "linux")]
@@ -41,6 +37,23 @@ pub fn main(arguments: Arguments) -> ExitCode {
 }
 
 fn bridge(command: Option<Command>) -> ExitCode {
+    // The bridge uses one thread: its work is short, and passing the work to another thread would cost each call more
+    // time than the work itself.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            err!("belljar: cannot start: {error}");
+            return ExitCode::from(70);
+        }
+    };
+    // With a handler, a write beyond the largest file size (`ulimit -f`) fails with an error instead of ending the process.
+    // Programs that are started have the signal's default again.
+    let context = runtime.enter();
+    if let Err(error) = signal(SignalKind::from_raw(Signal::SIGXFSZ as i32)) {
+        err!("belljar: a file that becomes too large would end belljar: {error}");
+    }
+    drop(context);
     let environment = Environment::capture();
     match &command {
         Some(Command::Config(cli::Config { command: Some(command), .. })) => {
@@ -73,16 +86,6 @@ fn bridge(command: Option<Command>) -> ExitCode {
         return config::show(&config, arguments.json);
     }
     logging::start(config.log_level);
-    // The bridge uses one thread: its work is short, and passing the work to another thread would cost each call more
-    // time than the work itself.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            err!("belljar: cannot start: {error}");
-            return ExitCode::from(70);
-        }
-    };
     let code = runtime.block_on(async {
         match command {
             None if std::io::stdin().is_terminal() => serve::explain_to_a_person(),
