@@ -1,8 +1,8 @@
 //! What must hold of the reader of configuration files, whatever one file holds: the input is the file.
 //!
 //! - It does not panic, opens nothing, and says the same again when it is asked again.
-//! - What is no JSON, by another parser, gives no server and one error; what is JSON with `mcpServers` gives each entry
-//!   as a server or names it in a problem: nothing is lost in silence.
+//! - What is no JSON, not even with comments and last commas, by other parsers, gives no server and one error; what is JSON
+//!   with `mcpServers` gives each entry as a server or names it in a problem: nothing is lost in silence.
 //! - A server that is given out can be started or asked: names once, no NUL in any part, variables and headers with names.
 //! - A problem is one harmless line, and its place is in the file.
 //! - No value of `env`, `args` or `headers` is repeated in a problem, since it may be a secret.
@@ -13,6 +13,7 @@ use std::path::Path;
 use belljar::config::{Endpoint, Environment, Launch, ServerConfig, Transport, servers_of_file};
 use belljar::limits::Limits;
 use belljar::problem::{Position, Problem, Severity};
+use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Map, Value};
 
 use crate::inert::is_inert_line;
@@ -20,6 +21,20 @@ use crate::inert::is_inert_line;
 const FILE: &str = "/home/ada/MCPs/servers.json";
 /// Values shorter than this stand in many a sentence.
 const SECRET_BYTES_MIN: usize = 8;
+
+/// JSON, and the comments and last commas that clients accept.
+const WITH_COMMENTS: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_trailing_commas: true,
+    allow_loose_object_property_names: false,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
+};
 
 /// Checks one file's bytes.
 pub fn check(bytes: &[u8]) {
@@ -36,6 +51,8 @@ pub fn check(bytes: &[u8]) {
     assert_eq!(names.len(), servers.len(), "each name once");
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     match serde_json::from_str(text) {
+        // Files with comments are read, and have no second reader here.
+        Err(_) if parse_to_ast(text, &CollectOptions::default(), &WITH_COMMENTS).is_ok() => {}
         Err(_) => {
             let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
             assert!(servers.is_empty() && errors.count() == 1, "{problems:?}");
