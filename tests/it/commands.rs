@@ -84,7 +84,7 @@ fn doctor_without_an_engine_says_what_to_do_and_fails() {
     let socket = home.path().join("no-engine.sock").display().to_string();
     let config = home.path().join("MCPs/servers.json").display().to_string();
     let program = Fixture::program().display().to_string();
-    let path = std::env::var("PATH").unwrap();
+    let path = home.search_path();
     assert_eq!(
         home.run(&["doctor"]),
         Output {

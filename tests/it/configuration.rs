@@ -22,7 +22,7 @@ fn servers(bridge: &mut Bridge) -> String {
 #[test]
 fn a_broken_file_costs_no_good_server_and_is_said_with_its_line() {
     let broken = [
-        ("comma.json", "{\n  \"mcpServers\": {\"a\": {\"command\": \"x\"},}\n}", "comma.json:2:"),
+        ("comma.json", "{\n  \"mcpServers\": {\"a\": {\"command\": \"x\"},,}\n}", "comma.json:2:"),
         ("cut.json", "{\"mcpServers\": {\"a\":", "cut.json:1:"),
         ("empty.json", "", "empty.json: is empty"),
         ("list.json", "[]", "list.json:1:1"),

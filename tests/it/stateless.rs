@@ -106,8 +106,8 @@ async fn a_call_whose_question_nobody_answers_comes_to_nothing_and_says_so() {
         (json!({"x": form()}), "elicitation/create"),
         (json!({"x": sampling}), "sampling/createMessage"),
         (json!({"x": {"method": "roots/list"}}), "roots/list"),
-        (json!({"x": {"method": "ping"}}), "what it asks cannot be read"),
-        (json!(5), "what it asks cannot be read"),
+        (json!({"x": {"method": "ping"}}), "what it asks for has another form than in MCP"),
+        (json!(5), "what it asks for has another form than in MCP"),
     ] {
         let fixture = asking(move |_| json!({"resultType": "input_required", "inputRequests": questions}));
         let upstream = upstream(&fixture.url, None, Limits::default());

@@ -177,6 +177,11 @@ impl Home {
         variables
     }
 
+    /// The PATH that programs of the home get.
+    pub fn search_path(&self) -> String {
+        self.environment().remove("PATH").unwrap_or_default()
+    }
+
     /// The program with this environment and nothing else of ours.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut words: Vec<&OsStr> = self.launcher.iter().map(OsStr::new).collect();
