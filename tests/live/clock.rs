@@ -29,13 +29,13 @@ fn code_has_the_time_zone_of_the_user_and_a_resumed_session_that_of_before(engin
     bridge.wait(PATIENCE);
     let home = home.env("TZ", "UTC");
     assert_eq!(Bridge::start(&home).first(hours), "0.0");
-    let earlier = sessions(&home).swap_remove(1);
+    let earlier = sessions(&home).swap_remove(0);
     let home = home.env("MCP_BRIDGE_RESUME", &earlier);
     let resumed = Bridge::start(&home).first(hours);
     assert!(resumed.starts_with("9.0"), "{resumed}");
 }
 
-/// The sessions of this home, the latest first.
+/// The sessions of this home, the earliest first.
 fn sessions(home: &Home) -> Vec<String> {
     let listed = home.run(&["session", "ls", "--json"]).stdout;
     let id = |line: &str| serde_json::from_str::<Value>(line).unwrap()["id"].as_str().unwrap().to_owned();

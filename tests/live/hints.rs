@@ -66,7 +66,7 @@ fn rows() -> Vec<(Value, &'static str, Vec<Value>)> {
         ),
         (
             run("runtime.query_tool_docs('one', detail='al')"),
-            "detail can be signature, summary, full, stub, or be left out",
+            "or be left out",
             vec![run("runtime.query_tool_docs('one', detail='full')\nruntime.query_tool_docs('one')")],
         ),
         (run("h = mcp_one.add.handle_sync(a=1, b=2)\nh['nope'].load()"), "it is ", vec![run("h.load()")]),
@@ -90,7 +90,7 @@ fn rows() -> Vec<(Value, &'static str, Vec<Value>)> {
 }
 
 /// Hints that only the user can follow: what they name is tested where the setting is.
-const OF_THE_USER: [&str; 16] = [
+const OF_THE_USER: [&str; 17] = [
     "the user must fix it; `belljar config` shows where it stands",
     "the user sets budgets below [model] in config.toml; ask less, or of larger parts",
     "the user sets endpoint and name below [model] in config.toml",
@@ -103,6 +103,7 @@ const OF_THE_USER: [&str; 16] = [
     "the user decides that in policy.toml",
     "the user decides that in the server's entry",
     "the user decides that there",
+    "the user gives belljar a state folder that it can write, or chooses another profile",
     "the user sets that: jobs.timeout, or MCP_BRIDGE_JOB_TIMEOUT",
     "large results lie in the host's folder for temporary files: it needs room",
     "the user has it kept with MCP_BRIDGE_JOURNAL=full; runtime.checkpoint makes new ones",
@@ -216,7 +217,9 @@ fn collect(folder: &Path, hints: &mut Vec<String>) {
             let behind = behind.trim_start().trim_start_matches("format!(").trim_start();
             let Some(literal) = behind.strip_prefix('"') else { continue };
             let end = literal.match_indices('"').find(|(at, _)| !literal[..*at].ends_with('\\')).unwrap().0;
-            let literal = literal[..end].replace("\\\"", "\"").replace("\\\\", "\\");
+            // A backslash at the end of a line leaves out the indentation of the next one.
+            let literal: String = literal[..end].split("\\\n").map(str::trim_start).collect();
+            let literal = literal.replace("\\\"", "\"").replace("\\\\", "\\");
             let parts = literal.split('{').enumerate().map(|(at, part)| match part.split_once('}') {
                 Some((_, rest)) if at > 0 => rest,
                 _ => part,
