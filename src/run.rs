@@ -477,7 +477,7 @@ pub struct ToolFault {
     pub hint: String,
     /// The `data` of the server's JSON-RPC error, without secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub data: Option<serde_json::Value>,
+    pub data: Option<Box<serde_json::Value>>,
 }
 
 impl ToolFault {

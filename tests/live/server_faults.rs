@@ -349,11 +349,11 @@ fn lists_of_tools_that_go_round_in_circles_or_do_not_end_are_bounded(engine: &En
     let home = Home::on(engine).server("circle", circle.entry()).server("endless", endless.entry());
     let mut bridge = Bridge::start(&home).warm();
     assert_eq!(bridge.ok("len(await runtime.list_tools('circle'))"), "55");
-    bridge.says("a server's list of tools goes round in circles");
+    bridge.says("pages that its nextCursor names again");
     assert_eq!(bridge.ok("await mcp_circle.tool_9_of_page_4()"), "'tool_9_of_page_4 was called'");
     let listed = bridge.run_with(json!({"code": "len(await runtime.list_tools('endless'))", "timeout": 60}));
     assert_eq!(listed.text, "10000");
-    bridge.says("a server's further tools are left out");
+    bridge.says("all behind item 10000, since it is too long");
     assert_eq!(bridge.ok("await mcp_endless.tool_9_of_page_990()"), "'tool_9_of_page_990 was called'");
 }
 
@@ -363,7 +363,7 @@ fn too_many_tools_on_one_page_leave_ten_thousand_and_give_their_room_back(engine
     let before = bridge.resident_kib();
     let listed = bridge.run_with(json!({"code": "len(await runtime.list_tools('fixture'))", "timeout": 60}));
     assert_eq!(listed.text, "10000");
-    bridge.says("a server's further tools are left out");
+    bridge.says("all behind item 10000, since it is too long");
     assert_eq!(bridge.ok("await mcp_fixture.t9999()"), "'t9999 was called'");
     // The line of 14 MB, the result that is taken out of it, and where its tools are.
     let grown = bridge.peak_kib().saturating_sub(before);

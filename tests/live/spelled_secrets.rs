@@ -85,7 +85,8 @@ fn escapes_hide_no_token_from_code_model_or_human(engine: &Engine) {
         let code =
             format!("await look_everywhere({speaking:?}, 'describing-{spelling}')\nprint(found, silent)");
         let run = bridge.run_with(json!({"code": code, "timeout": 100}));
-        assert_eq!(run.text, "[] []", "{spelling}");
+        // The first reply of each server also says what its placeholder means.
+        assert_eq!(run.text.lines().next(), Some("[] []"), "{spelling}: {}", run.text);
         for method in ["elicitation/create", "sampling/createMessage"] {
             let asked = python(&json!({"method": method, "params": question(method)}));
             let code = format!("await runtime.call_tool({speaking:?}, 'ask_client', {asked})");

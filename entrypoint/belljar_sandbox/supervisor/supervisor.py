@@ -306,7 +306,7 @@ class Supervisor:
         self.greeted = self.bridge_reader.waits_for_worker = True
 
     def end_if_full(self) -> None:
-        """Ends the sandbox if files take its memory by their number: the next interpreter would have too little of it."""
+        """Ends the sandbox if files take its memory by their number: the next interpreter would have too little."""
         files = sum(size.f_files - size.f_ffree for size in map(os.statvfs, self.places))
         if files > _FILES_MAX:
             self.bridge_writer.last_words(

@@ -113,7 +113,7 @@ impl Broker {
         let hint = lacking(&lacks).unwrap_or_else(|| hint(error));
         let mut fault = ToolFault::new(error.code(sent), message).hint(hint);
         if let UpstreamError::Refused { data: Some(data), .. } = &**error {
-            fault.data = Some(data.clone());
+            fault.data = Some(Box::new(data.clone()));
         }
         fault
     }

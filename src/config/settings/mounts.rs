@@ -268,7 +268,7 @@ fn named(
     // If one of two nested mounts is writable, code could change the other one through it, for example by a link.
     let is_beside = |other: &&MountedFolder| {
         (written.writable || other.writable)
-            && (host.starts_with(&other.host) || other.host.starts_with(&host))
+            && (host.starts_with(&other.host) || other.host.starts_with(host))
     };
     if let Some(other) = others.iter().find(is_beside) {
         return Err(format!(

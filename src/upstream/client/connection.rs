@@ -189,7 +189,7 @@ impl Connection {
         let mut input = Input::default();
         let mut timeout = CallTimeout::new(clock);
         for round in 1..=input::ROUNDS_MAX {
-            let result = self.patient(&request, &input, &mut timeout, cancel, hears.clone()).await?;
+            let result = self.patient((&request, &input), &mut timeout, cancel, hears.clone()).await?;
             let result = match &request {
                 Request::Tool { name, .. } if self.needs_task(name) => {
                     self.result_of_task(result, &mut timeout, cancel).await?
@@ -258,8 +258,7 @@ impl Connection {
     /// Sends a request once, and again if the server names the time for that and nothing was done, or nothing can be.
     async fn patient(
         &self,
-        request: &Request,
-        input: &Input,
+        (request, input): (&Request, &Input),
         timeout: &mut CallTimeout<'_, impl Clock>,
         cancel: &CancellationToken,
         hears: Option<watch::Sender<Option<ProgressUpdate>>>,

@@ -275,6 +275,10 @@ pub(super) async fn list_tools(
     if let Some(parameters) = parameters {
         tools = parameters.admit(tools, &mut left_out);
     }
+    if !left_out.is_empty() {
+        let reason = crate::upstream::raw_results::left_out(&left_out);
+        tracing::warn!(reason, "a server's list of tools is not whole");
+    }
     answers.unread().items(left_out);
     Ok(Tools { all: tools.into(), stale_at })
 }

@@ -49,7 +49,7 @@ pub(super) fn discovered(result: &Value) -> Result<ServerResult, String> {
 
 /// The error of an answer; `None`: it has none. An empty one beside a result counts as none.
 pub(super) fn error(error: Option<&Value>, has_result: bool) -> Option<ErrorData> {
-    let error = error.filter(|error| !error.is_null() && !(has_result && is_empty(error)))?;
+    let error = error.filter(|error| !(error.is_null() || has_result && is_empty(error)))?;
     let code = error.get("code").and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());
     let said = error.get("message").unwrap_or(error);
     let message = match said {
