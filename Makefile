@@ -9,8 +9,6 @@ ENGINE ?=
 # Files that `make search-bench` and `make stubs-check` measure, in the format of tests/search; empty: those in tests/search.
 TOOLS ?=
 QUERIES ?=
-# The folder of the sentence encoder that `make search-bench` measures; empty: the one of the tests.
-MODEL ?=
 # How often `make chaos` kills a bridge, and how long `make soak` runs.
 ROUNDS ?= 20
 MINUTES ?= 5
@@ -26,9 +24,9 @@ TARGET ?=
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
 
-# The build and the image do not need each other. The demonstration has no model for the search by meaning.
+# The build and the image do not need each other.
 define build_beside_setup
-	cargo build --profile demo --locked --no-default-features & build=$$!; scripts/setup.sh demo; ready=$$?; wait $$build && \
+	cargo build --profile demo --locked & build=$$!; scripts/setup.sh demo; ready=$$?; wait $$build && \
 		[ $$ready = 0 ] && scripts/setup.sh environment $(BUILD)/demo/belljar
 endef
 
@@ -91,8 +89,8 @@ bench: ## measure every engine that is there, or ENGINE=podman-rootful,docker; J
 	cargo build --release --locked --bin belljar --example fixture_server
 	BELLJAR_BENCH_ENGINES='$(ENGINE)' cargo bench --locked --bench bridge
 
-search-bench: ## measure the search on the committed tools and queries, or on TOOLS=file QUERIES=file; MODEL=folder for another encoder
-	TOOLS='$(TOOLS)' QUERIES='$(QUERIES)' MODEL='$(MODEL)' cargo bench --locked --bench search
+search-bench: ## measure the search on the committed tools and queries, or on TOOLS=file QUERIES=file
+	TOOLS='$(TOOLS)' QUERIES='$(QUERIES)' cargo bench --locked --bench search
 
 tokens: ## count the tokens that a model reads of all servers' tools, and of belljar; TOOLS=file adds others
 	TOOLS='$(TOOLS)' cargo bench --locked --bench tokens

@@ -1,17 +1,13 @@
 //! `make search-bench`: how well and how fast the search finds what is meant, in the committed tools or in others, beside
 //! what other rankers reached.
 //!
-//! `TOOLS` and `QUERIES` name files in the form of those in `tests/search`. `MODEL` names the folder of a sentence encoder;
-//! without it the one is measured that the tests use, where it is in place.
+//! `TOOLS` and `QUERIES` name files in the form of those in `tests/search`.
 
 #[path = "../tests/search/quality.rs"]
 mod quality;
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
-use belljar::catalog::Catalog;
-use belljar::encoder::Encoder;
 use quality::{Measured, Quality};
 
 /// Other rankers, and what they were measured on.
@@ -33,52 +29,23 @@ fn main() {
     let catalog = quality::catalog(&tools);
     let queries = quality::queries(&queries);
     let paraphrases = quality::answered(&catalog, quality::queries(Path::new(quality::PARAPHRASES)));
-    let model = file("MODEL", &quality::model::place().display().to_string());
-    let encoder = model.is_dir().then(|| encoder(&catalog, &model));
     let measure = |queries: &[quality::Query], wordings| {
-        let lexical = quality::measure(&catalog, queries, wordings, None, TRIES);
-        println!("By words:\n\n{lexical}\n");
-        let fused = encoder
-            .as_ref()
-            .map(|encoder| quality::measure(&catalog, queries, wordings, Some(encoder), TRIES));
-        match &fused {
-            Some(fused) => println!("By words and meaning:\n\n{fused}\n"),
-            None => {
-                println!(
-                    "By words and meaning: not measured, since there is no model in {}\n",
-                    model.display()
-                );
-            }
-        }
-        (lexical, fused)
+        let measured = quality::measure(&catalog, queries, wordings, TRIES);
+        println!("{measured}\n");
+        measured
     };
-    let (lexical, fused) = measure(&queries, 1);
+    let measured = measure(&queries, 1);
     if !paraphrases.is_empty() {
         for wordings in 1..=WORDINGS_MAX {
             println!("Paraphrases, with {wordings} of their wordings in one search:\n");
             measure(&paraphrases, wordings);
         }
     }
-    print_baselines(&lexical, fused.as_ref());
-}
-
-/// Loads an encoder and encodes all tools with it; their vectors are stored for the next time.
-fn encoder(catalog: &Catalog, model: &Path) -> Encoder {
-    let started = Instant::now();
-    let encoder = Encoder::load(model).unwrap_or_else(|error| panic!("{}: {error}", model.display()));
-    println!("The model was loaded in {} ms.", started.elapsed().as_millis());
-    let (started, stored) =
-        (Instant::now(), Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench-vectors.json"));
-    let new = quality::encode_tools(catalog, &encoder, &stored);
-    println!(
-        "{new} tools were encoded in {:.0} s; the vectors of the others were stored.\n",
-        started.elapsed().as_secs_f64()
-    );
-    encoder
+    print_baselines(&measured);
 }
 
 /// One line for each ranker, one column for each kind of query.
-fn print_baselines(measured: &Measured, fused: Option<&Measured>) {
+fn print_baselines(measured: &Measured) {
     let mut lines = BASELINES.lines().filter(|line| !line.starts_with('#'));
     let kinds: Vec<&str> = lines.next().unwrap_or_default().split('\t').skip(1).collect();
     let is_same = (measured.tools, measured.all.queries) == (BASELINE_TOOLS, BASELINE_QUERIES);
@@ -94,9 +61,6 @@ fn print_baselines(measured: &Measured, fused: Option<&Measured>) {
     println!("\n| ranker | {} |", kinds.join(" | "));
     println!("|---|{}", "---:|".repeat(kinds.len()));
     println!("| **belljar** | {} |", cells(measured, &kinds));
-    if let Some(fused) = fused {
-        println!("| **belljar with an encoder** | {} |", cells(fused, &kinds));
-    }
     for line in lines {
         let cells: Vec<String> = line.split('\t').map(str::to_owned).collect();
         let (ranker, figures) = cells.split_first().expect("a line has a ranker");

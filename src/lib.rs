@@ -10,7 +10,7 @@
 //! | L5 | [`rerun`] |
 //! | L4 | [`session`] |
 //! | L3 | [`broker`] |
-//! | L2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`clients`], [`audit`], [`journal`], [`models`], [`jobs`], [`workspace`], [`skills`], [`render`] |
+//! | L2 | [`engine`], [`upstream`], [`catalog`], [`config`], [`clients`], [`audit`], [`journal`], [`models`], [`jobs`], [`workspace`], [`skills`], [`render`] |
 //! | L1 | [`cache_dir`], [`protocol`], [`jsonrpc`], [`policy`], [`problem`], [`recipe`], [`run`], [`guard`], [`jose`], [`service_login`], [`web`] |
 //! | L0 | [`confine`], [`digest`], [`names`], [`limits`], [`own_file`], [`programs`], [`secret`], [`text`] |
 
@@ -24,7 +24,6 @@ pub mod clients;
 pub mod config;
 pub mod confine;
 pub mod digest;
-pub mod encoder;
 pub mod engine;
 pub mod guard;
 pub mod jobs;

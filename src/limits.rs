@@ -121,14 +121,6 @@ pub struct Limits {
     pub catalog_entries_max: usize,
     /// The same of their bytes.
     pub catalog_bytes_max: u64,
-    /// Largest file of the vectors of one server's tools that is kept, in bytes.
-    pub vectors_entry_bytes_max: usize,
-    /// Such files that are kept, those of configured servers in any case.
-    pub vectors_entries_max: usize,
-    /// The same of their bytes.
-    pub vectors_bytes_max: u64,
-    /// How long the sentence encoder stays in memory after a search.
-    pub encoder_idle: Duration,
     /// Longest line from the client, line feed included.
     pub client_line_bytes_max: usize,
     /// Requests of one peer, the client or a server, that are worked on at once; further ones are not read yet.
@@ -282,10 +274,6 @@ impl Default for Limits {
             catalog_entry_bytes_max: 8 * MIB,
             catalog_entries_max: 2_000,
             catalog_bytes_max: 256 * MIB as u64,
-            vectors_entry_bytes_max: 64 * MIB,
-            vectors_entries_max: 2_000,
-            vectors_bytes_max: 256 * MIB as u64,
-            encoder_idle: Duration::from_secs(600),
             client_line_bytes_max: 16 * MIB,
             peer_requests_in_flight_max: 256,
             config_file_bytes_max: MIB as u64,

@@ -314,7 +314,8 @@ def search_tool_docs(
 ) -> SearchResults:
     """Searches the tools of all servers of this run, or of those given, running or not. Prints one line for each.
 
-    A list of queries is one search, for synonyms or several things; an empty query lists all tools.
+    Two or three plain wordings in a list find more than one does. A list may also ask for several things. An empty
+    query lists all tools.
     detail: signature, summary or full; group_by: "server". The next page: offset=8, 16, ...
     """
     asked = query if isinstance(query, str) else list(query)

@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use super::common::printing::{err, out};
-use super::{login, model, search_model, wiring};
+use super::{login, model, wiring};
 use crate::audit::last_entries;
 use crate::config::{Config, ConfigFiles, DeferredEntry, Environment, Launch, ServerConfig, Transport};
 use crate::confine::ServerSandbox;
@@ -57,7 +57,9 @@ pub(super) async fn doctor(config: Config, files: ConfigFiles, asks: bool, clien
             no_sandbox(fault);
         }
     }
-    line("search", &search_model::state(&config));
+    if let Some(stored) = stored_by_search_by_meaning(&config) {
+        line("unused", &stored);
+    }
     line("model", &model::state(&config));
     if asks && let Some(answer) = model::answer(&config).await {
         line("", &answer);
@@ -169,6 +171,18 @@ fn no_sandbox(fault: &ToolFault) {
 }
 
 /// Reports how many servers have the user's rights, and how to change that.
+/// The folders that search by meaning of earlier versions has left, with the command that deletes them; `None`: there
+/// are none.
+fn stored_by_search_by_meaning(config: &Config) -> Option<String> {
+    let vectors = config.cache_dir.as_ref().map(|dir| dir.join("vectors"));
+    let folders = [config.former_model_dir.clone(), vectors].into_iter().flatten().filter(|dir| dir.is_dir());
+    let shown: Vec<String> =
+        folders.map(|dir| format!("'{}'", dir.display().to_string().replace('\'', r"'\''"))).collect();
+    let command = format!("rm -r {}", shown.join(" "));
+    (!shown.is_empty())
+        .then(|| format!("the model and vectors of search by meaning, which was removed: {command}"))
+}
+
 fn rights(config: &Config) {
     let (free, all) = config.servers_with_rights();
     let count = format!("{free} of {all} servers that a command starts run with all your rights");

@@ -11,7 +11,7 @@ use super::common::logging;
 use super::common::printing::{err, told};
 use super::images;
 use super::sessions;
-use super::{config, doctor, files, guardian, log, login, run, search_model, serve, skill, trust};
+use super::{config, doctor, files, guardian, log, login, run, serve, skill, trust};
 use crate::cli::{self, Arguments, Command};
 use crate::config::{ConfigFiles, Environment};
 use crate::text;
@@ -107,7 +107,6 @@ fn bridge(command: Option<Command>) -> ExitCode {
                 Some(environment) => images::command::image(&config, &environment, command).await,
                 None => ExitCode::from(70),
             },
-            Some(Command::Search(search)) => search_model::search(&config, search).await,
             // These commands were executed above.
             Some(
                 Command::Config(_)

@@ -12,7 +12,6 @@ mod log;
 mod login;
 mod model;
 mod run;
-mod search_model;
 mod serve;
 mod sessions;
 mod skill;

@@ -8,7 +8,7 @@ use crate::broker::{ActiveConfig, AuditSetup, Broker, Folders, LoggedArguments};
 use crate::catalog::StatedLimits;
 use crate::config::{
     self, Audit, Config, ConfigFiles, ContainerUser, EngineChoice, LearnShapes, MountedFolder, ResumeFrom,
-    Rollback, Semantic,
+    Rollback,
 };
 use crate::engine::{Choice, EngineLocations, Folder, User, tmpfs_mib};
 use crate::guard::{Guardian, Mark};
@@ -54,8 +54,6 @@ impl Modules {
             shape_store: cached("learned").filter(|_| config.learn_shapes == LearnShapes::On),
             pins: config.own_state_dir.as_ref().map(|dir| dir.join("pins")),
             catalog: cached("catalog"),
-            model: config.model_dir.clone().filter(|_| config.semantic == Semantic::Auto),
-            vectors: cached("vectors"),
             server_log: config.own_state_dir.as_ref().map(|dir| dir.join(SERVER_LOG)),
         };
         let log = match (config.audit, &config.own_state_dir) {

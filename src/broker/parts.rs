@@ -25,7 +25,6 @@ use super::servers::server_requests::{ListenerTask, RequestListener, ServerReque
 use super::tools::catalog_cache::CatalogCache;
 use super::tools::indexing::Indexer;
 use super::tools::searched_skills::SearchedSkills;
-use super::tools::semantics::Semantics;
 use super::tools::shape_store::ShapeStore;
 use super::tools::tool_index::{ListingChange, ToolIndex};
 use super::values::handles::Handles;
@@ -53,10 +52,6 @@ pub struct Folders {
     pub catalog: Option<PathBuf>,
     /// The pins of tools; `None`: tools are not pinned.
     pub pins: Option<PathBuf>,
-    /// The sentence encoder's model, which may be installed at any time; `None`: search by meaning is off.
-    pub model: Option<PathBuf>,
-    /// The cached vectors of tools; `None`: vectors are not cached.
-    pub vectors: Option<PathBuf>,
     /// The log of the servers' own messages; `None`: messages are not stored.
     pub server_log: Option<PathBuf>,
 }
@@ -76,7 +71,6 @@ pub struct Broker {
     pub(super) shape_store: ShapeStore,
     pub(super) limits: Arc<Limits>,
     pub(super) indexing: Indexer,
-    pub(super) semantics: Semantics,
     pub(super) tool_index: Arc<ToolIndex>,
     pub(super) admission: Admission,
     pub(super) handles: Arc<Handles>,
@@ -121,7 +115,6 @@ impl Broker {
             Arc::clone(&limits),
         ));
         let indexing = Indexer::new(Arc::clone(&tool_index), Arc::clone(&upstream), &limits);
-        let semantics = Semantics::new(folders.model, folders.vectors, Arc::clone(&tool_index), &limits);
         let server_requests = ServerRequests::new(&limits);
         let listening = ListenerTask::start(RequestListener {
             requests: Arc::clone(&server_requests),
@@ -141,7 +134,6 @@ impl Broker {
             shape_store,
             limits,
             indexing,
-            semantics,
             tool_index,
             admission,
             handles,
@@ -161,7 +153,7 @@ impl Broker {
 
     /// Ends all background tasks.
     pub async fn close(&self) {
-        tokio::join!(self.indexing.close(), self.semantics.close(), self.listening.close());
+        tokio::join!(self.indexing.close(), self.listening.close());
         self.log.close().await;
     }
 

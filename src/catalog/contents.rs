@@ -52,7 +52,6 @@ impl Catalog {
                     tools: Tools::Unasked,
                     origin: Origin::Server,
                     words: OnceLock::new(),
-                    vectors: OnceLock::new(),
                 })
             })
             .collect();
@@ -83,7 +82,6 @@ impl Catalog {
                 tools,
                 origin: known.origin,
                 words: OnceLock::new(),
-                vectors: OnceLock::new(),
             })
         });
         Self::of(servers.collect())
@@ -111,7 +109,6 @@ impl Catalog {
             tools: Tools::Listed(tools),
             origin: Origin::Skills,
             words: OnceLock::new(),
-            vectors: OnceLock::new(),
         });
         Self::of(self.servers.iter().cloned().chain([skills]).collect())
     }

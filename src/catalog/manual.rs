@@ -31,9 +31,9 @@ session share one interpreter, so `servers` of a run keeps mistakes apart and is
 Binary content has .save(path), .show() and .data; as an argument of another call it is sent as base64, and never shown.
 
 `from mcp import runtime`; every helper works with and without `await`; awaited ones go on side by side:
-  search_tool_docs(query, limit=8, offset=0, group_by=\"server\", servers=[...])
-                                         ranked, over all servers; \"\": all, 8 a page; print it. Name the capability in plain
-                                         words (\"create a branch\"); two or three wordings may be given as a list
+  search_tool_docs([query, ...], limit=8, offset=0, group_by=\"server\", servers=[...])
+                                         ranked, over all servers; \"\": all, 8 a page; print it. Give two or three wordings that
+                                         name the capability plainly: [\"what changed\", \"show unstaged changes\", \"git diff\"]
   query_tool_docs(server, tool=None, detail=\"summary\"|\"full\"|\"stub\")   \"full\" adds the schema
   list_tools(server)  list_servers()  discovered_servers(detailed=False)  describe_server(name)
   list_loaded_server_metadata()  capability_summary()

@@ -4,7 +4,6 @@ mod alias;
 mod arguments;
 mod contents;
 mod docs;
-mod encoder_text;
 mod index;
 mod literal;
 mod manual;
@@ -23,10 +22,8 @@ pub use docs::{
     Detail, describe_server, discovered_servers, list_servers, list_tools, loaded_server_metadata,
     query_tool_docs, tool_doc,
 };
-pub use encoder_text::{respelt, tool_text};
 pub use manual::{StatedLimits, capability_summary};
-pub use matching::vectors::Vectors;
 pub use python::{AnsweredCall, Observation, Shapes, json_of_repr, signature};
-pub use search::{Queries, Query, SearchHit, grouped, search};
+pub use search::{Queries, SearchHit, grouped, search};
 pub use server_tools::{NearMisses, Origin, ServerTools, Tools, UnknownTool, resolved};
 pub use tool::{Tool, ToolRefusal};

@@ -28,32 +28,17 @@ const TYPO_WEIGHT: f32 = 0.7;
 /// The largest number of unknown words of one query that are compared with every known one.
 const TYPO_WORDS_MAX: usize = 8;
 /// The number of characters of a query that count.
-pub(super) const QUERY_CHARS_MAX: usize = 1_000;
+const QUERY_CHARS_MAX: usize = 1_000;
 const QUERY_WORDS_MAX: usize = 32;
 /// The largest number of hits of one search.
 const HITS_MAX: usize = 100;
 
-/// The weight of a full match of the words relative to a vector's similarity of 1. With a larger one, a tool that has
-/// one word of a paraphrase comes before the tool that is meant.
-const WORDS_SHARE: f32 = 0.4;
-/// The least similarity of vectors at which a tool that has none of the query's words is still found.
-const NEARNESS_MIN: f32 = 0.2;
-
-/// The constant of reciprocal rank fusion: the smaller it is, the more the first places of a ranking count.
-const FUSED_PLACES: f32 = 5.0;
-
-/// A query, with the vector of its meaning if there is one.
-#[derive(Debug, Clone, Copy)]
-pub struct Query<'q> {
-    /// The text of the query.
-    pub text: &'q str,
-    /// The encoded query, a vector of length 1. If it is `None`, or if any tool has no vector, only the words count.
-    pub vector: Option<&'q [f32]>,
-}
+/// The number of hits among which the first hit of each query is, if no page size is set.
+const PAGE: usize = 8;
 
 /// The queries of one search, which may be paraphrases or ask for different things.
 #[derive(Debug)]
-pub struct Queries<'q>(Vec<Query<'q>>);
+pub struct Queries<'q>(Vec<&'q str>);
 
 /// One tool that a search found.
 #[derive(Debug)]
@@ -108,60 +93,55 @@ pub fn search<'q>(
     offset: usize,
 ) -> (Vec<SearchHit>, usize) {
     let limit = limit.clamp(1, HITS_MAX);
-    let rankings = queries.into().0.into_iter().filter_map(|Query { text, vector }| {
+    let rankings = queries.into().0.into_iter().filter_map(|text| {
         let text: String = text.trim().chars().take(QUERY_CHARS_MAX).collect();
-        let nearness = vector.and_then(|vector| nearness(catalog, vector));
-        (!text.is_empty()).then(|| scores(catalog.index(), &text, nearness))
+        (!text.is_empty()).then(|| scores(catalog.index(), &text))
     });
-    match fused_rankings(rankings) {
-        Some(scores) => ranked(catalog, scores, limit, offset),
-        None => browse(catalog, limit, offset),
+    let rankings: Vec<Vec<f32>> = rankings.collect();
+    if rankings.is_empty() {
+        return browse(catalog, limit, offset);
     }
+    ranked(catalog, fused(rankings), limit, offset)
 }
 
 impl<'q> From<&'q str> for Queries<'q> {
     fn from(text: &'q str) -> Self {
-        Query { text, vector: None }.into()
+        Self(vec![text])
     }
 }
 
-impl<'q> From<Query<'q>> for Queries<'q> {
-    fn from(query: Query<'q>) -> Self {
-        Self(vec![query])
-    }
-}
-
-impl<'q> FromIterator<Query<'q>> for Queries<'q> {
-    fn from_iter<I: IntoIterator<Item = Query<'q>>>(queries: I) -> Self {
+impl<'q> FromIterator<&'q str> for Queries<'q> {
+    fn from_iter<I: IntoIterator<Item = &'q str>>(queries: I) -> Self {
         Self(queries.into_iter().collect())
     }
 }
 
-/// The fused score of each tool: the sum of the scores of its places in all rankings, since scores of different queries
-/// cannot be compared. `None` if there is no query.
-fn fused_rankings(mut rankings: impl Iterator<Item = Vec<f32>>) -> Option<Vec<f32>> {
-    let mut fused = rankings.next()?;
-    let mut rest = rankings.peekable();
-    if rest.peek().is_some() {
-        fused = worth_of_places(&fused);
-        for ranking in rest {
-            for (sum, worth) in fused.iter_mut().zip(worth_of_places(&ranking)) {
-                *sum += worth;
-            }
+/// The score of each tool for all queries: the sum of its scores, so that a good wording outweighs bad ones. A need with
+/// low scores must not lose its place to another need, so the first hit of each query stays on the first page.
+fn fused(rankings: Vec<Vec<f32>>) -> Vec<f32> {
+    let firsts: Vec<usize> = rankings.iter().filter_map(|scores| best(scores)).collect();
+    let queries = rankings.len();
+    let mut rankings = rankings.into_iter();
+    let mut sums = rankings.next().unwrap_or_default();
+    for scores in rankings {
+        for (sum, score) in sums.iter_mut().zip(scores) {
+            *sum += score;
         }
     }
-    Some(fused)
+    let mut sorted = sums.clone();
+    sorted.sort_unstable_by(|one, other| other.total_cmp(one));
+    if let Some(floor) = sorted.get(PAGE.saturating_sub(queries)) {
+        for first in firsts {
+            sums[first] = sums[first].max(floor.next_up());
+        }
+    }
+    sums
 }
 
-/// The score of each tool's place in a ranking: the first place has the largest one; 0 for a tool that was not found.
-fn worth_of_places(scores: &[f32]) -> Vec<f32> {
-    let mut found: Vec<usize> = (0..scores.len()).filter(|tool| scores[*tool] > 0.0).collect();
-    found.sort_by(|one, other| scores[*other].total_cmp(&scores[*one]));
-    let mut worth = vec![0.0; scores.len()];
-    for (place, tool) in found.into_iter().enumerate() {
-        worth[tool] = 1.0 / (FUSED_PLACES + place as f32);
-    }
-    worth
+/// The tool with the highest score; `None`: no tool matches.
+fn best(scores: &[f32]) -> Option<usize> {
+    let found = scores.iter().enumerate().filter(|(_, score)| **score > 0.0);
+    found.max_by(|one, other| one.1.total_cmp(other.1).then(other.0.cmp(&one.0))).map(|(tool, _)| tool)
 }
 
 /// Groups the hits of one page by server, the servers in the order of their best hits.
@@ -209,38 +189,11 @@ fn ranked(catalog: &Catalog, scores: Vec<f32>, limit: usize, offset: usize) -> (
     (found.into_iter().skip(offset).map(hit).collect(), total)
 }
 
-/// The similarity of each tool to a query's vector of length 1, from -1 to 1, by number; `None` while any tool has no
-/// vector of the same dimensions.
-fn nearness(catalog: &Catalog, vector: &[f32]) -> Option<Vec<f32>> {
-    let mut all = Vec::with_capacity(catalog.index().tools());
-    let with_tools = |server: &&Arc<ServerTools>| !server.listed().is_empty();
-    for server in catalog.servers().iter().filter(with_tools) {
-        if server.origin == Origin::Skills {
-            // Skills have no vectors: only their words count, and they must not keep tools from being found by vectors.
-            all.extend(std::iter::repeat_n(0.0, server.listed().len()));
-            continue;
-        }
-        all.extend(server.vectors.get()?.nearness(vector)?);
-    }
-    Some(all)
-}
-
 /// The score of each tool for the query, by number; 0 for a tool that does not match.
-fn scores(index: &Index, query: &str, nearness: Option<Vec<f32>>) -> Vec<f32> {
+fn scores(index: &Index, query: &str) -> Vec<f32> {
     let mut scores = of_words(index, query);
-    if let Some(nearness) = nearness {
-        fuse(&mut scores, &nearness);
-    }
     add_exact(index, query, &mut scores);
     scores
-}
-
-/// Adds the similarities of vectors to the scores of words.
-fn fuse(scores: &mut [f32], nearness: &[f32]) {
-    for (score, nearness) in scores.iter_mut().zip(nearness) {
-        let is_found = *score > 0.0 || *nearness >= NEARNESS_MIN;
-        *score = if is_found { (nearness + WORDS_SHARE * *score).max(f32::MIN_POSITIVE) } else { 0.0 };
-    }
 }
 
 /// The score of each tool for the query's words, divided by the rarity of all these words. So a tool that has only one
@@ -408,25 +361,36 @@ mod tests {
     #[test]
     fn several_queries_are_fused() {
         let of = |queries: &[&str]| {
-            let queries: Queries<'_> = queries.iter().map(|text| Query { text, vector: None }).collect();
+            let queries: Queries<'_> = queries.iter().copied().collect();
             let (hits, total) = search(&some(), queries, 3, 0);
             (names(&hits), total)
         };
         let (alone, _) = of(&["read file"]);
-        // The first hit of each query comes before the second one of either.
+        // A tool that both queries find comes before the first hit of either.
         assert_eq!(
             of(&["text on disk", "write a file"]).0[..2],
-            ["filesystem.read_file", "filesystem.write_file"]
+            ["filesystem.write_file", "filesystem.read_file"]
         );
         assert_eq!((of(&["read file", " "]).0, of(&["read file", "read file"]).0), (alone.clone(), alone));
         let (each, _) = of(&["issues", "folder"]);
-        assert_eq!(each, ["filesystem.list_directory", "github.list_issues"]);
-        // An exact path counts only for the query that has it.
+        assert_eq!(each, ["github.list_issues", "filesystem.list_directory"]);
         assert_eq!(
             of(&["github.list_issues", "folder"]).0[..2],
-            ["filesystem.list_directory", "github.list_issues"]
+            ["github.list_issues", "filesystem.list_directory"]
         );
         assert_eq!(of(&[]).1, 6, "nothing asked for browses");
+    }
+
+    #[test]
+    fn first_hit_of_each_query_stays_on_the_first_page() {
+        let loud: Vec<Value> = (0..20).map(|n| json!({"name": format!("read_file_{n}")})).collect();
+        let quiet = json!([{"name": "x", "description": format!("{} zebra", "other words of little use ".repeat(9))}]);
+        let catalog = catalog(&[("loud", Value::Array(loud)), ("quiet", quiet)]);
+        let queries: Queries<'_> =
+            ["read file", "file read", "where is the zebra of my aunt"].into_iter().collect();
+        let (hits, _) = search(&catalog, queries, PAGE, 0);
+        assert!(names(&hits).contains(&"quiet.x".to_owned()), "{:?}", names(&hits));
+        assert_eq!(hits[0].server().name.as_str(), "loud");
     }
 
     #[test]
@@ -546,12 +510,6 @@ mod tests {
             (["skills.list", "zoo.feed", "skills.weekly"].map(str::to_owned).to_vec(), 3)
         );
         assert_eq!(hits[0].to_json(Detail::Signature, &Shapes::default()).get("skill"), None);
-        // Skills do not keep tools from being found by vectors.
-        for server in both.servers().iter().filter(|server| server.origin == Origin::Server) {
-            server.set_vectors(super::super::Vectors::new(2, vec![1.0, 0.0]).unwrap());
-        }
-        let (hits, _) = search(&both, Query { text: "zzzz", vector: Some(&[1.0, 0.0]) }, 9, 0);
-        assert_eq!(names(&hits), ["skills.list", "zoo.feed"]);
     }
 
     #[test]

@@ -9,7 +9,6 @@ use std::sync::OnceLock;
 use super::alias::tool_aliases;
 use super::matching::near_names::near;
 use super::matching::postings::Postings;
-use super::matching::vectors::Vectors;
 use super::python::signature;
 use super::tool::{Tool, shown};
 use crate::limits::Limits;
@@ -38,8 +37,6 @@ pub struct ServerTools {
     pub origin: Origin,
     /// The words of its tools, counted by the first search. Catalogs that share the server share them.
     pub(super) words: OnceLock<Postings>,
-    /// The vectors of its tools, which a caller with an encoder provides. They are shared in the same way.
-    pub(super) vectors: OnceLock<Vectors>,
 }
 
 /// The origin of tools.
@@ -132,20 +129,6 @@ impl ServerTools {
             tool: text::inert_excerpt(tool_or_alias, ASKED_CHARS_MAX),
             near: NearMisses(near(tool_or_alias, tools.iter().map(|tool| tool.alias.as_str()))),
         })
-    }
-
-    /// Sets the vectors of its tools, for all catalogs that share the server. Only the first ones count. They are
-    /// ignored if there is not one for each tool.
-    pub fn set_vectors(&self, vectors: Vectors) {
-        if vectors.count() == self.listed().len() {
-            self.vectors.get_or_init(|| vectors);
-        }
-    }
-
-    /// Whether each of its tools has a vector. It is true for a server without tools.
-    #[must_use]
-    pub fn has_vectors(&self) -> bool {
-        self.listed().is_empty() || self.vectors.get().is_some()
     }
 }
 

@@ -18,7 +18,7 @@ use super::servers::server::{RefusedServer, ServerConfig};
 use super::servers::transport::{Launch, Transport};
 use super::settings::choices::{
     AllowCommands, Audit, ContainerUser, EngineChoice, Journal, LearnShapes, Prewarm, Rollback, Sampling,
-    SandboxServers, SelfServers, Semantic, StructuredContent,
+    SandboxServers, SelfServers, StructuredContent,
 };
 use super::settings::model::ModelSettings;
 use super::settings::mounts::{MountedFolder, Mounts, mounts};
@@ -86,14 +86,12 @@ pub struct Config {
     pub workspace: Option<WorkspaceName>,
     /// The folder for files that can be generated again; `None`: there is no such folder, since the user has no home.
     pub cache_dir: Option<PathBuf>,
-    /// The folder for the sentence encoder's model; `None`: there is no such folder, since the user has no home.
-    pub model_dir: Option<PathBuf>,
+    /// The folder in which earlier versions stored a model for search by meaning; `None`: the user has no home.
+    pub former_model_dir: Option<PathBuf>,
     /// The files and folders that a server gets only if its entry names them.
     pub private: PrivatePlaces,
     /// The folder of virtual environments for sandboxes without a container engine; `None`: the user has no home.
     pub environments_dir: Option<PathBuf>,
-    /// Whether tools are searched by meaning.
-    pub semantic: Semantic,
     /// How replies are written.
     pub output_mode: OutputMode,
     /// The level of the log.
@@ -388,10 +386,9 @@ impl ReadSettings {
             workspace: settings.optional("MCP_BRIDGE_WORKSPACE", read::workspace),
             state_dir,
             cache_dir,
-            model_dir: environment.data_dir().map(|dir| dir.join("model")),
+            former_model_dir: environment.data_dir().map(|dir| dir.join("model")),
             environments_dir: environment.data_dir().map(|dir| dir.join("environments")),
             private: PrivatePlaces::default(),
-            semantic: settings.required("MCP_BRIDGE_SEMANTIC", read::semantic),
             output_mode: settings.required("MCP_BRIDGE_OUTPUT_MODE", read::output_mode),
             log_level: settings.required("MCP_BRIDGE_LOG_LEVEL", read::log_level),
             self_servers,

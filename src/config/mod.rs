@@ -25,7 +25,7 @@ pub use servers::server::{RefusedServer, SandboxFiles, ServerConfig, ServerRules
 pub use servers::transport::{Endpoint, HttpTransport, Launch, NamedSecrets, SandboxChoice, Transport};
 pub use settings::choices::{
     AllowCommands, Audit, ContainerUser, EngineChoice, Journal, LearnShapes, Prewarm, Rollback, Sampling,
-    SandboxServers, SelfServers, Semantic, StructuredContent,
+    SandboxServers, SelfServers, StructuredContent,
 };
 pub use settings::edit::{EditError, set_image};
 pub use settings::model::{ModelAccess, ModelBounds, ModelEndpoint, ModelKey, ModelSettings};

@@ -53,8 +53,8 @@ fn description(servers: &[ServerName], unusable: &[String]) -> String {
     } else {
         text.push_str(&format!("MCP servers as Python functions: {}.\n", server_names(servers)));
         text.push_str(
-            "Find tools: print(runtime.search_tool_docs(\"plain words\")). Call: await mcp_NAME.tool(arg=...), or \
-             mcp_NAME.tool.sync(arg=...); - becomes _; asyncio.gather works.\n",
+            "Find tools: print(runtime.search_tool_docs([\"plain words\", \"others\"])). Call: await mcp_NAME.tool(arg=...), or \
+             mcp_NAME.tool.sync(...); - becomes _; asyncio.gather works.\n",
         );
     }
     text.push_str(

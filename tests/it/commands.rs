@@ -93,7 +93,6 @@ fn doctor_without_an_engine_says_what_to_do_and_fails() {
                 "belljar {}\n\
                  sandbox    MISSING: no container engine is running (unix://{socket}: Socket not found: {socket})\n\
                  \x20          what to do: start the engine there (`systemctl --user start podman.socket` for rootless Podman), or correct MCP_BRIDGE_RUNTIME, or unset it to have an engine looked for\n\
-                 search     by words; `belljar search install-model` adds meaning\n\
                  model      the client's, where the client offers one\n\
                  server     good: found at {program} ({config})\n\
                  server     lost: NOT FOUND: command no-such-command in PATH ({path}) and the usual folders of nvm, fnm, volta, asdf, mise, pyenv, Homebrew and ~/.local/bin ({config})\n\

@@ -40,8 +40,6 @@ mod remote;
 mod remote_stress;
 mod requests;
 mod search;
-#[cfg(feature = "semantic")]
-mod search_model;
 mod server_entries;
 mod service_login;
 mod service_login_hostile;

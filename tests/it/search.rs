@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use belljar::catalog::{Catalog, Query, Tool, Tools, search};
+use belljar::catalog::{Catalog, Tool, Tools, search};
 use belljar::limits::Limits;
 use belljar::names::ServerName;
 use serde_json::json;
 
-// Without an encoder in the program nothing is encoded.
-#[cfg_attr(not(feature = "semantic"), allow(dead_code))]
 #[path = "../search/quality.rs"]
 pub mod quality;
 
@@ -20,58 +18,31 @@ const RECALL_AT_5: f64 = 0.800;
 const RECALL_AT_10: f64 = 0.833;
 const MRR_AT_10: f64 = 0.670;
 const NOISE: f64 = 0.01;
-/// The same in their order, with the sentence encoder.
-#[cfg(feature = "semantic")]
-const FUSED: [f64; 4] = [0.689, 0.826, 0.904, 0.758];
-
 #[test]
 fn the_search_by_words_is_as_good_as_it_was() {
     let catalog = quality::catalog(Path::new(quality::TOOLS));
-    let measured = quality::measure(&catalog, &quality::queries(Path::new(quality::QUERIES)), 1, None, 1);
+    let measured = quality::measure(&catalog, &quality::queries(Path::new(quality::QUERIES)), 1, 1);
     compare(&measured, [RECALL_AT_1, RECALL_AT_5, RECALL_AT_10, MRR_AT_10]);
 }
 
-#[cfg(feature = "semantic")]
-#[test]
-fn the_search_by_words_and_meaning_is_as_good_as_it_was() {
-    let encoder = belljar::encoder::Encoder::load(&quality::model::installed()).unwrap();
-    let catalog = quality::catalog(Path::new(quality::TOOLS));
-    quality::encode_tools(&catalog, &encoder, &vectors());
-    let queries = quality::queries(Path::new(quality::QUERIES));
-    compare(&quality::measure(&catalog, &queries, 1, Some(&encoder), 1), FUSED);
-}
-
-/// Figures of the paraphrases: recall@5 by words, and with the encoder.
-const PARAPHRASES_AT_5: [f64; 2] = [0.168, 0.406];
+/// The recall@5 of the paraphrases.
+const PARAPHRASES_AT_5: f64 = 0.168;
 
 #[test]
 fn paraphrases_are_found_as_often_as_before() {
     let catalog = quality::catalog(Path::new(quality::TOOLS));
     let queries = quality::answered(&catalog, quality::queries(Path::new(quality::PARAPHRASES)));
-    let by_words = quality::measure(&catalog, &queries, 1, None, 1);
-    compare_at_5(&by_words, PARAPHRASES_AT_5[0]);
-    #[cfg(feature = "semantic")]
-    {
-        let encoder = belljar::encoder::Encoder::load(&quality::model::installed()).unwrap();
-        quality::encode_tools(&catalog, &encoder, &vectors());
-        compare_at_5(&quality::measure(&catalog, &queries, 1, Some(&encoder), 1), PARAPHRASES_AT_5[1]);
-    }
+    compare_at_5(&quality::measure(&catalog, &queries, 1, 1), PARAPHRASES_AT_5);
 }
 
 /// The same with three wordings of each in one search.
-const THREE_WORDINGS_AT_5: [f64; 2] = [0.846, 0.867];
+const THREE_WORDINGS_AT_5: f64 = 0.846;
 
 #[test]
 fn three_wordings_are_fused_as_well_as_before() {
     let catalog = quality::catalog(Path::new(quality::TOOLS));
     let queries = quality::answered(&catalog, quality::queries(Path::new(quality::PARAPHRASES)));
-    compare_at_5(&quality::measure(&catalog, &queries, 3, None, 1), THREE_WORDINGS_AT_5[0]);
-    #[cfg(feature = "semantic")]
-    {
-        let encoder = belljar::encoder::Encoder::load(&quality::model::installed()).unwrap();
-        quality::encode_tools(&catalog, &encoder, &vectors());
-        compare_at_5(&quality::measure(&catalog, &queries, 3, Some(&encoder), 1), THREE_WORDINGS_AT_5[1]);
-    }
+    compare_at_5(&quality::measure(&catalog, &queries, 3, 1), THREE_WORDINGS_AT_5);
 }
 
 fn compare_at_5(measured: &quality::Measured, before: f64) {
@@ -99,25 +70,9 @@ fn remember_a_fact_finds_the_memory_server() {
     });
     tools.insert(memory, Tools::listed(of_memory.into(), &limits));
     let catalog = catalog.with(tools);
-    let found = |query: Query<'_>| -> Vec<String> {
-        search(&catalog, query, 3, 0).0.iter().map(|hit| hit.server().name.to_string()).collect()
-    };
-    let text = "remember a fact";
-    let by_words = found(Query { text, vector: None });
-    assert!(by_words.contains(&"memory".to_owned()), "{by_words:?}");
-    #[cfg(feature = "semantic")]
-    {
-        let encoder = belljar::encoder::Encoder::load(&quality::model::installed()).unwrap();
-        quality::encode_tools(&catalog, &encoder, &vectors());
-        let vector = encoder.encode(text).unwrap();
-        assert_eq!(found(Query { text, vector: Some(&vector) }), ["memory"; 3]);
-    }
-}
-
-/// Where the tests store the vectors of tools.
-#[cfg(feature = "semantic")]
-fn vectors() -> std::path::PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("vectors.json")
+    let (hits, _) = search(&catalog, "remember a fact", 3, 0);
+    let found: Vec<String> = hits.iter().map(|hit| hit.server().name.to_string()).collect();
+    assert!(found.contains(&"memory".to_owned()), "{found:?}");
 }
 
 fn compare(measured: &quality::Measured, [at_1, at_5, at_10, mrr]: [f64; 4]) {

@@ -3,10 +3,6 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-#[cfg(feature = "semantic")]
-#[path = "../search/model.rs"]
-mod model;
-
 mod calls;
 mod checked_calls;
 mod checkpoints;

@@ -1,16 +1,12 @@
 //! How well the search finds what is meant: tools and queries in lines of JSON, and the share of queries whose tool stands among
 //! the first hits.
 
-#[path = "model.rs"]
-pub mod model;
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use belljar::catalog::{Catalog, Queries, Query as Asked, Tool, Tools, Vectors, respelt, search, tool_text};
-use belljar::encoder::Encoder;
+use belljar::catalog::{Catalog, Queries, Tool, Tools, search};
 use belljar::limits::Limits;
 use belljar::names::ServerName;
 use serde_json::Value;
@@ -96,26 +92,14 @@ pub fn answered(catalog: &Catalog, queries: Vec<Query>) -> Vec<Query> {
     queries.into_iter().filter(|query| query.relevant.iter().any(is_there)).collect()
 }
 
-/// Asks all queries, each in this many wordings at once, by words alone or also by meaning. For that, all tools must have vectors of the encoder. Each is timed
-/// so many times, of which the shortest counts: the others show what else the machine does.
-pub fn measure(
-    catalog: &Catalog,
-    queries: &[Query],
-    wordings: usize,
-    encoder: Option<&Encoder>,
-    tries: usize,
-) -> Measured {
+/// Asks all queries, each in this many wordings at once. Each is timed so many times, of which the shortest counts: the others
+/// show what else the machine does.
+pub fn measure(catalog: &Catalog, queries: &[Query], wordings: usize, tries: usize) -> Measured {
     let index_build = (0..tries).map(|_| anew(catalog)).map(|fresh| timed(|| fresh.prepare_search()).1).min();
     catalog.prepare_search();
     let ask = |query: &Query| {
-        let texts: Vec<&String> = [&query.text].into_iter().chain(&query.also).take(wordings).collect();
-        let vector = |text: &&String| {
-            encoder.map(|encoder| encoder.encode(&respelt(catalog, text)).expect("a vector"))
-        };
-        let vectors: Vec<Option<Vec<f32>>> = texts.iter().map(vector).collect();
-        let asked =
-            texts.iter().zip(&vectors).map(|(text, vector)| Asked { text, vector: vector.as_deref() });
-        search(catalog, asked.collect::<Queries>(), HITS, 0).0
+        let texts = [&query.text].into_iter().chain(&query.also).take(wordings);
+        search(catalog, texts.map(String::as_str).collect::<Queries<'_>>(), HITS, 0).0
     };
     let mut took = Vec::new();
     let mut places: BTreeMap<&str, Vec<Option<usize>>> = BTreeMap::new();
@@ -138,41 +122,6 @@ pub fn measure(
     let index_bytes = catalog.search_bytes();
     let index_build = index_build.expect("a try");
     Measured { tools, by_kind, all: Quality::of(&all), index_build, index_bytes, took }
-}
-
-/// Gives all tools their vectors: those in the file, which an earlier call has written, or new ones. Returns how many are new.
-pub fn encode_tools(catalog: &Catalog, encoder: &Encoder, kept: &Path) -> usize {
-    let mut known = read_vectors(kept, encoder);
-    let mut new = 0;
-    for server in catalog.servers() {
-        let mut numbers = Vec::new();
-        for tool in server.listed() {
-            let text = tool_text(server, tool);
-            let vector = known.entry(text).or_insert_with_key(|text| {
-                new += 1;
-                encoder.encode(text).expect("a vector")
-            });
-            numbers.extend_from_slice(vector);
-        }
-        server.set_vectors(Vectors::new(encoder.dimensions(), numbers).expect("vectors"));
-    }
-    if new > 0 {
-        let content = serde_json::to_vec(&(encoder.model(), &known)).expect("JSON");
-        // Tests of one build may write it side by side.
-        let folder = kept.parent().expect("a folder");
-        std::fs::create_dir_all(folder).expect("a folder");
-        let mut file = tempfile::NamedTempFile::new_in(folder).expect("a file");
-        std::io::Write::write_all(&mut file, &content).expect("space");
-        file.persist(kept).expect("a file");
-    }
-    new
-}
-
-/// By text; nothing when there is no file, or one of another model.
-fn read_vectors(kept: &Path, encoder: &Encoder) -> BTreeMap<String, Vec<f32>> {
-    let read: Option<(String, BTreeMap<String, Vec<f32>>)> =
-        std::fs::read(kept).ok().and_then(|content| serde_json::from_slice(&content).ok());
-    read.filter(|(model, _)| model == encoder.model()).map(|(_, known)| known).unwrap_or_default()
 }
 
 /// What something gives, and how long it takes.

@@ -40,6 +40,7 @@ class SearchResults(Awaitable, list[dict[str, Any]]):
         self.folders: dict[str, list[str]] = answer.get("folders", {})
         self._unavailable_total: int = answer["unavailable"]["total"]
         self._indexing_total: int = answer["indexing_total"]
+        self._indexing_seconds: int | None = answer.get("indexing_seconds")
         self._by_server = by_server
         # Decided when this is printed for the first time.
         self._says_reasons: bool | None = None
@@ -73,10 +74,11 @@ class SearchResults(Awaitable, list[dict[str, Any]]):
             return []
         names = self.indexing[:_INDEXING_SHOWN_MAX]
         more = self._indexing_total - len(names)
-        have = "has" if self._indexing_total == 1 else "have"
+        have, them = ("has", "it") if self._indexing_total == 1 else ("have", "them")
+        time = f"; a start may take {self._indexing_seconds} s" if self._indexing_seconds else ""
         return [
             f"INCOMPLETE: {self._indexing_total} of {_count(self.servers, 'server')} {have} not answered yet "
-            f"(search again): {', '.join(names)}{f' and {more} more' if more else ''}"
+            f"(search again to wait for {them}{time}): {', '.join(names)}{f' and {more} more' if more else ''}"
         ]
 
     def _lines(self) -> list[str]:

@@ -12,16 +12,14 @@ use tokio_util::sync::CancellationToken;
 use crate::broker::arguments;
 use crate::broker::call::Call;
 use crate::broker::parts::Broker;
-use crate::catalog::{
-    Catalog, Detail, Origin, Queries, Query, SearchHit, Shapes, Tool, Tools, grouped, search,
-};
+use crate::catalog::{Catalog, Detail, Origin, Queries, SearchHit, Shapes, Tool, Tools, grouped, search};
 use crate::names::ServerName;
 use crate::run::{FaultCode, ServerScope, ToolFault};
 use crate::text;
 
 /// The number of hits if a search asks for no number.
 const HITS: usize = 8;
-/// The largest number of queries in one search: each takes the encoder some milliseconds.
+/// The largest number of queries in one search.
 const QUERIES_MAX: usize = 8;
 /// The largest number of servers listed with the reason why they have no tools, and the longest reason in characters.
 const UNAVAILABLE_MAX: usize = 50;
@@ -127,10 +125,6 @@ impl Broker {
         // This list is read before the catalog, so that the tools of a server that answers in between are found.
         let in_progress = self.indexing.in_progress(&names);
         let catalog = self.catalog().scoped(&scope);
-        let mut vectors = Vec::with_capacity(queries.len());
-        for query in &queries {
-            vectors.push(self.semantics.vector(&catalog, query).await);
-        }
         let skills = if has_skills { self.skills.all()? } else { vec![] };
         let searched = self.searched_skills.beside(&catalog, skills, &self.limits);
         let skills = searched.servers().iter().filter(|server| server.origin == Origin::Skills);
@@ -142,13 +136,7 @@ impl Broker {
         }
         // The search runs on a thread of its own, since the first search of many tools counts their words.
         let searching = tokio::task::spawn_blocking(move || {
-            let of = |(text, vector)| Query { text, vector };
-            let queries: Queries<'_> = queries
-                .iter()
-                .map(String::as_str)
-                .zip(vectors.iter().map(Option::as_deref))
-                .map(of)
-                .collect();
+            let queries: Queries<'_> = queries.iter().map(String::as_str).collect();
             let (hits, total) = search(&searched, queries, limit.unwrap_or(HITS), offset);
             let hits = if is_grouped { grouped(hits) } else { hits };
             let tools = searched.servers().iter().map(|server| server.listed().len()).sum();
@@ -174,6 +162,7 @@ impl Broker {
             "folders": page.folders,
             "indexing": indexing.iter().take(INDEXING_MAX).collect::<Vec<_>>(),
             "indexing_total": indexing.len(),
+            "indexing_seconds": indexing.iter().filter_map(|server| self.upstream.starting(server)).max().map(|(time, _)| time.as_secs()),
         }))
     }
 

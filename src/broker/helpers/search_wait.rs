@@ -47,7 +47,7 @@ impl Broker {
             let deadline = now + self.limits.search_wait_named.min(half);
             self.indexing.settled(&named, deadline, cancel, tell).await;
             let soon = deadline.min(Instant::now() + self.limits.further_index);
-            self.indexing.settled_soon(servers, soon, cancel, |_| {}).await;
+            self.indexing.settled(servers, soon, cancel, |_| {}).await;
         }
     }
 }

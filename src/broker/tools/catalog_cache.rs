@@ -107,11 +107,6 @@ impl CacheKey {
         Self(digest::hex(&hash.finalize()))
     }
 
-    /// The key as it is used in file names.
-    pub(in crate::broker) fn as_str(&self) -> &str {
-        &self.0
-    }
-
     fn file(&self) -> String {
         format!("{}.{EXTENSION}", self.0)
     }

@@ -4,8 +4,7 @@
 //! It waits for no server unless a caller asks for that, and starts none before the first search. A slow server does
 //! not keep others from being asked.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,8 +20,8 @@ use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::upstream::{Upstream, UpstreamError};
 
-/// The servers whose tools are being listed or will be, and whether a search has waited long enough for each.
-type ListingsInProgress = BTreeMap<ServerName, bool>;
+/// The servers whose tools are being listed or will be.
+type ListingsInProgress = BTreeSet<ServerName>;
 
 /// Asks servers for their tools.
 pub(in crate::broker) struct Indexer {
@@ -57,7 +56,7 @@ impl Indexer {
     /// failed before. Waits for the disk only. Must be called inside a tokio runtime.
     pub(in crate::broker) async fn begin(&self, servers: &[ServerName]) {
         let mut unasked = self.tool_index.unasked(servers);
-        unasked.retain(|(server, _)| !self.in_progress.borrow().contains_key(server));
+        unasked.retain(|(server, _)| !self.in_progress.borrow().contains(server));
         if !unasked.is_empty() {
             let tool_index = Arc::clone(&self.tool_index);
             if let Err(error) = tokio::task::spawn_blocking(move || tool_index.load(unasked)).await {
@@ -81,12 +80,11 @@ impl Indexer {
     /// Those of these servers that are being asked now.
     pub(in crate::broker) fn in_progress(&self, servers: &[ServerName]) -> Vec<ServerName> {
         let in_progress = self.in_progress.borrow();
-        servers.iter().filter(|server| in_progress.contains_key(*server)).cloned().collect()
+        servers.iter().filter(|server| in_progress.contains(*server)).cloned().collect()
     }
 
     /// Waits until none of the servers is being asked for the first time, until the deadline, or until cancelled.
-    /// `tell` receives the servers that are waited for. After the deadline, no caller waits for the remaining ones
-    /// again.
+    /// `tell` receives the servers that are waited for.
     pub(in crate::broker) async fn settled(
         &self,
         servers: &[ServerName],
@@ -94,33 +92,15 @@ impl Indexer {
         cancel: &CancellationToken,
         tell: impl Fn(&[&ServerName]),
     ) {
-        if !self.settled_soon(servers, deadline, cancel, tell).await && !cancel.is_cancelled() {
-            self.in_progress.send_modify(|in_progress| {
-                for server in servers {
-                    if let Some(is_waited_for) = in_progress.get_mut(server) {
-                        *is_waited_for = true;
-                    }
-                }
-            });
-        }
-    }
-
-    /// Waits as [`Self::settled`] does, but later callers still wait for the remaining servers. Returns whether all
-    /// servers have answered.
-    pub(in crate::broker) async fn settled_soon(
-        &self,
-        servers: &[ServerName],
-        deadline: Instant,
-        cancel: &CancellationToken,
-        tell: impl Fn(&[&ServerName]),
-    ) -> bool {
         // Servers that failed before are not waited for again.
         let first = self.tool_index.unasked(servers);
         let mut watched = self.in_progress.subscribe();
         let settled = watched.wait_for(|in_progress| {
-            let is_awaited = |server| in_progress.get(server) == Some(&false);
-            let awaited: Vec<&ServerName> =
-                first.iter().map(|(server, _)| server).filter(|server| is_awaited(*server)).collect();
+            let awaited: Vec<&ServerName> = first
+                .iter()
+                .map(|(server, _)| server)
+                .filter(|server| in_progress.contains(*server))
+                .collect();
             if !awaited.is_empty() {
                 tell(&awaited);
             }
@@ -129,9 +109,9 @@ impl Indexer {
         tokio::select! {
             biased;
             // An error would mean that the sender is gone, but `self` owns it.
-            _ = settled => true,
-            () = cancel.cancelled() => false,
-            () = tokio::time::sleep_until(deadline) => false,
+            _ = settled => {}
+            () = cancel.cancelled() => {}
+            () = tokio::time::sleep_until(deadline) => {}
         }
     }
 
@@ -161,13 +141,7 @@ impl Indexer {
     }
 
     fn ask(&self, server: ServerName, key: CacheKey) {
-        let begin = |in_progress: &mut ListingsInProgress| match in_progress.entry(server.clone()) {
-            Entry::Vacant(vacant) => {
-                vacant.insert(false);
-                true
-            }
-            Entry::Occupied(_) => false,
-        };
+        let begin = |in_progress: &mut ListingsInProgress| in_progress.insert(server.clone());
         if self.closing.is_cancelled() || !self.in_progress.send_if_modified(begin) {
             return;
         }
@@ -270,8 +244,10 @@ mod tests {
         let spec = |name: &ServerName| ServerSpec::new(name.clone(), transport.clone());
         let upstream = Arc::new(Upstream::new(names.iter().map(spec).collect(), &limits));
         let catalog = Catalog::new(names.iter().map(|name| (name.clone(), None, None)), &limits);
-        let known =
-            names.iter().map(|name| (name.clone(), of_key(key(name.as_str())))).collect::<BTreeMap<_, _>>();
+        let known = names
+            .iter()
+            .map(|name| (name.clone(), of_key(key(name.as_str()))))
+            .collect::<std::collections::BTreeMap<_, _>>();
         let tool_index = ToolIndex::new(catalog, known, None, Arc::clone(&limits));
         Indexer::new(Arc::new(tool_index), upstream, &limits)
     }
@@ -319,8 +295,12 @@ mod tests {
         none_at_once.settled(&names, never, &cancelled, |_| {}).await;
         let told = std::cell::RefCell::new(String::new());
         let tell = |awaited: &[&ServerName]| *told.borrow_mut() = format!("{awaited:?}");
-        assert!(!none_at_once.settled_soon(&names, now, &CancellationToken::new(), tell).await);
-        assert_eq!(told.into_inner(), format!("{names:?}"));
+        // The second search waits as the first one did.
+        for _ in 0..2 {
+            told.borrow_mut().clear();
+            none_at_once.settled(&names, now, &CancellationToken::new(), tell).await;
+            assert_eq!(*told.borrow(), format!("{names:?}"));
+        }
         none_at_once.tool_index.learn(&names[1], &key("s01"), &Arc::from([]));
         none_at_once.tool_index.learn_failure(&names[0], &key("s00"), "exited 1");
         none_at_once.settled(&names, never, &CancellationToken::new(), |_| {}).await;
@@ -328,20 +308,6 @@ mod tests {
         none_at_once.close().await;
         assert_eq!(none_at_once.in_progress(&names), []);
         assert!(!dir.path().join("log").exists(), "none was started");
-    }
-
-    #[tokio::test]
-    async fn a_server_that_has_not_told_in_time_is_waited_for_once() {
-        let dir = tempfile::tempdir().unwrap();
-        let names = names(1);
-        let none_at_once = indexing(&dir.path().join("log"), &names, 0, ENDING);
-        none_at_once.begin(&names).await;
-        let (now, never) = (Instant::now(), Instant::now() + Duration::from_secs(3_600));
-        assert!(!none_at_once.settled_soon(&names, now, &CancellationToken::new(), |_| {}).await);
-        none_at_once.settled(&names, now, &CancellationToken::new(), |_| {}).await;
-        assert!(none_at_once.settled_soon(&names, never, &CancellationToken::new(), |_| {}).await);
-        assert_eq!(none_at_once.in_progress(&names), names, "it is being asked all the same");
-        none_at_once.close().await;
     }
 
     #[tokio::test]

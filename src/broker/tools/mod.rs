@@ -1,4 +1,4 @@
-//! The knowledge about the servers' tools: stored lists, the search index, learned shapes, vectors.
+//! The knowledge about the servers' tools: stored lists, the search index, and learned shapes.
 //!
 //! It starts no server.
 
@@ -6,7 +6,5 @@ pub(super) mod catalog_cache;
 pub(super) mod indexing;
 mod listing_diff;
 pub(super) mod searched_skills;
-pub(super) mod semantics;
 pub(super) mod shape_store;
 pub(super) mod tool_index;
-mod vector_cache;

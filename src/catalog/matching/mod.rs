@@ -1,4 +1,4 @@
-//! Compares words, names and vectors: words and their stems, synonyms, misspellings, and the tools that have each word.
+//! Compares words and names: words and their stems, synonyms, misspellings, and the tools that have each word.
 //!
 //! It knows no tools, only numbers and texts.
 
@@ -6,5 +6,4 @@ pub(super) mod fuzzy;
 pub(super) mod near_names;
 pub(super) mod postings;
 pub(super) mod synonyms;
-pub(super) mod vectors;
 pub(super) mod words;

@@ -137,12 +137,3 @@ pub enum ModelVia {
     /// No model.
     Off,
 }
-
-/// The choice to search tools by meaning in addition to words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Semantic {
-    /// Tools are searched by meaning if a model is installed.
-    Auto,
-    /// Tools are searched by words only.
-    Off,
-}

@@ -9,6 +9,10 @@ use super::values;
 
 const DEFAULTS: &str = include_str!("../../../config/defaults.json");
 
+/// The settings of earlier versions: the variable, the key, and what applies instead. Each is a warning where it is set.
+pub(super) const REMOVED: [(&str, &str, &str); 1] =
+    [("MCP_BRIDGE_SEMANTIC", "search.semantic", "is no longer a setting: tools are searched by words only")];
+
 /// One documented setting.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::config) struct Definition {
@@ -189,7 +193,6 @@ mod tests {
                 "output.mode",
                 "output.structured",
                 "output.learn_shapes",
-                "search.semantic",
                 "servers.sampling",
                 "model.via",
                 "model.requests_per_run",

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use super::definitions::{Definition, ProjectPermission, ValueForm, definitions};
+use super::definitions::{Definition, ProjectPermission, REMOVED, ValueForm, definitions};
 use super::toml_file::{self, FileOwner, ReadFailures, TomlFile, WrittenValue, project_folder};
 use super::values;
 use crate::config::read::environment::Environment;
@@ -311,14 +311,18 @@ fn unknown_variables(
     });
     unknown
         .map(|name| {
+            let shown = text::bounded(name, 100).into_owned();
+            let warning =
+                |message| Problem::new(Origin::Variable(shown), message).severity(Severity::Warning);
+            if let Some((.., message)) = REMOVED.iter().find(|(variable, ..)| **variable == *name) {
+                return (warning(*message).hint("remove it"), None);
+            }
             // Their common prefix would make any two names similar, so only the rest is compared.
             let rests = known().filter_map(|known| known.strip_prefix(VARIABLE_PREFIX));
             let near = suggest::nearest(&name[VARIABLE_PREFIX.len()..], rests);
             let near = near.map(|rest| format!("{VARIABLE_PREFIX}{rest}"));
             let hint = near.as_ref().map(|near| format!("did you mean {near}?"));
-            let shown = text::bounded(name, 100).into_owned();
-            let problem = Problem::new(Origin::Variable(shown), "is no variable that belljar reads")
-                .severity(Severity::Warning)
+            let problem = warning("is no variable that belljar reads")
                 .hint(hint.unwrap_or_else(|| "`belljar config` shows what can be set".to_owned()));
             (problem, near)
         })

@@ -62,8 +62,6 @@ learn_shapes = false
 level = "debug"
 audit = "off"
 journal = "off"
-[search]
-semantic = "off"
 [servers]
 roots = ["~"]
 sandbox = true
@@ -165,6 +163,21 @@ fn everything_that_is_wrong_is_said_at_once_with_the_nearest_key() {
     );
     insta::assert_snapshot!(home.settings());
     assert_eq!(home.load().timeout_max.as_secs(), 60);
+}
+
+#[test]
+fn a_setting_of_earlier_versions_is_one_warning_that_says_so() {
+    let home = Home::new()
+        .user("[search]\nsemantic = \"off\"\nsemantc = 1\n")
+        .variable("MCP_BRIDGE_SEMANTIC", "off");
+    assert_eq!(
+        home.settings(),
+        "warning: .config/belljar/config.toml:2:1: search.semantic: is no longer a setting: tools are searched by words \
+         only; remove it\n\
+         error: .config/belljar/config.toml:3:1: search.semantc: is no key that belljar knows\n\
+         warning: MCP_BRIDGE_SEMANTIC: is no longer a setting: tools are searched by words only; remove it"
+    );
+    assert_eq!(home.load().sandbox_problem, None);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::definitions::{Definition, ValueForm};
+use super::definitions::{Definition, REMOVED, ValueForm};
 use crate::config::read::environment::Environment;
 use crate::config::read::file;
 use crate::config::read::json::{self, Member, Node};
@@ -276,7 +276,10 @@ impl Reading<'_> {
 
     fn section(&mut self, name: &Spanned<std::borrow::Cow<'_, str>>, value: &Spanned<DeValue<'_>>) {
         let (at, section) = (name.span().start, name.get_ref().as_ref());
-        let sections = || self.definitions.iter().filter_map(Definition::section).chain([SERVERS, MOUNT]);
+        let removed = || REMOVED.iter().filter_map(|(_, key, _)| Some(key.split_once('.')?.0));
+        let sections = || {
+            self.definitions.iter().filter_map(Definition::section).chain([SERVERS, MOUNT]).chain(removed())
+        };
         if !sections().any(|known| known == section) {
             let keys = self.definitions.iter().filter_map(|row| row.key.as_deref());
             // A key without its section is as common a mistake as a misspelt section.
@@ -296,6 +299,11 @@ impl Reading<'_> {
     fn key(&mut self, section: &str, (at, key): (usize, &str), value: &Spanned<DeValue<'_>>) {
         let full = format!("{section}.{key}");
         let Some(row) = self.definitions.iter().find(|row| row.key.as_deref() == Some(&full)) else {
+            if let Some((.., message)) = REMOVED.iter().find(|(_, removed, _)| *removed == full) {
+                let warning = Problem::of_file(&self.file.path, *message).severity(Severity::Warning);
+                let at = self.places.position(at);
+                return self.problems.push(warning.at(at).key(full).hint("remove it"));
+            }
             let known = self.definitions.iter().filter_map(|row| row.key.as_deref()?.split_once('.'));
             let here = known.clone().filter(|(of, _)| *of == section).map(|(_, key)| key);
             let elsewhere = known.clone().find(|(_, known)| *known == key);

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 
-use super::choices::{
-    Audit, ContainerUser, EngineChoice, Journal, ModelVia, Sampling, SandboxServers, Semantic,
-};
+use super::choices::{Audit, ContainerUser, EngineChoice, Journal, ModelVia, Sampling, SandboxServers};
 use crate::names::WorkspaceName;
 use crate::policy::Profile;
 use crate::protocol::{ExtraSystemCall, PostureField};
@@ -114,14 +112,6 @@ pub(super) fn model_via(value: &str) -> Result<ModelVia, String> {
         "sampling" => Ok(ModelVia::Sampling),
         "off" => Ok(ModelVia::Off),
         _ => Err(format!("is {}, neither auto, endpoint, sampling nor off", quoted(value))),
-    }
-}
-
-pub(in crate::config) fn semantic(value: &str) -> Result<Semantic, String> {
-    match value.to_ascii_lowercase().as_str() {
-        "auto" => Ok(Semantic::Auto),
-        "off" => Ok(Semantic::Off),
-        _ => Err(format!("is {}, neither auto nor off", quoted(value))),
     }
 }
 

@@ -139,13 +139,24 @@ def test_servers_that_were_not_searched_are_named(sandbox: Sandbox, hits: list[d
     text = printed(
         sandbox,
         "runtime.search_tool_docs_sync('q')",
-        found(hits, 2, unavailable=unavailable, indexing=["a", "b"], indexing_total=5, servers=9),
+        found(
+            hits,
+            2,
+            unavailable=unavailable,
+            indexing=["a", "b"],
+            indexing_total=5,
+            indexing_seconds=30,
+            servers=9,
+        ),
     )
     reasons = "; ".join(f"s{n}: exited {n}" for n in range(10))
     assert text.endswith(f"\n60 unavailable: {reasons}; and 50 more")
     header, incomplete = text.splitlines()[:2]
     assert " so far" in header
-    assert incomplete == "INCOMPLETE: 5 of 9 servers have not answered yet (search again): a, b and 3 more"
+    assert incomplete == (
+        "INCOMPLETE: 5 of 9 servers have not answered yet (search again to wait for them; a start may take 30 s): "
+        "a, b and 3 more"
+    )
     alone = {"servers": rows[:1], "total": 1}
     text = printed(sandbox, "runtime.search_tool_docs_sync('q')", found(hits, 2, unavailable=alone))
     assert text.endswith("\n1 unavailable, as said before")

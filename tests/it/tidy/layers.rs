@@ -11,16 +11,11 @@ const WITHIN_A_LAYER: [(&str, &str, &str); 2] = [
 ];
 
 /// Crates and modules of the standard library with owners: no other module names them.
-const OWNED: [(&str, &[&str]); 35] = [
+const OWNED: [(&str, &[&str]); 30] = [
     ("bollard", &["engine"]),
     ("landlock", &["confine"]),
     ("rustix", &["confine", "engine"]),
     ("seccompiler", &["confine"]),
-    ("candle_core", &["encoder"]),
-    ("candle_nn", &["encoder"]),
-    ("rayon", &["encoder"]),
-    ("tokenizers", &["encoder"]),
-    ("zip", &["encoder"]),
     ("jsonschema", &["catalog"]),
     ("toml", &["config", "skills"]),
     ("rmcp", &["jsonrpc", "server", "upstream"]),
