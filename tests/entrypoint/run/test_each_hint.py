@@ -149,6 +149,12 @@ ROWS = [
         "import json\njson.loads(mcp_git.pair.sync())", "not JSON", "import ast\nast.literal_eval(mcp_git.pair.sync())"
     ),
     Row("r = mcp_git.number.sync()\nr + 1", "looks like a number", "float(r) + 1"),
+    Row(
+        "lines = mcp_fs.read_text_file.sync(path='/tmp/trial/a')\n"
+        "raise ValueError('DataFrame constructor not properly called!')",
+        "left as the tool sent it: parse it first, it begins with 'a,b'",
+        "assert lines.split(',') == ['a', 'b']",
+    ),
     Row("alll = [mcp_git.number.sync()]\nsum(alll)", "alll[0] is text", "sum(map(float, alll))"),
     Row(
         "raise ImportError('x.so: failed to map segment from shared object')",
