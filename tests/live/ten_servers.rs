@@ -12,7 +12,7 @@ on_one_engine_and_processes!(
     a_first_reply_waits_for_no_server_that_it_does_not_need,
     calls_at_once_of_all_cost_those_that_work_nothing,
     calls_that_stand_in_the_code_cost_those_that_work_nothing,
-    servers_that_do_not_answer_are_waited_for_by_the_first_search_only_and_named,
+    servers_that_do_not_answer_are_waited_for_by_each_search_and_named,
 );
 
 /// What a broken server may cost beyond what the healthy ones take alone.
@@ -85,7 +85,7 @@ fn calls_at_once_of_all_cost_those_that_work_nothing(engine: &Engine) {
     assert_eq!(bridge.ok("await mcp_one.echo(text='on')"), "'on'");
 }
 
-fn servers_that_do_not_answer_are_waited_for_by_the_first_search_only_and_named(engine: &Engine) {
+fn servers_that_do_not_answer_are_waited_for_by_each_search_and_named(engine: &Engine) {
     let servers = Servers::new();
     let mut bridge = Bridge::start(&servers.home(engine, &ten())).warm();
     let code = "found = await runtime.search_tool_docs('echo', limit=20)\nprint(found)";
@@ -96,7 +96,7 @@ fn servers_that_do_not_answer_are_waited_for_by_the_first_search_only_and_named(
         began.elapsed()
     };
     let (first, second) = (search(), search());
-    assert!(first >= SEARCH_WAIT && second < first / 2, "{first:?}, then {second:?}");
+    assert!(first >= SEARCH_WAIT && second >= SEARCH_WAIT, "{first:?}, then {second:?}");
 }
 
 /// Calls that stand in the code are looked at before any of it runs, for which their servers are started.
