@@ -46,7 +46,7 @@ pub(super) fn fitted_traceback(shown: &str, raised: &PythonError, chars_max: usi
     })
 }
 
-/// `notice`: what is said of so many characters that are left out behind so many.
+/// `notice`: makes the notice from the number of characters that are left out, and the number before them.
 fn fitted_with(text: &str, chars_max: usize, notice: impl Fn(u64, u64) -> String) -> String {
     let chars = text.chars().count();
     if chars <= chars_max {

@@ -227,7 +227,7 @@ impl Reruns {
         let mut is_fresh_due = false;
         for run in runs {
             let number = run.begun.run;
-            // What is kept is made again: a later run may need nothing of this one.
+            // The other runs are repeated: a later run may need nothing of this one.
             let comparison = match lacks_result(run) {
                 Some(why) => {
                     is_fresh_due |= run.is_fresh;

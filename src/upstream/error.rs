@@ -200,7 +200,7 @@ pub struct StderrSummary {
 }
 
 impl UpstreamError {
-    /// The code of the fault. What is said of the call, and how it is counted, follow from the code alone. `sent`: what
+    /// The code of the fault. The message about the call and its count follow from the code alone. `sent`: what
     /// the request may do; `None`: nothing was sent.
     #[must_use]
     pub fn code(&self, sent: Option<ToolEffect>) -> FaultCode {

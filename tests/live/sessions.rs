@@ -350,7 +350,7 @@ fn without_results_a_replay_says_which_setting_keeps_them(engine: &Engine) {
     );
     assert!(replayed.stdout.contains("MCP_BRIDGE_JOURNAL=full"), "{replayed:?}");
     assert_eq!(replayed.code, Some(3));
-    // It is gone on from with what is kept.
+    // The session is resumed with what its journal has.
     let resumed = home.run(&["run", "--session", "last", "-c", "print(word)"]);
     assert_eq!((resumed.code, &*resumed.stdout), (Some(0), "words of the call\n"), "{}", resumed.stderr);
     assert!(

@@ -41,7 +41,7 @@ def drop_figures() -> None:
     try:
         if pyplot is not None:
             pyplot.close("all")
-    except BaseException:  # raised by user code that is told of it
+    except BaseException:  # raised by callbacks of user code
         pass
 
 

@@ -193,7 +193,7 @@ impl SandboxStarter {
     async fn attempt(&mut self) -> Result<Sandbox, Failure> {
         let (engine, is_new) = self.engine().await?;
         let (checked, said_of_folders) = self.folders(engine.as_ref()).await;
-        // They stay open until the posture was compared, so that no other folder gets their numbers meanwhile.
+        // The folders stay open until the posture was compared, so that no other folder gets their inode numbers.
         let (folders, _opened): (Vec<Folder>, Vec<File>) = checked.into_iter().unzip();
         self.asked += 1;
         let cpu = self.cpu_quota(engine.as_ref()).await;
