@@ -59,6 +59,8 @@ pub struct ClientAbilities {
     pub model: bool,
     /// Show a reply of so many characters whole; `None`: of any length.
     pub reply_chars_max: Option<usize>,
+    /// Read files only: it passes the images of a reply to its model as long texts.
+    pub images_as_files: bool,
 }
 
 /// An event of a run that is in progress.

@@ -68,6 +68,7 @@ fn face_settings(config: &Config, limits: Arc<Limits>) -> HandlerSettings {
         task_after: config.task_after,
         output_mode: config.output_mode,
         structured: config.structured == StructuredContent::On,
+        images_as_files: config.images_as_files.clone(),
         prewarm: config.prewarm == Prewarm::On,
         sampling: config.sampling == Sampling::Ask,
         limits,

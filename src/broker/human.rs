@@ -74,7 +74,7 @@ pub enum Approval {
 pub struct Human {
     questions: mpsc::Sender<Question>,
     /// The abilities of the client that servers and code may use.
-    pub(super) abilities: ClientAbilities,
+    pub(crate) abilities: ClientAbilities,
     /// The number of servers' requests in this run.
     asked_by_servers: Arc<AtomicUsize>,
     waits: watch::Sender<HumanWaits>,

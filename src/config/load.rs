@@ -110,6 +110,8 @@ pub struct Config {
     pub structured: StructuredContent,
     /// Whether signatures show the shapes of earlier results.
     pub learn_shapes: LearnShapes,
+    /// Beginnings of the names of clients that get images as files.
+    pub images_as_files: Vec<String>,
     /// The names of the servers to use; `None`: all.
     pub chosen_servers: Option<Vec<String>>,
     /// Every setting with the value that is in effect and the source of the value.
@@ -398,6 +400,7 @@ impl ReadSettings {
             checkpoints: settings.required("MCP_BRIDGE_CHECKPOINTS", |text| read::whole(text, 0, 64)) as u8,
             structured,
             learn_shapes,
+            images_as_files: settings.required("MCP_BRIDGE_IMAGES_AS_FILES", |text| Ok(read::list(text))),
             chosen_servers: settings.optional("MCP_BRIDGE_SERVERS", |text| Ok(read::list(text))),
             settings: Vec::new(),
             sandbox_problem: None,

@@ -99,7 +99,8 @@ fn to_sandbox(address: &str, frame: &Value) -> Vec<u8> {
                 takes_files: server["takes_files"] == true,
             });
             let (run, worker, code) = (RunId(number("run")), number("worker"), text(&frame["code"]));
-            ToWorker::Run { run, worker, code, servers: servers.collect() }.to_line()
+            let images_as_files = frame.get("images_as_files").is_some();
+            ToWorker::Run { run, worker, code, servers: servers.collect(), images_as_files }.to_line()
         }
         "result" => {
             let result = match (frame.get("fault"), frame.get("planned")) {

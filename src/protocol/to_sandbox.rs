@@ -199,6 +199,9 @@ pub enum ToWorker {
         code: String,
         /// The servers that it may reach.
         servers: Vec<RunServer>,
+        /// Whether its images become files, since the client does not show any.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        images_as_files: bool,
     },
     /// The answer to a call.
     Result {

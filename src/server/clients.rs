@@ -1,6 +1,6 @@
-//! Facts about clients by name: the longest reply that they show.
+//! Facts about clients by name: the longest reply that they show, and whether they get images as files.
 //!
-//! A client may claim any name. The name only affects how replies are cut.
+//! A client may claim any name. The name only affects how replies are cut and where images are.
 
 use std::borrow::Cow;
 
@@ -22,6 +22,12 @@ pub(super) fn limits<'a>(limits: &'a Limits, client: &str) -> Cow<'a, Limits> {
     }
 }
 
+/// Whether the client's name begins with one of these, in capitals or not.
+pub(super) fn is_one_of(client: &str, beginnings: &[String]) -> bool {
+    let name = client.to_lowercase();
+    beginnings.iter().any(|beginning| name.starts_with(&beginning.to_lowercase()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,6 +42,9 @@ mod tests {
         for name in ["codex-mcp-client", "Codex"] {
             assert_eq!(*limits(&usual, name), shorter);
         }
+        let named = ["cline".to_owned(), "Continue".to_owned()];
+        assert!(["Cline", "continue-client"].iter().all(|name| is_one_of(name, &named)));
+        assert!(!is_one_of("claude-code", &named) && !is_one_of("", &named) && !is_one_of("cline", &[]));
         let tiny = Limits { reply_chars_max: 500, ..Limits::default() };
         assert_eq!(limits(&tiny, "codex").reply_chars_max, 500);
     }

@@ -447,6 +447,7 @@ fn abilities(
     ClientAbilities {
         sampling: can.sampling && settings.sampling,
         reply_chars_max: Some(clients::limits(&settings.limits, client).reply_chars_max),
+        images_as_files: clients::is_one_of(client, &settings.images_as_files),
         ..can
     }
 }

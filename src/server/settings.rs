@@ -18,6 +18,8 @@ pub struct HandlerSettings {
     pub output_mode: OutputMode,
     /// Whether replies have structured content in addition to the text.
     pub structured: bool,
+    /// Beginnings of the names of clients that get images as files.
+    pub images_as_files: Vec<String>,
     /// Whether the sandbox is started ahead of the first run.
     pub prewarm: bool,
     /// Whether servers may use the model of a client that supports sampling.

@@ -9,6 +9,7 @@ on_one_engine_and_processes!(
     json_replies_are_one_object,
     toon_replies_are_one_block,
     structured_content_comes_when_it_is_asked_for,
+    clients_that_pass_images_on_as_text_get_files,
 );
 
 on_every_container_engine!(images_and_text_come_as_blocks,);
@@ -60,4 +61,28 @@ fn images_and_text_come_as_blocks(engine: &Engine) {
         assert!(base64.starts_with("iVBORw0KGgo"), "a PNG begins like this");
     }
     assert_eq!(bridge.run("1").images.len(), 0, "shown once");
+}
+
+fn clients_that_pass_images_on_as_text_get_files(engine: &Engine) {
+    let code = "runtime.show(b'\\x89PNG\\r\\n\\x1a\\n' + b'x')";
+    let reply_for = |client: &str, home: Home| {
+        let mut bridge = Bridge::spawn(&home);
+        let about = json!({"name": client, "version": "1"});
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": about});
+        bridge.request("initialize", params).unwrap();
+        bridge.notify("notifications/initialized", json!({}));
+        let reply = bridge.warm().run(code);
+        (reply.images.len(), reply.text)
+    };
+    let home = || Home::on(engine);
+    let mine = || home().env("MCP_BRIDGE_IMAGES_AS_FILES", "mine, other");
+    for (client, home) in [("Cline", home()), ("continue-client", home()), ("Mine", mine())] {
+        let (images, text) = reply_for(client, home);
+        assert_eq!(images, 0, "{client}");
+        let file = "images saved as files: /workspace/image-2-1.png (this client shows no images)";
+        assert!(text.contains(file), "{client}: {text}");
+    }
+    for (client, home) in [("claude-code", home()), ("Cline", mine())] {
+        assert_eq!(reply_for(client, home).0, 1, "{client}");
+    }
 }

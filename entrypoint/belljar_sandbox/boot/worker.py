@@ -140,7 +140,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
             if isinstance(run, int) and isinstance(code, str) and isinstance(servers, list):
                 keys = ("name", "alias", "description", "takes_files")
                 offered = [Server(*(server[key] for key in keys)) for server in servers]
-                done = interpreter.run(run, code, offered)
+                done = interpreter.run(run, code, offered, images_as_files=frame.get("images_as_files") is True)
                 if files is not None and files.has_changed():
                     done["files_changed"] = True
                 if copy.goes_back_to is not None:

@@ -19,8 +19,9 @@ class Images:
     def __init__(self) -> None:
         self.begin_run(0)
 
-    def begin_run(self, run: int) -> None:
+    def begin_run(self, run: int, *, as_files: bool = False) -> None:
         self.taken: list[dict[str, str]] = []
+        self._shown_max = 0 if as_files else IMAGES_MAX
         self._run = run
         self._count = 0
         self._room = BASE64_BYTES_MAX
@@ -34,7 +35,7 @@ class Images:
         size = (len(data) + 2) // 3 * 4
         if not data:
             self._left_out += 1
-        elif mime_type in SHOWN_TYPES and len(self.taken) < IMAGES_MAX and size <= self._room:
+        elif mime_type in SHOWN_TYPES and len(self.taken) < self._shown_max and size <= self._room:
             self._room -= size
             self.taken.append({"mime_type": mime_type, "base64": b2a_base64(data, newline=False).decode()})
         elif not self._save(mime_type, data):
@@ -46,11 +47,13 @@ class Images:
 
     def has_room(self) -> bool:
         """Whether one more image can be shown or saved."""
-        return len(self.taken) < IMAGES_MAX or len(self._files) < FILES_MAX
+        return len(self.taken) < self._shown_max or len(self._files) < FILES_MAX
 
     def note(self, notes: list[str]) -> None:
         """Adds notes about images that the reply does not show."""
         bounds = f"a reply shows {IMAGES_MAX} images of {BASE64_BYTES_MAX // 1_000_000} MB in all"
+        if self._shown_max == 0:
+            bounds = "this client shows no images"
         if self._files:
             notes.append(f"images saved as files: {', '.join(self._files)} ({bounds})")
         if self._left_out:

@@ -142,7 +142,7 @@ class Interpreter:
             # The running loop belongs to the other process.
             sys.modules["asyncio"]._set_running_loop(None)
 
-    def run(self, number: int, code: str, servers: list[Server]) -> Frame:
+    def run(self, number: int, code: str, servers: list[Server], *, images_as_files: bool = False) -> Frame:
         """Runs code and returns the `done` frame. The caller sends it, then calls `tidy`."""
         name = f"<run {number}>"
         code = plain(code)
@@ -155,7 +155,7 @@ class Interpreter:
         self._left_running.run = number
         self._calls.begin_run(number, self._proxies.offer(servers))
         self._record.begin_run()
-        IMAGES.begin_run(number)
+        IMAGES.begin_run(number, as_files=images_as_files)
         SAVED.begin_run()
         self._interrupts.begin_run()
         value: str | None = None

@@ -192,6 +192,7 @@ mod tests {
                 "sandbox.checkpoints",
                 "output.mode",
                 "output.structured",
+                "output.images_as_files",
                 "output.learn_shapes",
                 "servers.sampling",
                 "model.via",

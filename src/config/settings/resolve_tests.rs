@@ -57,6 +57,7 @@ timeout = 60
 [output]
 mode = "toon"
 structured = true
+images_as_files = ["mine"]
 learn_shapes = false
 [log]
 level = "debug"

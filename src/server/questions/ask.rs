@@ -28,6 +28,7 @@ pub(in crate::server) fn abilities(peer: &Peer<RoleServer>) -> ClientAbilities {
         sampling,
         model: sampling,
         reply_chars_max: None,
+        images_as_files: false,
     }
 }
 

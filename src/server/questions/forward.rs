@@ -32,6 +32,7 @@ pub(in crate::server) fn abilities_by_request(
         sampling: can.sampling.is_some(),
         model: can.sampling.is_some(),
         reply_chars_max: None,
+        images_as_files: false,
     })
 }
 

@@ -103,7 +103,8 @@ impl Actor {
     fn send_run(&mut self, run: RunId, worker: u64, code: String) {
         let (Some(sandbox), Some(current)) = (&self.sandbox, &self.current) else { return };
         let servers = self.broker.run_servers(&current.lane.context);
-        sandbox.send_run(&ToWorker::Run { run, worker, code, servers });
+        let images_as_files = current.lane.context.human.abilities.images_as_files;
+        sandbox.send_run(&ToWorker::Run { run, worker, code, servers, images_as_files });
         if let Some(watchdog) = &self.watchdog {
             watchdog.set_running(true);
         }
