@@ -9,11 +9,27 @@ pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// JSON as text that does not depend on the order of keys, which servers change between answers.
+/// JSON as text that depends neither on the order of keys nor on how a number is written, which servers change between
+/// answers.
 #[must_use]
 pub fn canonical(mut value: Value) -> String {
     value.sort_all_objects();
+    as_doubles(&mut value);
     value.to_string()
+}
+
+/// Writes each number that is no integer of 64 bits as its double. The recursion is bounded by the depth of what is read.
+fn as_doubles(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.as_i64().is_none() && number.as_u64().is_none() => {
+            if let Some(double) = number.as_f64().and_then(serde_json::Number::from_f64) {
+                *number = double;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(as_doubles),
+        Value::Object(fields) => fields.values_mut().for_each(as_doubles),
+        _ => {}
+    }
 }
 
 /// Bytes as two digits each.
@@ -43,5 +59,6 @@ mod tests {
         let text = |json: &str| canonical(serde_json::from_str(json).unwrap());
         assert_eq!((text(one), text(other)), (text(other), r#"{"a":4,"b":[{"x":2,"y":1},3]}"#.into()));
         assert_ne!(text("[1,2]"), text("[2,1]"));
+        assert_eq!((text("[1e2,1.50]"), text("[100.00,15e-1]")), (text("[100.0,1.5]"), "[100.0,1.5]".into()));
     }
 }

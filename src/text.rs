@@ -202,6 +202,10 @@ pub fn json_of_whole_characters(json: &str) -> Cow<'_, str> {
     whole.into()
 }
 
+/// The key of the object as which serde_json gives a number, if it is no integer of 64 bits, to who reads values of every
+/// type. The object's only value is the text of the number.
+pub const NUMBER_KEY: &str = "$serde_json::private::Number";
+
 /// About how many values and keys a JSON text has, never fewer; what stands in strings does not count. It need not be
 /// valid.
 #[must_use]

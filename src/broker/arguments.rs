@@ -91,10 +91,13 @@ pub(super) fn of_helper<T: DeserializeOwned>(
 
 /// Reads arguments of a helper whose size and depth were checked before.
 pub(super) fn read<T: DeserializeOwned>(helper: &str, arguments: Map<String, Value>) -> Result<T, ToolFault> {
-    serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|error| {
+    // From text: as a value, a number of another kind is only called an invalid number.
+    let json = Value::Object(arguments).to_string();
+    serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(&json)).map_err(|error| {
         let path = error.path().to_string();
         let said = error.inner().to_string();
-        invalid(format!("{helper} cannot be called like this: {}", plainly(&path, &said)))
+        let said = said.rsplit_once(" at line ").map_or(&*said, |(said, _)| said);
+        invalid(format!("{helper} cannot be called like this: {}", plainly(&path, said)))
     })
 }
 

@@ -200,7 +200,11 @@ impl<'de> Visitor<'de> for EveryValueVisitor {
                 *values = only;
             }
         }
-        Ok(Value::Object(fields))
+        let number = match fields.get(text::NUMBER_KEY) {
+            Some(Value::String(digits)) if fields.len() == 1 => digits.parse().ok().map(Value::Number),
+            _ => None,
+        };
+        Ok(number.unwrap_or(Value::Object(fields)))
     }
 }
 

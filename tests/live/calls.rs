@@ -18,6 +18,7 @@ on_one_engine_and_processes!(
     a_run_over_its_time_cancels_its_calls_at_the_server,
     calls_left_behind_by_a_run_are_cancelled,
     a_large_result_arrives_whole,
+    numbers_arrive_exactly_as_they_were_sent,
     a_result_over_the_bound_is_refused_by_name,
     arguments_that_are_no_json_are_refused_before_they_leave,
     servers_that_were_not_given_are_unavailable_and_not_started,
@@ -191,6 +192,32 @@ fn calls_left_behind_by_a_run_are_cancelled(engine: &Engine) {
     let told = ["call pid {}", "call hang {}", "cancelled"];
     eventually("the server is told", PATIENCE, || fixture.ledger() == told);
     assert_eq!(bridge.ok("await mcp_fixture.echo(text='next')"), "'next'");
+}
+
+fn numbers_arrive_exactly_as_they_were_sent(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = bridge(engine, &fixture);
+    let code = r#"
+from mcp import runtime
+big, result = 2**64 + 1, '{"content": [], "structuredContent": {"n": %d}}'
+h = await mcp_fixture.odd.handle(result=result % big)
+await mcp_fixture.add(a=big, b=-big)
+await runtime.call_tool("fixture", "add", {"a": h["n"], "b": 0.7})
+job = runtime.spawn(lambda: mcp_fixture.add.sync(a=10**30, b=1e-05))
+job.wait()
+(await mcp_fixture.odd(result=result % 10**30))["n"]
+"#;
+    assert_eq!(bridge.ok(code).lines().next(), Some("1000000000000000000000000000000"));
+    let called: Vec<String> =
+        fixture.ledger().into_iter().filter(|event| event.starts_with("call add")).collect();
+    assert_eq!(
+        called,
+        [
+            r#"call add {"a":18446744073709551617,"b":-18446744073709551617}"#,
+            r#"call add {"a":18446744073709551617,"b":0.7}"#,
+            r#"call add {"a":1000000000000000000000000000000,"b":1e-05}"#,
+        ]
+    );
 }
 
 fn a_large_result_arrives_whole(engine: &Engine) {

@@ -71,7 +71,7 @@ fn an_endpoint_answers_and_its_key_is_nowhere_else(engine: &Engine) {
         .env("MCP_BRIDGE_AUDIT", "arguments")
         .env("MCP_BRIDGE_LOG_LEVEL", "DEBUG");
     let mut bridge = Bridge::start(&home).warm();
-    let code = "a = await runtime.ask_llm('how are you', system='Be brief.', temperature=0.5, max_tokens=7)\n\
+    let code = "a = await runtime.ask_llm('how are you', system='Be brief.', temperature=0.7, max_tokens=7)\n\
                 print(a, a.model, a.stop_reason, a.usage)";
     assert_eq!(
         bridge.ok(code).lines().next().unwrap(),
@@ -81,7 +81,7 @@ fn an_endpoint_answers_and_its_key_is_nowhere_else(engine: &Engine) {
         "model": "small-1",
         "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "how are you"}],
         "max_tokens": 7,
-        "temperature": 0.5,
+        "temperature": 0.7,
     });
     assert_eq!(server.requests()[0].body, asked);
     assert_eq!(bridge.ok("print(runtime.ask_llm_sync('say it'))"), "it is [model.key]");

@@ -32,7 +32,10 @@ fn form(message: &str) -> Value {
 
 fn sampling() -> Value {
     let message = json!({"role": "user", "content": {"type": "text", "text": "what is 1+1?"}});
-    json!({"messages": [message], "maxTokens": 10, "includeContext": "allServers", "systemPrompt": "Be brief."})
+    json!({
+        "messages": [message], "maxTokens": 10, "temperature": 0.7, "includeContext": "allServers",
+        "systemPrompt": "Be brief."
+    })
 }
 
 /// A call that has the fixture ask the client.
@@ -149,6 +152,7 @@ fn a_model_is_asked_through_a_client_that_offers_one_and_never_where_the_user_sa
     let expected = json!({
         "messages": [{"role": "user", "content": {"type": "text", "text": "what is 1+1?"}}],
         "maxTokens": 10,
+        "temperature": 0.7,
         "systemPrompt": "Server 'fixture' asks for this, by way of belljar.\nBe brief."
     });
     assert_eq!(params, expected);

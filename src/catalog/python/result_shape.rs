@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 
 use super::repr::{self, Literal};
 use super::shape::{Scalar, Shape};
+use crate::text;
 
 /// The largest depth of objects and lists that is read: one more than that of a stored shape, to notice deeper values.
 const DEPTH_MAX: usize = 9;
@@ -203,6 +204,11 @@ impl<'de> Visitor<'de> for ShapeSeed {
         let mut seen = Vec::new();
         while seen.len() < ITEMS_MAX && self.depth < DEPTH_MAX {
             let Some(key) = members.next_key::<String>()? else { return Ok(Shape::object(seen)) };
+            if key == text::NUMBER_KEY {
+                let digits = members.next_value::<String>()?;
+                let is_whole = digits.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit());
+                return Ok(Shape::scalar(if is_whole { Scalar::Int } else { Scalar::Float }));
+            }
             seen.push((key, members.next_value_seed(inner)?));
         }
         while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
