@@ -209,6 +209,7 @@ fn sandbox_settings(config: &Config, mark: &Mark, guardian: Guardian) -> Sandbox
         workspace: WorkspaceLocation { root: workspaces(config), name: config.workspace.clone() },
         outbox: WorkspaceLocation { root: outbox(config), name: WorkspaceName::new(mark.as_str()).ok() },
         folders: config.mounts.iter().map(folder).collect(),
+        private: config.private.clone(),
         idle_stop: config.idle_stop,
         lock_dir: config.lock_dir.clone(),
         notices_dir: config.own_state_dir.clone(),

@@ -25,8 +25,8 @@ pub struct ConfigFiles {
     environment: Arc<Environment>,
     limits: Limits,
     listing: Listing,
-    /// The fingerprints of the listed files.
-    seen: Vec<Fingerprint>,
+    /// The fingerprints of the listed files, and the places where they really are.
+    seen: (Vec<Fingerprint>, BTreeSet<PathBuf>),
     referred: ReloadState,
     config: Arc<Config>,
     told: watch::Sender<Arc<Config>>,
@@ -116,9 +116,9 @@ impl ConfigFiles {
             return Vec::new();
         }
         self.seen = seen;
-        let ReloadState { entries, servers_problem, .. } = &self.referred;
-        let before =
-            PreviousConfig { config: &self.config, entries, servers_problem: servers_problem.as_ref() };
+        let ReloadState { entries, servers_problem, changeable, .. } = &self.referred;
+        let servers_problem = servers_problem.as_ref();
+        let before = PreviousConfig { config: &self.config, entries, servers_problem, changeable };
         let (mut config, referred) = Config::load_following(&self.environment, Some(before));
         (self.adjust)(&mut config);
         let is_new = |problem: &&Problem| !self.config.problems.contains(problem);
@@ -167,8 +167,9 @@ impl Listing {
         self.is_settled && self.places.iter().all(is_same)
     }
 
-    fn looks(&self) -> Vec<Fingerprint> {
-        self.files.iter().map(|path| file::fingerprint(path)).collect()
+    fn looks(&self) -> (Vec<Fingerprint>, BTreeSet<PathBuf>) {
+        let places = file::real_places(self.files.iter().map(PathBuf::as_path));
+        (self.files.iter().map(|path| file::fingerprint(path)).collect(), places)
     }
 }
 

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
+use serde_json::json;
+
 use super::super::{SandboxServers, edited_settings};
 use super::*;
 
@@ -194,4 +196,109 @@ fn a_folder_that_stays_as_it_is_is_not_listed_again_and_what_is_put_into_it_is_f
     assert!(!files.listing.is_still_so());
     assert_eq!(files.look(), []);
     assert_eq!(names(&files), "a b d");
+}
+
+/// Moves a file or folder of the user into a folder, and leaves a link to it.
+fn moves(user: &User, from: &str, to: &str) {
+    fs::rename(user.path(from), user.path(to)).unwrap();
+    std::os::unix::fs::symlink(user.path(to), user.path(from)).unwrap();
+}
+
+fn said(problems: &[Problem]) -> String {
+    problems.iter().map(|problem| format!("{problem}\n")).collect()
+}
+
+const MOUNT: &str = "[[mount]]\nhost = \"~/dots\"\nwritable = true\n";
+
+fn with_dots(config: &str) -> (User, ConfigFiles) {
+    let (user, _) = User::new("");
+    fs::create_dir(user.path("dots")).unwrap();
+    user.writes(config);
+    let environment = Environment {
+        variables: BTreeMap::new(),
+        home: Some(user.0.path().into()),
+        uid: nix::unistd::geteuid().as_raw(),
+        cwd: Some(user.path("project")),
+        executable: None,
+    };
+    let (_, files) = ConfigFiles::load(environment);
+    (user, files)
+}
+
+#[test]
+fn settings_that_come_into_a_folder_that_code_can_change_stay_as_they_were() {
+    let (user, mut files) = with_dots(&format!("{MOUNT}[servers]\nsandbox = true\n"));
+    let is_kept = |files: &ConfigFiles| {
+        let config = files.config();
+        config.sandbox_servers == SandboxServers::Yes
+            && config.sandbox_problem.as_ref().is_some_and(|problem| {
+                problem.message.contains("its path leads through")
+                    && problem.message.contains("code can change")
+            })
+    };
+    assert_eq!(files.config().sandbox_servers, SandboxServers::Yes);
+    assert!(files.config().sandbox_problem.is_none(), "the control");
+    moves(&user, ".config/belljar", "dots/belljar");
+    assert!(said(&files.look()).contains("its path leads through"));
+    assert!(is_kept(&files));
+    // What code makes of it: nothing, and a file without the mount.
+    fs::rename(user.path("dots/belljar"), user.path("dots/aside")).unwrap();
+    files.look();
+    assert!(is_kept(&files));
+    fs::create_dir(user.path("dots/belljar")).unwrap();
+    fs::write(user.path("dots/belljar/config.toml"), "[servers.evil]\ncommand = \"c\"\n").unwrap();
+    files.look();
+    assert!(is_kept(&files));
+    assert_eq!(names(&files), "a b");
+}
+
+#[test]
+fn entries_that_come_into_a_folder_that_a_server_can_change_are_not_used() {
+    let entry = "[servers.w]\ncommand = \"c\"\n[servers.w.sandbox]\nwrite = [\"~/dots\"]\n";
+    let (user, mut files) = with_dots(entry);
+    assert_eq!(names(&files), "a b w");
+    for (from, to, written) in [
+        ("MCPs/servers.json", "dots/servers.json", "dots/servers.json"),
+        ("MCPs", "dots/MCPs", "dots/MCPs/more.json"),
+    ] {
+        moves(&user, from, to);
+        files.look();
+        let evil = json!({"mcpServers": {format!("evil-{from}").replace(['/', '.'], "-"): {"command": "c"}}});
+        fs::write(user.path(written), evil.to_string()).unwrap();
+        let told = said(&files.look());
+        assert!(!names(&files).contains("evil"), "{to}: {told}");
+        fs::remove_file(user.path(from)).unwrap();
+        fs::rename(user.path(to), user.path(from)).unwrap();
+        files.look();
+    }
+    assert_eq!(names(&files), "evil-MCPs evil-MCPs-servers-json w", "back in its place, it is the user's");
+}
+
+#[test]
+fn a_policy_that_comes_into_a_folder_that_others_can_change_lets_nothing_pass() {
+    for (config, from, to) in [
+        (MOUNT, ".config/belljar", "dots/belljar"),
+        (MOUNT, ".config/belljar/policy.toml", "dots/policy.toml"),
+        (MOUNT, ".config/belljar/config.toml", "dots/config.toml"),
+        ("", ".config/belljar/policy.toml", "dots/policy.toml"),
+    ] {
+        let (user, mut files) = with_dots(config);
+        let mut policy = files.config().policy.clone();
+        fs::write(user.path(".config/belljar/policy.toml"), "[budgets]\ncalls_per_run = 7\n").unwrap();
+        assert!(policy.look().is_some_and(|problems| problems.is_empty()), "the control");
+        // The folder is writable from now on only.
+        user.writes(MOUNT);
+        files.look();
+        policy.look();
+        assert_eq!(policy.policy().defect, None);
+        moves(&user, from, to);
+        let told = said(&policy.look().unwrap());
+        assert!(
+            policy.policy().defect.as_ref().is_some_and(|why| why.contains("its path leads through")),
+            "{told}"
+        );
+        fs::rename(user.path(to), user.path("dots/aside")).unwrap();
+        policy.look();
+        assert!(policy.policy().defect.is_some(), "{from}: it is absent, as code has moved it");
+    }
 }

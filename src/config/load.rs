@@ -28,7 +28,7 @@ use super::settings::resolve::{Setting, Settings, Source};
 use super::settings::resume::ResumeFrom;
 use super::settings::toml_file::{self, TomlFile};
 use super::settings::values as read;
-use crate::confine::PrivatePlaces;
+use crate::confine::{ChangeablePlaces, PrivatePlaces};
 use crate::limits::Limits;
 use crate::names::{ServerName, WorkspaceName};
 use crate::policy::Policy;
@@ -180,6 +180,7 @@ pub(super) struct PreviousConfig<'c> {
     pub(super) config: &'c Config,
     pub(super) entries: &'c EntriesByFile,
     pub(super) servers_problem: Option<&'c Problem>,
+    pub(super) changeable: &'c ChangeablePlaces,
 }
 
 /// The state that the next reload compares with.
@@ -196,6 +197,8 @@ pub(super) struct ReloadState {
     /// The problem with the setting that confines servers. While there is one, servers without a `sandbox` of their own
     /// are not used.
     pub(super) servers_problem: Option<Problem>,
+    /// The places that code and confined servers can or could change, since the first load.
+    pub(super) changeable: ChangeablePlaces,
 }
 
 /// The settings, and the parts of the files that are needed to load servers and policy.
@@ -258,7 +261,13 @@ impl Config {
                 before.config.has_settings_of(environment.config_file()) || before.servers_problem.is_some();
             toml_file::is_emptied(environment) && has_said
         };
-        let kept = before.as_ref().filter(|before| unusable.is_some() || is_emptied(before));
+        // A file that others can change by now is not read, nor is one missing that they may have moved.
+        let is_misled = |before: &PreviousConfig<'_>| {
+            let own = environment.config_file();
+            own.is_some_and(|own| of_configuration(before.changeable, &own).is_some())
+        };
+        let kept =
+            before.as_ref().filter(|before| unusable.is_some() || is_emptied(before) || is_misled(before));
         let ReadSettings { mut config, names, profile_setting, servers_problem, conflicting } = match kept {
             Some(before) => {
                 // As at a start, a setting of the sandbox that cannot be read is a problem: no looser value may replace
@@ -274,6 +283,7 @@ impl Config {
             (problem, _) => problem,
         };
         let of_code: Vec<PathBuf> = places_of_code(&config).chain(conflicting).collect();
+        let nothing = ChangeablePlaces::default();
         let rules = EntryRules {
             self_servers: config.self_servers,
             commands: config.allow_commands,
@@ -281,6 +291,7 @@ impl Config {
             unconfined: servers_problem.as_ref(),
             private: &config.private,
             of_code: &of_code,
+            formerly: before.as_ref().map_or(&nothing, |before| before.changeable),
         };
         let none = EntriesByFile::new();
         let entries = before.as_ref().map_or(&none, |before| before.entries);
@@ -313,7 +324,10 @@ impl Config {
         variables.extend(config.model.variables.iter().cloned());
         unread.extend(unusable.filter(|problem| !unread.contains(problem)));
         let policy = match before {
-            Some(before) => before.config.policy.clone(),
+            Some(before) => {
+                before.config.policy.mistrust(&changeable);
+                before.config.policy.clone()
+            }
             None => {
                 let changeable = changeable.clone();
                 PolicyFile::open(environment, &limits, profile_setting, changeable, &mut problems)
@@ -325,7 +339,7 @@ impl Config {
         };
         (
             Self { servers, changeable: changeable_paths, refused, policy, problems, model, ..config },
-            ReloadState { files, variables, entries, unread, servers_problem },
+            ReloadState { files, variables, entries, unread, servers_problem, changeable },
         )
     }
 }

@@ -28,6 +28,13 @@ impl ChangeablePlaces {
         Self([direct, ends(linked)].concat().into())
     }
 
+    /// These places and the others.
+    #[must_use]
+    pub fn and(&self, others: &Self) -> Self {
+        let new = others.0.iter().filter(|place| !self.0.contains(place));
+        Self(self.0.iter().chain(new).cloned().collect())
+    }
+
     /// The process that can change this real path.
     #[must_use]
     pub fn changer(&self, real: &Path) -> Option<&str> {

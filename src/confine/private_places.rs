@@ -180,6 +180,12 @@ impl PrivatePlaces {
         self.met(&forms(path), &forms)
     }
 
+    /// The private place for which sandboxed code does not get a folder. Code may read what is executed at a login.
+    #[must_use]
+    pub fn kept_from_code(&self, path: &Path, is_writable: bool) -> Option<(PlaceKind, PathBuf)> {
+        self.at(path).filter(|(kind, _)| is_writable || *kind != PlaceKind::Start)
+    }
+
     /// The first private place that a path with these forms equals, lies in, or contains.
     fn met(&self, path: &Forms, forms: &dyn Fn(&Path) -> Forms) -> Option<(PlaceKind, PathBuf)> {
         let of_home = |names: &[&str]| -> Vec<PathBuf> {

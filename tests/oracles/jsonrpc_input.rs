@@ -160,7 +160,8 @@ async fn check_answers(bytes: &[u8]) {
     for id in AWAITED {
         if let Some(RawResult::Result(result)) = answers.awaited(RequestId::Number(id)).take().await {
             let is_part = memchr::memmem::find(bytes, result.get().as_bytes()).is_some();
-            let may_be_repaired = complete_lines(bytes).any(|line| serde_json::from_slice::<Value>(line).is_err());
+            let may_be_repaired =
+                complete_lines(bytes).any(|line| serde_json::from_slice::<Value>(line).is_err());
             assert!(is_part || may_be_repaired, "{result} is not what came");
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! It never blocks on a pipe or device, and does not look at the contents beyond their encoding.
 
+use std::collections::BTreeSet;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
@@ -102,6 +103,14 @@ pub(in crate::config) fn fingerprint(path: &Path) -> Fingerprint {
         ((metadata.mtime(), metadata.mtime_nsec()), (metadata.ctime(), metadata.ctime_nsec()));
     let [device, inode, bytes] = [metadata.dev(), metadata.ino(), metadata.size()].map(u64::cast_signed);
     Fingerprint::There([device, inode, bytes, mtime.0, mtime.1, ctime.0, ctime.1])
+}
+
+/// The real paths of the folders of these files, and of those files that are symlinks. A file whose folder was moved, and is
+/// a link now, has the fingerprint that it had before.
+pub(in crate::config) fn real_places<'f>(files: impl Iterator<Item = &'f Path>) -> BTreeSet<PathBuf> {
+    let places: BTreeSet<&Path> =
+        files.filter_map(|file| if file.is_symlink() { Some(file) } else { file.parent() }).collect();
+    places.into_iter().map(|place| place.canonicalize().unwrap_or_default()).collect()
 }
 
 /// Whether nothing exists at the path. A dangling link exists, and a path that cannot be examined may exist.

@@ -54,6 +54,9 @@ pub(in crate::config) struct EntryRules<'p> {
     pub(in crate::config) private: &'p PrivatePlaces,
     /// The places of the host that code can change.
     pub(in crate::config) of_code: &'p [PathBuf],
+    /// The places that code and confined servers could change since belljar was started. They may still be able to: a
+    /// sandbox or a server may run, and what they wrote is there.
+    pub(in crate::config) formerly: &'p ChangeablePlaces,
 }
 
 /// The servers of all files, with everything that the next reload needs.
@@ -107,7 +110,7 @@ pub(in crate::config) fn load(
     if environment.nesting() == Nesting::Nested {
         let message = "is set: this bridge was started by another one and loads no servers, so that none can call itself";
         problems.push(Problem::new(Origin::Variable(PARENT_VARIABLE.to_owned()), message));
-        let changeable = ChangeablePlaces::new(changeable([].into_iter(), rules.of_code));
+        let changeable = ChangeablePlaces::new(changeable([].into_iter(), rules.of_code)).and(rules.formerly);
         return LoadedServers { changeable, ..LoadedServers::default() };
     }
     let commands = match rules.commands {
@@ -174,7 +177,7 @@ pub(in crate::config) fn load(
     }
     let by_whom = changeable(entries.iter().map(|(_, entry)| entry), rules.of_code);
     let changeable_paths = by_whom.iter().map(|(_, path)| path.clone()).collect();
-    let changeable = ChangeablePlaces::new(by_whom);
+    let changeable = ChangeablePlaces::new(by_whom).and(rules.formerly);
     let of_files = |(path, of_file): (&PathBuf, &Vec<(Level, Entry)>)| {
         // What a project's file says counts only while the user trusts its bytes.
         let is_users = of_file.iter().all(|(level, _)| *level != Level::Project);

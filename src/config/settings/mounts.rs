@@ -221,17 +221,14 @@ impl Rules<'_> {
         if let Some(why) = is_kept_from_code(self.environment, &host) {
             return Err(format!("host: {shown} {why}").into());
         }
-        if let Some((private, place)) = self.private.at(path) {
+        if let Some((private, place)) = self.private.kept_from_code(path, written.writable) {
             let why = match private {
-                PlaceKind::Own => Some("holds belljar's own files"),
-                PlaceKind::Logins => Some("holds keys or logins"),
-                PlaceKind::Start if written.writable => Some("holds what is executed when you log in"),
-                PlaceKind::Start => None,
+                PlaceKind::Own => "holds belljar's own files",
+                PlaceKind::Logins => "holds keys or logins",
+                PlaceKind::Start => "holds what is executed when you log in",
             };
-            if let Some(why) = why {
-                let message = format!("host: {shown} {why} ({})", shown_path(&place));
-                return Err(Refusal { message, private: Some(private) });
-            }
+            let message = format!("host: {shown} {why} ({})", shown_path(&place));
+            return Err(Refusal { message, private: Some(private) });
         }
         Ok((host.clone(), named(&host, &shown, written, others)?))
     }

@@ -2,9 +2,11 @@
 //!
 //! If it cannot be read, no call is allowed: the readable half of a policy could be the looser half.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use toml::de::Error;
 
 use super::policy_profile::{self, ProfileSetting};
@@ -27,9 +29,11 @@ pub struct PolicyFile {
     environment: Option<Environment>,
     limits: Limits,
     profile_setting: ProfileSetting,
-    /// The places that others can change, in which no policy may be.
-    changeable: ChangeablePlaces,
+    /// The places that others can change, in which no policy may be. All clones share them.
+    changeable: Arc<Mutex<ChangeablePlaces>>,
     seen: Fingerprints,
+    /// Why the policy may not be where it is.
+    misled: Option<Problem>,
     policy: Arc<Policy>,
 }
 
@@ -38,6 +42,10 @@ pub struct PolicyFile {
 struct Fingerprints {
     policy: Option<file::Fingerprint>,
     settings: Vec<file::Fingerprint>,
+    /// The places where the files really are.
+    places: BTreeSet<PathBuf>,
+    /// The places that others can change.
+    changeable: ChangeablePlaces,
 }
 
 impl PolicyFile {
@@ -49,16 +57,17 @@ impl PolicyFile {
         changeable: ChangeablePlaces,
         problems: &mut Vec<Problem>,
     ) -> Self {
-        let (limits, environment) = (limits.clone(), Some(environment.clone()));
         let mut file = Self {
-            environment,
-            limits,
+            environment: Some(environment.clone()),
+            limits: limits.clone(),
             profile_setting,
-            changeable,
+            changeable: Arc::new(Mutex::new(changeable)),
             seen: Fingerprints::default(),
+            misled: None,
             policy: Arc::default(),
         };
         file.seen = file.fingerprints();
+        file.misled = misled(environment, &file.seen.changeable);
         file.read(problems);
         file
     }
@@ -68,8 +77,13 @@ impl PolicyFile {
     pub fn fixed(policy: Policy) -> Self {
         let profile_setting = ProfileSetting { profile: policy.profile, defect: policy.defect.clone() };
         let (limits, policy) = (Limits::default(), Arc::new(policy));
-        let (changeable, seen) = (ChangeablePlaces::default(), Fingerprints::default());
-        Self { environment: None, limits, profile_setting, changeable, seen, policy }
+        let (changeable, seen) = (Arc::default(), Fingerprints::default());
+        Self { environment: None, limits, profile_setting, changeable, seen, misled: None, policy }
+    }
+
+    /// Sets the places that others can change, for all clones.
+    pub(in crate::config) fn mistrust(&self, changeable: &ChangeablePlaces) {
+        self.changeable.lock().clone_from(changeable);
     }
 
     /// The policy as it was read last.
@@ -88,7 +102,13 @@ impl PolicyFile {
             return None;
         }
         let mut problems = Vec::new();
+        let is_elsewhere = before.places != self.seen.places || before.changeable != self.seen.changeable;
         let mut is_changed = before.policy != self.seen.policy;
+        if is_elsewhere {
+            let misled = misled(environment, &self.seen.changeable);
+            is_changed |= misled != self.misled;
+            self.misled = misled;
+        }
         if before.settings != self.seen.settings {
             let profile_setting = self.profile_setting.again(environment, &self.limits, &mut problems);
             is_changed |= profile_setting != self.profile_setting;
@@ -103,17 +123,23 @@ impl PolicyFile {
 
     fn fingerprints(&self) -> Fingerprints {
         let Some(environment) = &self.environment else { return Fingerprints::default() };
+        let policy = path(environment);
+        let settings: Vec<PathBuf> = policy_profile::places(environment).collect();
         Fingerprints {
-            policy: path(environment).as_deref().map(file::fingerprint),
-            settings: policy_profile::places(environment).map(|place| file::fingerprint(&place)).collect(),
+            policy: policy.as_deref().map(file::fingerprint),
+            settings: settings.iter().map(|place| file::fingerprint(place)).collect(),
+            places: file::real_places(policy.iter().chain(&settings).map(PathBuf::as_path)),
+            changeable: self.changeable.lock().clone(),
         }
     }
 
     fn read(&mut self, problems: &mut Vec<Problem>) {
         let Some(environment) = &self.environment else { return };
-        let path = path(environment).filter(|path| !file::is_absent(path));
+        // An absent file may be one that others have moved.
+        let misled = self.misled.clone();
+        let path = path(environment).filter(|path| misled.is_some() || !file::is_absent(path));
         let mut policy = path.map_or_else(Policy::default, |path| {
-            let read = match of_configuration(&self.changeable, &path) {
+            let read = match misled {
                 Some(problem) => Err(Box::new(Problem { hint: format!("{};", problem.hint), ..problem })),
                 None => read(&path, environment.uid, &self.limits, &self.policy),
             };
@@ -134,6 +160,12 @@ impl PolicyFile {
 /// The path of the policy, whether it exists or not.
 pub(in crate::config) fn path(environment: &Environment) -> Option<PathBuf> {
     environment.config_file().map(|file| file.with_file_name("policy.toml"))
+}
+
+/// Why the policy, or the user's settings with its profile, may not be where they are: others can change the path.
+fn misled(environment: &Environment, changeable: &ChangeablePlaces) -> Option<Problem> {
+    let mut places = path(environment).into_iter().chain(environment.config_file());
+    places.find_map(|place| of_configuration(changeable, &place))
 }
 
 /// The policy, without its profile.

@@ -20,6 +20,7 @@ use super::special_files::{self, Bounds, UnsafeFolder};
 use super::usage_watchdog::{Watchdog, WatchedLimits};
 use super::writer::{OutgoingFrames, write};
 use super::{RequestedPosture, RestoredFiles, Sandbox, SandboxReport, posture};
+use crate::confine::PrivatePlaces;
 use crate::engine::{
     CleanupList, CpuQuota, Engine, EngineInfo, EngineLocations, Folder, Kernel, Owner, SandboxSpec,
     StartFailure, User, find, lock_path, tmpfs_mib,
@@ -75,6 +76,8 @@ pub struct SandboxSettings {
     pub unreadable: Option<String>,
     /// Folders of the machine that code may read or write.
     pub folders: Vec<Folder>,
+    /// The places of the user that are never mounted.
+    pub private: PrivatePlaces,
     /// The idle time after which the sandbox is stopped; `None`: never.
     pub idle_stop: Option<Duration>,
     /// The folder of the lock that marks this bridge as alive.
@@ -511,18 +514,26 @@ impl SandboxStarter {
             let said = "no [[mount]] is there: the engine is on another machine, whose folders are others";
             return (vec![], (!configured.is_empty()).then(|| said.to_owned()).into_iter().collect());
         }
-        let (mut folders, mut others) = (vec![], vec![]);
+        let (mut folders, mut others, mut private) = (vec![], vec![], vec![]);
         for folder in configured {
             match checked(folder) {
                 Ok(checked) => folders.push(checked),
-                Err(_) => others.push(folder.guest.as_str()),
+                Err(_) => others.push(folder.guest.clone()),
             }
         }
-        let gone = (!others.is_empty()).then(|| {
-            let names = others.join(", ");
-            format!("not mounted, since the host's folder is gone or is another one now: {names}")
+        // Keys may have come into a folder since it was configured.
+        folders.retain(|(folder, _)| {
+            let is_kept =
+                self.settings.private.kept_from_code(Path::new(&folder.host), folder.writable).is_some();
+            private.extend(is_kept.then(|| folder.guest.clone()));
+            !is_kept
         });
-        let (mut notices, mut safe): (Vec<String>, _) = (gone.into_iter().collect(), vec![]);
+        let said = |names: &[String], why: &str| format!("not mounted, since {why}: {}", names.join(", "));
+        let gone =
+            (!others.is_empty()).then(|| said(&others, "the host's folder is gone or is another one now"));
+        let private = (!private.is_empty())
+            .then(|| said(&private, "the host's folder has keys, logins or files of belljar by now"));
+        let (mut notices, mut safe): (Vec<String>, _) = (gone.into_iter().chain(private).collect(), vec![]);
         let is_allowed = self.settings.allow_weak.contains(&PostureField::Mounts);
         for (folder, opened) in folders {
             let found = self.search(&folder, &opened).await.err();
