@@ -8,6 +8,7 @@ mod quality;
 
 use std::path::{Path, PathBuf};
 
+use belljar::catalog::Catalog;
 use quality::{Measured, Quality};
 
 /// Other rankers, and what they were measured on.
@@ -29,17 +30,23 @@ fn main() {
     let catalog = quality::catalog(&tools);
     let queries = quality::queries(&queries);
     let paraphrases = quality::answered(&catalog, quality::queries(Path::new(quality::PARAPHRASES)));
-    let measure = |queries: &[quality::Query], wordings| {
-        let measured = quality::measure(&catalog, queries, wordings, TRIES);
+    let measure = |catalog: &Catalog, queries: &[quality::Query], wordings| {
+        let measured = quality::measure(catalog, queries, wordings, TRIES);
         println!("{measured}\n");
         measured
     };
-    let measured = measure(&queries, 1);
+    let measured = measure(&catalog, &queries, 0..1);
     if !paraphrases.is_empty() {
         for wordings in 1..=WORDINGS_MAX {
             println!("Paraphrases, with {wordings} of their wordings in one search:\n");
-            measure(&paraphrases, wordings);
+            measure(&catalog, &paraphrases, 0..wordings);
         }
+    }
+    let everyday = quality::catalog_of(&[&tools, Path::new(quality::EVERYDAY_TOOLS)]);
+    let asked = quality::answered(&everyday, quality::queries(Path::new(quality::EVERYDAY)));
+    for (said, wordings) in [("the request itself", 0..1), ("three plain wordings of it", 1..4)] {
+        println!("What users ask for, searched with {said}:\n");
+        measure(&everyday, &asked, wordings);
     }
     print_baselines(&measured);
 }

@@ -27,6 +27,9 @@ const NAME_SCORE: f32 = 5_000.0;
 const TYPO_WEIGHT: f32 = 0.7;
 /// The largest number of unknown words of one query that are compared with every known one.
 const TYPO_WORDS_MAX: usize = 8;
+/// A search is weak if its best hit scores less for each of the queries. Over published tools this is so for one in seven
+/// of the queries that find their tool among the first five, and for more than half of the others.
+const WEAK_SCORE: f32 = 0.38;
 /// The number of characters of a query that count.
 const QUERY_CHARS_MAX: usize = 1_000;
 const QUERY_WORDS_MAX: usize = 32;
@@ -46,6 +49,7 @@ pub struct SearchHit {
     server: Arc<ServerTools>,
     place: usize,
     of_server: usize,
+    is_weak: bool,
 }
 
 impl SearchHit {
@@ -65,6 +69,12 @@ impl SearchHit {
     #[must_use]
     pub fn of_server(&self) -> usize {
         self.of_server
+    }
+
+    /// Whether no tool matches any of the queries well. All hits of one search say the same.
+    #[must_use]
+    pub fn is_weak(&self) -> bool {
+        self.is_weak
     }
 
     /// The hit in the form of `search_tool_docs`: the tool's document with its signature, and the shape of its results.
@@ -101,7 +111,10 @@ pub fn search<'q>(
     if rankings.is_empty() {
         return browse(catalog, limit, offset);
     }
-    ranked(catalog, fused(rankings), limit, offset)
+    let is_weak = rankings.iter().flatten().all(|score| *score < WEAK_SCORE);
+    let mut page = ranked(catalog, fused(rankings), limit, offset);
+    page.0.iter_mut().for_each(|hit| hit.is_weak = is_weak);
+    page
 }
 
 impl<'q> From<&'q str> for Queries<'q> {
@@ -159,7 +172,12 @@ pub fn grouped(mut hits: Vec<SearchHit>) -> Vec<SearchHit> {
 fn browse(catalog: &Catalog, limit: usize, offset: usize) -> (Vec<SearchHit>, usize) {
     let every = catalog.servers().iter().flat_map(|server| {
         let of_server = server.listed().len();
-        (0..of_server).map(move |place| SearchHit { server: Arc::clone(server), place, of_server })
+        (0..of_server).map(move |place| SearchHit {
+            server: Arc::clone(server),
+            place,
+            of_server,
+            is_weak: false,
+        })
     });
     let total = catalog.servers().iter().map(|server| server.listed().len()).sum();
     (every.skip(offset).take(limit).collect(), total)
@@ -184,7 +202,12 @@ fn ranked(catalog: &Catalog, scores: Vec<f32>, limit: usize, offset: usize) -> (
     found.sort_unstable_by(best_first);
     let hit = |(_, tool): (f32, u32)| {
         let (server, place) = index.place(tool);
-        SearchHit { server: Arc::clone(&catalog.servers()[server]), place, of_server: of_servers[server] }
+        SearchHit {
+            server: Arc::clone(&catalog.servers()[server]),
+            place,
+            of_server: of_servers[server],
+            is_weak: false,
+        }
     };
     (found.into_iter().skip(offset).map(hit).collect(), total)
 }
@@ -407,6 +430,19 @@ mod tests {
         ]);
         let (hits, _) = search(&catalog, "remember a fact", 5, 0);
         assert_eq!(names(&hits), ["memory.add_observations", "memory.create_entities"]);
+    }
+
+    #[test]
+    fn a_search_is_weak_unless_one_of_its_queries_matches_well() {
+        let is_weak = |queries: &[&str]| {
+            let (hits, _) = search(&some(), queries.iter().copied().collect::<Queries<'_>>(), 3, 0);
+            hits[0].is_weak()
+        };
+        assert!(is_weak(&["what does my folder of music cost"]));
+        assert!(!is_weak(&["what does my folder of music cost", "read a file"]));
+        for good in ["list issues", "github.list_issues", "read_file", "pull requests", ""] {
+            assert!(!is_weak(&[good]), "{good}");
+        }
     }
 
     #[test]

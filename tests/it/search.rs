@@ -13,15 +13,15 @@ pub mod quality;
 
 /// What the committed tools and queries gave when this was written. A better ranker raises them; one that is worse by more
 /// than [`NOISE`] fails. The smallest change is one query of 270.
-const RECALL_AT_1: f64 = 0.585;
-const RECALL_AT_5: f64 = 0.800;
-const RECALL_AT_10: f64 = 0.833;
-const MRR_AT_10: f64 = 0.670;
+const RECALL_AT_1: f64 = 0.596;
+const RECALL_AT_5: f64 = 0.807;
+const RECALL_AT_10: f64 = 0.841;
+const MRR_AT_10: f64 = 0.680;
 const NOISE: f64 = 0.01;
 #[test]
 fn the_search_by_words_is_as_good_as_it_was() {
     let catalog = quality::catalog(Path::new(quality::TOOLS));
-    let measured = quality::measure(&catalog, &quality::queries(Path::new(quality::QUERIES)), 1, 1);
+    let measured = quality::measure(&catalog, &quality::queries(Path::new(quality::QUERIES)), 0..1, 1);
     compare(&measured, [RECALL_AT_1, RECALL_AT_5, RECALL_AT_10, MRR_AT_10]);
 }
 
@@ -32,17 +32,52 @@ const PARAPHRASES_AT_5: f64 = 0.168;
 fn paraphrases_are_found_as_often_as_before() {
     let catalog = quality::catalog(Path::new(quality::TOOLS));
     let queries = quality::answered(&catalog, quality::queries(Path::new(quality::PARAPHRASES)));
-    compare_at_5(&quality::measure(&catalog, &queries, 1, 1), PARAPHRASES_AT_5);
+    compare_at_5(&quality::measure(&catalog, &queries, 0..1, 1), PARAPHRASES_AT_5);
 }
 
 /// The same with three wordings of each in one search.
-const THREE_WORDINGS_AT_5: f64 = 0.846;
+const THREE_WORDINGS_AT_5: f64 = 0.860;
 
 #[test]
 fn three_wordings_are_fused_as_well_as_before() {
     let catalog = quality::catalog(Path::new(quality::TOOLS));
     let queries = quality::answered(&catalog, quality::queries(Path::new(quality::PARAPHRASES)));
-    compare_at_5(&quality::measure(&catalog, &queries, 3, 1), THREE_WORDINGS_AT_5);
+    compare_at_5(&quality::measure(&catalog, &queries, 0..3, 1), THREE_WORDINGS_AT_5);
+}
+
+/// The shares of searches that may say that they are weak, though the tool is among the first five, and that must say so of
+/// the others.
+const WEAK_OF_FOUND_MAX: f64 = 0.15;
+const WEAK_OF_MISSED_MIN: f64 = 0.5;
+
+#[test]
+fn weak_searches_say_so_and_good_ones_seldom_do() {
+    let catalog = quality::catalog(Path::new(quality::TOOLS));
+    let measured = quality::measure(&catalog, &quality::queries(Path::new(quality::QUERIES)), 0..1, 1);
+    let [found, missed] = measured.weak;
+    assert!(found < WEAK_OF_FOUND_MAX && missed > WEAK_OF_MISSED_MIN, "{measured}");
+}
+
+/// Of 30 everyday requests, those that three plain wordings find among the first five.
+const EVERYDAY_FOUND_MIN: usize = 27;
+
+#[test]
+fn three_plain_wordings_find_what_a_request_alone_misses() {
+    let files = [Path::new(quality::TOOLS), Path::new(quality::EVERYDAY_TOOLS)];
+    let catalog = quality::catalog_of(&files);
+    let all = quality::queries(Path::new(quality::EVERYDAY));
+    let found = |measured: &quality::Measured, kind: &str| {
+        let (_, quality) = measured.by_kind.iter().find(|(known, _)| known == kind).unwrap();
+        ((quality.recall_at_5 * quality.queries as f64).round() as usize, quality.queries)
+    };
+    let reworded = quality::measure(&catalog, &all, 1..4, 1);
+    assert_eq!(found(&reworded, "missed"), (9, 9), "{reworded}");
+    let (of_everyday, everyday) = found(&reworded, "everyday");
+    assert!(everyday == 30 && of_everyday >= EVERYDAY_FOUND_MIN, "{reworded}");
+    assert_eq!(reworded.weak, [0.0, 0.0], "{reworded}");
+    let alone = quality::measure(&catalog, &all, 0..1, 1);
+    assert!(found(&alone, "everyday").0 < EVERYDAY_FOUND_MIN / 2, "{alone}");
+    assert!(alone.weak[1] > WEAK_OF_MISSED_MIN, "{alone}");
 }
 
 fn compare_at_5(measured: &quality::Measured, before: f64) {

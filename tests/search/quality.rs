@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use belljar::catalog::{Catalog, Queries, Tool, Tools, search};
+use belljar::catalog::{Catalog, Queries, SearchHit, Tool, Tools, search};
 use belljar::limits::Limits;
 use belljar::names::ServerName;
 use serde_json::Value;
@@ -15,6 +16,10 @@ use serde_json::Value;
 pub const TOOLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/search/tools.jsonl");
 /// See [`TOOLS`].
 pub const QUERIES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/search/queries.jsonl");
+/// Tools of further servers, about which [`EVERYDAY`] asks too.
+pub const EVERYDAY_TOOLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/search/everyday-tools.jsonl");
+/// What users ask for in words of daily life, about [`TOOLS`] and [`EVERYDAY_TOOLS`].
+pub const EVERYDAY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/search/everyday.jsonl");
 /// Queries that share at most one word with the tool that is meant; also about tools that are not committed.
 pub const PARAPHRASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/search/paraphrases.jsonl");
 const HITS: usize = 10;
@@ -46,6 +51,8 @@ pub struct Measured {
     pub tools: usize,
     pub by_kind: Vec<(String, Quality)>,
     pub all: Quality,
+    /// The share of weak searches among those that have a relevant tool in the first five, and among the others.
+    pub weak: [f64; 2],
     /// From the tools to what a search needs of them.
     pub index_build: Duration,
     /// Memory that is held for searches.
@@ -56,9 +63,14 @@ pub struct Measured {
 
 /// The tools of a file, each line an object with `server`, `name`, `description` and `inputSchema`.
 pub fn catalog(file: &Path) -> Catalog {
+    catalog_of(&[file])
+}
+
+/// The tools of several files.
+pub fn catalog_of(files: &[&Path]) -> Catalog {
     let limits = Limits::default();
     let mut by_server: BTreeMap<ServerName, Vec<Tool>> = BTreeMap::new();
-    for line in lines(file) {
+    for line in files.iter().flat_map(|file| lines(file)) {
         let server = line["server"].as_str().expect("a server's name");
         let tool = Tool::from_json(&line, &limits).expect("a tool");
         by_server.entry(ServerName::new(server).expect("a server's name")).or_default().push(tool);
@@ -92,16 +104,17 @@ pub fn answered(catalog: &Catalog, queries: Vec<Query>) -> Vec<Query> {
     queries.into_iter().filter(|query| query.relevant.iter().any(is_there)).collect()
 }
 
-/// Asks all queries, each in this many wordings at once. Each is timed so many times, of which the shortest counts: the others
+/// Asks all queries, each in these of its wordings at once. Each is timed so many times, of which the shortest counts: the others
 /// show what else the machine does.
-pub fn measure(catalog: &Catalog, queries: &[Query], wordings: usize, tries: usize) -> Measured {
+pub fn measure(catalog: &Catalog, queries: &[Query], wordings: Range<usize>, tries: usize) -> Measured {
     let index_build = (0..tries).map(|_| anew(catalog)).map(|fresh| timed(|| fresh.prepare_search()).1).min();
     catalog.prepare_search();
     let ask = |query: &Query| {
-        let texts = [&query.text].into_iter().chain(&query.also).take(wordings);
+        let texts = [&query.text].into_iter().chain(&query.also).take(wordings.end).skip(wordings.start);
         search(catalog, texts.map(String::as_str).collect::<Queries<'_>>(), HITS, 0).0
     };
     let mut took = Vec::new();
+    let mut weak = [Vec::new(), Vec::new()];
     let mut places: BTreeMap<&str, Vec<Option<usize>>> = BTreeMap::new();
     for query in queries {
         let (hits, shortest) =
@@ -113,6 +126,8 @@ pub fn measure(catalog: &Catalog, queries: &[Query], wordings: usize, tries: usi
             };
             query.relevant.iter().any(is_it)
         });
+        let is_missed = place.is_none_or(|place| place >= 5);
+        weak[usize::from(is_missed)].push(hits.first().is_none_or(SearchHit::is_weak));
         places.entry(&query.kind).or_default().push(place);
     }
     took.sort();
@@ -121,7 +136,8 @@ pub fn measure(catalog: &Catalog, queries: &[Query], wordings: usize, tries: usi
     let tools = catalog.servers().iter().map(|server| server.listed().len()).sum();
     let index_bytes = catalog.search_bytes();
     let index_build = index_build.expect("a try");
-    Measured { tools, by_kind, all: Quality::of(&all), index_build, index_bytes, took }
+    let weak = weak.map(|all| all.iter().filter(|weak| **weak).count() as f64 / all.len().max(1) as f64);
+    Measured { tools, by_kind, weak, all: Quality::of(&all), index_build, index_bytes, took }
 }
 
 /// What something gives, and how long it takes.
@@ -167,6 +183,8 @@ impl fmt::Display for Measured {
                 "| {kind} | {queries} | {recall_at_1:.3} | {recall_at_5:.3} | {recall_at_10:.3} | {mrr_at_10:.3} |"
             )?;
         }
+        let [found, missed] = self.weak.map(|share| share * 100.0);
+        writeln!(f, "\nweak: {found:.0} % of those found among the first five, {missed:.0} % of the others")?;
         let at = |percent: usize| self.took[(self.took.len() - 1) * percent / 100].as_secs_f64() * 1000.0;
         let (build, mib) = (self.index_build.as_millis(), self.index_bytes as f64 / f64::from(1 << 20));
         write!(

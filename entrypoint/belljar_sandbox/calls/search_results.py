@@ -14,6 +14,8 @@ _json = JSONEncoder(ensure_ascii=False).encode
 _UNAVAILABLE_SHOWN_MAX = 10
 _INDEXING_SHOWN_MAX = 10
 _QUERY_CHARACTERS_MAX = 80
+# The form of a search with several wordings.
+_WORDINGS = 'print(runtime.search_tool_docs(["show unstaged changes", "git diff"]))'
 # The servers that could not be searched, and why, as far as this session has printed them.
 _said: set[tuple[str, str]] = set()
 
@@ -21,16 +23,18 @@ _said: set[tuple[str, str]] = set()
 class SearchResults(Awaitable, list[dict[str, Any]]):
     """One page of hits, best first. Each has server, serverAlias, tool, toolAlias, signature and usually description.
 
-    total: how many were found; offset: how many come before this page; tools, servers, skills: how many were searched,
-    where skills also count as tools; a hit that is a skill has skill: True, and one of a tool that its server marks as
-    read-only has readOnly: True; unavailable: servers that could not be searched, with the reason; folders: those that
-    servers of the hits were started with, by alias; indexing: servers that have not answered yet.
+    total: how many were found; weak: whether no tool matches well; offset: how many come before this page; tools,
+    servers, skills: how many were searched, where skills also count as tools; a hit that is a skill has skill: True,
+    and one of a tool that its server marks as read-only has readOnly: True; unavailable: servers that could not be
+    searched, with the reason; folders: those that servers of the hits were started with, by alias; indexing: servers
+    that have not answered yet.
     """
 
     def __init__(self, answer: dict[str, Any], query: str | list[str], by_server: bool) -> None:
         super().__init__(answer["hits"])
         self.query = query
         self.total: int = answer["total"]
+        self.weak: bool = answer["weak"]
         self.offset: int = answer["offset"]
         self.tools: int = answer["tools"]
         self.servers: int = answer["servers"]
@@ -42,18 +46,17 @@ class SearchResults(Awaitable, list[dict[str, Any]]):
         self._indexing_total: int = answer["indexing_total"]
         self._indexing_seconds: int | None = answer.get("indexing_seconds")
         self._by_server = by_server
+        self._asked = [text for text in ([query] if isinstance(query, str) else query) if text.strip()]
         # Decided when this is printed for the first time.
         self._says_reasons: bool | None = None
 
     def __repr__(self) -> str:
-        return "\n".join([self._header(), *self._not_answered(), *self._lines(), *self._left_out()])
+        return "\n".join([self._header(), *self._not_answered(), *self._weak(), *self._lines(), *self._left_out()])
 
     __str__ = __repr__
 
     def _header(self) -> str:
-        queries = [self.query] if isinstance(self.query, str) else self.query
-        asked = [query for query in queries if query.strip()]
-        what = f"for {' or '.join(map(_quoted, asked))}" if asked else "of all"
+        what = f"for {' or '.join(map(_quoted, self._asked))}" if self._asked else "of all"
         if self._indexing_total:
             # First, so that the hits are not taken for all that there are.
             what += " so far"
@@ -80,6 +83,14 @@ class SearchResults(Awaitable, list[dict[str, Any]]):
             f"INCOMPLETE: {self._indexing_total} of {_count(self.servers, 'server')} {have} not answered yet "
             f"(search again to wait for {them}{time}): {', '.join(names)}{f' and {more} more' if more else ''}"
         ]
+
+    def _weak(self) -> list[str]:
+        # While servers are missing, the advice is to wait for them.
+        if not self.weak or self.offset or self._indexing_total:
+            return []
+        if len(self._asked) > 1:
+            return ["WEAK: other plain wordings may find more; else no tool does this"]
+        return [f"WEAK: search again with two or three plain wordings of what a tool does, such as {_WORDINGS}"]
 
     def _lines(self) -> list[str]:
         lines: list[str] = []

@@ -92,6 +92,8 @@ impl OneOrSeveral {
 struct Page {
     hits: Vec<SearchHit>,
     total: usize,
+    /// Whether no tool matches any of the queries well.
+    is_weak: bool,
     /// The number of tools that were searched, including skills.
     tools: usize,
     /// The folders on the command lines of the servers of the hits.
@@ -136,12 +138,14 @@ impl Broker {
         }
         // The search runs on a thread of its own, since the first search of many tools counts their words.
         let searching = tokio::task::spawn_blocking(move || {
-            let queries: Queries<'_> = queries.iter().map(String::as_str).collect();
-            let (hits, total) = search(&searched, queries, limit.unwrap_or(HITS), offset);
+            let asked: Queries<'_> = queries.iter().map(String::as_str).collect();
+            let (hits, total) = search(&searched, asked, limit.unwrap_or(HITS), offset);
+            let is_nothing = || total == 0 && queries.iter().any(|query| !query.trim().is_empty());
+            let is_weak = hits.first().map_or_else(is_nothing, SearchHit::is_weak);
             let hits = if is_grouped { grouped(hits) } else { hits };
             let tools = searched.servers().iter().map(|server| server.listed().len()).sum();
             let folders = folders(&hits, &paths);
-            Page { hits, total, tools, folders }
+            Page { hits, total, is_weak, tools, folders }
         });
         let page = searching.await.map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))?;
         let is_unasked = |name: &&ServerName| {
@@ -154,6 +158,7 @@ impl Broker {
         Ok(json!({
             "hits": hits,
             "total": page.total,
+            "weak": page.is_weak,
             "offset": offset,
             "tools": page.tools,
             "servers": names.len(),

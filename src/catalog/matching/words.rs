@@ -2,13 +2,15 @@
 //!
 //! It knows English endings only; words of other languages are compared as they are.
 
-const STOP_WORDS: [&str; 78] = [
-    "a", "about", "all", "also", "an", "and", "any", "are", "as", "at", "be", "but", "by", "can", "could",
-    "do", "e", "eg", "for", "from", "g", "had", "has", "have", "how", "i", "ie", "if", "in", "into", "is",
-    "it", "its", "me", "my", "need", "no", "not", "of", "on", "only", "or", "our", "please", "should", "so",
-    "some", "than", "that", "the", "their", "them", "then", "there", "these", "this", "those", "to", "us",
-    "use", "used", "using", "via", "want", "was", "we", "were", "what", "when", "where", "which", "who",
-    "whose", "will", "with", "would", "you", "your",
+const STOP_WORDS: [&str; 111] = [
+    "a", "about", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by",
+    "can", "could", "did", "do", "does", "doing", "e", "eg", "else", "ever", "for", "from", "g", "got",
+    "had", "has", "have", "he", "her", "here", "him", "his", "how", "i", "ie", "if", "in", "into", "is",
+    "it", "its", "just", "many", "may", "me", "might", "much", "must", "my", "need", "no", "not", "now",
+    "of", "on", "only", "or", "our", "out", "over", "please", "same", "say", "says", "she", "should", "so",
+    "some", "such", "than", "that", "the", "their", "them", "then", "there", "these", "they", "this",
+    "those", "to", "too", "up", "us", "use", "used", "using", "very", "via", "want", "was", "we", "well",
+    "were", "what", "when", "where", "which", "who", "whose", "will", "with", "would", "yet", "you", "your",
 ];
 /// The longest word that counts, in characters; longer texts are no words.
 const WORD_CHARS_MAX: usize = 40;

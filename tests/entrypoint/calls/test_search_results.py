@@ -25,6 +25,7 @@ def found(hits: list[dict[str, Any]], total: int, **rest: object) -> dict[str, o
     whole: dict[str, object] = {
         "hits": hits,
         "total": total,
+        "weak": False,
         "offset": 0,
         "tools": 1234,
         "servers": 3,
@@ -98,6 +99,27 @@ def test_each_hit_is_one_line_below_the_number_of_all(sandbox: Sandbox) -> None:
     assert several.startswith("2 of 41 tools for 'issues' or 'bugs'; the next: offset=2\n")
     long = printed(sandbox, "runtime.search_tool_docs_sync('x' * 1000)", found([], 0))
     assert len(long) < 200
+
+
+def test_a_weak_search_leads_to_a_search_with_several_wordings(sandbox: Sandbox) -> None:
+    asked: list[object] = []
+
+    def on_call(call: Frame) -> object:
+        asked.append(call["arguments"]["query"])
+        return found(HITS, 2)
+
+    one, code = printed(sandbox, "runtime.search_tool_docs_sync('bugs')", found(HITS, 2, weak=True)).split("such as ")
+    assert one.endswith("\nWEAK: search again with two or three plain wordings of what a tool does, ")
+    code, hit = code.split("\n", 1)
+    assert hit.startswith("mcp_git_hub.")
+    assert sandbox.run(code, (), on_call)["outcome"] == "finished"
+    assert asked == [["show unstaged changes", "git diff"]]
+    none = printed(sandbox, "runtime.search_tool_docs_sync('bugs')", found([], 0, weak=True))
+    assert none.endswith(f" searched\nWEAK: {one.split('WEAK: ')[1]}such as {code}")
+    several = printed(sandbox, "runtime.search_tool_docs_sync(['bugs', 'errors'])", found(HITS, 2, weak=True))
+    assert several.splitlines()[1] == "WEAK: other plain wordings may find more; else no tool does this"
+    for answer in (found(HITS, 2), found(HITS, 9, weak=True, offset=2), found(HITS, 2, weak=True, indexing_total=1)):
+        assert "WEAK" not in printed(sandbox, "runtime.search_tool_docs_sync('bugs')", answer)
 
 
 def test_hits_stay_plain_dicts_in_a_list(sandbox: Sandbox) -> None:

@@ -52,6 +52,7 @@ def bridge(call: Frame) -> object:
             hits = FILES if "file" in arguments["query"] else TOOLS
             totals = {
                 "total": 1,
+                "weak": False,
                 "offset": 0,
                 "tools": 3,
                 "servers": 2,
