@@ -27,6 +27,12 @@
 //! - Cline 3.0.65 itself: the file (`CLINE_DIR` moves `~/.cline`), its schema of entries, `timeout` in seconds (60 by
 //!   default, at most 3,600), and that servers get its environment.
 //! - Kilo Code: its page "Using MCP in Kilo Code" for the files and `mcp`, whose entries are those of OpenCode 1.
+//! - Vibe 3.0.3 itself: the file (`VIBE_HOME` moves its folder), `MCPStdio` and `MCPHttp` of `core/config/models.py`, that
+//!   a `command` is split like words of a shell, and that servers get the variables of the Python SDK and those of `env`.
+//! - Continue: `core/config/yaml/loadYaml.ts`, `core/context/mcp` and `packages/config-yaml` of its repository: the folder
+//!   with files of single servers (`CONTINUE_GLOBAL_DIR` moves `~/.continue`), `connectionTimeout` in milliseconds, which
+//!   is also the longest time of a call, and the variables of servers. Its program `cn` 1.5.47 itself: it reads only
+//!   `config.yaml`, passes all variables on, and replaces `${{ secrets.NAME }}` by variables.
 //! - Goose: its guide "Configuration Files" and `crates/goose/src/agents/extension.rs`: `extensions`, the types,
 //!   `env_keys` from its keyring, variables in `uri` and `headers`.
 
@@ -66,6 +72,13 @@ pub(super) enum PassedVariables {
         key: &'static str,
         /// The variables that every server gets.
         always: &'static [&'static str],
+    },
+    /// These variables, and those that the entry's `env` sets.
+    Few {
+        /// The variables that every server gets.
+        always: &'static [&'static str],
+        /// What is before and after a variable's name if `env` refers to a variable; `None`: `env` has values only.
+        reference: Option<(&'static str, &'static str)>,
     },
     /// All variables whose names do not suggest a secret, and those that the entry's `env` passes on as `$NAME`.
     Harmless {
@@ -109,6 +122,8 @@ pub(super) struct FileLocation {
     /// The path of keys to a list of the only servers that are on.
     pub(super) switched_on: &'static [&'static str],
     pub(super) is_written: WriteSupport,
+    /// What a new file has in addition to the servers.
+    pub(super) new_text: &'static str,
 }
 
 /// Whether belljar writes its entry into a file of a client.
@@ -142,6 +157,12 @@ impl Client {
         self.approval.is_some()
     }
 
+    /// Whether belljar's entry can pass a variable on without its value.
+    #[must_use]
+    pub fn can_pass_variables(&self) -> bool {
+        !matches!(self.passed_variables, PassedVariables::Few { reference: None, .. })
+    }
+
     /// Whether the servers of this table are under its key `servers`, which is then no server of that name.
     pub(super) fn has_deeper_servers(&self, table: &Value) -> bool {
         let is_server = |inner: &Value| inner.get("type").is_some_and(|kind| kind.text().is_some());
@@ -164,6 +185,7 @@ impl FileLocation {
             switched_off: &[],
             switched_on: &[],
             is_written: WriteSupport::Yes,
+            new_text: "",
         }
     }
 
@@ -175,6 +197,10 @@ impl FileLocation {
         Self { switched_off, switched_on, ..self }
     }
 
+    const fn with_new_text(self, new_text: &'static str) -> Self {
+        Self { new_text, ..self }
+    }
+
     const fn read_only(self) -> Self {
         Self { is_written: WriteSupport::No, ..self }
     }
@@ -184,6 +210,7 @@ const MCP_SERVERS: &[&[&str]] = &[&["mcpServers"]];
 const VSCODE: &[&[&str]] = &[&["servers"]];
 const VSCODE_SETTINGS: &[&[&str]] = &[&["mcp", "servers"], &["mcp.servers"]];
 const OPENCODE: &[&[&str]] = &[&["mcp"]];
+const VIBE: &[&[&str]] = &[&["mcp_servers"]];
 const ZED: &[&[&str]] = &[&["context_servers"]];
 const GEMINI_OFF: &[&str] = &["mcp", "excluded"];
 const GEMINI_ON: &[&str] = &["mcp", "allowed"];
@@ -218,13 +245,17 @@ const CODEX_ALWAYS: &[&str] = &[
     "USER",
     "__CF_USER_TEXT_ENCODING",
 ];
+/// The variables that the MCP SDKs for Python and TypeScript pass on.
+const SDK_ALWAYS: &[&str] = &["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
+/// The head of a file of one server.
+const CONTINUE_BLOCK: &str = "name: belljar\nversion: 0.0.1\nschema: v1\n";
 const CODEX_APPROVING: ApprovalSetting = ApprovalSetting {
     key: "default_tools_approval_mode",
     value: "approve",
     refuses: "`codex exec`, which can ask nobody,",
 };
 
-static TABLE: [Client; 14] = [
+static TABLE: [Client; 16] = [
     Client {
         name: "claude-desktop",
         title: "Claude Desktop",
@@ -428,6 +459,54 @@ static TABLE: [Client; 14] = [
         own_entry: own_entry::opencode,
         layout: Layout::Plain,
         passed_variables: PassedVariables::Unknown,
+        approval: None,
+    },
+    Client {
+        name: "vibe",
+        title: "Vibe",
+        places: &[
+            FileLocation::new(Base::Named("VIBE_HOME", ".vibe"), "config.toml", Format::TomlList, VIBE),
+            FileLocation::new(Base::Project, ".vibe/config.toml", Format::TomlList, VIBE),
+        ],
+        dialect: &dialect::VIBE,
+        own_entry: own_entry::vibe,
+        layout: Layout::Plain,
+        passed_variables: PassedVariables::Few { always: SDK_ALWAYS, reference: None },
+        approval: None,
+    },
+    Client {
+        name: "continue",
+        title: "Continue",
+        // A new config.yaml would be one without models, so a new file is one of a single server.
+        places: &[
+            FileLocation::new(
+                Base::Named("CONTINUE_GLOBAL_DIR", ".continue"),
+                "mcpServers/belljar.yaml",
+                Format::YamlList,
+                MCP_SERVERS,
+            )
+            .with_new_text(CONTINUE_BLOCK),
+            FileLocation::new(
+                Base::Named("CONTINUE_GLOBAL_DIR", ".continue"),
+                "config.yaml",
+                Format::YamlList,
+                MCP_SERVERS,
+            ),
+            FileLocation::new(
+                Base::Project,
+                ".continue/mcpServers/belljar.yaml",
+                Format::YamlList,
+                MCP_SERVERS,
+            )
+            .with_new_text(CONTINUE_BLOCK),
+        ],
+        dialect: &dialect::CONTINUE,
+        own_entry: own_entry::continue_dev,
+        layout: Layout::Plain,
+        passed_variables: PassedVariables::Few {
+            always: SDK_ALWAYS,
+            reference: Some(("${{ secrets.", " }}")),
+        },
         approval: None,
     },
     Client {

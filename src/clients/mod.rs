@@ -24,6 +24,7 @@ pub use install::edit::{
     Edit, InstallContext, Plan, Registration, ReplaceRule, install, missing_approval, uninstall,
 };
 pub use install::passed::passed;
+pub use install::passing::unpassable;
 pub use known_clients::{Client, client, client_names, clients};
 pub use merge::{Change, ConfinementChoice, merge};
 pub use own_entry::{Calls, StartCommand};

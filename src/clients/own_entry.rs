@@ -106,6 +106,28 @@ pub(super) fn codex(parts: &Parts<'_>) -> Value {
     })
 }
 
+/// The entry for Vibe, which splits a command that is one text, and ends a call after 60 s by default.
+pub(super) fn vibe(parts: &Parts<'_>) -> Value {
+    json!({
+        "name": parts.name,
+        "transport": "stdio",
+        "command": [parts.program],
+        "args": [],
+        "startup_timeout_sec": parts.start_s,
+        "tool_timeout_sec": parts.reply_s,
+    })
+}
+
+/// The entry for Continue, whose time is in milliseconds. It also applies to calls, which end after 60 s by default.
+pub(super) fn continue_dev(parts: &Parts<'_>) -> Value {
+    json!({
+        "name": parts.name,
+        "command": parts.program,
+        "args": [],
+        "connectionTimeout": parts.reply_s * 1000,
+    })
+}
+
 /// The entry for OpenCode 1. Its time in milliseconds also applies to calls.
 pub(super) fn opencode(parts: &Parts<'_>) -> Value {
     json!({"type": "local", "command": [parts.program], "enabled": true, "timeout": parts.reply_s * 1000})

@@ -28,7 +28,9 @@ pub fn place_variables() -> Vec<&'static str> {
         Base::Named(variable, _) => Some(variable),
         _ => None,
     });
-    named.collect()
+    let mut named: Vec<&str> = named.collect();
+    named.dedup();
+    named
 }
 
 /// The scope of the servers in a file.

@@ -295,6 +295,11 @@ impl Reading<'_> {
             folder: self.file.path.parent().unwrap_or(Path::new("/")),
             inputs,
         };
+        if member.key.is_empty() {
+            let message = format!("has no name in {}, and is left out", self.client.title);
+            problems.push(self.problem(Severity::Warning, member.at, key, message));
+            return None;
+        }
         if let Err(error) = ServerName::new(&member.key) {
             problems.push(self.problem(Severity::Warning, member.at, key, format!("is left out: {error}")));
             return None;

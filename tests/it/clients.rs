@@ -17,7 +17,7 @@ use crate::support::home::Output;
 const SECRET: &str = "hunter2";
 
 /// Servers of the fixtures, and how the client that has each would reach it: a client for each line, or two.
-const EXPECTED: [(&str, &str); 18] = [
+const EXPECTED: [(&str, &str); 21] = [
     ("sentry", "https://mcp.sentry.dev/mcp Authorization=Bearer none"),
     ("github-cursor", "https://api.githubcopilot.com/mcp/ Authorization=Bearer <GITHUB_TOKEN>"),
     (
@@ -51,6 +51,9 @@ const EXPECTED: [(&str, &str); 18] = [
     ("tickets", r#"tickets-mcp ["--stdio"] TICKETS_TOKEN=<TICKETS_TOKEN>"#),
     ("weather-cline", r#"node ["/opt/weather/index.js"] WEATHER_KEY=hunter2-cline"#),
     ("files-kilo", r#"npx ["-y", "files-mcp"] FILES_TOKEN=<FILES_TOKEN>"#),
+    ("weather-vibe", r#"uvx ["-q", "weather-mcp", "--units", "metric"] WEATHER_KEY=hunter2-vibe"#),
+    ("notes-continue", r#"uvx ["notes-mcp"] NOTES_TOKEN=<NOTES_TOKEN>"#),
+    ("remote-continue", "https://mcp.example.com/continue Authorization=Bearer hunter2-continue"),
     ("custom-one", r#"some-command ["arg-1", "arg-2"] SECRET_TOKEN=hunter2-zed"#),
     ("older-form", r#"/opt/older/server ["serve"]"#),
     ("literal", r#"echo ["${HOME}"]"#),
@@ -133,6 +136,7 @@ fn with_references(home: Home) -> Home {
         "NOTES_KEY",
         "TICKETS_TOKEN",
         "FILES_TOKEN",
+        "NOTES_TOKEN",
     ];
     let home = variables.into_iter().fold(home, |home, variable| home.env(variable, "set"));
     home.file(".figma-key", "k").file(".context7-key", "k")
@@ -202,7 +206,7 @@ fn what_is_imported_reaches_what_the_client_itself_would() {
     assert_eq!(home.run(&["import", "--yes"]).code, Some(0));
     let names = "PERPLEXITY_KEY GITHUB_TOKEN FIGMA_TOKEN DB_CONNECTION_STRING EXTERNAL_API_KEY CONTEXT7_KEY REGION \
                  FIGMA_OAUTH_TOKEN TRACE_ID EVERYTHING_MODE GITHUB_PERSONAL_ACCESS_TOKEN FETCH_KEY \
-                 NOTES_KEY TICKETS_TOKEN FILES_TOKEN";
+                 NOTES_KEY TICKETS_TOKEN FILES_TOKEN NOTES_TOKEN";
     let variables = names.split_whitespace().map(|name| (name.into(), format!("<{name}>").into())).collect();
     let (cwd, executable, uid) = (None, None, nix::unistd::geteuid().as_raw());
     let environment = Environment { variables, home: Some(home.path().to_owned()), uid, cwd, executable };

@@ -10,7 +10,7 @@ use crate::clients::{files_below, fixtures, home_with_clients, said};
 use crate::support::{Home, program};
 
 /// Each client, and the file of the user's that belljar is put into.
-const PLACES: [(&str, &str); 14] = [
+const PLACES: [(&str, &str); 16] = [
     ("claude-desktop", ".config/Claude/claude_desktop_config.json"),
     ("claude-code", ".claude.json"),
     ("cursor", ".cursor/mcp.json"),
@@ -23,12 +23,17 @@ const PLACES: [(&str, &str); 14] = [
     ("copilot", ".copilot/mcp-config.json"),
     ("cline", ".cline/data/settings/cline_mcp_settings.json"),
     ("kilo", ".config/kilo/kilo.json"),
+    ("vibe", ".vibe/config.toml"),
+    ("continue", ".continue/config.yaml"),
     ("zed", ".config/zed/settings.json"),
     ("goose", ".config/goose/config.yaml"),
 ];
 
+/// The file that Continue gets if it has no config.yaml.
+const CONTINUE_BLOCK: &str = ".continue/mcpServers/belljar.yaml";
+
 /// A line of each fixture that somebody else changes, and what to.
-const EDITS: [(&str, &str, &str); 14] = [
+const EDITS: [(&str, &str, &str); 16] = [
     ("claude-desktop", "Ctrl+Space", "Alt+Space"),
     ("claude-code", "\"numStartups\": 17", "\"numStartups\": 18"),
     ("cursor", "Servers of every project", "Servers of mine"),
@@ -41,6 +46,8 @@ const EDITS: [(&str, &str, &str); 14] = [
     ("copilot", "docs-copilot", "docs"),
     ("cline", "forecast", "alerts"),
     ("kilo", "anthropic/claude", "openai/gpt"),
+    ("vibe", "# The weather", "# Wind"),
+    ("continue", "# Notes of mine", "# Nobody's notes"),
     ("zed", "// Zed settings", "// Settings"),
     ("goose", "# Goose", "# The goose"),
 ];
@@ -108,6 +115,8 @@ fn what_somebody_else_has_changed_since_stays_and_only_the_entry_goes() {
 fn a_client_without_a_file_gets_one_for_its_user_alone_and_loses_it_again() {
     for (client, path) in PLACES {
         let home = Home::new();
+        // A new config.yaml would be one without models.
+        let path = if client == "continue" { CONTINUE_BLOCK } else { path };
         let output = home.run(&["install", "--client", client, "--name", "python"]);
         assert_eq!(output.code, Some(0), "{client}: {}", output.stderr);
         assert!(
@@ -159,6 +168,88 @@ fn the_keys_are_each_client_s_own() {
              tool_timeout_sec = 930\n"
         )
     );
+    home.run(&["install", "--client", "vibe"]);
+    assert_eq!(
+        read(&home, ".vibe/config.toml"),
+        format!(
+            "[[mcp_servers]]\nname = \"belljar\"\ntransport = \"stdio\"\ncommand = [\"{program}\"]\nargs = []\n\
+             startup_timeout_sec = 30\ntool_timeout_sec = 930\n"
+        )
+    );
+    home.run(&["install", "--client", "continue"]);
+    assert_eq!(
+        read(&home, CONTINUE_BLOCK),
+        format!(
+            "name: belljar\nversion: 0.0.1\nschema: v1\nmcpServers:\n  - name: \"belljar\"\n    command: \"{program}\"\n    \
+             args: []\n    connectionTimeout: 930000\n"
+        )
+    );
+}
+
+/// Lists of servers as people and clients write them, each with an older entry of belljar, and with where its path is
+/// replaced by the present one.
+#[test]
+fn in_a_list_only_belljar_s_item_changes_and_goes() {
+    let program = program("belljar").to_str().unwrap().to_owned();
+    let others = "[[mcp_servers]] # first\nname = \"a\"\ntransport = \"http\"\nurl = \"http://a\"\n";
+    let last = "\n# The last one.\n[[mcp_servers]]\nname = \"z\"\ntransport = \"stdio\"\ncommand = \"z\"\n\n\
+                [mcp_servers.env]\nK = \"v\"\n\n[tools.bash]\npermission = \"ask\"\n";
+    let vibe_entry = |command: &str, more: &str| {
+        format!(
+            "\n# belljar's\n[[mcp_servers]]\nname = \"belljar\"\ntransport = \"stdio\"\ncommand = {command}\nargs = []\n{more}"
+        )
+    };
+    let times = "startup_timeout_sec = 30\ntool_timeout_sec = 750\n";
+    let old = vibe_entry("[\"/old/belljar\"]", "prompt = \"mine\"\n");
+    let new = vibe_entry(&format!("[\"{program}\"]"), &format!("{times}prompt = \"mine\"\n"));
+    let continue_entry =
+        |command: &str, more: &str| format!("- name: \"belljar\"\n  command: \"{command}\"\n{more}");
+    let head = "name: Local # mine\nmcpServers:\n- name: a # first\n  command: x\n\n";
+    let tail = "- uses: some/block\n# the end\nrules: []\n";
+    let (old_item, new_item) = (
+        continue_entry("/old/belljar", ""),
+        continue_entry(&program, "  args: []\n  connectionTimeout: 750000\n"),
+    );
+    let inline = format!(
+        "mcp_servers = [{{ name = \"belljar\", transport = \"stdio\", command = [\"{program}\"], args = [], \
+         startup_timeout_sec = 30, tool_timeout_sec = 750 }}] # none\ntheme = \"x\"\n"
+    );
+    let indented = new_item.replace("- ", "  - ").replace("\n  ", "\n    ").replace("    - ", "  - ");
+    let cases = [
+        ("vibe", format!("{others}{old}{last}"), format!("{others}{new}{last}"), format!("{others}{last}")),
+        (
+            "vibe",
+            "mcp_servers = [] # none\ntheme = \"x\"\n".into(),
+            inline,
+            "mcp_servers = [] # none\ntheme = \"x\"\n".into(),
+        ),
+        (
+            "continue",
+            format!("{head}{old_item}{tail}"),
+            format!("{head}{new_item}{tail}"),
+            format!("{head}{tail}"),
+        ),
+        (
+            "continue",
+            "mcpServers: [] # none\nrules: []\n".into(),
+            format!("mcpServers: # none\n{indented}rules: []\n"),
+            "mcpServers: [] # none\nrules: []\n".into(),
+        ),
+    ];
+    for (client, before, installed, without) in cases {
+        let (_, path) = PLACES.into_iter().find(|(name, _)| *name == client).unwrap();
+        let home = Home::new().file(path, &before);
+        let output = home.run(&["install", "--client", client]);
+        assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+        assert_eq!(read(&home, path), installed);
+        let output = home.run(&["install", "--client", client]);
+        assert!(output.stdout.contains(" already\n"), "{}", output.stdout);
+        // With a file that was changed since, only the item goes.
+        home_file(&home, path, &format!("{installed}# since\n"));
+        let output = home.run(&["uninstall", "--client", client]);
+        assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+        assert_eq!(read(&home, path), format!("{without}# since\n"));
+    }
 }
 
 #[test]
@@ -180,6 +271,8 @@ fn another_server_of_the_name_is_replaced_only_by_force_and_comes_back() {
             "copilot" => "tickets",
             "cline" => "weather-cline",
             "kilo" => "files-kilo",
+            "vibe" => "weather-vibe",
+            "continue" => "notes-continue",
             "zed" => "custom-one",
             _ => "github",
         };

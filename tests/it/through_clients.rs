@@ -52,7 +52,19 @@ fn install_names_the_variables_that_a_client_would_keep_back() {
     assert_eq!(gemini["mcpServers"]["belljar"]["env"], json!({"TOKEN": "$TOKEN"}));
     install(&home, &["cursor"]);
     assert!(!read(&home, ".cursor/mcp.json").contains("TOKEN"));
-    for path in [codex, ".gemini/settings.json", ".cursor/mcp.json"] {
+    install(&home, &["continue"]);
+    let block = ".continue/mcpServers/belljar.yaml";
+    let env = json!({"PLAIN": "${{ secrets.PLAIN }}", "TOKEN": "${{ secrets.TOKEN }}",
+                     "UNSET_ONE": "${{ secrets.UNSET_ONE }}"});
+    assert!(read(&home, block).ends_with(&format!("    env: {env}\n")), "{}", read(&home, block));
+    // Vibe has only values, and belljar writes none.
+    let said = install(&home, &["vibe"]);
+    let note = "note: Vibe does not pass on PLAIN, TOKEN, UNSET_ONE, which your servers' entries refer to: write `env` with \
+                the values into belljar's entry, or write ${file:PATH} in your servers' entries\n";
+    assert!(said.contains(note), "{said}");
+    let vibe = ".vibe/config.toml";
+    assert!(!read(&home, vibe).contains("TOKEN"));
+    for path in [codex, ".gemini/settings.json", ".cursor/mcp.json", block, vibe] {
         assert!(!read(&home, path).contains("sesame"), "{path}");
     }
 }
@@ -135,6 +147,19 @@ fn doctor_says_which_variables_come_through_a_client() {
         let said = doctor(&home, client);
         assert!(said.contains("           TOKEN comes through\n"), "{said}");
         assert!(said.contains("server     s: found at "), "{said}");
+    }
+    install(&home, &["vibe"]);
+    let said = doctor(&home, "vibe");
+    let way = "TOKEN DOES NOT COME THROUGH: write it with its value as `env` of belljar's entry there, or write ${file:PATH} \
+               instead of it\n";
+    assert!(said.contains(way), "{said}");
+    let vibe = ".vibe/config.toml";
+    let with_env = read(&home, vibe) + "env = { TOKEN = \"sesame\" }\n";
+    fs::write(home.path().join(vibe), with_env).unwrap();
+    install(&home, &["continue"]);
+    for client in ["vibe", "continue"] {
+        let said = doctor(&home, client);
+        assert!(said.contains("           TOKEN comes through\n"), "{said}");
     }
     let unknown = doctor(&home, "cursor");
     assert!(unknown.contains("it is not known which variables it gives belljar"), "{unknown}");

@@ -10,7 +10,7 @@ use crate::app::common::printing::{err, out, to_stdout};
 use crate::cli;
 use crate::clients::{
     self, Calls, Edit, InstallContext, InstallError, Plan, Registration, ReplaceRule, Scope, StartCommand,
-    Surroundings, client, missing_approval,
+    Surroundings, client, missing_approval, unpassable,
 };
 use crate::config::{Config, ConfigFiles, Environment};
 use crate::limits::Limits;
@@ -62,7 +62,17 @@ pub(in crate::app) fn install(environment: &Environment, arguments: &cli::Instal
             Calls::AsSet => missing_approval(registration, context)?,
             Calls::Approved => None,
         };
-        let hint = hint.map(|(key, refuses)| approval_hint(registration, key, refuses)).unwrap_or_default();
+        let mut hint =
+            hint.map(|(key, refuses)| approval_hint(registration, key, refuses)).unwrap_or_default();
+        let lost = unpassable(registration.client, variables);
+        if !lost.is_empty() {
+            hint.push_str(&format!(
+                "\nnote: {} does not pass on {}, which your servers' entries refer to: write `env` with the values into \
+                 belljar's entry, or write ${{file:PATH}} in your servers' entries",
+                registration.client.title,
+                lost.join(", ")
+            ));
+        }
         match clients::install(registration, starting, (rule, &is_own), context)? {
             Plan::Nothing(path) => {
                 Ok((None, format!("{} is in {} already", registration.name, shown(&path))))

@@ -48,12 +48,18 @@ pub(in crate::app) fn through(
         "{}, by {path}; what follows is with the variables that it gives belljar",
         client.title
     )];
-    let install = format!("`belljar install --client {name}`");
+    let way = match client.can_pass_variables() {
+        true => format!("`belljar install --client {name}` passes it on"),
+        false => {
+            "write it with its value as `env` of belljar's entry there, or write ${file:PATH} instead of it"
+                .into()
+        }
+    };
     let through = Environment { variables, ..environment.clone() };
     for wanted in files.referred_variables() {
         let state = match (environment.variable(wanted), through.variable(wanted)) {
             (_, Some(_)) => "comes through".to_owned(),
-            (Some(_), None) => format!("DOES NOT COME THROUGH: {install} passes it on"),
+            (Some(_), None) => format!("DOES NOT COME THROUGH: {way}"),
             (None, None) => "is not set here, and not in its file".to_owned(),
         };
         lines.push(format!("{wanted} {state}"));

@@ -2,7 +2,7 @@
 //!
 //! The result of every edit is parsed and compared, and an edit with any other effect is not returned.
 
-use super::spanned::{FormatError, Value};
+use super::spanned::{Collection, FormatError, Value};
 use super::{json_text, toml_text, yaml_edit, yaml_text};
 use crate::limits::Limits;
 
@@ -12,16 +12,35 @@ pub(in crate::clients) enum Format {
     /// JSON with the extensions that editors allow: comments, and a comma after the last item.
     Json,
     Toml,
+    /// TOML in which the entries are a list of tables, each with its name under the key `name`.
+    TomlList,
     Yaml,
+    /// YAML in which the entries are a list of tables, each with its name under the key `name`.
+    YamlList,
 }
 
 impl Format {
-    /// Reads a whole text.
+    /// Reads a whole text. Lists of entries are read as tables.
     pub(in crate::clients) fn read(self, text: &str, limits: &Limits) -> Result<Value, FormatError> {
+        let value = self.parsed(text, limits)?;
+        Ok(match self.collection() {
+            Collection::Table => value,
+            Collection::List => value.with_named_lists(),
+        })
+    }
+
+    fn parsed(self, text: &str, limits: &Limits) -> Result<Value, FormatError> {
         match self {
             Self::Json => json_text::read(text, limits.json_depth_max),
-            Self::Toml => toml_text::read(text, limits.json_depth_max),
-            Self::Yaml => yaml_text::read(text, limits.json_depth_max),
+            Self::Toml | Self::TomlList => toml_text::read(text, limits.json_depth_max),
+            Self::Yaml | Self::YamlList => yaml_text::read(text, limits.json_depth_max),
+        }
+    }
+
+    fn collection(self) -> Collection {
+        match self {
+            Self::Json | Self::Toml | Self::Yaml => Collection::Table,
+            Self::TomlList | Self::YamlList => Collection::List,
         }
     }
 
@@ -34,14 +53,12 @@ impl Format {
         entry: &serde_json::Value,
         limits: &Limits,
     ) -> Option<String> {
-        let edited = match self {
-            Self::Json => json_text::put(text, path, name, entry),
-            Self::Toml => toml_text::put(text, path, name, entry),
-            Self::Yaml => yaml_edit::put(text, path, name, entry),
-        }?;
-        let mut meant = self.read(text, limits).ok()?.to_json();
-        members_at(&mut meant, path)?.insert(name.to_owned(), entry.clone());
-        (self.read(&edited, limits).ok()?.to_json() == meant).then_some(edited)
+        let edited = self.unchecked_put(text, (path, name), entry)?;
+        let mut before = self.parsed(text, limits).ok()?.to_json();
+        let mut found = self.parsed(&edited, limits).ok()?.to_json();
+        self.taken(&mut before, (path, name))?;
+        let is_there = self.taken(&mut found, (path, name))?.as_ref() == Some(entry);
+        (is_there && found == before).then_some(edited)
     }
 
     /// The text without this entry; `None`: no edit keeps the rest of the text.
@@ -54,14 +71,15 @@ impl Format {
         let edited = match self {
             Self::Json => json_text::take_out(text, path, name),
             Self::Toml => toml_text::take_out(text, path, name),
-            Self::Yaml => yaml_edit::take_out(text, path, name),
+            Self::TomlList => toml_text::take_out_item(text, path, name),
+            Self::Yaml | Self::YamlList => yaml_edit::take_out(text, (path, name), self.collection()),
         }?;
-        let mut meant = self.read(text, limits).ok()?.to_json();
-        members_at(&mut meant, path)?.shift_remove(name)?;
-        let mut found = self.read(&edited, limits).ok()?.to_json();
+        let mut before = self.parsed(text, limits).ok()?.to_json();
+        let mut found = self.parsed(&edited, limits).ok()?.to_json();
+        self.taken(&mut before, (path, name))??;
         // In TOML, an empty table may have been removed with its last member.
-        members_at(&mut found, path)?;
-        (found == meant).then_some(edited)
+        let is_gone = self.taken(&mut found, (path, name))?.is_none();
+        (is_gone && found == before).then_some(edited)
     }
 
     /// The text of an entry for a person to paste.
@@ -74,9 +92,42 @@ impl Format {
                 }
                 format!("{nested:#}\n")
             }
-            Self::Toml => toml_text::put("", path, name, entry).unwrap_or_default(),
-            Self::Yaml => yaml_edit::put("", path, name, entry).unwrap_or_default(),
+            _ => self.unchecked_put("", (path, name), entry).unwrap_or_default(),
         }
+    }
+
+    fn unchecked_put(
+        self,
+        text: &str,
+        (path, name): (&[&str], &str),
+        entry: &serde_json::Value,
+    ) -> Option<String> {
+        match self {
+            Self::Json => json_text::put(text, path, name, entry),
+            Self::Toml => toml_text::put(text, path, name, entry),
+            Self::TomlList => toml_text::put_item(text, path, name, entry),
+            Self::Yaml | Self::YamlList => yaml_edit::put(text, (path, name), entry, self.collection()),
+        }
+    }
+
+    /// Takes the entry out of the content of a file; `None`: there are no entries at this path. Missing tables and lists
+    /// on the path are created, so that two contents can be compared.
+    fn taken(
+        self,
+        content: &mut serde_json::Value,
+        (path, name): (&[&str], &str),
+    ) -> Option<Option<serde_json::Value>> {
+        if self.collection() == Collection::Table {
+            return Some(members_at(content, path)?.shift_remove(name));
+        }
+        let (last, path) = path.split_last()?;
+        let list = members_at(content, path)?.entry(*last).or_insert(serde_json::Value::Null);
+        if list.is_null() {
+            *list = serde_json::json!([]);
+        }
+        let items = list.as_array_mut()?;
+        let at = items.iter().position(|item| item.get("name").is_some_and(|text| text == name));
+        Some(at.map(|at| items.remove(at)))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::clients::known_clients::clients;
 use crate::limits::Limits;
 
 /// Small files of each format, and the path at which an entry is added.
-const SEEDS: [(Format, &str, &[&str]); 3] = [
+const SEEDS: [(Format, &str, &[&str]); 5] = [
     (
         Format::Json,
         "// c\n{\"x\": [1, 2.5e3, null], \"mcpServers\": {\"a\": {\"command\": \"é\", \"args\": []}, /* b */ \"b\": {}},}\n",
@@ -28,6 +28,16 @@ const SEEDS: [(Format, &str, &[&str]); 3] = [
         "x: [1, 'é']\nextensions:\n  # c\n  a:\n    cmd: \"e\"\n    about: >\n      two\n      lines\n  b: &anchor\n    z: ~\ny: *anchor\n",
         &["extensions"],
     ),
+    (
+        Format::TomlList,
+        "x = [1, 2.5, 2026-01-01] # c\n[[mcp_servers]] # d\nname = 'a'\ncommand = \"é\"\n[mcp_servers.env]\nK = 'v'\n[[other]]\ny = 1\n",
+        &["mcp_servers"],
+    ),
+    (
+        Format::YamlList,
+        "x: [1, 'é']\nmcpServers:\n  # c\n  - name: a # d\n    command: \"e\"\n    about: >\n      two\n      lines\n\n  - z: ~\n    name: &n b\ny: *n\n",
+        &["mcpServers"],
+    ),
 ];
 
 /// Reads, edits and masks one text, and checks the results.
@@ -36,7 +46,8 @@ fn check(format: Format, text: &str, path: &[&str]) {
     let Ok(root) = format.read(text, &limits) else { return };
     in_bounds(&root, text);
     drop(masked(format, text, Some((path, "a")), &limits));
-    let entry = json!({"command": "x y", "args": ["'", "\"", "é"], "timeout": 5, "enabled": true});
+    let entry =
+        json!({"name": "new one", "command": "x y", "args": ["'", "\"", "é"], "timeout": 5, "enabled": true});
     let Some(edited) = format.put(text, (path, "new one"), &entry, &limits) else { return };
     let put = format.read(&edited, &limits).unwrap();
     let there = put.at_path(path).unwrap().get("new one").unwrap();
@@ -65,7 +76,8 @@ fn the_seeds_themselves_are_read_and_edited() {
     let limits = Limits::default();
     for (format, text, path) in SEEDS {
         check(format, text, path);
-        let edited = format.put(text, (path, "new"), &json!({"command": "x"}), &limits).unwrap();
+        let edited =
+            format.put(text, (path, "new"), &json!({"name": "new", "command": "x"}), &limits).unwrap();
         let back = format.take_out(&edited, (path, "new"), &limits).unwrap();
         // An edit may split a JSON table on one line into several lines.
         let words = |text: &str| text.split_whitespace().collect::<String>();
@@ -93,6 +105,16 @@ fn no_value_but_one_s_own_is_shown_in_a_masked_file() {
         (
             Format::Yaml,
             "k: hunter2 # hunter2\ns:\n  own: {a: shown}\n  b:\n  - |\n    hunter2\n    hunter2\n  - 4711\n",
+            "s",
+        ),
+        (
+            Format::TomlList,
+            "k = 'hunter2' # hunter2\n[[s]]\nb = [\"hunter2\", 4711]\nname = \"hunter2\"\n[[s]]\nname = \"own\"\na = \"shown\"\n",
+            "s",
+        ),
+        (
+            Format::YamlList,
+            "k: hunter2 # hunter2\ns:\n- name: own\n  a: shown\n- name: hunter2\n  b:\n  - 4711\n",
             "s",
         ),
     ] {
@@ -131,7 +153,7 @@ fn each_client_has_a_name_a_file_and_an_entry_of_its_own() {
         for place in client.places {
             let text = match place.format {
                 Format::Json => "{}",
-                Format::Toml | Format::Yaml => "",
+                _ => place.new_text,
             };
             let parts =
                 crate::clients::own_entry::Parts { name: "belljar", program: "/x", reply_s: 1, start_s: 1 };
@@ -149,7 +171,7 @@ fn each_client_has_a_name_a_file_and_an_entry_of_its_own() {
 proptest! {
     #[test]
     fn no_change_of_a_file_makes_a_reader_or_an_edit_panic(
-        seed in 0..3_usize,
+        seed in 0..SEEDS.len(),
         edits in prop::collection::vec((any::<prop::sample::Index>(), 0..4_usize, "[\\[\\]{}\"':#,=\\-&*!|>a0é \\n\\t\\\\]{0,6}"), 0..6)
     ) {
         let (format, text, path) = SEEDS[seed];

@@ -35,6 +35,15 @@ pub(in crate::clients) struct Member {
     pub(in crate::clients) value: Value,
 }
 
+/// The form of the entries in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Collection {
+    /// A table, in which the name is the key of an entry.
+    Table,
+    /// A list, in which the name is a part of an entry.
+    List,
+}
+
 /// The reason for which a text is not of its format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::clients) struct FormatError {
@@ -85,6 +94,23 @@ impl Value {
     /// The value at a path of keys.
     pub(in crate::clients) fn at_path(&self, path: &[&str]) -> Option<&Value> {
         path.iter().try_fold(self, |value, key| value.get(key))
+    }
+
+    /// The value in which every member that is a list of tables is a table of these, by the text under their key `name`.
+    /// A table without a name has an empty one. If a name is repeated, both stay.
+    pub(in crate::clients) fn with_named_lists(mut self) -> Self {
+        let Node::Table(members) = &mut self.node else { return self };
+        for Member { value, .. } in members {
+            let Node::List(items) = &mut value.node else { continue };
+            if items.iter().all(|item| matches!(item.node, Node::Table(_))) {
+                let named = std::mem::take(items).into_iter().map(|item| {
+                    let key = item.get("name").and_then(Self::text).unwrap_or_default().to_owned();
+                    Member { key, at: item.range.start, value: item }
+                });
+                value.node = Node::Table(named.collect());
+            }
+        }
+        self
     }
 
     pub(in crate::clients) fn text(&self) -> Option<&str> {

@@ -1,9 +1,9 @@
-//! TOML as Codex writes it: read with positions, and edited in place.
+//! TOML as Codex and Vibe write it: read with positions, and edited in place.
 //!
 //! An edit keeps all other bytes. This module does not know what the file is about.
 
 use serde_json::Number;
-use toml_edit::{Document, DocumentMut, InlineTable, Item, Table, TableLike};
+use toml_edit::{ArrayOfTables, Document, DocumentMut, InlineTable, Item, Table, TableLike};
 
 use super::spanned::{FormatError, Member, Node, Value};
 
@@ -35,14 +35,45 @@ pub(in crate::clients) fn put(
         };
         table = table.entry(key).or_insert_with(made).as_table_like_mut()?;
     }
-    let mut made = Table::new();
-    for (key, value) in entry.as_object()? {
-        made.insert(key, Item::Value(value_from(value)?));
+    table.insert(name, Item::Table(table_from(entry, text)?));
+    Some(document.to_string())
+}
+
+/// The text with this table in the list at `path` (one key), which replaces one with the same `name`.
+pub(in crate::clients) fn put_item(
+    text: &str,
+    path: &[&str],
+    name: &str,
+    entry: &serde_json::Value,
+) -> Option<String> {
+    let [key] = path else { return None };
+    let mut document = parsed(text)?;
+    let list =
+        document.as_table_mut().entry(key).or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
+    match list {
+        Item::ArrayOfTables(tables) => {
+            let mut made = table_from(entry, text)?;
+            let at = tables.iter().position(|table| is_called(table, name));
+            match at {
+                Some(at) => {
+                    let former = tables.get_mut(at)?;
+                    made.set_position(former.position());
+                    *made.decor_mut() = former.decor().clone();
+                    *former = made;
+                }
+                None => tables.push(made),
+            }
+        }
+        Item::Value(toml_edit::Value::Array(items)) => {
+            let made = value_from(entry)?;
+            let at = items.iter().position(|item| is_inline_called(item, name));
+            match at {
+                Some(at) => drop(items.replace(at, made)),
+                None => items.push(made),
+            }
+        }
+        _ => return None,
     }
-    if !text.trim().is_empty() {
-        made.decor_mut().set_prefix("\n");
-    }
-    table.insert(name, Item::Table(made));
     Some(document.to_string())
 }
 
@@ -55,6 +86,44 @@ pub(in crate::clients) fn take_out(text: &str, path: &[&str], name: &str) -> Opt
     }
     table.remove(name)?;
     Some(document.to_string())
+}
+
+/// The text without the table with this `name` in the list.
+pub(in crate::clients) fn take_out_item(text: &str, path: &[&str], name: &str) -> Option<String> {
+    let [key] = path else { return None };
+    let mut document = parsed(text)?;
+    match document.as_table_mut().get_mut(key)? {
+        Item::ArrayOfTables(tables) => {
+            let at = tables.iter().position(|table| is_called(table, name))?;
+            tables.remove(at);
+        }
+        Item::Value(toml_edit::Value::Array(items)) => {
+            let at = items.iter().position(|item| is_inline_called(item, name))?;
+            items.remove(at);
+        }
+        _ => return None,
+    }
+    Some(document.to_string())
+}
+
+fn is_called(table: &dyn TableLike, name: &str) -> bool {
+    table.get("name").and_then(Item::as_str) == Some(name)
+}
+
+fn is_inline_called(item: &toml_edit::Value, name: &str) -> bool {
+    item.as_inline_table().is_some_and(|table| is_called(table, name))
+}
+
+/// The entry as a table of its own in this text.
+fn table_from(entry: &serde_json::Value, text: &str) -> Option<Table> {
+    let mut made = Table::new();
+    for (key, value) in entry.as_object()? {
+        made.insert(key, Item::Value(value_from(value)?));
+    }
+    if !text.trim().is_empty() {
+        made.decor_mut().set_prefix("\n");
+    }
+    Some(made)
 }
 
 fn parsed(text: &str) -> Option<DocumentMut> {

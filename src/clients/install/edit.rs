@@ -163,7 +163,8 @@ pub fn install(
     if there.as_ref() == Some(&entry) {
         return Ok(Plan::Nothing(existing.file.path));
     }
-    let text = existing.text.as_deref().unwrap_or_default();
+    let there = existing.text.as_deref().filter(|text| !text.trim().is_empty());
+    let text = there.unwrap_or(existing.file.location.new_text);
     if is_other && rule == ReplaceRule::Refused {
         return Err(InstallError::Other { name: registration.name.into(), path: existing.file.path });
     }

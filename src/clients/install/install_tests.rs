@@ -67,6 +67,14 @@ fn variables_that_move_a_client_s_folder_are_followed() {
     assert_eq!(place(&surroundings), home.path().join(".codex/config.toml"));
     surroundings.named.push(("CODEX_HOME", "/elsewhere".into()));
     assert_eq!(place(&surroundings), Path::new("/elsewhere/config.toml"));
-    let expected = ["CLAUDE_CONFIG_DIR", "CODEX_HOME", "QWEN_HOME", "COPILOT_HOME", "CLINE_DIR"];
+    let expected = [
+        "CLAUDE_CONFIG_DIR",
+        "CODEX_HOME",
+        "QWEN_HOME",
+        "COPILOT_HOME",
+        "CLINE_DIR",
+        "VIBE_HOME",
+        "CONTINUE_GLOBAL_DIR",
+    ];
     assert_eq!(crate::clients::places::place_variables(), expected);
 }

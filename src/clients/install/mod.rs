@@ -5,7 +5,7 @@
 mod backup;
 pub(super) mod edit;
 pub(super) mod passed;
-mod passing;
+pub(super) mod passing;
 
 #[cfg(test)]
 mod install_tests;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use serde_json::Value as Json;
 
 use super::edit::{InstallContext, Registration, own_entry_of};
-use super::passing::{ENV, comes_through};
+use super::passing::{ENV, comes_through, referred_variable};
 use crate::clients::client_servers::OwnCommandCheck;
 use crate::clients::error::InstallError;
 use crate::clients::known_clients::PassedVariables;
@@ -42,13 +42,8 @@ pub fn passed(
     }
     for (name, value) in entry.get(ENV).and_then(Json::as_object).into_iter().flatten() {
         let Some(value) = value.as_str() else { continue };
-        let referred =
-            value.strip_prefix('$').filter(|_| matches!(passed_variables, PassedVariables::Harmless { .. }));
-        let value = match referred {
-            Some(name) => {
-                let bare = name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).unwrap_or(name);
-                here.get(OsStr::new(bare)).cloned().unwrap_or_default()
-            }
+        let value = match referred_variable(passed_variables, value) {
+            Some(name) => here.get(OsStr::new(name)).cloned().unwrap_or_default(),
             None => value.into(),
         };
         variables.insert(name.into(), value);

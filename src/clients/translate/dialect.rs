@@ -16,6 +16,8 @@ pub(in crate::clients) struct Dialect {
 pub(in crate::clients) enum KeyMeaning {
     /// The command. A list is the command with its arguments; a table has `path`, `args` and `env`.
     Command,
+    /// The command. A text is split into words; the arguments come behind them.
+    CommandLine,
     Args,
     Env,
     /// Names of variables that the server gets from the client's environment.
@@ -25,6 +27,8 @@ pub(in crate::clients) enum KeyMeaning {
     /// An address for Streamable HTTP.
     StreamableUrl,
     Headers,
+    /// A table with the headers under its key `headers`.
+    HeadersWithin,
     /// Headers, with the names of the variables that have their values.
     HeaderVariables,
     /// The name of the variable with the bearer token.
@@ -65,6 +69,8 @@ pub(in crate::clients) enum References {
     EnvAndFile,
     /// `{env:VAR}` and `{file:PATH}`.
     Braces,
+    /// `${{ secrets.VAR }}`.
+    Secrets,
     /// `$VAR` and `${VAR}` in addresses and headers only, from the entry's own variables.
     OwnVariables,
 }
@@ -79,6 +85,7 @@ impl References {
                 "the client takes ${env:VAR} there too, which is copied as a reference"
             }
             Self::Braces => "the client takes {env:VAR} there too, which is copied as a reference",
+            Self::Secrets => "the client takes ${{ secrets.VAR }} there too, which is copied as ${VAR}",
             Self::OwnVariables => "the client takes names of variables as env_keys, which are copied as such",
         }
     }
@@ -302,6 +309,57 @@ pub(in crate::clients) const OPENCODE: Dialect = Dialect {
         ("oauth", LOGIN),
     ],
     references: References::Braces,
+    http: Http::Either,
+};
+
+pub(in crate::clients) const VIBE: Dialect = Dialect {
+    keys: &[
+        ("name", KeyMeaning::Silent),
+        ("transport", KeyMeaning::Kind),
+        ("command", KeyMeaning::CommandLine),
+        ("args", KeyMeaning::Args),
+        ("env", KeyMeaning::Env),
+        ("cwd", KeyMeaning::Cwd),
+        ("url", KeyMeaning::Url),
+        ("headers", KeyMeaning::Headers),
+        ("auth", KeyMeaning::Foreign("write its headers as headers, with references such as ${VAR}")),
+        ("api_key_env", KeyMeaning::Foreign("write the header with a reference, such as ${VAR}")),
+        ("api_key_header", OWN),
+        ("api_key_format", OWN),
+        ("startup_timeout_sec", KeyMeaning::StartSeconds),
+        ("tool_timeout_sec", KeyMeaning::Seconds),
+        ("disabled", KeyMeaning::Disabled),
+        ("disabled_tools", KeyMeaning::Deny),
+        ("prompt", KeyMeaning::Description),
+        ("sampling_enabled", OWN),
+    ],
+    references: References::None,
+    http: Http::Streamable,
+};
+
+pub(in crate::clients) const CONTINUE: Dialect = Dialect {
+    keys: &[
+        ("name", KeyMeaning::Silent),
+        ("type", KeyMeaning::Kind),
+        ("command", KeyMeaning::Command),
+        ("args", KeyMeaning::Args),
+        ("env", KeyMeaning::Env),
+        ("cwd", KeyMeaning::Cwd),
+        ("url", KeyMeaning::Url),
+        ("connectionTimeout", KeyMeaning::StartMilliseconds),
+        ("requestOptions", KeyMeaning::HeadersWithin),
+        (
+            "apiKey",
+            KeyMeaning::Foreign("write it as the header Authorization, with a reference such as ${VAR}"),
+        ),
+        ("uses", OWN),
+        ("with", OWN),
+        ("override", OWN),
+        ("faviconUrl", KeyMeaning::Silent),
+        ("serverName", KeyMeaning::Silent),
+        ("sourceFile", KeyMeaning::Silent),
+    ],
+    references: References::Secrets,
     http: Http::Either,
 };
 

@@ -10,7 +10,7 @@ use super::dialect::{Dialect, KeyMeaning, References};
 use super::entry_values::{Values, boolean, left_out, scalar, variable};
 use super::references::Context;
 use super::translator::{EntryContext, Translation, Translator, UntranslatedEntry};
-use crate::clients::formats::spanned::{Node, Value};
+use crate::clients::formats::spanned::{Member, Node, Value};
 
 /// The largest number of keys of one entry, and of its variables.
 const KEYS_MAX: usize = 200;
@@ -84,9 +84,11 @@ impl Translator<'_> {
         }
         match meaning {
             KeyMeaning::Command => self.command(key, value)?,
+            KeyMeaning::CommandLine => self.command_line(key, value)?,
             KeyMeaning::Args => {
-                let arguments = self.texts(key, value)?;
-                self.put("args", arguments);
+                let mut words = self.arguments();
+                words.extend(self.texts(key, value)?);
+                self.put("args", words);
             }
             KeyMeaning::Env => self.named("env", key, value, Values::Texts)?,
             KeyMeaning::EnvNames => self.env_names(key, value)?,
@@ -100,6 +102,15 @@ impl Translator<'_> {
                 self.put("type", "http");
             }
             KeyMeaning::Headers => self.named("headers", key, value, Values::Texts)?,
+            KeyMeaning::HeadersWithin => {
+                for Member { key: inner, value, .. } in value.members() {
+                    let key = format!("{key}.{inner}");
+                    match inner.as_str() {
+                        "headers" => self.named("headers", &key, value, Values::Texts)?,
+                        _ => self.done.foreign.push((key, "")),
+                    }
+                }
+            }
             KeyMeaning::HeaderVariables => self.named("headers", key, value, Values::Variables)?,
             KeyMeaning::BearerVariable => {
                 let variable = variable(key, value)?;

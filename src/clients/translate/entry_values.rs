@@ -85,7 +85,8 @@ impl Translator<'_> {
                     return Err(left_out(value, key, "is empty".into()));
                 };
                 self.put("command", program);
-                self.put("args", words.collect::<Vec<_>>());
+                let words: Vec<String> = words.chain(self.arguments()).collect();
+                self.put("args", words);
             }
             Node::Table(_) => {
                 for (inner, meaning) in
@@ -114,6 +115,29 @@ impl Translator<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A command whose text is split into words.
+    pub(super) fn command_line(&mut self, key: &str, value: &Value) -> Result<(), UntranslatedEntry> {
+        let line = value.text().unwrap_or_default();
+        if !line.contains(char::is_whitespace) {
+            return self.command(key, value);
+        }
+        if line.contains(['"', '\'', '\\']) {
+            let title = self.surroundings.title;
+            let message =
+                format!("is a line with quotes; write it as a list of words, which {title} takes too");
+            return Err(left_out(value, key, message));
+        }
+        let word = |word: &str| Value { range: value.range.clone(), node: Node::Text(word.to_owned()) };
+        let words = line.split_whitespace().map(word).collect();
+        self.command(key, &Value { range: value.range.clone(), node: Node::List(words) })
+    }
+
+    /// The arguments that are there already.
+    pub(super) fn arguments(&self) -> Vec<String> {
+        let words = self.done.entry.get("args").and_then(Json::as_array).into_iter().flatten();
+        words.filter_map(|word| Some(word.as_str()?.to_owned())).collect()
     }
 
     pub(super) fn url(&mut self, key: &str, value: &Value) -> Result<(), UntranslatedEntry> {

@@ -111,6 +111,12 @@ fn found<'t>(rest: &'t str, context: &Context<'_>) -> ReferenceMatch<'t> {
             let name = rest.strip_prefix('{')?.split_once('}')?.0;
             Some((name.len() + 2, env_or_file(name, context)?))
         }
+        References::Secrets => {
+            let inner = rest.strip_prefix("${{")?.split_once("}}")?.0;
+            let name = inner.trim().strip_prefix("secrets.")?;
+            let what_for = format!("what {} has as a secret of this name", context.title);
+            is_variable(name).then(|| (inner.len() + 5, Ok(Piece::Needed(name.into(), what_for))))
+        }
         References::OwnVariables => dollar(rest).map(|(length, name)| match context.own.get(name) {
             Some(value) => (length, Ok(Piece::Value(value.clone()))),
             None => (length, Ok(Piece::Reference(name.into()))),
@@ -229,6 +235,11 @@ mod tests {
             ),
             (References::EnvAndFile, "${env:A} ${file:k.txt} ${B}", "${A} ${file:/home/ada/.x/k.txt} $${B}"),
             (References::Braces, "{env:A} {file:~/k} ${B} {x}", "${A} ${file:~/k} $${B} {x}"),
+            (
+                References::Secrets,
+                "Bearer ${{ secrets.KEY }} ${A} ${{ inputs.B }}",
+                "Bearer ${KEY} $${A} $${{ inputs.B }} [KEY: what VS Code has as a secret of this name]",
+            ),
             (References::OwnVariables, "https://$REGION.x/${KEY}", "https://eu.x/${KEY}"),
         ];
         for (style, text, expected) in cases {
