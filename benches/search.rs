@@ -42,7 +42,7 @@ fn main() {
             measure(&catalog, &paraphrases, 0..wordings);
         }
     }
-    let everyday = quality::catalog_of(&[&tools, Path::new(quality::EVERYDAY_TOOLS)]);
+    let everyday = quality::catalog_of(&[tools.as_path(), Path::new(quality::EVERYDAY_TOOLS)]);
     let asked = quality::answered(&everyday, quality::queries(Path::new(quality::EVERYDAY)));
     for (said, wordings) in [("the request itself", 0..1), ("three plain wordings of it", 1..4)] {
         println!("What users ask for, searched with {said}:\n");

@@ -188,6 +188,7 @@ fn what_takes_containers_is_refused() {
         let says = format!("{what} is asked for, which takes Podman or Docker");
         assert!(reply.is_error && reply.text.contains(&says), "{}", reply.text);
     }
+    Bridge::start(&Home::on(&engine)).ok("print('ran')");
 }
 
 #[test]

@@ -602,4 +602,6 @@ fn a_session_is_not_resumed_where_its_runs_would_write_to_the_users_folders_agai
     let home = home.file(".config/belljar/config.toml", &mount).env("MCP_BRIDGE_RESUME", "last");
     let reply = Bridge::start(&home).run("x");
     assert!(reply.is_error && reply.text.contains("/mnt/w is mounted writable"), "{}", reply.text);
+    let home = home.file(".config/belljar/config.toml", &mount.replace("writable = true\n", ""));
+    assert_eq!(Bridge::start(&home).first("x"), "1");
 }

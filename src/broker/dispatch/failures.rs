@@ -191,7 +191,7 @@ fn hint(error: &UpstreamError) -> String {
     let hint = match error {
         UpstreamError::NeedsLogin { command, .. } => return format!("the user runs: {command}"),
         UpstreamError::Handshake { is_late: true, .. } => {
-            "call it again: it may only be slow to start; the user can raise start_timeout in its entry"
+            "call it again after some seconds: it may only be slow to start; the user can raise start_timeout in its entry"
         }
         UpstreamError::NotConfined { .. } => {
             "tell the user to run `belljar doctor --ask`, which says what to do"

@@ -127,17 +127,17 @@ impl Broker {
             until.deadline().duration_since(now).min((began + time).duration_since(now))
         };
         let asking = async { self.endpoint(settings).await?.ask(asked, left).await };
-        let late = |which: String| {
-            ToolFault::new(FaultCode::Deadline, format!("the model did not answer {which}"))
-                .hint("give the run a larger timeout, or ask for less: fewer max_tokens, a smaller part")
-        };
+        let late =
+            |which: &str| ToolFault::new(FaultCode::Deadline, format!("the model did not answer {which}"));
         tokio::select! {
             biased;
             () = cancel.cancelled() => Err(given_up()),
             said = asking => said.map_err(|error| self.model_fault(&error)),
-            () = until.over() => Err(late("before the run's time was over".to_owned())),
+            () = until.over() => Err(late("before the run's time was over")
+                .hint("give the run a larger timeout, or ask for less: fewer max_tokens, a smaller part")),
             () = tokio::time::sleep(time) => {
-                Err(late(format!("within the {} s that it has (model.timeout)", time.as_secs())))
+                Err(late(&format!("within the {} s that it has (model.timeout)", time.as_secs()))
+                    .hint("ask for less: fewer max_tokens, a smaller part; the user sets model.timeout in config.toml"))
             }
         }
     }

@@ -44,7 +44,7 @@ pub(in crate::broker) fn asked(
         let kib = limits.model_prompt_bytes_max >> 10;
         let message = format!("prompt and context have {bytes} bytes, limit {kib} KiB");
         return Err(ToolFault::new(FaultCode::TooLarge, message)
-            .hint("cut the text with runtime.chunk(...), and ask of the parts with runtime.map_llm(...)"));
+            .hint("cut the text with runtime.chunk(...), and ask of the parts that matter with runtime.map_llm(...)"));
     }
     if !(1..=ANSWER_TOKENS_MAX).contains(&max_tokens) {
         return Err(invalid(format!("max_tokens is {max_tokens}, outside 1 to {ANSWER_TOKENS_MAX}")));
