@@ -31,7 +31,7 @@ local_base=localhost/belljar-base:latest
 content_label=org.belljar.content
 stage_label=org.belljar.stage=packages
 default_base=docker.io/library/python:3.14-slim
-context_files=(requirements.lock install-packages.sh install-languages.sh finish-image.sh)
+context_files=(requirements.lock install-packages.sh install-languages.sh keep-one-copy.py finish-image.sh)
 
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${BELLJAR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/belljar}

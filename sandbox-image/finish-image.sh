@@ -3,6 +3,10 @@
 set -eu
 here=/usr/local/share/belljar
 
+# Before any package is imported here.
+python3 "$here/keep-one-copy.py" "$here/installed.txt"
+rm -f "$here/keep-one-copy.py" "$here/installed.txt"
+
 # The official images ship their standard library without bytecode, and a read-only root could never add it. An image
 # that is built on one of ours has it.
 if [ ! -e "$here/compiled" ]; then

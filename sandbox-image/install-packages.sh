@@ -23,8 +23,8 @@ python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
 }
 mkdir -p "$share"
 
-# What the base has in another version stays there, below what is installed: a distribution's package (Debian 13's pip
-# brings one) could not be removed by pip.
+# What the base has in another version is removed at the end, by keep-one-copy.py: a distribution's package (Debian 13's
+# pip brings one) could not be removed by pip.
 install() {
     python3 -m pip install --quiet --no-warn-script-location --no-compile --no-deps --only-binary=:all: --require-hashes \
         --ignore-installed --root "$out" -r "$1"
@@ -66,4 +66,5 @@ if [ -d "$out/usr/local/lib" ]; then
         echo "some files are not valid for this python and stay uncompiled" >&2
 fi
 
-cp "$context/install-languages.sh" "$context/finish-image.sh" "$share/"
+(cd "$out" && find . -type d -name '*.dist-info') >"$share/installed.txt"
+cp "$context/install-languages.sh" "$context/keep-one-copy.py" "$context/finish-image.sh" "$share/"

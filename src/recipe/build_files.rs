@@ -30,9 +30,10 @@ type Embedded = (&'static str, &'static str);
 
 const CONTAINERFILE: Embedded = ("Containerfile", include_str!("../../Containerfile"));
 const LOCK_PACKAGES: Embedded = ("lock-packages.py", include_str!("../../sandbox-image/lock-packages.py"));
-const OF_IMAGE: [Embedded; 4] = [
+const OF_IMAGE: [Embedded; 5] = [
     ("install-packages.sh", include_str!("../../sandbox-image/install-packages.sh")),
     ("install-languages.sh", include_str!("../../sandbox-image/install-languages.sh")),
+    ("keep-one-copy.py", include_str!("../../sandbox-image/keep-one-copy.py")),
     ("finish-image.sh", include_str!("../../sandbox-image/finish-image.sh")),
     LOCK_PACKAGES,
 ];

@@ -143,6 +143,12 @@ fn one_that_is_not_belljar_s_gets_the_usual_packages_first(engine: &Engine) {
     };
     let code = "import numpy, pandas, sklearn, ptyprocess\nprint('there')";
     assert_eq!(done(&home, &["run", "-c", code]), "there\n");
+    // The older copy of matplotlib in the base is gone as a whole, so its `mpl_toolkits` hides no 3-D plots.
+    let code = "import os, sys\nimport matplotlib.pyplot as plt\nplt.figure().add_subplot(projection='3d').plot([1], [2], [3])\n\
+                from mcp import runtime\nprint([p for p in sys.path if os.path.exists(p + '/mpl_toolkits/__init__.py')])\n\
+                print([line for line in repr(runtime.packages()).splitlines() if 'hidden' in line])";
+    let said = "[]\n['also there, and hidden by other versions: pandas 1.5.3']\n";
+    assert_eq!(done(&home, &["run", "-c", code]), said);
 }
 
 fn what_cannot_be_installed_is_said_with_pips_own_words_and_leaves_no_image(engine: &Engine) {

@@ -223,12 +223,16 @@ impl Engine {
         serde_json::from_slice::<Value>(&about).is_ok_and(|about| about["Id"].is_string())
     }
 
+    /// An image built from these files, one of which is the `Dockerfile`.
+    pub fn build_image(&self, name: &str, files: &[(&str, &str)]) {
+        let path = format!("/v1.41/build?t={name}");
+        let answer = self.send_bytes("POST", &path, "application/x-tar", &tar(files));
+        assert!(self.has_image(name), "{}", String::from_utf8_lossy(&answer));
+    }
+
     /// An image with nothing in it but an empty file.
     pub fn make_empty_image(&self, name: &str) {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("empty"), "").unwrap();
-        let tar = Command::new("tar").args(["--create", "--directory"]).arg(dir.path()).arg("empty").output();
-        let tar = tar.expect("tar is installed").stdout;
+        let tar = tar(&[("empty", "")]);
         let path = format!("/v1.41/images/create?fromSrc=-&repo={name}&tag=latest");
         let answer = self.send_bytes("POST", &path, "application/x-tar", &tar);
         assert!(self.has_image(&format!("{name}:latest")), "{}", String::from_utf8_lossy(&answer));
@@ -319,6 +323,18 @@ impl Engine {
         let body = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("an HTTP answer") + 4;
         answer.split_off(body)
     }
+}
+
+/// An archive of these files.
+fn tar(files: &[(&str, &str)]) -> Vec<u8> {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    let tar = Command::new("tar").args(["--create", "--directory"]).arg(dir.path()).arg(".").output();
+    tar.expect("tar is installed").stdout
 }
 
 /// The numbers of the processes that keep a sandbox each whose plan is such a one.

@@ -27,6 +27,8 @@ const LINES_SAID: usize = 5;
 /// The beginnings of lines that name a reason.
 const REASONS: [&str; 6] =
     ["ERROR: ", "install-packages: ", "install-languages: ", "make-environment: ", "lock-packages: ", "E: "];
+/// The beginning of lines about packages that the base has in another version.
+const COPIES: &str = "keep-one-copy: ";
 /// Words of pip, apt and engines that cannot reach a registry.
 const UNREACHABLE: [&str; 5] = [
     "after connection broken by",
@@ -328,9 +330,13 @@ async fn run(
     said.map_err(|error| why(text::inert_line(&described(&error))))?;
     let built = store.about_image(reference).await.map_err(failed)?;
     // Some engines report a failure only in a line.
-    built
+    let built = built
         .filter(|built| built.labels.get(labels::BUILD).is_some_and(|label| label == mark.as_str()))
-        .ok_or_else(|| why("see above".into()))
+        .ok_or_else(|| why("see above".into()))?;
+    for copy in last.iter().filter_map(|line| line.strip_prefix(COPIES)) {
+        out!("{copy}");
+    }
+    Ok(built)
 }
 
 fn labels_of(plan: &Plan, mark: &str) -> HashMap<String, String> {
