@@ -171,37 +171,6 @@ pub fn json_on_one_line(json: &str) -> Cow<'_, str> {
     }
 }
 
-/// The JSON text with the replacement character for each escape of half a character, as servers that cut an emoji write
-/// it.
-#[must_use]
-pub fn json_of_whole_characters(json: &str) -> Cow<'_, str> {
-    let unit = |at: usize| {
-        let hex = json.get(at..at + 6)?.strip_prefix("\\u")?;
-        u32::from_str_radix(hex, 16).ok()
-    };
-    let mut whole = String::new();
-    let (mut at, mut written) = (0, 0);
-    while let Some(next) = memchr::memchr(b'\\', &json.as_bytes()[at..]) {
-        at += next;
-        let length = match (unit(at), unit(at + 6)) {
-            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
-            (Some(0xd800..=0xdfff), _) => {
-                whole.push_str(&json[written..at]);
-                whole.push('\u{fffd}');
-                written = at + 6;
-                6
-            }
-            _ => 2,
-        };
-        at = (at + length).min(json.len());
-    }
-    if written == 0 {
-        return json.into();
-    }
-    whole.push_str(&json[written..]);
-    whole.into()
-}
-
 /// The key of the object as which serde_json gives a number, if it is no integer of 64 bits, to who reads values of every
 /// type. The object's only value is the text of the number.
 pub const NUMBER_KEY: &str = "$serde_json::private::Number";
@@ -251,16 +220,6 @@ mod tests {
         assert_eq!(json_weight(br#"{"a":[1,2,{}]}"#), 21);
         assert_eq!(json_values(br#"",[{:\",[\\",1"#), 2);
         assert_eq!(json_values(br#"["\"#), 2);
-    }
-
-    #[test]
-    fn half_a_character_in_json_becomes_the_replacement_character() {
-        let whole = |json| json_of_whole_characters(json).into_owned();
-        assert_eq!(whole(r#""cut \ud83d, \ude00!""#), "\"cut \u{fffd}, \u{fffd}!\"");
-        assert_eq!(whole(r#""\ud83d\ud83d\ude00\uD800""#), "\"\u{fffd}\\ud83d\\ude00\u{fffd}\"");
-        for json in [r#""\\ud83d""#, r#""\ud83d\ude00 \u00e4 é\n""#, r#""\u"#, "\"\\", r#""\uééé""#] {
-            assert_eq!(whole(json), json);
-        }
     }
 
     #[test]

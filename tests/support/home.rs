@@ -35,6 +35,8 @@ pub struct Home {
 impl Home {
     /// Without servers, and with no engine to be found anywhere.
     pub fn new() -> Self {
+        // What tests write is the user's alone, as belljar requires, whatever the umask of the machine is.
+        nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
         let dir = tempfile::Builder::new().prefix("belljar-test-").tempdir().unwrap();
         for name in ["MCPs", "run"] {
             std::fs::create_dir(dir.path().join(name)).unwrap();

@@ -11,6 +11,7 @@ use crate::broker::parts::Broker;
 use crate::broker::run::call_record::CallRecord;
 use crate::broker::run::context::RunContext;
 use crate::catalog::UnknownTool;
+use crate::jsonrpc::repaired;
 use crate::names::ServerName;
 use crate::policy::Names;
 use crate::run::{FaultCode, ToolEffect, ToolFault};
@@ -149,7 +150,7 @@ impl Broker {
             let reason = error.to_string();
             self.upstream.failure(server, UpstreamError::Nonsense { server: server.clone(), reason })
         };
-        let json = text::json_of_whole_characters(result.get());
+        let json = repaired(result.get());
         let mut value: Value = serde_json::from_str(&json).map_err(nonsense)?;
         redact(&mut value, &|text| self.upstream.redacted(server, text));
         let is_error =
