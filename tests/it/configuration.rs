@@ -332,6 +332,22 @@ fn a_project_s_file_that_is_a_link_to_a_trusted_one_is_not_trusted() {
 }
 
 #[test]
+fn a_record_of_trust_that_others_could_have_written_trusts_nothing() {
+    let home = Home::new().file(".belljar/config.toml", "[servers.ours]\ncommand = \"true\"\n");
+    home.run(&["config", "trust"]);
+    let record = home.path().join(".local/state/belljar/trusted.json");
+    let refused = "servers.ours: is not taken from a project that is not trusted";
+    for (mode, is_trusted) in [(0o600, true), (0o660, false), (0o620, false), (0o602, false), (0o600, true)] {
+        std::fs::set_permissions(&record, PermissionsExt::from_mode(mode)).unwrap();
+        assert_eq!(!home.run(&["config"]).stdout.contains(refused), is_trusted, "{mode:o}");
+    }
+    let moved = home.path().join("moved.json");
+    std::fs::rename(&record, &moved).unwrap();
+    symlink(&moved, &record).unwrap();
+    assert!(home.run(&["config"]).stdout.contains(refused), "a link could have been turned");
+}
+
+#[test]
 fn a_misspelt_variable_is_said_with_the_nearest_name() {
     let bridge = Bridge::start(&Home::new().env("MCP_BRIDGE_OUTPUT_MOD", "toon"));
     bridge.says(

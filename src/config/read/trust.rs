@@ -106,7 +106,7 @@ pub(in crate::config) fn trust_of(
     path: &Path,
     bytes: &[u8],
 ) -> Trust {
-    match store(environment).map(|store| remembered(environment, limits, &store)) {
+    match store(environment).map(|store| remembered(limits, &store)) {
         Some(known) => match known.get(&name_of(path)).and_then(Value::as_str) {
             Some(trusted) if trusted == digest::sha256(bytes) => Trust::Trusted,
             Some(_) => Trust::Changed,
@@ -116,9 +116,9 @@ pub(in crate::config) fn trust_of(
     }
 }
 
-/// The record of trust. A record that cannot be read trusts nothing.
-fn remembered(environment: &Environment, limits: &Limits, store: &Path) -> Map<String, Value> {
-    let bytes = file::read(store, environment.uid, limits).unwrap_or_default();
+/// The record of trust. A record that cannot be read, or that others could have written, trusts nothing.
+fn remembered(limits: &Limits, store: &Path) -> Map<String, Value> {
+    let bytes = own_file::read(store, limits.config_file_bytes_max).unwrap_or_default();
     serde_json::from_slice(&bytes).unwrap_or_default()
 }
 
@@ -129,7 +129,7 @@ fn change(
     hash: Option<String>,
 ) -> Result<(), TrustError> {
     let store = store(environment).ok_or(TrustError::NoHome)?;
-    let mut known = remembered(environment, limits, &store);
+    let mut known = remembered(limits, &store);
     match hash {
         Some(hash) => drop(known.insert(name_of(path), Value::String(hash))),
         None => drop(known.remove(&name_of(path))),
