@@ -445,6 +445,7 @@ impl ReadSettings {
         // A profile that cannot be read must not be replaced by a looser one.
         let profile_setting = ProfileSetting::new(profile, &read_failures);
         let private = PrivatePlaces::new(environment.home.clone(), own_places(environment, &config));
+        let private = private.with_program(environment.executable.clone());
         let beside = load::places(environment).into_iter().filter(|place| place.is_file());
         // The folder of a file that is named counts too.
         let beside = beside.filter_map(|file| file.parent().map(Path::to_owned));

@@ -145,6 +145,8 @@ pub struct PrivatePlaces {
     home: Option<PathBuf>,
     /// Files and folders of belljar.
     own: Arc<[PathBuf]>,
+    /// belljar's executable, which anybody may read.
+    program: Option<PathBuf>,
 }
 
 /// The reason why a place is private.
@@ -162,13 +164,19 @@ impl PrivatePlaces {
     /// The private places of the user with this home; `own` are belljar's files and folders.
     #[must_use]
     pub fn new(home: Option<PathBuf>, own: impl IntoIterator<Item = PathBuf>) -> Self {
-        Self { home, own: own.into_iter().collect() }
+        Self { home, own: own.into_iter().collect(), program: None }
+    }
+
+    /// These private places, and belljar's executable.
+    #[must_use]
+    pub fn with_program(self, program: Option<PathBuf>) -> Self {
+        Self { program, ..self }
     }
 
     /// These private places, with further files of belljar.
     #[must_use]
     pub fn with(&self, own: impl IntoIterator<Item = PathBuf>) -> Self {
-        Self::new(self.home.clone(), self.own.iter().cloned().chain(own))
+        Self { own: self.own.iter().cloned().chain(own).collect(), ..self.clone() }
     }
 
     /// The first private place that is the path, contains it, or lies in it. Both the paths as written and their
@@ -177,13 +185,22 @@ impl PrivatePlaces {
     #[must_use]
     pub fn at(&self, path: &Path) -> Option<(PlaceKind, PathBuf)> {
         let forms = |path: &Path| Forms::new(path, ResolvedPath::of(path)).with_identities();
-        self.met(&forms(path), &forms)
+        self.met(&forms(path).with_mounts(), &forms)
+    }
+
+    /// As [`Self::at`], for a process that could change what is there. belljar's executable counts as belljar's own then.
+    #[must_use]
+    pub fn at_to_change(&self, path: &Path) -> Option<(PlaceKind, PathBuf)> {
+        self.with(self.program.clone()).at(path)
     }
 
     /// The private place for which sandboxed code does not get a folder. Code may read what is executed at a login.
     #[must_use]
     pub fn kept_from_code(&self, path: &Path, is_writable: bool) -> Option<(PlaceKind, PathBuf)> {
-        self.at(path).filter(|(kind, _)| is_writable || *kind != PlaceKind::Start)
+        if is_writable {
+            return self.at_to_change(path);
+        }
+        self.at(path).filter(|(kind, _)| *kind != PlaceKind::Start)
     }
 
     /// The first private place that a path with these forms equals, lies in, or contains.

@@ -175,8 +175,9 @@ impl Reading<'_> {
     /// Reports access that hardly any server should have. Access that would let the server change its own rights is an
     /// error.
     fn private(&mut self, at: usize, key: &str, place: &Path, access: Access) {
-        let Some((private, met)) = self.sources.private.at(place) else { return };
-        let changes = access == Access::Change;
+        let (private, changes) = (self.sources.private, access == Access::Change);
+        let met = if changes { private.at_to_change(place) } else { private.at(place) };
+        let Some((private, met)) = met else { return };
         let gives = match (private, changes) {
             (PlaceKind::Own, true) => "would let the server change its own rights",
             (PlaceKind::Own, false) => "gives the server what belljar keeps, such as logins",

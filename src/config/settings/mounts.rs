@@ -227,7 +227,10 @@ impl Rules<'_> {
                 PlaceKind::Logins => "holds keys or logins",
                 PlaceKind::Start => "holds what is executed when you log in",
             };
-            let message = format!("host: {shown} {why} ({})", shown_path(&place));
+            // belljar's program may be read.
+            let is_only_changed = private == PlaceKind::Own && self.private.at(path).is_none();
+            let remedy = if is_only_changed { "; without writable it would be mounted" } else { "" };
+            let message = format!("host: {shown} {why} ({}){remedy}", shown_path(&place));
             return Err(Refusal { message, private: Some(private) });
         }
         Ok((host.clone(), named(&host, &shown, written, others)?))

@@ -267,6 +267,37 @@ fn files_that_are_executed_at_a_login_are_not_mounted_writable() {
 }
 
 #[test]
+fn belljars_own_program_is_not_left_to_code_or_a_server_to_change() {
+    let user = User::new();
+    fs::write(user.path("work/belljar"), "").unwrap();
+    std::os::unix::fs::symlink("work", user.path("bin")).unwrap();
+    let server = "[servers.s]\ncommand = \"c\"\nsandbox = { write = [\"~/work\"] }\n";
+    for (program, is_there) in [("work/belljar", true), ("bin/belljar", true), ("data/file", false)] {
+        let environment = || Environment { executable: Some(user.path(program)), ..user.environment() };
+        let mounted = |more: &str| {
+            user.writes(&format!("[[mount]]\nhost = \"~/work\"\n{more}"));
+            user.loads_in(environment())
+        };
+        let (folders, said) = mounted("writable = true\n");
+        assert_eq!(folders.is_empty(), is_there, "{program}: {said:?}");
+        let remedy = "holds belljar's own files";
+        assert_eq!(said.iter().any(|said| said.contains(remedy)), is_there, "{program}: {said:?}");
+        assert_eq!(
+            said.iter().any(|said| said.contains("; without writable it would be")),
+            is_there,
+            "{said:?}"
+        );
+        let (folders, said) = mounted("");
+        assert_eq!((folders, said), (vec!["~/work /mnt/work ro".to_owned()], vec![]), "{program}");
+        let (_, said) = mounted(server);
+        let is_refused = said.iter().any(|said| said.contains("would let the server change its own rights"));
+        assert_eq!(is_refused, is_there, "{program}: {said:?}");
+        let (_, said) = mounted(&server.replace("write", "read"));
+        assert_eq!(said, [""; 0], "{program}");
+    }
+}
+
+#[test]
 fn system_folders_are_known_by_name_and_data_folders_are_not() {
     let environment = |home: &str| Environment { home: Some(home.into()), ..User::new().environment() };
     let refused = |home: &str, host: &str| is_kept_from_code(&environment(home), Path::new(host));
