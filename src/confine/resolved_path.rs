@@ -1,11 +1,16 @@
-//! A path with all symlinks and folders on its way: a process that can change one of the symlinks chooses the target.
+//! A path with all symlinks and folders on its way: a process or another user that can change one of them chooses the
+//! target.
 //!
-//! It judges nothing and opens nothing.
+//! It opens and refuses nothing: its callers do.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::fs::{self, Metadata};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
+
+use nix::unistd::{Gid, Group, Uid, User};
 
 use super::look_budget::LookBudget;
 
@@ -14,6 +19,8 @@ const LINKS_MAX: usize = 40;
 /// The largest number of parts that are looked at on one way, including parts of symlink targets. The number of parts
 /// that still wait has the same bound.
 const PARTS_MAX: usize = 512;
+/// The user as which owners appear that a user namespace does not have.
+const OVERFLOW_USER: u32 = 65_534;
 
 /// A resolved path, with the symlinks that lead to its target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -94,6 +101,60 @@ impl ResolvedPath {
         }
         way
     }
+
+    /// The first symlink on the way that belongs neither to the user nor to root.
+    #[must_use]
+    pub fn foreign_link(&self, uid: u32) -> Option<&Path> {
+        let is_foreign = |link: &Path| {
+            link.symlink_metadata().map_or(true, |found| found.uid() != uid && found.uid() != 0)
+        };
+        self.links.iter().map(|(link, _)| link.as_path()).find(|link| is_foreign(link))
+    }
+
+    /// The first symlink or folder on the way by which another user could choose where it leads, and why that user could.
+    #[must_use]
+    pub fn chosen_by_others(&self, uid: u32) -> Option<(&Path, &'static str)> {
+        let link = self.foreign_link(uid).map(|link| (link, "a link that belongs to another user"));
+        let mut above = self.passed.iter().filter_map(|place| place.parent());
+        link.or_else(|| {
+            above
+                .find_map(|folder| Some((folder, replaced_by_others(&folder.symlink_metadata().ok()?, uid)?)))
+        })
+    }
+}
+
+/// Why users other than this one and root can replace any file or folder in a folder; `None`: they cannot.
+fn replaced_by_others(folder: &Metadata, uid: u32) -> Option<&'static str> {
+    let (owner, mode) = (folder.uid(), folder.mode());
+    if owner != uid && !is_root(owner) {
+        return Some("a folder that belongs to another user");
+    }
+    let is_of_other_group = || ![uid, 0].iter().any(|user| is_private_group(folder.gid(), *user));
+    let is_of_others = mode & 0o1002 == 0o002 || mode & 0o1020 == 0o020 && is_of_other_group();
+    is_of_others.then_some("a folder that other users can write; `chmod go-w` there prevents that")
+}
+
+/// Whether the owner is root, or appears as nobody in a user namespace that does not have root.
+fn is_root(owner: u32) -> bool {
+    let is_first_namespace = || {
+        let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+        map.split_whitespace().eq(["0", "0", "4294967295"])
+    };
+    owner == 0 || owner == OVERFLOW_USER && !is_first_namespace()
+}
+
+/// Whether a group is there for one user only, as on systems on which users write files for their group (umask 002): it
+/// is the user's first one, has the user's name, and lists nobody else. Without an account, the numbers must be equal.
+fn is_private_group(group: u32, uid: u32) -> bool {
+    let user = User::from_uid(Uid::from_raw(uid)).ok().flatten();
+    match (user, Group::from_gid(Gid::from_raw(group)).ok().flatten()) {
+        (Some(user), Some(group)) => {
+            let is_alone = group.mem.iter().all(|name| *name == user.name);
+            user.gid == group.gid && user.name == group.name && is_alone
+        }
+        (None, None) => group == uid,
+        _ => false,
+    }
 }
 
 fn parts(path: &Path) -> impl DoubleEndedIterator<Item = OsString> + '_ {
@@ -106,8 +167,8 @@ fn parts(path: &Path) -> impl DoubleEndedIterator<Item = OsString> + '_ {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     use super::*;
 
@@ -154,5 +215,77 @@ mod tests {
         let looks = LookBudget::new(PARTS_MAX / 2);
         let way = ResolvedPath::within(&dir.join("short"), &looks);
         assert_eq!((way.missing, looks.left()), (Some(io::ErrorKind::InvalidFilename), 0));
+    }
+
+    /// A folder `a/b` with a link `a/link` to it, at its real path.
+    fn tree() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(path.join("a/b")).unwrap();
+        symlink("b", path.join("a/link")).unwrap();
+        (dir, path)
+    }
+
+    fn with_mode(folder: &Path, mode: u32) {
+        fs::set_permissions(folder, Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn found(path: &Path, uid: u32) -> Option<PathBuf> {
+        ResolvedPath::of(path).chosen_by_others(uid).map(|(place, _)| place.to_owned())
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_leads_nowhere_unless_it_is_sticky() {
+        let (_dir, dir) = tree();
+        let (own, a) = (nix::unistd::geteuid().as_raw(), dir.join("a"));
+        for (mode, is_safe) in [(0o755, true), (0o700, true), (0o757, false), (0o777, false), (0o1757, true)]
+        {
+            with_mode(&a, mode);
+            let expected = Some(a.clone()).filter(|_| !is_safe);
+            for path in ["a/b", "a/link", "a/none/x", "a/b/../b"] {
+                assert_eq!(found(&dir.join(path), own), expected, "{mode:o} {path}");
+            }
+            // Nobody but those who can write the folder above can replace the folder itself.
+            assert_eq!(found(&a, own), None, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn links_and_folders_of_another_user_lead_nowhere() {
+        let (_dir, dir) = tree();
+        let own = nix::unistd::geteuid().as_raw();
+        with_mode(&dir.join("a"), 0o755);
+        assert_eq!(found(&dir.join("a/link"), own), None);
+        let (place, reader) = if own == 0 {
+            std::os::unix::fs::lchown(dir.join("a/link"), Some(4242), None).unwrap();
+            chown(dir.join("a"), Some(4243), None).unwrap();
+            (dir.join("a/link"), own)
+        } else {
+            (dir.join("a/link"), own + 1)
+        };
+        assert_eq!(found(&place, reader), Some(place.clone()));
+        assert_eq!(ResolvedPath::of(&place).foreign_link(reader), Some(&*place));
+        // The owner of a folder can replace what is in it, whatever its mode is.
+        assert_eq!(found(&dir.join("a/b"), own).is_some(), own == 0);
+        assert!(found(&dir.join("a/b"), reader).is_some());
+    }
+
+    #[test]
+    fn a_group_of_others_can_replace_what_it_can_write() {
+        let (_dir, dir) = tree();
+        let (own, a) = (nix::unistd::geteuid(), dir.join("a"));
+        let first = fs::metadata(&a).unwrap().gid();
+        with_mode(&a, 0o775);
+        let is_private = is_private_group(first, own.as_raw()) || is_private_group(first, 0);
+        assert_eq!(found(&a.join("b"), own.as_raw()).is_none(), is_private);
+        if !own.is_root() {
+            return; // Only root gives a folder to any group.
+        }
+        assert!(is_private, "root's own group");
+        chown(&a, None, Some(4242)).unwrap();
+        for (mode, is_safe) in [(0o2775, false), (0o2755, true), (0o3775, true)] {
+            with_mode(&a, mode);
+            assert_eq!(found(&a.join("b"), 0).is_none(), is_safe, "{mode:o}");
+        }
     }
 }

@@ -348,6 +348,47 @@ fn a_record_of_trust_that_others_could_have_written_trusts_nothing() {
 }
 
 #[test]
+fn another_user_does_not_choose_what_is_mounted_or_given_to_a_server() {
+    let home = Home::new().file("team/data/x", "").file("own/x", "");
+    symlink("../own", home.path().join("team/link")).unwrap();
+    let entry = |path: &str| json!({"command": "true", "sandbox": {"read": [path], "write": [path]}});
+    let home = home
+        .file(USER, "[[mount]]\nhost = \"~/team/data\"\n[[mount]]\nhost = \"~/team/link\"\n")
+        .server("data", entry("~/team/data"))
+        .server("link", entry("~/team/link"));
+    let team = home.path().join("team");
+    let of_mount = |name: &str| format!("host: the path of {} leads through ", team.join(name).display());
+    let is_refused = |name: &str, why: &str| {
+        let said = home.run(&["config"]).stdout;
+        let of_server = |key| format!("mcpServers.{name}.sandbox.{key}[0]: leads through ");
+        let found = [of_mount(name), of_server("read"), of_server("write")].map(|says| {
+            let line = said.lines().find(|line| line.starts_with("error: ") && line.contains(&says));
+            line.inspect(|line| assert!(line.contains(why), "{line}")).is_some()
+        });
+        assert!(found[1..].iter().all(|one| *one == found[0]), "{found:?}: {said}");
+        found[0]
+    };
+    let team_real = team.canonicalize().unwrap();
+    let shared = format!("{}, a folder that other users can write", team_real.display());
+    for (mode, expected) in [(0o755, false), (0o1777, false), (0o757, true)] {
+        std::fs::set_permissions(&team, PermissionsExt::from_mode(mode)).unwrap();
+        for name in ["data", "link"] {
+            assert_eq!(is_refused(name, &shared), expected, "{mode:o} {name}");
+        }
+    }
+    std::fs::set_permissions(&team, PermissionsExt::from_mode(0o755)).unwrap();
+    if nix::unistd::geteuid().is_root() {
+        // Only root gives files away. `confine/resolved_path.rs` tests the same without being root.
+        std::os::unix::fs::lchown(team.join("link"), Some(12_345), None).unwrap();
+        assert!(is_refused("link", "team/link, a link that belongs to another user"));
+        assert!(!is_refused("data", ""));
+        std::os::unix::fs::chown(&team, None, Some(12_345)).unwrap();
+        std::fs::set_permissions(&team, PermissionsExt::from_mode(0o2775)).unwrap();
+        assert!(is_refused("data", &shared));
+    }
+}
+
+#[test]
 fn a_misspelt_variable_is_said_with_the_nearest_name() {
     let bridge = Bridge::start(&Home::new().env("MCP_BRIDGE_OUTPUT_MOD", "toon"));
     bridge.says(

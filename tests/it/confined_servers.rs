@@ -6,7 +6,7 @@ use std::io::Read;
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -347,6 +347,54 @@ async fn a_confined_server_cannot_replace_a_folder_that_is_given() {
             assert!(error.contains(&said), "{target}: {error}");
             std::fs::remove_file(&sub).unwrap();
             std::fs::create_dir(&sub).unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_that_was_turned_after_the_entry_was_read_gives_nothing_of_belljar() {
+    let prey = Prey::new();
+    std::fs::create_dir_all(prey.at(".config/belljar")).unwrap();
+    symlink("named", prey.at("link")).unwrap();
+    let writes = ServerSandbox { write: vec![prey.at("link").into()], ..ServerSandbox::default() };
+    let before = upstream(prey.server(Some(writes.clone())));
+    connected(&before).await.unwrap();
+    before.close().await;
+    for target in [".config/belljar", ".config"] {
+        std::fs::remove_file(prey.at("link")).unwrap();
+        symlink(target, prey.at("link")).unwrap();
+        let after = upstream(prey.server(Some(writes.clone())));
+        let error = connected(&after).await.err().unwrap().to_string();
+        after.close().await;
+        assert!(error.contains("which would let the server change its own rights ("), "{target}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_user_does_not_choose_what_a_server_is_started_with() {
+    let prey = Prey::new();
+    let named = prey.at("named");
+    std::fs::create_dir(prey.at("named/sub")).unwrap();
+    let sub = || vec![prey.at("named/sub").into()];
+    let process = |key: &str| {
+        let mut sandbox = ServerSandbox::default();
+        match key {
+            "read" => sandbox.read = sub(),
+            "write" => sandbox.write = sub(),
+            _ => {}
+        }
+        let cwd = (key == "cwd").then(|| prey.at("named/sub").into());
+        ProcessSpec { cwd, ..prey.server(Some(sandbox)) }
+    };
+    for key in ["read", "write", "cwd"] {
+        for (mode, is_safe) in [(0o755, true), (0o1757, true), (0o757, false)] {
+            std::fs::set_permissions(&named, PermissionsExt::from_mode(mode)).unwrap();
+            let upstream = upstream(process(key));
+            let error = connected(&upstream).await.err().map(|error| error.to_string());
+            upstream.close().await;
+            let says = format!("leads through {named}, a folder that other users can write");
+            assert_eq!(error.is_none(), is_safe, "{key} {mode:o}: {error:?}");
+            assert!(is_safe || error.as_ref().unwrap().contains(&says), "{key}: {error:?}");
         }
     }
 }

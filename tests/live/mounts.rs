@@ -210,7 +210,10 @@ fn code_does_not_choose_what_is_mounted_next(engine: &Engine) {
     let mut bridge = Bridge::start(&home);
     assert!(bridge.ok(seen).contains("['open']"));
     bridge.says("which code can replace, and so choose what is mounted");
-    // Without the writable mount nobody could have replaced it, so the link is the user's.
+    // What leads there is the user's own, without the writable mount and in a folder that others cannot write.
+    fs::remove_file(&below).unwrap();
+    symlink(secret.path(), &below).unwrap();
+    fs::set_permissions(open.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let home = home.file(CONFIG, &nested);
     let found = Bridge::start(&home).ok("print(open('/mnt/below/secret').read())");
     assert!(found.contains("secret"), "{found}");

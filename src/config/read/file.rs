@@ -138,9 +138,7 @@ pub(super) fn read_at_end(
 ) -> Result<Vec<u8>, Box<Problem>> {
     let metadata = path.metadata().map_err(|error| unreadable(path, &error))?;
     trusted(path, &metadata, uid, bytes_max)?;
-    let is_foreign =
-        |link: &Path| link.symlink_metadata().map_or(true, |found| !is_trusted_owner(&found, uid));
-    if let Some((link, _)) = way.links.iter().find(|(link, _)| is_foreign(link)) {
+    if let Some(link) = way.foreign_link(uid) {
         let message = format!("is reached through {}, a link that belongs to another user", link.display());
         return refuse(problem(path, message).hint("put a link of your own, or the file, in its place"));
     }

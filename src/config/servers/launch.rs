@@ -5,18 +5,16 @@ use std::path::{Path, PathBuf};
 use super::env_pattern::EnvPattern;
 use super::reading::{Parts, Reading, STAND_IN};
 use super::transport::{Launch, NamedSecrets, SandboxChoice};
+use crate::config::read::changeable::shown_path;
 use crate::config::read::json::{Node, Spanned};
 use crate::config::read::references::Files;
-use crate::confine::ResolvedPath;
-use crate::confine::{Access, Network, PlaceKind, ServerSandbox};
+use crate::confine::{Access, Network, PlaceKind, ResolvedPath, ServerSandbox};
 use crate::problem::Severity;
 use crate::programs::find_program;
-use crate::text::{self, suggest};
+use crate::text::suggest;
 
 /// The keys of a `sandbox` object.
 const SANDBOX_KEYS: [&str; 4] = ["read", "write", "network", "env"];
-/// The longest part of a path that is shown, in characters.
-const SHOWN_CHARS_MAX: usize = 200;
 
 impl Reading<'_> {
     /// The command of an entry with its arguments and environment; `None` where a problem with it was reported.
@@ -150,11 +148,12 @@ impl Reading<'_> {
             let written = self.value(&at, item)?;
             let place = self.sources.environment.resolve(&written, self.path.parent());
             // The place may be a link: its target is checked too.
-            let end =
-                if self.sources.files == Files::Read { ResolvedPath::of(&place).end } else { place.clone() };
+            let is_read = self.sources.files == Files::Read;
+            let way = if is_read { ResolvedPath::of(&place) } else { ResolvedPath::default() };
+            let end = if is_read { &way.end } else { &place };
             let is_kernel =
                 |path: &Path| ["/proc", "/sys", "/dev"].iter().any(|kernel| path.starts_with(kernel));
-            let is_kernel = is_kernel(&place) || is_kernel(&end);
+            let is_kernel = is_kernel(&place) || is_kernel(end);
             if written == STAND_IN {
                 let message =
                     "has a ${cmd:…}; which files the server gets must be known before it is started";
@@ -164,6 +163,10 @@ impl Reading<'_> {
             } else if end.parent().is_none() || is_kernel {
                 let message = format!("is {}, which cannot be passed on", place.display());
                 self.push(Severity::Error, (item.at, &at), message, "name the folders that the server needs");
+            } else if let Some((shared, why)) = way.chosen_by_others(self.sources.environment.uid) {
+                let message = format!("leads through {}, {why}", shown_path(shared));
+                let hint = "name a folder that only you can replace";
+                self.push(Severity::Error, (item.at, &at), message, hint);
             } else {
                 self.private(item.at, &at, &place, access);
                 places.push(place);
@@ -189,9 +192,8 @@ impl Reading<'_> {
             }
         };
         let severity = if private == PlaceKind::Own && changes { Severity::Error } else { Severity::Warning };
-        let shown = |path: &Path| text::inert_excerpt(&path.display().to_string(), SHOWN_CHARS_MAX);
         let relation = if met.starts_with(place) { "is or holds" } else { "lies in" };
-        let message = format!("{gives}: {} {relation} {}", shown(place), shown(&met));
+        let message = format!("{gives}: {} {relation} {}", shown_path(place), shown_path(&met));
         self.push(severity, (at, key), message, "name only the folders that the server needs");
     }
 

@@ -208,6 +208,10 @@ impl Rules<'_> {
         if let Some(message) = replaced(&self.writable, way, path) {
             return Err(message.into());
         }
+        if let Some((place, why)) = way.chosen_by_others(self.environment.uid) {
+            let place = shown_path(place);
+            return Err(format!("host: the path of {shown} leads through {place}, {why}").into());
+        }
         let host = path.canonicalize().map_err(|error| format!("host: {shown}: {error}"))?;
         if host != way.end {
             return Err(format!("host: {shown} leads to another folder from moment to moment").into());

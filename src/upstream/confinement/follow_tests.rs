@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::surroundings::LOOKS_MAX;
 use super::*;
-use crate::confine::LookBudget;
+use crate::confine::{LookBudget, PrivatePlaces};
 
 /// A home with files.
 struct Home {
@@ -81,6 +81,7 @@ impl Home {
             user_homes: &homes,
             homes: &homes,
             folder: &home.join("work"),
+            private: &PrivatePlaces::default(),
             looks: LookBudget::new(LOOKS_MAX),
         };
         let mut words = command.split(' ').map(|word| self.expanded(word));
@@ -421,6 +422,7 @@ impl Home {
             user_homes: &homes,
             homes: &homes,
             folder: &folder,
+            private: &PrivatePlaces::default(),
             looks: LookBudget::new(LOOKS_MAX),
         };
         let mut found = VisibleFiles::new(ChangeablePlaces::default(), &at);

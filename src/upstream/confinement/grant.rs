@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::follow::is_of_system;
 use super::resolve::{ResolveError, resolve};
 use super::surroundings::Surroundings;
-use crate::confine::{Access, ChangeablePlaces, ResolvedPath};
+use crate::confine::{Access, ChangeablePlaces, PlaceKind, ResolvedPath};
 use crate::text;
 
 /// Folders of which each confined server has its own, or that contain more than files.
@@ -40,6 +40,9 @@ pub(super) fn granted(
             shown(link)
         ));
     }
+    if let Some((place, why)) = way.chosen_by_others(nix::unistd::geteuid().as_raw()) {
+        return Err(format!("{named}, which leads through {}, {why}", shown(place)));
+    }
     let real = &way.end;
     let holds = |place: &&PathBuf| place.starts_with(real);
     // A path may be the server's own HOME if that differs from the user's, since the server may keep its files there.
@@ -62,6 +65,12 @@ pub(super) fn granted(
     let kind = fs::symlink_metadata(real).map_err(|error| format!("{named}: {}", error.kind()))?.file_type();
     if kind.is_char_device() || kind.is_block_device() {
         return Err(format!("{named}, which is a device; devices cannot be passed on"));
+    }
+    // Since the entry was read, a link of the user may have been turned.
+    if access == Access::Change
+        && let Some((PlaceKind::Own, own)) = at.private.at_to_change(real)
+    {
+        return Err(format!("{named}, which would let the server change its own rights ({})", shown(&own)));
     }
     Ok(way)
 }

@@ -83,6 +83,7 @@ impl Confinement {
             user_homes: &user_homes,
             homes: &homes,
             folder: &folder,
+            private: &spec.private,
             looks: LookBudget::new(LOOKS_MAX),
         };
         // If the program does not exist, its start fails with that error.
@@ -105,6 +106,13 @@ impl Confinement {
                 texts::name_in_sentence(&link.to_string_lossy(), STEP_CHARS_MAX)
             )
             .into());
+        }
+        let named = cwd.as_ref().filter(|_| spec.cwd.is_some());
+        if let Some((place, why)) =
+            named.and_then(|way| way.chosen_by_others(nix::unistd::geteuid().as_raw()))
+        {
+            let place = texts::name_in_sentence(&place.to_string_lossy(), STEP_CHARS_MAX);
+            return Err(format!("its cwd leads through {place}, {why}").into());
         }
         if let Some(link) = found.link_before(&program) {
             return Err(format!(

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::resolve::{is_file, is_folder, resolve_within};
-use crate::confine::LookBudget;
+use crate::confine::{LookBudget, PrivatePlaces};
 use crate::programs::locate_program;
 
 /// The folder and the environment that a command is started in.
@@ -22,6 +22,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) homes: &'a [PathBuf],
     /// The working folder.
     pub(super) folder: &'a Path,
+    /// The user's private places.
+    pub(super) private: &'a PrivatePlaces,
     /// The number of file-system operations that may still be done to find the server's files.
     pub(super) looks: LookBudget,
 }
