@@ -6,23 +6,38 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::mount_list::MountList;
+use super::private_places::{Identity, identity};
 use super::resolved_path::ResolvedPath;
 
 /// Real files and folders, each with a description of the process that can change it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ChangeablePlaces(Arc<[(String, PathBuf)]>);
+pub struct ChangeablePlaces(Arc<[ChangeablePlace]>);
+
+/// A path at which a process can change a file or folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ChangeablePlace {
+    who: String,
+    path: PathBuf,
+    identity: Option<Identity>,
+}
 
 impl ChangeablePlaces {
     /// Resolves the paths, each with a description of the process that can change it. A path through a symlink that
     /// such a process can change is left out: the process could have chosen its target. The folder of the symlink is in
-    /// the list by itself.
+    /// the list by itself. Bind mounts of a place, or of something in it, are in the list too.
     #[must_use]
     pub fn new(named: impl IntoIterator<Item = (String, PathBuf)>) -> Self {
+        let mounts = MountList::now();
         let ways = named.into_iter().map(|(who, path)| (who, ResolvedPath::of(&path)));
         let (direct, linked): (Vec<_>, Vec<_>) = ways.partition(|(_, way)| way.links.is_empty());
-        let ends =
-            |ways: Vec<(String, ResolvedPath)>| ways.into_iter().map(|(who, way)| (who, way.end)).collect();
-        let direct: Vec<_> = ends(direct);
+        let places = |(who, way): (String, ResolvedPath)| {
+            let place =
+                move |path: PathBuf| ChangeablePlace { who: who.clone(), identity: identity(&path), path };
+            mounts.names_of_parts(&way.end).into_iter().map(place)
+        };
+        let ends = |ways: Vec<_>| ways.into_iter().flat_map(places).collect::<Vec<_>>();
+        let direct = ends(direct);
         let first = Self(direct.clone().into());
         let linked: Vec<_> = linked.into_iter().filter(|(_, way)| first.link_in(way).is_none()).collect();
         Self([direct, ends(linked)].concat().into())
@@ -35,10 +50,15 @@ impl ChangeablePlaces {
         Self(self.0.iter().chain(new).cloned().collect())
     }
 
-    /// The process that can change this real path.
+    /// The process that can change this real path. Other names of the same folder count, where the system compares
+    /// names without case.
     #[must_use]
     pub fn changer(&self, real: &Path) -> Option<&str> {
-        self.0.iter().find(|(_, place)| real.starts_with(place)).map(|(who, _)| who.as_str())
+        let above: Vec<_> = real.ancestors().filter_map(identity).collect();
+        let is_in = |place: &&ChangeablePlace| {
+            real.starts_with(&place.path) || place.identity.is_some_and(|place| above.contains(&place))
+        };
+        self.0.iter().find(is_in).map(|place| place.who.as_str())
     }
 
     /// Whether a process can change this real path.
@@ -70,7 +90,7 @@ impl ChangeablePlaces {
     /// can change.
     #[must_use]
     pub fn leads_out(&self, way: &ResolvedPath) -> bool {
-        let leads_out = |(_, root): &(String, PathBuf)| {
+        let leads_out = |ChangeablePlace { path: root, .. }: &ChangeablePlace| {
             !way.end.starts_with(root) && way.links.iter().any(|(link, _)| link.starts_with(root))
         };
         self.0.iter().any(leads_out)

@@ -9,6 +9,7 @@ mod confined_server;
 #[cfg(target_os = "linux")]
 mod lock;
 mod look_budget;
+mod mount_list;
 mod private_places;
 mod remedy;
 mod resolved_path;
@@ -28,6 +29,7 @@ pub use confined_server::{ServeError, part_server, reap, serve_confined};
 #[cfg(target_os = "linux")]
 pub use lock::{FileRights, drop_capabilities, keep_capabilities, limit, restrict_files};
 pub use look_budget::LookBudget;
+pub use mount_list::MountList;
 pub use private_places::{LOGIN_PLACES, PlaceKind, PrivatePlaces};
 pub use remedy::remedy;
 pub use resolved_path::ResolvedPath;

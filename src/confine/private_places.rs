@@ -3,11 +3,13 @@
 //!
 //! It opens and refuses nothing: its callers do.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use super::look_budget::LookBudget;
+use super::mount_list::MountList;
 use super::resolved_path::ResolvedPath;
 
 /// Files and folders of a home that are there for keys and logins.
@@ -240,7 +242,7 @@ impl PrivatePlaces {
             return false;
         }
         let forms = |path: &Path| Forms::new(path, ResolvedPath::within(path, looks));
-        let path = forms(path);
+        let path = forms(path).with_mounts();
         let mut homes = self.home.iter().map(PathBuf::as_path).chain([Path::new(ROOTS_HOME)]);
         let holds_home = homes.any(|home| path.holds(&forms(home)));
         // If the budget is used up, the last path may not have been followed to its end.
@@ -262,8 +264,11 @@ fn is_of_logins(name: Component<'_>) -> bool {
 
 /// The forms of a path.
 struct Forms {
-    /// The path as written without `.` and `..`, its end without symlinks, and the symlinks on its way.
+    /// The path as written without `.` and `..`, its end without symlinks, the symlinks on its way, and other names of
+    /// the end by bind mounts.
     names: Vec<PathBuf>,
+    /// Other paths of the end by bind mounts, or of something in it.
+    parts: BTreeSet<PathBuf>,
     /// Every file, folder and symlink on the way.
     passed: Vec<PathBuf>,
     end: PathBuf,
@@ -276,7 +281,12 @@ struct Forms {
 }
 
 /// Device and inode, which are the same for all names of a file or folder.
-type Identity = (u64, u64);
+pub(super) type Identity = (u64, u64);
+
+/// The identity of what is at a path, a symlink's own for a symlink; `None`: there is nothing.
+pub(super) fn identity(path: &Path) -> Option<Identity> {
+    path.symlink_metadata().ok().map(|found| (found.dev(), found.ino()))
+}
 
 impl Forms {
     fn new(path: &Path, way: ResolvedPath) -> Self {
@@ -291,11 +301,18 @@ impl Forms {
         let ResolvedPath { links, passed, end, .. } = way;
         let links = links.into_iter().map(|(link, _)| link);
         let names = [named, end.clone()].into_iter().chain(links).collect();
-        Self { names, passed, end, identity: None, above: Vec::new(), on_way: Vec::new() }
+        let parts = BTreeSet::new();
+        Self { names, parts, passed, end, identity: None, above: Vec::new(), on_way: Vec::new() }
+    }
+
+    fn with_mounts(mut self) -> Self {
+        let mounts = MountList::now();
+        self.names.extend(mounts.names_of(&self.end));
+        self.parts = mounts.names_of_parts(&self.end);
+        self
     }
 
     fn with_identities(self) -> Self {
-        let identity = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
         let above = self.end.ancestors().filter_map(identity).collect();
         let on_way = self.passed.iter().filter_map(|path| identity(path)).collect();
         Self { identity: identity(&self.end), above, on_way, ..self }
@@ -310,7 +327,7 @@ impl Forms {
     /// Whether the path is a place, or holds it or a part of its way.
     fn holds(&self, place: &Self) -> bool {
         let mut places = place.names.iter().chain(&place.passed);
-        places.any(|place| self.names.iter().any(|path| place.starts_with(path)))
+        places.any(|place| self.names.iter().chain(&self.parts).any(|path| place.starts_with(path)))
             || self.identity.is_some_and(|path| place.above.contains(&path) || place.on_way.contains(&path))
     }
 }

@@ -17,6 +17,7 @@ use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::{chdir, pivot_root};
 
 use super::access::{Access, files_of_place_max};
+use super::mount_list::unescaped;
 use super::step::{PROGRAM_FOLDERS, Step, StepFailure, quoted};
 
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
@@ -386,7 +387,7 @@ fn base<T: AsRef<Path>>(paths: impl IntoIterator<Item = T>) -> Option<PathBuf> {
 
 /// The mount points in this list at a path and below it.
 fn mounts_at(list: &str, place: &Path) -> Result<Vec<PathBuf>, Errno> {
-    let places = list.lines().filter_map(|line| Some(PathBuf::from(unescaped(line.split(' ').nth(4)?))));
+    let places = list.lines().filter_map(|line| Some(unescaped(line.split(' ').nth(4)?.as_bytes())));
     let found: Vec<_> = places.filter(|mounted| mounted.starts_with(place)).collect();
     if found.iter().any(|mounted| mounted == place) { Ok(found) } else { Err(Errno::ENOENT) }
 }
@@ -408,23 +409,9 @@ fn restrict(mounted: &Path, flags: MsFlags) -> nix::Result<()> {
     mount(None::<&str>, mounted, None::<&str>, flags, None::<&str>)
 }
 
-/// A path from the list of mounts, in which the kernel writes some characters as octal numbers.
-fn unescaped(path: &str) -> String {
-    ["\\040 ", "\\011\t", "\\012\n", "\\134\\"]
-        .iter()
-        .fold(path.to_owned(), |path, pair| path.replace(&pair[..4], &pair[4..]))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paths_of_mounts_are_read_as_the_kernel_writes_them() {
-        assert_eq!(unescaped("/mnt/my\\040data"), "/mnt/my data");
-        assert_eq!(unescaped("/usr"), "/usr");
-        assert_eq!(unescaped("/a\\134b"), "/a\\b");
-    }
 
     #[test]
     fn no_part_of_a_path_that_is_opened_is_a_symlink() {

@@ -348,6 +348,46 @@ fn a_record_of_trust_that_others_could_have_written_trusts_nothing() {
 }
 
 #[test]
+fn another_name_of_a_folder_that_code_can_change_is_known() {
+    let second = [("data", "alias"), ("data/sub", "part"), (".ssh/work", "keys")];
+    let of = |name: &str, host: &str| format!("[[mount]]\nhost = \"{host}\"\nguest = \"/mnt/{name}\"\n");
+    let config = [
+        "[policy]\nallow_cmd = true\n[[mount]]\nhost = \"~/data\"\nwritable = true\n".to_owned(),
+        of("sub", "~/alias/sub"),
+        of("part", "~/part"),
+        of("keys", "~/keys"),
+    ]
+    .concat();
+    let home = || {
+        let entry = |script: &str| json!({"command": "true", "env": {"T": format!("${{cmd:~/{script}}}")}});
+        let home = Home::new().file(USER, &config).file(".ssh/work/id", "").file("keys/x", "");
+        // The names are folders of their own as long as nothing is mounted there.
+        let scripts = ["data/tok.sh", "data/sub/tok.sh", "alias/tok.sh", "alias/sub/tok.sh", "part/tok.sh"];
+        let home = scripts.iter().fold(home, |home, script| {
+            let home = home.file(script, "#!/bin/sh\n");
+            std::fs::set_permissions(home.path().join(script), PermissionsExt::from_mode(0o700)).unwrap();
+            home
+        });
+        home.server("script", entry("alias/tok.sh")).server("deep", entry("part/tok.sh"))
+    };
+    let said = home().run(&["config"]).stdout;
+    assert!(!said.contains("code can") && !said.contains("keys or logins"), "{said}");
+    assert!(!said.contains("one of them is writable"), "{said}");
+    let home = home().bound(&second);
+    let said = home.run(&["config"]).stdout;
+    let at = |name: &str| home.path().join(name).display().to_string();
+    for says in [
+        format!("leads through {}, which code can replace, and so choose what is mounted", at("alias/sub")),
+        format!("{} lies in or above that of /mnt/data, and one of them is writable", at("part")),
+        format!("{} holds keys or logins ({})", at("keys"), at(".ssh")),
+        format!("alias/tok.sh …}}, and code can change {}", at("alias")),
+        format!("part/tok.sh …}}, and code can change {}", at("part")),
+    ] {
+        assert!(said.contains(&says), "{says}: {said}");
+    }
+}
+
+#[test]
 fn another_user_does_not_choose_what_is_mounted_or_given_to_a_server() {
     let home = Home::new().file("team/data/x", "").file("own/x", "");
     symlink("../own", home.path().join("team/link")).unwrap();

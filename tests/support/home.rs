@@ -126,12 +126,27 @@ impl Home {
             "mount -t tmpfs -o size=64k,mode=700 tmpfs '{0}' && ! cat /dev/zero >'{0}/full' 2>/dev/null",
             folder.display()
         );
+        self.in_namespaces(&fill)
+    }
+
+    /// With second names of folders below the home, to the program and what it starts.
+    pub fn bound(self, folders: &[(&str, &str)]) -> Self {
+        let mut bind = "true".to_owned();
+        for (folder, name) in folders {
+            std::fs::create_dir_all(self.path().join(name)).unwrap();
+            bind += &format!(" && mount --bind '{0}/{folder}' '{0}/{name}'", self.path().display());
+        }
+        self.in_namespaces(&bind)
+    }
+
+    /// With mounts that this command makes, and that nobody else sees.
+    fn in_namespaces(self, command: &str) -> Self {
         // Root needs no user namespace, and would lose its rights over the files of others in one.
         let unshare: &[&str] = match nix::unistd::geteuid().is_root() {
             true => &["unshare", "--mount", "sh"],
             false => &["unshare", "--mount", "--user", "--map-root-user", "sh"],
         };
-        self.launched_by(unshare, &fill)
+        self.launched_by(unshare, command)
     }
 
     fn launched_by(mut self, shell: &[&str], first: &str) -> Self {

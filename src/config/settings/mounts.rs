@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use super::toml_file::{FileOwner, TomlFile, WrittenMount};
 use crate::config::read::changeable::shown_path;
 use crate::config::read::environment::Environment;
-use crate::confine::{ChangeablePlaces, PlaceKind, PrivatePlaces, ResolvedPath};
+use crate::confine::{ChangeablePlaces, MountList, PlaceKind, PrivatePlaces, ResolvedPath};
 use crate::problem::{Position, Problem, Severity};
 use crate::text;
 
@@ -270,9 +270,10 @@ fn named(
         ));
     }
     // If one of two nested mounts is writable, code could change the other one through it, for example by a link.
+    let mounts = MountList::now();
     let is_beside = |other: &&MountedFolder| {
         (written.writable || other.writable)
-            && (host.starts_with(&other.host) || other.host.starts_with(host))
+            && (mounts.lies_in(host, &other.host) || mounts.lies_in(&other.host, host))
     };
     if let Some(other) = others.iter().find(is_beside) {
         return Err(format!(
