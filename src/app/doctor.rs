@@ -285,9 +285,9 @@ async fn state(config: &Config, environment: &Environment, server: &ServerConfig
     let path = config.engine_addresses.path.as_deref();
     let found = match &server.transport {
         _ if server.deferred.as_ref().is_some_and(DeferredEntry::hides_reach) => server.shown_reach(),
-        Transport::Launch(Launch { program, cwd, .. }) => {
-            let cwd = cwd.as_deref().unwrap_or(Path::new("."));
-            match find_program(program, path, cwd, environment.home.as_deref()) {
+        Transport::Launch(launch) => {
+            let (program, cwd) = (&launch.program, launch.folder(environment));
+            match find_program(program, path, &cwd, environment.home.as_deref()) {
                 _ if !cwd.is_dir() => format!("NOT FOUND: cwd {}", cwd.display()),
                 Some(file) => format!("found at {}", file.display()),
                 None if program.is_absolute() => format!("NOT FOUND: command {}", program.display()),
@@ -314,6 +314,7 @@ fn confined(server: &ServerConfig, config: &Config) -> Option<String> {
 async fn trial(config: &Config, server: &ServerConfig, specs: &[ServerSpec]) -> Option<String> {
     let spec = specs.iter().find(|spec| spec.name == server.name)?;
     let (ServerTransport::Process(process), None) = (&spec.transport, &spec.deferred) else { return None };
+    let Transport::Launch(launch) = &server.transport else { return None };
     if process.sandbox.is_some() {
         return None;
     }
@@ -322,6 +323,7 @@ async fn trial(config: &Config, server: &ServerConfig, specs: &[ServerSpec]) -> 
     for _ in 0..TRIALS_MAX {
         let process = ProcessSpec {
             sandbox: Some(sandbox.clone()),
+            cwd: launch.cwd.clone(),
             changeable: config.changeable.clone().into(),
             ..process.clone()
         };

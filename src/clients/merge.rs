@@ -19,8 +19,9 @@ use crate::names::ServerName;
 use crate::own_file;
 use crate::problem::{Position, Problem, Severity};
 
-/// Keys that only belljar has. If a user has added them to an imported entry, they stay.
-const OWN_KEYS: [&str; 13] = [
+/// Keys that only belljar has, and the working folder. If a user has added them to an imported entry, they stay.
+const OWN_KEYS: [&str; 14] = [
+    "cwd",
     "env_inherit",
     "envInherit",
     "start_timeout",
@@ -256,7 +257,7 @@ fn is_same(one: &Entry, other: &Entry) -> bool {
     bare(one) == bare(other)
 }
 
-/// The entry, with those keys of the former entry added that only belljar has and that the entry does not set.
+/// The entry, with the [`OWN_KEYS`] of the former entry that it does not set.
 fn with_own_keys(entry: &Entry, former: Option<&Json>) -> Entry {
     let mut entry = entry.clone();
     let former = former.and_then(Json::as_object).into_iter().flatten();

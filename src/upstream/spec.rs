@@ -101,7 +101,7 @@ pub struct ProcessSpec {
     pub inherited: Inherited,
     /// Variables that are added to the inherited ones.
     pub env: Vec<(String, String)>,
-    /// Its working folder; `None`: the bridge's own.
+    /// Its working folder; `None`: the bridge's own, or the HOME of a confined server.
     pub cwd: Option<PathBuf>,
     /// The keeper, which ends all descendants of the server; `None`: the system supports no keeper.
     pub keeper: Option<Keeper>,

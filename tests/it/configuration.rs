@@ -291,7 +291,9 @@ fn a_program_with_all_rights_that_others_can_change_is_warned_of() {
         .server("relative", json!({"command": "./run", "cwd": at("shared")}))
         .server("confined", json!({"command": "python3", "args": [at("notes/server.py")], "sandbox": true}))
         .server("data", json!({"command": "cat", "args": [at("notes/data.txt"), at("notes")]}))
-        .server("other", json!({"command": "python3", "args": [at("apart/server.py")]}));
+        .server("other", json!({"command": "python3", "args": [at("apart/server.py")]}))
+        .server("module", json!({"command": "python3", "args": ["-m", "x"], "cwd": at("notes")}))
+        .server("apart", json!({"command": "python3", "args": ["-m", "x"], "cwd": at("apart")}));
     let said = home.run(&["doctor"]).stdout;
     let bridge = Bridge::start(&home);
     for (server, who) in [
@@ -299,16 +301,18 @@ fn a_program_with_all_rights_that_others_can_change_is_warned_of() {
         ("option", "the confined server 'writes'"),
         ("package", "the confined server 'writes'"),
         ("folder", "the confined server 'writes'"),
+        ("module", "the confined server 'writes'"),
         ("program", "code"),
         ("relative", "code"),
     ] {
-        let of_it = format!("mcpServers.{server}: runs ");
+        let does = if ["folder", "module"].contains(&server) { "starts in" } else { "runs" };
+        let of_it = format!("mcpServers.{server}: {does} ");
         let line =
             said.lines().find(|line| line.contains(&of_it)).unwrap_or_else(|| panic!("{server}: {said}"));
         assert!(line.contains(&format!("with all your rights, and {who} can change ")), "{line}");
         bridge.says(&of_it);
     }
-    assert_eq!(said.matches("with all your rights, and").count(), 6, "{said}");
+    assert_eq!(said.matches("with all your rights, and").count(), 7, "{said}");
 }
 
 #[test]

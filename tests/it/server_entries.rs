@@ -264,9 +264,15 @@ async fn environment_of(connection: &Connection) -> Vec<String> {
 
 /// Home with these entries, of the same server each, as its only file.
 fn upstream_of(home: &std::path::Path, entries: Value) -> Upstream {
+    upstream_in(home, home, entries)
+}
+
+/// As [`upstream_of`], for a bridge that was started in this folder.
+fn upstream_in(home: &std::path::Path, folder: &std::path::Path, entries: Value) -> Upstream {
     std::fs::create_dir_all(home.join("MCPs")).unwrap();
     std::fs::write(home.join("MCPs/m.json"), json!({ "mcpServers": entries }).to_string()).unwrap();
-    let mut environment = Environment { home: Some(home.to_owned()), ..Environment::capture() };
+    let (own, cwd) = (Some(home.to_owned()), Some(folder.to_owned()));
+    let mut environment = Environment { home: own, cwd, ..Environment::capture() };
     environment.variables.insert("MCP_BRIDGE_ALLOW_CMD".into(), "1".into());
     let (_, files) = ConfigFiles::load(environment);
     let active_config = ActiveConfig::new(files, Mark::new(), env!("CARGO_BIN_EXE_belljar").into(), None);
@@ -319,6 +325,41 @@ async fn a_server_inherits_a_default_set_and_what_its_entry_names() {
     assert_eq!([value(&many, name), value(&many, other)], [description, Some("set here".into())]);
     assert!(std::env::vars().all(|(name, _)| value(&all, &name).is_some()), "{all:?}");
     upstream.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_runs_what_is_in_the_folder_of_a_project_only_if_its_entry_says_so() {
+    let home = tempfile::tempdir().unwrap();
+    let at = |path: &str| home.path().join(path);
+    let genuine = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hostile_server.py");
+    let genuine = std::fs::read_to_string(genuine).unwrap();
+    // A module in the project has the name of the one that the user has installed.
+    let project_s = format!("import os\nos.environ['MODULE'] = 'of the project'\n{genuine}");
+    for (module, text) in [("installed/module_x.py", genuine), ("project/module_x.py", project_s)] {
+        std::fs::create_dir_all(at(module).parent().unwrap()).unwrap();
+        std::fs::write(at(module), text).unwrap();
+    }
+    for sandbox in [json!(false), json!({"read": [at("installed")]})] {
+        let entry = |more: Value| {
+            let env = json!({"PYTHONPATH": at("installed"), "MODULE": "of the user", "HOME": home.path()});
+            let args = json!(["-B", "-m", "module_x"]);
+            let mut entry = json!({"command": "python3", "args": args, "env": env, "sandbox": sandbox});
+            entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            entry
+        };
+        let entries = json!({"plain": entry(json!({})), "point": entry(json!({"cwd": "."}))});
+        let upstream = upstream_in(home.path(), &at("project"), entries);
+        for (server, module) in [("plain", "of the user"), ("point", "of the project")] {
+            let (server, cancel) = (ServerName::new(server).unwrap(), CancellationToken::new());
+            let connection = upstream.connect(&server, Instant::now() + PATIENCE, &cancel).await.unwrap();
+            let variable = json!({"what": "variable", "of": "MODULE"});
+            assert_eq!(call(&connection, "attempt", variable).await.unwrap(), module, "{sandbox}");
+            let folder = json!({"what": "names", "of": "."});
+            let names = call(&connection, "attempt", folder).await.unwrap();
+            assert_eq!(names.contains("MCPs"), module == "of the user" && sandbox == false, "{names}");
+        }
+        upstream.close().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -251,7 +251,10 @@ impl LaunchContext {
             args: launch.args.clone(),
             env: owned(&launch.env).into_iter().chain([parent(&self.mark)]).collect(),
             inherited: inherited(environment, launch, sandbox.as_ref()),
-            cwd: launch.cwd.clone(),
+            cwd: match &sandbox {
+                Some(_) => launch.cwd.clone(),
+                None => Some(launch.folder(environment)),
+            },
             keeper: Keeper::new(self.program.clone()),
             // Servers without a sandbox do not depend on these folders, so a change of the folders must not restart
             // them.

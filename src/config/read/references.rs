@@ -63,7 +63,7 @@ pub struct CommandLine {
     pub written: String,
     /// The program and its arguments; never empty. A program with a slash is relative to `folder`.
     pub words: Vec<String>,
-    /// The working folder: that of the file with the reference.
+    /// The working folder: that of the file with the reference, or HOME if a variable has it.
     pub folder: Option<PathBuf>,
 }
 

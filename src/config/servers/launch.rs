@@ -8,6 +8,7 @@ use super::transport::{Launch, NamedSecrets, SandboxChoice};
 use crate::config::read::changeable::shown_path;
 use crate::config::read::json::{Node, Spanned};
 use crate::config::read::references::Files;
+use crate::config::read::trust::project_file;
 use crate::confine::{Access, Network, PlaceKind, ResolvedPath, ServerSandbox};
 use crate::problem::Severity;
 use crate::programs::find_program;
@@ -50,7 +51,12 @@ impl Reading<'_> {
                 return None;
             }
         }
-        let cwd = cwd.map(|cwd| self.sources.environment.resolve(&cwd, self.path.parent()));
+        let environment = self.sources.environment;
+        let cwd = match cwd {
+            Some(cwd) if Path::new(&cwd) == Path::new(".") => environment.cwd.clone(),
+            Some(cwd) => Some(environment.resolve(&cwd, self.path.parent())),
+            None => None,
+        };
         let written = program;
         let program = self.program(&written, cwd.as_deref());
         if written.trim().contains(char::is_whitespace) && self.is_nowhere(&program, cwd.as_deref()) {
@@ -60,6 +66,8 @@ impl Reading<'_> {
         }
         let (sandbox, further) = self.sandbox(&format!("{key}.sandbox"), parts.sandbox)?;
         let env_inherit = env_inherit?.into_iter().flatten().chain(further).collect();
+        let is_of_project = || project_file(environment).is_some_and(|file| file == self.path);
+        let cwd = cwd.or_else(|| environment.cwd.clone().filter(|_| is_of_project()));
         Some(Launch { program, args: args?, env: env?, env_inherit, cwd, sandbox })
     }
 

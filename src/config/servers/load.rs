@@ -412,9 +412,9 @@ fn named_once(reading: &mut Reading<'_>, members: &[Member]) -> Vec<Entry> {
 /// Refuses an entry that would start this bridge.
 fn refuse_own(environment: &Environment, entry: &mut Entry, problems: &mut Vec<Problem>) {
     let Ok(server) = &entry.read else { return };
-    let Transport::Launch(Launch { program, args, cwd, .. }) = &server.transport else { return };
-    let cwd = cwd.as_deref().or(environment.cwd.as_deref()).unwrap_or(Path::new("/"));
-    if !self_reference::is_own(&program.to_string_lossy(), args, cwd, environment) {
+    let Transport::Launch(launch) = &server.transport else { return };
+    let (program, folder) = (launch.program.to_string_lossy(), launch.folder(environment));
+    if !self_reference::is_own(&program, &launch.args, &folder, environment) {
         return;
     }
     let message = "would start this bridge as its own server, and is skipped";
@@ -451,26 +451,27 @@ fn refuse_misled(entry: &mut Entry, changeable: &ChangeablePlaces, problems: &mu
     }
 }
 
-/// The warning that others can change the program or a script of a server that has all rights of the user.
+/// The warning that others can change the program, a script or the working folder of a server that has all rights of
+/// the user. What a program loads from its working folder is not known, so each one counts.
 fn replaced_program(
     environment: &Environment,
     entry: &Entry,
     launch: &Launch,
     changeable: &ChangeablePlaces,
 ) -> Option<Problem> {
-    let folder = launch.cwd.as_deref().or(environment.cwd.as_deref()).unwrap_or(Path::new("/"));
-    let program = locate_program(&launch.program, environment.variable("PATH"), folder);
+    let folder = launch.folder(environment);
+    let program = locate_program(&launch.program, environment.variable("PATH"), &folder);
     let values = launch
         .args
         .iter()
         .flat_map(|arg| arg.split_once('=').map(|(_, value)| value).into_iter().chain([arg.as_str()]));
-    let paths = values.map(|value| folder.join(value)).chain(launch.cwd.clone());
-    let scripts = paths.filter(|path| is_executed(path));
-    let replaced = program.into_iter().chain(scripts).find_map(|path| {
+    let scripts = values.map(|value| folder.join(value)).filter(|path| is_executed(path));
+    let run = program.into_iter().chain(scripts).map(|path| ("runs", path));
+    let replaced = run.chain([("starts in", folder.clone())]).find_map(|(does, path)| {
         let way = ResolvedPath::of(&path);
         let (who, place) = changeable.changed_in(&way)?;
         Some(format!(
-            "runs {} with all your rights, and {who} can change {}",
+            "{does} {} with all your rights, and {who} can change {}",
             shown_path(&path),
             shown_path(place)
         ))

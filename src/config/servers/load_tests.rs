@@ -664,3 +664,22 @@ fn the_example_of_a_config_toml_loads_without_a_problem() {
          note .config/belljar/config.toml:26:10: servers.parked: is switched off in its entry"
     );
 }
+
+#[test]
+fn only_a_trusted_projects_entry_or_a_point_as_cwd_starts_a_server_in_the_folder_of_the_bridge() {
+    let folders = |entry: &str| {
+        let home = Home::new().project(&format!("[servers.project]\n{entry}")).trusted();
+        let home = home.user(&format!("[servers.user]\n{entry}"));
+        let environment = home.environment();
+        let config = home.load();
+        let folder = |name: &str| {
+            let server = config.servers.iter().find(|server| server.name.as_str() == name).unwrap();
+            let Transport::Launch(launch) = &server.transport else { panic!("{server:?}") };
+            home.said(launch.folder(&environment).join("").display())
+        };
+        [folder("project"), folder("user")]
+    };
+    assert_eq!(folders("command = 'c'\n"), ["work/", ""]);
+    assert_eq!(folders("command = 'c'\ncwd = '.'\n"), ["work/", "work/"]);
+    assert_eq!(folders("command = 'c'\ncwd = 'x'\n"), ["work/.belljar/x/", ".config/belljar/x/"]);
+}

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use url::Url;
 
 use super::env_pattern::EnvPattern;
+use crate::config::read::environment::Environment;
 use crate::config::settings::choices::SandboxServers;
 use crate::confine::ServerSandbox;
 use crate::service_login::LoginSettings;
@@ -33,10 +34,22 @@ pub struct Launch {
     pub env: NamedSecrets,
     /// Patterns of the bridge's variables that it inherits in addition to the default ones.
     pub env_inherit: Vec<EnvPattern>,
-    /// Its working folder, absolute; a relative one was resolved against the file's folder. `None`: the bridge's.
+    /// The working folder that its entry sets, absolute: a relative one was resolved against the file's folder, and `.`
+    /// is the bridge's own. For an entry of a project's file, the project's folder if the entry sets none.
     pub cwd: Option<PathBuf>,
     /// The confinement that its entry sets.
     pub sandbox: SandboxChoice,
+}
+
+impl Launch {
+    /// The working folder of the server if it is not confined. Clients start the bridge in a project's folder, whose
+    /// files may come from a stranger, and many servers load what is in theirs. So without a folder in the entry it is
+    /// HOME, or the root where there is no HOME.
+    #[must_use]
+    pub fn folder(&self, environment: &Environment) -> PathBuf {
+        let home = || environment.home.clone().filter(|home| home.is_dir());
+        self.cwd.clone().or_else(home).unwrap_or_else(|| "/".into())
+    }
 }
 
 /// The confinement that an entry sets for its server.

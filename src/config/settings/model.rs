@@ -221,7 +221,7 @@ fn key(
     let source = settings.source(KEY);
     let folder = match &source {
         Source::File { path, .. } => path.parent().map(Path::to_owned),
-        Source::Default | Source::Variable(_) => sources.environment.cwd.clone(),
+        Source::Default | Source::Variable(_) => sources.environment.home.clone(),
     };
     let (message, hint) = match sources.substitute(reference, folder.as_deref(), resolved) {
         Ok(Some(found)) if is_token(&found) => return Ok(ModelKey::Value(found)),

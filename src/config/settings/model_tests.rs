@@ -79,6 +79,12 @@ fn a_key_is_found_where_the_reference_leads_and_nowhere_else() {
     let command = set(&format!("{ENDPOINT}key = '${{cmd:pass show llm}}'\n[policy]\nallow_cmd = true"));
     let Some(ModelKey::Command(command)) = found(command) else { panic!("a command") };
     assert_eq!(command.words, ["pass", "show", "llm"]);
+    // The folder that belljar was started in is a stranger's project.
+    let of_variable = set(&format!("{ENDPOINT}[policy]\nallow_cmd = true"));
+    let of_variable = of_variable.variable("MCP_BRIDGE_MODEL_KEY", "${cmd:pass}");
+    let home = of_variable.environment().home;
+    let Some(ModelKey::Command(command)) = found(of_variable) else { panic!("a command") };
+    assert_eq!(command.folder, home);
 }
 
 #[test]

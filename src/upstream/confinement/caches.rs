@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::resolve::inside;
 use super::runner_arguments::{RunnerArguments, SUBCOMMANDS};
 use super::surroundings::Surroundings;
 use crate::confine::{Access, Network};
@@ -158,16 +157,13 @@ pub(super) fn of(
 ) -> Vec<(PathBuf, Access)> {
     let is_own = || {
         let command = args.command.first().filter(|name| !name.contains('/') && !name.starts_with('.'));
-        command
-            .is_some_and(|name| inside(at.folder, &format!("node_modules/.bin/{name}"), &at.looks).is_some())
+        command.is_some_and(|name| at.in_folder(&format!("node_modules/.bin/{name}")).is_some())
     };
     let own: &[&str] = match runner {
         Runner::Npm | Runner::Pnpm if is_own() => &["node_modules", "package.json"],
         _ => &[],
     };
-    // The user did not choose the author of the files in the working folder, so symlinks that lead out of it are not
-    // followed.
-    let own = own.iter().filter_map(|name| inside(at.folder, name, &at.looks));
+    let own = own.iter().filter_map(|name| at.in_folder(name));
     let all = stored(runner, at).into_iter().chain(own).chain(projects(runner, args, at));
     let files = files(runner, args, at).into_iter().map(|path| (path, Access::Execute));
     all.map(|path| (path, Access::Layer)).chain(files).collect()
@@ -196,7 +192,8 @@ fn projects(runner: Runner, args: &RunnerArguments<'_>, at: &Surroundings<'_>) -
     if runs_project {
         let marks = ["pyproject.toml", "package.json"];
         let is_project = |folder: &&Path| marks.iter().any(|mark| at.leads_to_file(&folder.join(mark)));
-        let root = at.folder.ancestors().take_while(|folder| !at.is_too_wide(folder)).find(is_project);
+        let folders = at.folder.into_iter().flat_map(Path::ancestors);
+        let root = folders.take_while(|folder| !at.is_too_wide(folder)).find(is_project);
         found.extend(root.map(Path::to_path_buf));
     }
     found

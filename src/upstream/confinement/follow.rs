@@ -200,7 +200,7 @@ impl VisibleFiles {
             // Python searches the module in the working folder first.
             let first = module.split('.').next().filter(|first| !first.is_empty() && !first.contains('/'));
             let names = first.map(|first| [first.to_owned(), format!("{first}.py")]);
-            let files = names.iter().flatten().filter_map(|name| inside(at.folder, name, &at.looks));
+            let files = names.iter().flatten().filter_map(|name| at.in_folder(name));
             files.for_each(|path| self.tree(&path, Access::Execute, at));
         }
         let mut files = args.iter().filter(|arg| !arg.starts_with('-')).filter_map(|arg| at.argument(arg));

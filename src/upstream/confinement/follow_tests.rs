@@ -80,7 +80,7 @@ impl Home {
             home: &home,
             user_homes: &homes,
             homes: &homes,
-            folder: &home.join("work"),
+            folder: Some(&home.join("work")),
             private: &PrivatePlaces::default(),
             looks: LookBudget::new(LOOKS_MAX),
         };
@@ -421,7 +421,7 @@ impl Home {
             home: &root,
             user_homes: &homes,
             homes: &homes,
-            folder: &folder,
+            folder: Some(&folder),
             private: &PrivatePlaces::default(),
             looks: LookBudget::new(LOOKS_MAX),
         };

@@ -1,7 +1,6 @@
 //! Plans the namespaces of one server from its command and its entry.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::caches::Runner;
@@ -74,15 +73,13 @@ impl Confinement {
         };
         let homes = with_real(&home);
         let user_homes = home_in(&inherited).as_ref().map(with_real).unwrap_or_default();
-        let here = || fs::read_link("/proc/self/cwd").unwrap_or_else(|_| "/".into());
-        let folder = spec.cwd.clone().unwrap_or_else(here);
         let at = Surroundings {
             variables: &own,
             inherited: &inherited,
             home: &home,
             user_homes: &user_homes,
             homes: &homes,
-            folder: &folder,
+            folder: spec.cwd.as_deref(),
             private: &spec.private,
             looks: LookBudget::new(LOOKS_MAX),
         };
@@ -99,7 +96,7 @@ impl Confinement {
                 found.give(&way, access);
             }
         }
-        let cwd = resolve(&folder).ok();
+        let cwd = spec.cwd.as_ref().and_then(|folder| resolve(folder).ok());
         if let Some(link) = cwd.as_ref().and_then(|way| found.changeable().link_in(way)) {
             return Err(format!(
                 "its folder goes through the symlink {}; confined servers can change that one, so name the real path in cwd",
@@ -136,6 +133,7 @@ impl Confinement {
         let mut variables = vec![("HOME".to_owned(), text(&home)?), ("TMPDIR".to_owned(), "/tmp".to_owned())];
         variables.extend(found.runner.iter().flat_map(|runner| runner.variables(sandbox.network)));
         let home = homes.last().unwrap_or(&home);
+        let folder = text(spec.cwd.as_ref().unwrap_or(&home))?;
         let FollowResult { links, visible, unfollowed } = found.into_parts();
         let visible =
             visible.into_iter().map(|(path, access)| Ok(VisiblePath { path: text(&path)?, access }));
@@ -145,7 +143,7 @@ impl Confinement {
             variables,
             plan: ServerPlan {
                 network: sandbox.network,
-                folder: text(&folder)?,
+                folder,
                 home: text(home)?,
                 links: links.collect::<Result<_, String>>()?,
                 visible: visible.collect::<Result<_, String>>()?,

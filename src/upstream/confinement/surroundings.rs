@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::resolve::{is_file, is_folder, resolve_within};
+use super::resolve::{inside, is_file, is_folder, resolve_within};
 use crate::confine::{LookBudget, PrivatePlaces};
 use crate::programs::locate_program;
 
@@ -20,8 +20,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) user_homes: &'a [PathBuf],
     /// The server's HOME: as the variable names it, and its real path.
     pub(super) homes: &'a [PathBuf],
-    /// The working folder.
-    pub(super) folder: &'a Path,
+    /// The working folder, if the entry sets one. Otherwise it is the server's HOME, which is empty.
+    pub(super) folder: Option<&'a Path>,
     /// The user's private places.
     pub(super) private: &'a PrivatePlaces,
     /// The number of file-system operations that may still be done to find the server's files.
@@ -48,12 +48,12 @@ impl Surroundings<'_> {
     /// user did not choose the author of the files in the working folder: a symlink that leads out of that folder is
     /// not followed.
     pub(super) fn argument(&self, word: &str) -> Option<PathBuf> {
-        let path = self.folder.join(word);
+        let path = self.folder.map_or_else(|| word.into(), |folder| folder.join(word));
         let way = resolve_within(&path, &self.looks).ok()?;
         if Path::new(word).is_absolute() {
             return Some(path);
         }
-        let folder = resolve_within(self.folder, &self.looks).ok()?.end;
+        let folder = resolve_within(self.folder?, &self.looks).ok()?.end;
         let leads_out =
             !way.end.starts_with(&folder) && way.links.iter().any(|(link, _)| link.starts_with(&folder));
         (!leads_out).then_some(path)
@@ -61,6 +61,12 @@ impl Surroundings<'_> {
 
     /// Whether a path leads to an existing file or folder.
     pub(super) fn exists(&self, path: &Path) -> bool {
+    /// The real path of a file or folder of the working folder. The user did not choose the author of the files there,
+    /// so a symlink that leads out of that folder is not followed.
+    pub(super) fn in_folder(&self, name: &str) -> Option<PathBuf> {
+        inside(self.folder?, name, &self.looks)
+    }
+
         resolve_within(path, &self.looks).is_ok()
     }
 
@@ -76,7 +82,8 @@ impl Surroundings<'_> {
 
     /// The file that a command name starts.
     pub(super) fn locate(&self, program: &Path) -> Option<PathBuf> {
-        locate_program(program, self.variable("PATH").map(OsStr::new), self.folder)
+        let folder = self.folder.unwrap_or(Path::new("/"));
+        locate_program(program, self.variable("PATH").map(OsStr::new), folder)
     }
 
     /// The file of a program name in a script. It is not searched in the working folder.
