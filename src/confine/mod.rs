@@ -30,7 +30,7 @@ pub use confined_server::{ServeError, part_server, reap, serve_confined};
 pub use lock::{FileRights, drop_capabilities, keep_capabilities, limit, restrict_files};
 pub use look_budget::LookBudget;
 pub use mount_list::MountList;
-pub use private_places::{LOGIN_PLACES, PlaceKind, PrivatePlaces};
+pub use private_places::{LOGIN_PLACES, PlaceKind, PrivatePlaces, SecretPlaces};
 pub use remedy::remedy;
 pub use resolved_path::ResolvedPath;
 #[cfg(target_os = "linux")]

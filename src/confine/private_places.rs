@@ -151,6 +151,20 @@ pub struct PrivatePlaces {
     program: Option<PathBuf>,
 }
 
+/// Private places other than start files of shells.
+#[derive(Default)]
+pub struct SecretPlaces(Vec<Forms>);
+
+impl SecretPlaces {
+    /// Whether a folder is such a place, holds one or lies in one.
+    #[must_use]
+    pub fn meets(&self, folder: &Path) -> bool {
+        let real = ResolvedPath::of(folder).end;
+        let folder = Forms::new(&real, ResolvedPath::of(&real)).with_identities();
+        self.0.iter().any(|place| folder.lies_in(place) || folder.holds(place))
+    }
+}
+
 /// The reason why a place is private.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlaceKind {
@@ -203,6 +217,15 @@ impl PrivatePlaces {
             return self.at_to_change(path);
         }
         self.at(path).filter(|(kind, _)| *kind != PlaceKind::Start)
+    }
+
+    /// The places of belljar, and those of keys and logins that exist, to compare many folders with them.
+    #[must_use]
+    pub fn secret(&self) -> SecretPlaces {
+        let logins = self.home.iter().flat_map(|home| LOGIN_PLACES.iter().map(|name| home.join(name)));
+        let places = self.own.iter().cloned().chain(logins.filter(|place| place.exists()));
+        let forms = |place: PathBuf| Forms::new(&place, ResolvedPath::of(&place)).with_identities();
+        SecretPlaces(places.map(forms).collect())
     }
 
     /// The first private place that a path with these forms equals, lies in, or contains.

@@ -90,6 +90,7 @@ impl Prey {
             "named/notes.txt",
             "shown/a.txt",
             "program/data.txt",
+            "program/requirements.txt",
             "program/server.py",
         ] {
             let path = home.path().join(file);

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::caches::{self, INSTALLERS, Runner};
@@ -84,6 +85,8 @@ const MARKS_OF_PYTHON: [&str; 3] = ["pyproject.toml", "setup.py", "setup.cfg"];
 const INTERPRETERS: [&str; 13] = [
     "node", "nodejs", "bun", "deno", "tsx", "ts-node", "ruby", "perl", "php", "java", "bash", "sh", "python",
 ];
+/// What interpreters and installers put beside scripts.
+const BESIDE_SCRIPTS: [&str; 3] = [".venv", "__pycache__", "node_modules"];
 /// Programs in packages that run a script of the user.
 const SCRIPT_RUNNERS: [&str; 2] = ["mcp", "fastmcp"];
 
@@ -352,13 +355,21 @@ impl VisibleFiles {
         }
     }
 
-    /// Follows the package that a script belongs to, or the script's folder if it belongs to none.
+    /// Follows the package that a script belongs to. If it belongs to none, its folder is visible only if nothing but
+    /// programs is there, since a folder such as the user's documents can hold a script too.
     fn package(&mut self, script: &Path, at: &Surroundings<'_>) {
         let folders =
             || script.ancestors().skip(1).take(LEVELS_MAX).take_while(|folder| !at.is_too_wide(folder));
-        let root = folders().find(|folder| has_one_of(&MARKS, folder, at));
-        if let Some(root) = root.or_else(|| folders().next()) {
-            self.tree(root, Access::Execute, at);
+        match (folders().find(|folder| has_one_of(&MARKS, folder, at)), folders().next()) {
+            (Some(folder), _) => self.tree(folder, Access::Execute, at),
+            (None, Some(folder)) if holds_only_programs(folder, at) => self.tree(folder, Access::Execute, at),
+            (None, Some(folder)) => self.tell(folder, at),
+            (None, None) if script.parent().is_some_and(|folder| at.secret.meets(folder)) => tracing::warn!(
+                ?script,
+                "a confined server sees no other file of its script's folder, since keys, logins or belljar's own \
+                 files are kept there; move the script to a folder of its own"
+            ),
+            (None, None) => {}
         }
         for folder in folders() {
             match inside(folder, "node_modules", &at.looks) {
@@ -535,6 +546,14 @@ fn is_interpreter(name: &str) -> bool {
 fn is_script(file: &Path) -> bool {
     let extension = file.extension().and_then(OsStr::to_str).unwrap_or_default();
     ["js", "mjs", "cjs", "ts", "mts", "py", "rb", "pl", "php", "sh"].contains(&extension)
+}
+
+/// Whether a folder holds scripts only, beside what interpreters and installers put there.
+fn holds_only_programs(folder: &Path, at: &Surroundings<'_>) -> bool {
+    let is_program =
+        |name: &OsStr| is_script(Path::new(name)) || BESIDE_SCRIPTS.iter().any(|own| name == *own);
+    let mut entries = fs::read_dir(folder).into_iter().flatten();
+    entries.all(|entry| at.looks.take(1) && entry.is_ok_and(|entry| is_program(&entry.file_name())))
 }
 
 fn outermost_modules(file: &Path) -> Option<PathBuf> {

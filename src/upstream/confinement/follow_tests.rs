@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::surroundings::LOOKS_MAX;
 use super::*;
-use crate::confine::{LookBudget, PrivatePlaces};
+use crate::confine::{LookBudget, PrivatePlaces, SecretPlaces};
 
 /// A home with files.
 struct Home {
@@ -74,6 +74,7 @@ impl Home {
         let mut variables = inherited.clone();
         variables.extend(entrys.iter().map(|(name, value)| ((*name).to_owned(), self.expanded(value))));
         let homes = [home.clone()];
+        let private = PrivatePlaces::new(Some(home.clone()), ["MCPs", "all/own"].map(|own| home.join(own)));
         let at = Surroundings {
             variables: &variables,
             inherited: &inherited,
@@ -82,6 +83,7 @@ impl Home {
             homes: &homes,
             folder: Some(&home.join("work")),
             private: &PrivatePlaces::default(),
+            secret: &private.secret(),
             looks: LookBudget::new(LOOKS_MAX),
         };
         let mut words = command.split(' ').map(|word| self.expanded(word));
@@ -99,7 +101,8 @@ impl Home {
 
 /// A HOME with a secret, and with a script in a repository.
 fn repository() -> Home {
-    Home::new().file(".ssh/id", "secret").file("src/repo/server.py", "").folder("src/repo/data")
+    let home = Home::new().file(".ssh/id", "secret").file("src/repo/server.py", "").folder("src/repo/data");
+    home.file("src/repo/requirements.txt", "")
 }
 
 /// The command that starts the script of [`repository`].
@@ -131,6 +134,33 @@ fn a_script_has_its_package_and_the_modules_above_it() {
 }
 
 #[test]
+fn a_script_without_a_package_has_its_folder_only_if_nothing_else_is_there() {
+    let home = Home::new().file("srv/server.py", "").file("srv/helper.py", "").folder("srv/__pycache__");
+    let found = |home: &Home| home.found("", "sh ~/srv/server.py", &[]);
+    assert_eq!(found(&home), ("Execute srv".to_owned(), String::new()));
+    let home = home.file("srv/taxes/2025.txt", "secret");
+    assert_eq!(found(&home), ("Execute srv/server.py".to_owned(), "srv".to_owned()));
+    let home = home.file("srv/requirements.txt", "");
+    assert_eq!(found(&home), ("Execute srv".to_owned(), String::new()));
+}
+
+#[test]
+fn no_folder_with_logins_or_belljars_own_files_is_visible_because_of_a_script() {
+    let found = |folder: &str| {
+        let home = Home::new().file("all/own", "").file(".docker/config.json", "");
+        let home =
+            home.file(&format!("{folder}/server.py"), "").file(&format!("{folder}/package.json"), "{}");
+        let home =
+            home.file(&format!("{folder}/.venv/pyvenv.cfg"), "").folder(&format!("{folder}/node_modules"));
+        home.visible("", &format!("sh ~/{folder}/server.py"))
+    };
+    for folder in ["MCPs", "MCPs/server", "all", ".docker"] {
+        assert_eq!(found(folder), format!("Execute {folder}/server.py"));
+    }
+    assert_eq!(found("apart"), "Execute apart");
+}
+
+#[test]
 fn a_virtual_environment_has_its_python_and_what_its_package_names() {
     let home = Home::new()
         .file("opt/python/3.12/bin/python3.12", "")
@@ -148,7 +178,7 @@ fn a_virtual_environment_has_its_python_and_what_its_package_names() {
         .file("src/server/.venv/bin/server", "#!~/src/server/.venv/bin/python\n")
         .folder(".ssh");
     let found = "Execute opt/python/3.12, Execute src/server/.venv, Execute src/server/src";
-    let unfollowed = ".ssh, src/other";
+    let unfollowed = "src/other";
     for command in ["server", "python -m server"] {
         let (visible, not) = home.found("src/server/.venv/bin", command, &[]);
         assert_eq!((visible.as_str(), not.as_str()), (found, unfollowed), "{command}");
@@ -160,12 +190,12 @@ fn a_packages_symlinks_do_not_lead_out_of_its_folder() {
     let visible = "Execute src/repo";
     for (link, target, unfollowed) in [
         ("node_modules", "../..", ""),
-        ("node_modules", "../../.ssh", ".ssh"),
+        ("node_modules", "../../.ssh", ""),
         ("node_modules", "/", ""),
         ("node_modules", "/sys", ""),
         ("node_modules", "/proc/self/root", ""),
         (".venv", "../..", ""),
-        (".venv", "../../.ssh", ".ssh"),
+        (".venv", "../../.ssh", ""),
         (".venv", "data", ""),
     ] {
         let home = repository().file("pyvenv.cfg", "").link(&format!("src/repo/{link}"), target);
@@ -181,7 +211,7 @@ fn a_packages_symlinks_do_not_lead_out_of_its_folder() {
 #[test]
 fn a_first_line_names_no_file_that_is_no_program_of_the_package() {
     for (first, unfollowed) in [
-        ("#!~/.ssh", ".ssh"),
+        ("#!~/.ssh", ""),
         ("#!~/.ssh/id", ".ssh/id"),
         ("#!/usr/bin/env ~/.ssh/id", ".ssh/id"),
         ("#!/usr/bin/env -S PATH=~/.ssh id", ""),
@@ -206,7 +236,7 @@ fn what_a_tool_has_installed_leads_to_other_tools_only() {
         .link(".local/bin/server", &format!("~/{tool}/bin/server"));
     let (visible, unfollowed) = home.found(".local/bin", "server", &[]);
     assert_eq!(visible, "Execute .local/share/uv/tools, Execute .pyenv");
-    assert_eq!(unfollowed, ".ssh");
+    assert_eq!(unfollowed, "");
     let home = home.file(".ssh/python", "").file(&format!("{tool}/pyvenv.cfg"), "home = ~/.ssh\n");
     assert_eq!(home.visible(".local/bin", "server"), "Execute .local/share/uv/tools");
 }
@@ -233,7 +263,7 @@ fn what_a_server_can_change_is_not_followed_out_of() {
         assert_eq!(visible(command), "Execute src/repo", "{command}");
     }
     assert_eq!(visible("sh ~/data/server.py"), "");
-    assert_eq!(visible("sh ~/data/inside.py"), "Execute data");
+    assert_eq!(visible("sh ~/data/inside.py"), "Execute data/real.py");
     assert_eq!(visible("sh ~/srv/server.py"), "Execute srv");
     // A path that a server has replaced by a symlink must not extend the changeable paths.
     let home = home.link("src/repo/docs", "/");
@@ -423,6 +453,7 @@ impl Home {
             homes: &homes,
             folder: Some(&folder),
             private: &PrivatePlaces::default(),
+            secret: &SecretPlaces::default(),
             looks: LookBudget::new(LOOKS_MAX),
         };
         let mut found = VisibleFiles::new(ChangeablePlaces::default(), &at);

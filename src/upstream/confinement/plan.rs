@@ -81,6 +81,7 @@ impl Confinement {
             homes: &homes,
             folder: spec.cwd.as_deref(),
             private: &spec.private,
+            secret: &spec.private.secret(),
             looks: LookBudget::new(LOOKS_MAX),
         };
         // If the program does not exist, its start fails with that error.
@@ -132,8 +133,8 @@ impl Confinement {
         }
         let mut variables = vec![("HOME".to_owned(), text(&home)?), ("TMPDIR".to_owned(), "/tmp".to_owned())];
         variables.extend(found.runner.iter().flat_map(|runner| runner.variables(sandbox.network)));
-        let home = homes.last().unwrap_or(&home);
         let folder = text(spec.cwd.as_ref().unwrap_or(&home))?;
+        let home = homes.last().unwrap_or(&home);
         let FollowResult { links, visible, unfollowed } = found.into_parts();
         let visible =
             visible.into_iter().map(|(path, access)| Ok(VisiblePath { path: text(&path)?, access }));

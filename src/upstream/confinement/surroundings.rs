@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::resolve::{inside, is_file, is_folder, resolve_within};
-use crate::confine::{LookBudget, PrivatePlaces};
+use crate::confine::{LookBudget, PrivatePlaces, SecretPlaces};
 use crate::programs::locate_program;
 
 /// The folder and the environment that a command is started in.
@@ -24,6 +24,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) folder: Option<&'a Path>,
     /// The user's private places.
     pub(super) private: &'a PrivatePlaces,
+    /// The places of keys, logins and belljar's own files.
+    pub(super) secret: &'a SecretPlaces,
     /// The number of file-system operations that may still be done to find the server's files.
     pub(super) looks: LookBudget,
 }
@@ -59,14 +61,14 @@ impl Surroundings<'_> {
         (!leads_out).then_some(path)
     }
 
-    /// Whether a path leads to an existing file or folder.
-    pub(super) fn exists(&self, path: &Path) -> bool {
     /// The real path of a file or folder of the working folder. The user did not choose the author of the files there,
     /// so a symlink that leads out of that folder is not followed.
     pub(super) fn in_folder(&self, name: &str) -> Option<PathBuf> {
         inside(self.folder?, name, &self.looks)
     }
 
+    /// Whether a path leads to an existing file or folder.
+    pub(super) fn exists(&self, path: &Path) -> bool {
         resolve_within(path, &self.looks).is_ok()
     }
 
@@ -93,7 +95,8 @@ impl Surroundings<'_> {
         locate_program(Path::new(name), Some(OsStr::new(&path)), Path::new("/"))
     }
 
-    /// Whether a folder has the files of more than one program.
+    /// Whether a folder has the files of more than one program, or is, holds or lies in a place of keys, logins or
+    /// belljar's own files.
     pub(super) fn is_too_wide(&self, folder: &Path) -> bool {
         let is_shared = |home: &PathBuf| SHARED.iter().any(|name| folder == home.join(name));
         folder.components().count() < 3
@@ -104,5 +107,7 @@ impl Surroundings<'_> {
                 .iter()
                 .chain(self.homes)
                 .any(|home| home.starts_with(folder) || is_shared(home))
+            || !self.looks.take(folder.components().count())
+            || self.secret.meets(folder)
     }
 }
