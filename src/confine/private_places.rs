@@ -287,8 +287,8 @@ fn is_of_logins(name: Component<'_>) -> bool {
 
 /// The forms of a path.
 struct Forms {
-    /// The path as written without `.` and `..`, its end without symlinks, the symlinks on its way, and other names of
-    /// the end by bind mounts.
+    /// The path as written without `.` and `..`, its end without symlinks, the symlinks that lead directly to the
+    /// end, and other names of the end by bind mounts.
     names: Vec<PathBuf>,
     /// Other paths of the end by bind mounts, or of something in it.
     parts: BTreeSet<PathBuf>,
@@ -321,9 +321,9 @@ impl Forms {
                 part => named.push(part),
             }
         }
-        let ResolvedPath { links, passed, end, .. } = way;
-        let links = links.into_iter().map(|(link, _)| link);
-        let names = [named, end.clone()].into_iter().chain(links).collect();
+        // A link above the end, such as a /home that leads to /var/home, is no name of the end.
+        let ResolvedPath { names, passed, end, .. } = way;
+        let names = names.into_iter().chain([named]).collect();
         let parts = BTreeSet::new();
         Self { names, parts, passed, end, identity: None, above: Vec::new(), on_way: Vec::new() }
     }
@@ -440,6 +440,28 @@ mod tests {
             &format!("/{}", "x".repeat(200)),
         ] {
             assert!(!may(path), "{path}");
+        }
+    }
+
+    /// As on systems whose /home leads to /var/home.
+    #[test]
+    fn a_symlink_above_the_home_makes_nothing_else_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(dir.join("var/me/.ssh")).unwrap();
+        fs::create_dir_all(dir.join("var/me/work")).unwrap();
+        symlink("var", dir.join("home")).unwrap();
+        let home = dir.join("home/me");
+        let places = PrivatePlaces::new(Some(home.clone()), [home.join(".config/belljar")]);
+        let kind = |path: &str| places.at(&dir.join(path)).map(|(kind, _)| kind);
+        for (names, expected) in [
+            (["home/me/work", "var/me/work"], None),
+            (["home/me/.ssh/x", "var/me/.ssh"], Some(PlaceKind::Logins)),
+            (["home/me/.config/belljar/x", "var/me/.config/belljar"], Some(PlaceKind::Own)),
+            (["home/me", "var"], Some(PlaceKind::Own)),
+            (["home", "."], Some(PlaceKind::Own)),
+        ] {
+            assert_eq!(names.map(kind), [expected; 2], "{names:?}");
         }
     }
 
