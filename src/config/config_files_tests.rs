@@ -302,3 +302,27 @@ fn a_policy_that_comes_into_a_folder_that_others_can_change_lets_nothing_pass() 
         assert!(policy.policy().defect.is_some(), "{from}: it is absent, as code has moved it");
     }
 }
+
+#[test]
+fn a_mount_that_is_refused_counts_only_while_it_is_written() {
+    let (user, mut files) = with_dots("[[mount]]\nhost = \"~/.config\"\nwritable = true\n");
+    let mut policy = files.config().policy.clone();
+    assert!(files.config().sandbox_problem.is_some() && policy.policy().defect.is_some(), "the control");
+    user.writes("[run]\ntimeout = 20\n");
+    files.look();
+    policy.look();
+    assert_eq!((files.config().sandbox_problem.clone(), policy.policy().defect.clone()), (None, None));
+    assert_eq!(timeout(&files), 20);
+}
+
+#[test]
+fn what_a_server_could_change_is_not_trusted_by_others_after_it_is_gone() {
+    let (user, mut files) =
+        with_dots("[servers.w]\ncommand = \"c\"\n[servers.w.sandbox]\nwrite = [\"~/dots\"]\n");
+    let dots = user.path("dots").canonicalize().unwrap();
+    for config in ["[run]\ntimeout = 20\n", "[run]\ntimeout = 21\n"] {
+        user.writes(config);
+        files.look();
+        assert!(files.config().changeable.contains(&dots), "{:?}", files.config().changeable);
+    }
+}

@@ -197,7 +197,8 @@ pub(super) struct ReloadState {
     /// The problem with the setting that confines servers. While there is one, servers without a `sandbox` of their own
     /// are not used.
     pub(super) servers_problem: Option<Problem>,
-    /// The places that code and confined servers can or could change, since the first load.
+    /// The places that code and confined servers can or could change, since the first load. What was refused to them is
+    /// not among these.
     pub(super) changeable: ChangeablePlaces,
 }
 
@@ -282,7 +283,9 @@ impl Config {
             (None, Some(before)) => before.servers_problem.cloned(),
             (problem, _) => problem,
         };
-        let of_code: Vec<PathBuf> = places_of_code(&config).chain(conflicting).collect();
+        let of_code: Vec<PathBuf> = places_of_code(&config).collect();
+        // Of settings that are not used, no mount counts.
+        let conflicting = if kept.is_some() { Vec::new() } else { conflicting };
         let nothing = ChangeablePlaces::default();
         let rules = EntryRules {
             self_servers: config.self_servers,
@@ -291,6 +294,7 @@ impl Config {
             unconfined: servers_problem.as_ref(),
             private: &config.private,
             of_code: &of_code,
+            conflicting: &conflicting,
             formerly: before.as_ref().map_or(&nothing, |before| before.changeable),
         };
         let none = EntriesByFile::new();
@@ -304,7 +308,7 @@ impl Config {
             mut variables,
             entries,
             mut unread,
-            changeable_paths,
+            lasting,
             changeable,
         } = chosen(loaded, config.chosen_servers.as_deref());
         config.mounts.retain(|mount| {
@@ -338,8 +342,8 @@ impl Config {
             None => config.model.clone(),
         };
         (
-            Self { servers, changeable: changeable_paths, refused, policy, problems, model, ..config },
-            ReloadState { files, variables, entries, unread, servers_problem, changeable },
+            Self { servers, changeable: lasting.paths(), refused, policy, problems, model, ..config },
+            ReloadState { files, variables, entries, unread, servers_problem, changeable: lasting },
         )
     }
 }

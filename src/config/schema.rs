@@ -87,8 +87,7 @@ fn server() -> Value {
             "env_inherit": {"type": "array", "maxItems": 1_000, "items": {"type": "string", "pattern": r"^(\*|[^\s*=${}]+\*?)$"},
                 "description": "variables of belljar's environment that it inherits beside the default ones: names, with * \
                                 at their end for any rest; [\"*\"] is all"},
-            "cwd": text("its working folder; a relative one is taken from this file's folder, and . is the one that belljar \
-                         starts in"),
+            "cwd": text("its working folder; a relative one is taken from this file's folder"),
             "url": text(url),
             "serverUrl": text(url),
             "httpUrl": text(url),

@@ -33,7 +33,7 @@ impl ChangeablePlaces {
         let (direct, linked): (Vec<_>, Vec<_>) = ways.partition(|(_, way)| way.links.is_empty());
         let places = |(who, way): (String, ResolvedPath)| {
             let place =
-                move |path: PathBuf| ChangeablePlace { who: who.clone(), identity: identity(&path), path };
+                move |path: PathBuf| ChangeablePlace { who: who.clone(), identity: of_folder(&path), path };
             mounts.names_of_parts(&way.end).into_iter().map(place)
         };
         let ends = |ways: Vec<_>| ways.into_iter().flat_map(places).collect::<Vec<_>>();
@@ -50,11 +50,17 @@ impl ChangeablePlaces {
         Self(self.0.iter().chain(new).cloned().collect())
     }
 
+    /// Their paths.
+    #[must_use]
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.0.iter().map(|place| place.path.clone()).collect()
+    }
+
     /// The process that can change this real path. Other names of the same folder count, where the system compares
     /// names without case.
     #[must_use]
     pub fn changer(&self, real: &Path) -> Option<&str> {
-        let above: Vec<_> = real.ancestors().filter_map(identity).collect();
+        let above: Vec<_> = real.ancestors().filter_map(of_folder).collect();
         let is_in = |place: &&ChangeablePlace| {
             real.starts_with(&place.path) || place.identity.is_some_and(|place| above.contains(&place))
         };
@@ -95,6 +101,11 @@ impl ChangeablePlaces {
         };
         self.0.iter().any(leads_out)
     }
+}
+
+/// The identity of a folder. That of a file soon belongs to another one, as when an editor saves it.
+fn of_folder(path: &Path) -> Option<Identity> {
+    identity(path).filter(|_| path.is_dir())
 }
 
 #[cfg(test)]

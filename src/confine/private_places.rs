@@ -224,7 +224,12 @@ impl PrivatePlaces {
     pub fn secret(&self) -> SecretPlaces {
         let logins = self.home.iter().flat_map(|home| LOGIN_PLACES.iter().map(|name| home.join(name)));
         let places = self.own.iter().cloned().chain(logins.filter(|place| place.exists()));
-        let forms = |place: PathBuf| Forms::new(&place, ResolvedPath::of(&place)).with_identities();
+        let mounts = MountList::now();
+        let forms = |place: PathBuf| {
+            let mut forms = Forms::new(&place, ResolvedPath::of(&place)).with_identities();
+            forms.names.extend(mounts.names_of_parts(&forms.end));
+            forms
+        };
         SecretPlaces(places.map(forms).collect())
     }
 

@@ -106,7 +106,7 @@ impl ResolvedPath {
     #[must_use]
     pub fn foreign_link(&self, uid: u32) -> Option<&Path> {
         let is_foreign = |link: &Path| {
-            link.symlink_metadata().map_or(true, |found| found.uid() != uid && found.uid() != 0)
+            link.symlink_metadata().map_or(true, |found| found.uid() != uid && !is_root(found.uid()))
         };
         self.links.iter().map(|(link, _)| link.as_path()).find(|link| is_foreign(link))
     }
@@ -115,12 +115,33 @@ impl ResolvedPath {
     #[must_use]
     pub fn chosen_by_others(&self, uid: u32) -> Option<(&Path, &'static str)> {
         let link = self.foreign_link(uid).map(|link| (link, "a link that belongs to another user"));
-        let mut above = self.passed.iter().filter_map(|place| place.parent());
-        link.or_else(|| {
-            above
-                .find_map(|folder| Some((folder, replaced_by_others(&folder.symlink_metadata().ok()?, uid)?)))
-        })
+        let mut above =
+            self.passed.iter().filter_map(|place| place.parent()).filter(|folder| has_owners(folder));
+        let planted = || {
+            let (folder, end) = (self.end.parent()?, self.end.symlink_metadata().ok()?);
+            let is_shared = has_owners(folder) && folder.symlink_metadata().ok()?.mode() & 0o022 != 0;
+            let is_planted = is_shared && end.uid() != uid && !is_root(end.uid());
+            is_planted.then_some((&*self.end, "what another user has put into a folder that all can write"))
+        };
+        let replaced = |folder: &Path| replaced_by_others(&folder.symlink_metadata().ok()?, uid);
+        link.or_else(|| above.find_map(|folder| Some((folder, replaced(folder)?)))).or_else(planted)
     }
+}
+
+/// Whether the file system of a folder keeps owners and modes. One of Windows, as WSL shows it at /mnt/c, or of a memory
+/// stick does not: all that is in it appears as writable for everyone, or for nobody.
+#[cfg(target_os = "linux")]
+fn has_owners(folder: &Path) -> bool {
+    use nix::sys::statfs::{FsType, MSDOS_SUPER_MAGIC, statfs};
+
+    // V9FS_MAGIC of linux/magic.h, by which WSL and virtual machines share folders.
+    let without = [MSDOS_SUPER_MAGIC, FsType(0x0102_1997)];
+    !statfs(folder).is_ok_and(|system| without.contains(&system.filesystem_type()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn has_owners(_folder: &Path) -> bool {
+    true
 }
 
 /// Why users other than this one and root can replace any file or folder in a folder; `None`: they cannot.
@@ -232,6 +253,21 @@ mod tests {
 
     fn found(path: &Path, uid: u32) -> Option<PathBuf> {
         ResolvedPath::of(path).chosen_by_others(uid).map(|(place, _)| place.to_owned())
+    }
+
+    /// As when another user makes a folder in /tmp before this user does. Only root can play both users.
+    #[test]
+    fn what_another_user_has_put_into_a_shared_folder_is_not_taken() {
+        let (_dir, dir) = tree();
+        let place = dir.join("a/b");
+        with_mode(&dir.join("a"), 0o1777);
+        assert_eq!(found(&place, nix::unistd::geteuid().as_raw()), None);
+        if nix::unistd::geteuid().is_root() {
+            chown(&place, Some(4242), None).unwrap();
+            assert_eq!(found(&place, 0), Some(place.clone()));
+            with_mode(&dir.join("a"), 0o755);
+            assert_eq!(found(&place, 0), None, "nobody but its owner could have put it there");
+        }
     }
 
     #[test]

@@ -347,9 +347,9 @@ async fn a_server_runs_what_is_in_the_folder_of_a_project_only_if_its_entry_says
             entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             entry
         };
-        let entries = json!({"plain": entry(json!({})), "point": entry(json!({"cwd": "."}))});
+        let entries = json!({"plain": entry(json!({})), "open": entry(json!({"cwd": "${workspaceFolder}"}))});
         let upstream = upstream_in(home.path(), &at("project"), entries);
-        for (server, module) in [("plain", "of the user"), ("point", "of the project")] {
+        for (server, module) in [("plain", "of the user"), ("open", "of the project")] {
             let (server, cancel) = (ServerName::new(server).unwrap(), CancellationToken::new());
             let connection = upstream.connect(&server, Instant::now() + PATIENCE, &cancel).await.unwrap();
             let variable = json!({"what": "variable", "of": "MODULE"});

@@ -19,7 +19,9 @@ use crate::programs::locate_program;
 use crate::text;
 
 /// The beginnings of references that other programs use.
-const KINDS: [&str; 5] = ["input:", "command:", "workspaceFolder", "userHome", "prompt:"];
+const KINDS: [&str; 5] = ["input:", "command:", OPEN_FOLDER, "userHome", "prompt:"];
+/// The name that VS Code and Cursor have for the folder that they have open.
+const OPEN_FOLDER: &str = "workspaceFolder";
 /// Variables that name places and users. Their values may be repeated in texts.
 const NO_SECRETS: [&str; 8] = ["HOME", "USER", "LOGNAME", "PWD", "PATH", "SHELL", "TMPDIR", "LANG"];
 /// The longest part of a program's name or a path that is shown, in characters.
@@ -151,12 +153,19 @@ impl Sources<'_> {
                 .to_str()
                 .ok_or_else(|| unresolved(format!("refers to {shown}, whose value is not UTF-8")))?,
             (None, Some(default)) => return Ok(default.to_owned()),
+            (None, None) if name == OPEN_FOLDER => return self.open_folder(),
             (None, None) => return Err(unresolved(format!("refers to {shown}, which is not set"))),
         };
         if !NO_SECRETS.contains(&name) {
             self.note(name, found, resolved);
         }
         Ok(found.to_owned())
+    }
+
+    /// The folder that belljar was started in: clients start their servers in the folder that they have open.
+    fn open_folder(&self) -> Result<String, Unresolved> {
+        let folder = self.environment.cwd.as_deref().and_then(Path::to_str).map(str::to_owned);
+        folder.ok_or_else(|| unresolved("refers to ${workspaceFolder}, and the working folder is not known"))
     }
 
     /// Marks a value as one to redact, unless it only says where something is.

@@ -64,7 +64,7 @@ impl DeferredEntry {
     /// The entry in a canonical form: entries with the same meaning give the same text. It may contain secrets.
     #[must_use]
     pub fn written(&self) -> String {
-        format!("{}{:?}", self.source.member.value.written(), self.changeable)
+        format!("{}{:?}", self.source.member.value.written(), self.changeable.paths())
     }
 
     /// Whether the program or the address itself needs the output of a command.

@@ -53,7 +53,6 @@ impl Reading<'_> {
         }
         let environment = self.sources.environment;
         let cwd = match cwd {
-            Some(cwd) if Path::new(&cwd) == Path::new(".") => environment.cwd.clone(),
             Some(cwd) => Some(environment.resolve(&cwd, self.path.parent())),
             None => None,
         };

@@ -54,6 +54,8 @@ pub(in crate::config) struct EntryRules<'p> {
     pub(in crate::config) private: &'p PrivatePlaces,
     /// The places of the host that code can change.
     pub(in crate::config) of_code: &'p [PathBuf],
+    /// Folders that code should be able to change and is not given, since belljar's own files are, contain or lie in them.
+    pub(in crate::config) conflicting: &'p [PathBuf],
     /// The places that code and confined servers could change since belljar was started. They may still be able to: a
     /// sandbox or a server may run, and what they wrote is there.
     pub(in crate::config) formerly: &'p ChangeablePlaces,
@@ -73,9 +75,9 @@ pub(in crate::config) struct LoadedServers {
     pub(in crate::config) entries: EntriesByFile,
     /// The problems with files that could not be read.
     pub(in crate::config) unread: Vec<Problem>,
-    /// The paths that confined servers and code can change, as they are written.
-    pub(in crate::config) changeable_paths: Vec<PathBuf>,
-    /// The places that these paths lead to.
+    /// The places that confined servers and code can change, or could since belljar was started.
+    pub(in crate::config) lasting: ChangeablePlaces,
+    /// The same, and the places that code should be able to change and is not given.
     pub(in crate::config) changeable: ChangeablePlaces,
 }
 
@@ -110,8 +112,9 @@ pub(in crate::config) fn load(
     if environment.nesting() == Nesting::Nested {
         let message = "is set: this bridge was started by another one and loads no servers, so that none can call itself";
         problems.push(Problem::new(Origin::Variable(PARENT_VARIABLE.to_owned()), message));
-        let changeable = ChangeablePlaces::new(changeable([].into_iter(), rules.of_code)).and(rules.formerly);
-        return LoadedServers { changeable, ..LoadedServers::default() };
+        let lasting = ChangeablePlaces::new(changeable([].into_iter(), rules.of_code)).and(rules.formerly);
+        let changeable = lasting.and(&ChangeablePlaces::new(changeable([].into_iter(), rules.conflicting)));
+        return LoadedServers { lasting, changeable, ..LoadedServers::default() };
     }
     let commands = match rules.commands {
         AllowCommands::Yes => Commands::Later,
@@ -175,9 +178,9 @@ pub(in crate::config) fn load(
     if let Some(problem) = rules.unconfined {
         entries.iter_mut().for_each(|(_, entry)| refuse_unconfined(entry, problem));
     }
-    let by_whom = changeable(entries.iter().map(|(_, entry)| entry), rules.of_code);
-    let changeable_paths = by_whom.iter().map(|(_, path)| path.clone()).collect();
-    let changeable = ChangeablePlaces::new(by_whom).and(rules.formerly);
+    let of_servers = entries.iter().map(|(_, entry)| entry);
+    let lasting = ChangeablePlaces::new(changeable(of_servers, rules.of_code)).and(rules.formerly);
+    let changeable = lasting.and(&ChangeablePlaces::new(changeable([].into_iter(), rules.conflicting)));
     let of_files = |(path, of_file): (&PathBuf, &Vec<(Level, Entry)>)| {
         // What a project's file says counts only while the user trusts its bytes.
         let is_users = of_file.iter().all(|(level, _)| *level != Level::Project);
@@ -224,7 +227,7 @@ pub(in crate::config) fn load(
         variables,
         entries: entries_by_file,
         unread,
-        changeable_paths,
+        lasting,
         changeable,
     }
 }

@@ -666,7 +666,7 @@ fn the_example_of_a_config_toml_loads_without_a_problem() {
 }
 
 #[test]
-fn only_a_trusted_projects_entry_or_a_point_as_cwd_starts_a_server_in_the_folder_of_the_bridge() {
+fn only_a_trusted_projects_entry_or_its_cwd_starts_a_server_in_the_folder_of_the_bridge() {
     let folders = |entry: &str| {
         let home = Home::new().project(&format!("[servers.project]\n{entry}")).trusted();
         let home = home.user(&format!("[servers.user]\n{entry}"));
@@ -680,6 +680,7 @@ fn only_a_trusted_projects_entry_or_a_point_as_cwd_starts_a_server_in_the_folder
         [folder("project"), folder("user")]
     };
     assert_eq!(folders("command = 'c'\n"), ["work/", ""]);
-    assert_eq!(folders("command = 'c'\ncwd = '.'\n"), ["work/", "work/"]);
+    assert_eq!(folders("command = 'c'\ncwd = '${workspaceFolder}'\n"), ["work/", "work/"]);
+    assert_eq!(folders("command = 'c'\ncwd = '.'\n"), ["work/.belljar/./", ".config/belljar/./"]);
     assert_eq!(folders("command = 'c'\ncwd = 'x'\n"), ["work/.belljar/x/", ".config/belljar/x/"]);
 }

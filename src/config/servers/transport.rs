@@ -34,8 +34,8 @@ pub struct Launch {
     pub env: NamedSecrets,
     /// Patterns of the bridge's variables that it inherits in addition to the default ones.
     pub env_inherit: Vec<EnvPattern>,
-    /// The working folder that its entry sets, absolute: a relative one was resolved against the file's folder, and `.`
-    /// is the bridge's own. For an entry of a project's file, the project's folder if the entry sets none.
+    /// The working folder that its entry sets, absolute: a relative one was resolved against the file's folder. For
+    /// an entry of a project's file, the project's folder if the entry sets none.
     pub cwd: Option<PathBuf>,
     /// The confinement that its entry sets.
     pub sandbox: SandboxChoice,

@@ -20,7 +20,7 @@ use super::special_files::{self, Bounds, UnsafeFolder};
 use super::usage_watchdog::{Watchdog, WatchedLimits};
 use super::writer::{OutgoingFrames, write};
 use super::{RequestedPosture, RestoredFiles, Sandbox, SandboxReport, posture};
-use crate::confine::PrivatePlaces;
+use crate::confine::{PrivatePlaces, ResolvedPath};
 use crate::engine::{
     CleanupList, CpuQuota, Engine, EngineInfo, EngineLocations, Folder, Kernel, Owner, SandboxSpec,
     StartFailure, User, find, lock_path, tmpfs_mib,
@@ -631,6 +631,9 @@ fn checked(folder: &Folder) -> io::Result<(Folder, File)> {
     let host = Path::new(&folder.host);
     if host.canonicalize()? != host {
         return Err(io::Error::other("the path has a link"));
+    }
+    if ResolvedPath::of(host).chosen_by_others(nix::unistd::geteuid().as_raw()).is_some() {
+        return Err(io::Error::other("another user can choose what is there"));
     }
     #[cfg(target_os = "linux")]
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;

@@ -105,9 +105,8 @@ impl Confinement {
             )
             .into());
         }
-        let named = cwd.as_ref().filter(|_| spec.cwd.is_some());
         if let Some((place, why)) =
-            named.and_then(|way| way.chosen_by_others(nix::unistd::geteuid().as_raw()))
+            cwd.as_ref().and_then(|way| way.chosen_by_others(nix::unistd::geteuid().as_raw()))
         {
             let place = texts::name_in_sentence(&place.to_string_lossy(), STEP_CHARS_MAX);
             return Err(format!("its cwd leads through {place}, {why}").into());
