@@ -284,7 +284,7 @@ impl Config {
             (problem, _) => problem,
         };
         let of_code: Vec<PathBuf> = places_of_code(&config).collect();
-        // Of settings that are not used, no mount counts.
+        // A mount of settings that are not used does not count.
         let conflicting = if kept.is_some() { Vec::new() } else { conflicting };
         let nothing = ChangeablePlaces::default();
         let rules = EntryRules {

@@ -58,7 +58,7 @@ fn weak_searches_say_so_and_good_ones_seldom_do() {
     assert!(found < WEAK_OF_FOUND_MAX && missed > WEAK_OF_MISSED_MIN, "{measured}");
 }
 
-/// Of 30 everyday requests, those that three plain wordings find among the first five.
+/// How many of 30 everyday requests must find their tool among the first five with three plain wordings.
 const EVERYDAY_FOUND_MIN: usize = 27;
 
 #[test]

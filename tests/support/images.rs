@@ -70,7 +70,7 @@ pub fn with_torch(engine: &Engine) -> Home {
 
 /// The base below, with older copies of two usual packages where distributions and official images have them.
 const OLDER: &str = "localhost/belljar-test-older:1";
-/// Of matplotlib, a file that hides the 3-D plots of the newer copy. Nobody lists the files of the older pandas.
+/// The older matplotlib has a file that hides the 3-D plots of the newer copy. Nothing lists the older pandas' files.
 const OLDER_FILES: [(&str, &str); 6] = [
     ("older/matplotlib-3.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: matplotlib\nVersion: 3.0\n"),
     (
