@@ -4,15 +4,28 @@
 //!
 //! | layer | modules |
 //! |---|---|
-//! | L8 | `main` |
-//! | L7 | [`app`], [`cli`] |
-//! | L6 | [`server`] |
-//! | L5 | [`rerun`] |
-//! | L4 | [`session`] |
-//! | L3 | [`broker`] |
-//! | L2 | [`engine`], [`upstream`], [`catalog`], [`config`], [`clients`], [`audit`], [`journal`], [`models`], [`jobs`], [`workspace`], [`skills`], [`render`] |
+//! | L9 | `main` |
+//! | L8 | [`app`], [`cli`] |
+//! | L7 | [`server`] |
+//! | L6 | [`rerun`] |
+//! | L5 | [`session`] |
+//! | L4 | [`broker`] |
+//! | L3 | [`config`] |
+//! | L2 | [`engine`], [`upstream`], [`catalog`], [`clients`], [`audit`], [`journal`], [`models`], [`jobs`], [`workspace`], [`skills`], [`render`] |
 //! | L1 | [`cache_dir`], [`protocol`], [`jsonrpc`], [`policy`], [`problem`], [`recipe`], [`run`], [`guard`], [`jose`], [`service_login`], [`web`] |
-//! | L0 | [`confine`], [`digest`], [`names`], [`limits`], [`own_file`], [`programs`], [`secret`], [`text`] |
+//! | L0 | [`confine`], [`clock`], [`digest`], [`names`], [`limits`], [`own_file`], [`programs`], [`secret`], [`text`] |
+
+// Product code returns errors, and prints through `out!` and `err!`, which do not panic when nobody reads.
+#![warn(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    clippy::todo,
+    clippy::unimplemented,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 pub mod app;
 pub mod audit;
@@ -21,6 +34,7 @@ pub mod cache_dir;
 pub mod catalog;
 pub mod cli;
 pub mod clients;
+pub mod clock;
 pub mod config;
 pub mod confine;
 pub mod digest;

@@ -144,7 +144,7 @@ async fn engine_alone(config: &Config) {
 fn runtime(about: &EngineInfo, config: &Config) {
     let engines = about.runtime.as_ref();
     // The engine reports only the version of its default runtime.
-    if let Some(name) = &config.oci_runtime
+    if let Some(name) = &config.engine.oci_runtime
         && engines.is_none_or(|runtime| runtime.name != *name)
     {
         return line("runtime", &text::inert_line(name));
@@ -282,7 +282,7 @@ async fn containers_of_servers(config: &Config) {
 }
 
 async fn state(config: &Config, environment: &Environment, server: &ServerConfig) -> String {
-    let path = config.engine_addresses.path.as_deref();
+    let path = config.path.as_deref();
     let found = match &server.transport {
         _ if server.deferred.as_ref().is_some_and(DeferredEntry::hides_reach) => server.shown_reach(),
         Transport::Launch(launch) => {

@@ -154,7 +154,7 @@ fn place(config: &Config, name: &str) -> Result<(RemoteSpec, LoginSpec), String>
 }
 
 fn opener(config: &Config) -> Option<PathBuf> {
-    locate_program(Path::new(OPENER), config.engine_addresses.path.as_deref(), Path::new("."))
+    locate_program(Path::new(OPENER), config.path.as_deref(), Path::new("/"))
 }
 
 fn show(name: &str, started: &PendingLogin, browser: Option<&Path>) {

@@ -4,15 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::audit::AuditLog;
-use crate::broker::{ActiveConfig, AuditSetup, Broker, Folders, LoggedArguments};
+use crate::broker::{ActiveConfig, AuditSetup, Broker, Folders};
 use crate::catalog::StatedLimits;
-use crate::config::{
-    self, Audit, Config, ConfigFiles, ContainerUser, EngineChoice, LearnShapes, MountedFolder, ResumeFrom,
-    Rollback,
-};
-use crate::engine::{Choice, EngineLocations, Folder, User, tmpfs_mib};
+use crate::config::{Audit, Config, ConfigFiles, LearnShapes, MountedFolder, ResumeFrom, Rollback};
+use crate::engine::{EngineLocations, Folder, tmpfs_mib};
 use crate::guard::{Guardian, Mark};
-use crate::journal::{Journal, JournalDetail, RecordedSession, Sessions, SessionsError};
+use crate::journal::{Journal, RecordedSession, Sessions, SessionsError};
 use crate::limits::Limits;
 use crate::names::WorkspaceName;
 use crate::recipe::OWN_IMAGE;
@@ -61,19 +58,11 @@ impl Modules {
             (_, Some(dir)) => AuditLog::start(Some(dir.clone()), mark.as_str(), &limits),
             (_, None) => AuditLog::nowhere("no home folder is known"),
         };
-        let keep = match config.journal {
-            config::Journal::Off => JournalDetail::Off,
-            config::Journal::Calls => JournalDetail::Calls,
-            config::Journal::Full => JournalDetail::Full,
-        };
         let audit_setup = AuditSetup {
-            journal: Journal::new(keep, config.sessions_dir.clone(), mark.as_str(), &limits),
+            journal: Journal::new(config.journal, config.sessions_dir.clone(), mark.as_str(), &limits),
             policy: config.policy.clone(),
             log,
-            arguments: match config.audit {
-                Audit::Arguments => LoggedArguments::Whole,
-                Audit::Off | Audit::Hash => LoggedArguments::Hash,
-            },
+            arguments: config.audit,
         };
         let of_sandbox = told.clone();
         let resumed = resumed(config, &limits);
@@ -189,13 +178,10 @@ fn sandbox_settings(config: &Config, mark: &Mark, guardian: Guardian) -> Sandbox
         rollback: config.rollback == Rollback::On,
         checkpoints: config.checkpoints.into(),
         unreadable: config.sandbox_problem.as_ref().map(ToString::to_string),
-        oci_runtime: config.oci_runtime.clone(),
+        oci_runtime: config.engine.oci_runtime.clone(),
         images: images(config),
         time_zone: config.time_zone.clone(),
-        user: match config.container_user {
-            ContainerUser::Own => None,
-            ContainerUser::Fixed { uid, gid } => Some(User { uid, gid }),
-        },
+        user: config.container_user,
         memory_bytes: config.memory_bytes,
         pids_max: config.pids.into(),
         cpu: match config.cpu_millis.map(u64::from) {
@@ -252,26 +238,7 @@ fn folder(mount: &MountedFolder) -> Folder {
 
 /// The places of engines. Processes that are started to reach an engine carry `mark`, by which the guardian finds them.
 pub(super) fn locations(config: &Config, mark: Option<Mark>) -> EngineLocations {
-    let addresses = &config.engine_addresses;
-    EngineLocations {
-        oci_runtime: config.oci_runtime.clone(),
-        choice: match &config.engine {
-            EngineChoice::Auto => Choice::Auto,
-            EngineChoice::Podman => Choice::Podman,
-            EngineChoice::Docker => Choice::Docker,
-            EngineChoice::Process => Choice::Process,
-            EngineChoice::Url(address) => Choice::At(address.clone()),
-        },
-        container_host: addresses.container_host.clone(),
-        docker_host: addresses.docker_host.clone(),
-        runtime_dir: addresses.runtime_dir.clone(),
-        root: addresses.uid == 0,
-        podman: addresses.podman.clone(),
-        ssh: addresses.ssh.clone(),
-        home: addresses.home.clone(),
-        environments: config.environments_dir.clone(),
-        mark,
-    }
+    EngineLocations { mark, ..config.engine.clone() }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! One line.
 
-use chrono::{SecondsFormat, Utc};
+use crate::clock;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -89,7 +89,6 @@ impl Entry {
     /// It has just ended.
     #[must_use]
     pub fn now(session: &str, event: Event) -> Self {
-        let time = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
-        Self { time, session: session.to_owned(), event }
+        Self { time: clock::timestamp(), session: session.to_owned(), event }
     }
 }

@@ -1,10 +1,11 @@
 //! Reads the log back, for the user.
 
+use crate::clock;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind};
 use std::path::Path;
 
-use chrono::{SecondsFormat, TimeDelta, Utc};
+use std::time::Duration;
 
 use super::entry::{Entry, Event};
 use super::log::{RINGS, Ring};
@@ -33,17 +34,16 @@ pub struct Filter {
 pub fn time(text: &str) -> Result<String, String> {
     let wrong = || format!("{text:?} is no time; write 30m, 12h, 7d, 2026-11-22 or 2026-11-22T05:00");
     let ago = text.char_indices().next_back().and_then(|(at, unit)| {
-        let count: i64 = text[..at].parse().ok().filter(|count| *count >= 0)?;
-        match unit {
-            'm' => TimeDelta::try_minutes(count),
-            'h' => TimeDelta::try_hours(count),
-            'd' => TimeDelta::try_days(count),
-            _ => None,
-        }
+        let unit_s = match unit {
+            'm' => 60,
+            'h' => 3_600,
+            'd' => 86_400,
+            _ => return None,
+        };
+        text[..at].parse::<u64>().ok()?.checked_mul(unit_s).map(Duration::from_secs)
     });
     if let Some(ago) = ago {
-        let then = Utc::now().checked_sub_signed(ago).ok_or_else(wrong)?;
-        return Ok(then.to_rfc3339_opts(SecondsFormat::Millis, true));
+        return clock::timestamp_before(ago).ok_or_else(wrong);
     }
     let looks_like_one = text.len() >= "2026-11-22".len()
         && text.bytes().zip("0000-00-00T00:00:00.000Z".bytes()).all(|(is, form)| match form {

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::DateTime;
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
+use crate::clock;
 use crate::digest;
 use crate::names::ServerName;
 use crate::text;
@@ -57,7 +58,7 @@ impl ServerLogEntry {
     #[must_use]
     pub fn age(&self) -> String {
         let Ok(time) = DateTime::parse_from_rfc3339(&self.time) else { return "at some time".into() };
-        let seconds = (Utc::now() - time.to_utc()).num_seconds().max(0);
+        let seconds = (clock::now() - time.to_utc()).num_seconds().max(0);
         match seconds {
             0..120 => format!("{seconds} s ago"),
             120..7_200 => format!("{} min ago", seconds / 60),
@@ -84,9 +85,8 @@ impl ServerLog {
     /// Keeps a text, which holds no secrets.
     pub fn keep(&self, server: ServerName, level: &str, text: &str) {
         let Some(entries) = self.entries.lock().clone() else { return };
-        let time = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
         let entry = ServerLogEntry {
-            time,
+            time: clock::timestamp(),
             level: text::inert_excerpt(level, LEVEL_CHARS_MAX),
             text: text::inert_excerpt(text, REMARK_CHARS_MAX),
         };
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn an_age_is_said_in_the_unit_that_fits() {
         let ago = |seconds| {
-            let time = Utc::now() - chrono::TimeDelta::seconds(seconds);
+            let time = clock::now() - chrono::TimeDelta::seconds(seconds);
             let entry = ServerLogEntry { time: time.to_rfc3339(), level: String::new(), text: String::new() };
             entry.age()
         };

@@ -23,7 +23,7 @@ pub use call::{Call, CallHandles, SendRule};
 pub use gate::trust::Changes;
 pub use human::{Approval, ApprovalForm, Human, HumanWaits, Question};
 pub use parts::{Broker, Folders};
-pub use record::audit::{AuditSetup, LoggedArguments};
+pub use record::audit::AuditSetup;
 pub use record::journal_form::is_made_again;
 pub use record::replay::{AnswerSource, Replay, ReplayReport, not_kept};
 pub use run::call_record::CallRecord;

@@ -8,8 +8,8 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::broker::run::context::RunContext;
-use crate::config::{ModelBounds, ModelSettings};
-use crate::models::{Bounds, Endpoint, Ledger, ModelRequest, TokenReservation};
+use crate::config::ModelSettings;
+use crate::models::{Endpoint, Ledger, ModelRequest, TokenReservation};
 use crate::run::{FaultCode, ToolFault};
 
 const BUDGET_HINT: &str = "the user sets budgets below [model] in config.toml; ask less, or of larger parts";
@@ -62,7 +62,7 @@ impl Models {
         asked: &ModelRequest,
     ) -> Result<CountedRequest<'m>, ToolFault> {
         let mut now = self.now();
-        let bounds = bounds(&now.settings.bounds);
+        let bounds = now.settings.bounds;
         let sent = asked.estimated_tokens();
         let of_run = &mut run.budget().models;
         let reservation = now.ledger.reserve(&bounds, of_run, sent.saturating_add(asked.max_tokens.into()));
@@ -83,14 +83,5 @@ impl Drop for CountedRequest<'_> {
         if let Some(reservation) = self.reservation.take() {
             self.models.now().ledger.settle(&mut self.run.budget().models, reservation, self.taken);
         }
-    }
-}
-
-fn bounds(settings: &ModelBounds) -> Bounds {
-    Bounds {
-        requests_per_run: settings.requests_per_run,
-        requests_per_session: settings.requests_per_session,
-        tokens_per_run: settings.tokens_per_run,
-        tokens_per_session: settings.tokens_per_session,
     }
 }

@@ -16,7 +16,7 @@ use super::failure_text::{FAILURE_CHARS_MAX, UNAVAILABLE_HINT};
 use super::gate::admission::Admission;
 use super::gate::pins::{ComparisonContext, Pins};
 use super::models::Models;
-use super::record::audit::{AuditSetup, LoggedArguments};
+use super::record::audit::AuditSetup;
 use super::record::replay::Replay;
 use super::run::context::{RunContext, RunSpec};
 use super::run::record::RunRecord;
@@ -30,6 +30,7 @@ use super::tools::tool_index::{ListingChange, ToolIndex};
 use super::values::handles::Handles;
 use crate::audit::{AuditLog, Event, ServerLog};
 use crate::catalog::{self, Catalog, Shapes, StatedLimits};
+use crate::config::Audit;
 use crate::jobs::Jobs;
 use crate::journal::Journal;
 use crate::limits::Limits;
@@ -79,7 +80,7 @@ pub struct Broker {
     pub(super) server_requests: Arc<ServerRequests>,
     pub(super) listening: ListenerTask,
     pub(super) log: Arc<AuditLog>,
-    pub(super) logged: LoggedArguments,
+    pub(super) logged: Audit,
     pub(super) journal: Journal,
     /// The number of calls that were recorded in the journal.
     pub(super) calls_noted: AtomicU64,
@@ -87,7 +88,7 @@ pub struct Broker {
     pub(super) models: Models,
     /// The connections that the lists of tools in the catalog came from.
     pub(super) connections: Mutex<BTreeMap<ServerName, Weak<Connection>>>,
-    pub(in crate::broker) stated_limits: LimitsForManual,
+    pub(crate) stated_limits: LimitsForManual,
 }
 
 impl Broker {

@@ -182,11 +182,11 @@ pub(super) mod tests {
     use super::*;
     use crate::run::ToolFault;
 
-    pub(in crate::catalog) fn name(text: &str) -> ServerName {
+    pub(crate) fn name(text: &str) -> ServerName {
         ServerName::new(text).unwrap()
     }
 
-    pub(in crate::catalog) fn catalog(servers: &[(&str, Value)]) -> Catalog {
+    pub(crate) fn catalog(servers: &[(&str, Value)]) -> Catalog {
         let limits = Limits::default();
         let start = Catalog::new(servers.iter().map(|(server, _)| (name(server), None, None)), &limits);
         servers.iter().fold(start, |catalog, (server, tools)| {

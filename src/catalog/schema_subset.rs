@@ -65,7 +65,7 @@ const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "obje
 /// A tool's validator, which is made at its first use. All checkers compare as equal, so that they do not matter when
 /// tools are compared.
 #[derive(Debug, Clone, Default)]
-pub(in crate::catalog) struct Checker(Arc<OnceLock<Option<Validator>>>);
+pub(crate) struct Checker(Arc<OnceLock<Option<Validator>>>);
 
 impl PartialEq for Checker {
     fn eq(&self, _: &Self) -> bool {

@@ -36,6 +36,10 @@
 //! - Goose: its guide "Configuration Files" and `crates/goose/src/agents/extension.rs`: `extensions`, the types,
 //!   `env_keys` from its keyring, variables in `uri` and `headers`.
 
+use std::path::PathBuf;
+
+use serde_json::{Map, Value as Json};
+
 use super::formats::format::Format;
 use super::formats::spanned::Value;
 use super::own_entry::{self, Parts};
@@ -550,3 +554,28 @@ pub fn client_names() -> impl Iterator<Item = &'static str> {
 pub fn client(name: &str) -> Option<&'static Client> {
     TABLE.iter().find(|client| client.name == name)
 }
+
+/// The servers of one client, with the files that they were read from.
+#[derive(Debug)]
+pub struct ClientServers {
+    /// The client.
+    pub client: &'static Client,
+    /// The servers, in the order of the files.
+    pub servers: Vec<ClientServer>,
+    /// The files that exist.
+    pub read: Vec<PathBuf>,
+}
+
+/// A server of a client, with its entry in the format of belljar.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClientServer {
+    /// The name that the client uses.
+    pub name: String,
+    /// The entry.
+    pub entry: Map<String, Json>,
+    /// The file that has the server.
+    pub path: PathBuf,
+}
+
+/// Returns whether a command line starts belljar itself.
+pub type OwnCommandCheck<'o> = &'o dyn Fn(&str, &[String]) -> bool;

@@ -8,16 +8,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json, json};
+use similar::TextDiff;
 
-use super::client_servers::{ClientServer, ClientServers};
-use super::diff::{DiffText, compared};
 use super::file;
 use super::formats::format::Format;
+use super::known_clients::{ClientServer, ClientServers};
 use super::translate::secrets;
 use crate::limits::Limits;
 use crate::names::ServerName;
-use crate::own_file;
 use crate::problem::{Position, Problem, Severity};
+use crate::{own_file, text};
 
 /// Keys that only belljar has, and the working folder. If a user has added them to an imported entry, they stay.
 const OWN_KEYS: [&str; 14] = [
@@ -300,4 +300,30 @@ fn change(target: Target, servers: Entry) -> Option<Change> {
         after: format!("{file:#}\n"),
         shown: compared(&shown_before.unwrap_or_default(), &shown, 3),
     })
+}
+
+/// The longest diff that is shown, in characters. The end of a longer one is replaced by a mark.
+const CHARS_MAX: usize = 64 * 1024;
+
+/// The changed lines with `around` unchanged ones on each side, bounded and harmless to show; empty if nothing changes.
+#[must_use]
+pub fn diff(before: &str, after: &str, around: usize) -> String {
+    compared(before, after, around).text
+}
+
+/// The text of a diff.
+#[derive(Debug)]
+pub(super) struct DiffText {
+    pub(super) text: String,
+    /// Whether the text is the whole diff.
+    pub(super) is_whole: bool,
+}
+
+/// The diff as [`diff`] returns it, with the information whether it is whole.
+pub(super) fn compared(before: &str, after: &str, around: usize) -> DiffText {
+    let diff = TextDiff::from_lines(before, after);
+    let shown = diff.unified_diff().context_radius(around).missing_newline_hint(false).to_string();
+    let whole = text::inert(&shown);
+    let text = text::bounded(&whole, CHARS_MAX).into_owned();
+    DiffText { is_whole: text == whole, text }
 }

@@ -3,8 +3,6 @@
 //! It starts no client and no server. The meaning of belljar's entries is in `config`.
 
 mod claude_switches;
-mod client_servers;
-mod diff;
 mod error;
 mod file;
 mod formats;
@@ -17,15 +15,17 @@ mod places;
 mod reading;
 mod translate;
 
-pub use client_servers::{ClientServer, ClientServers, OwnCommandCheck};
-pub use diff::diff;
 pub use error::InstallError;
+pub(crate) use formats::json_text::read as read_json;
+pub(crate) use formats::spanned::{Member, Node, Value};
 pub use install::edit::{
     Edit, InstallContext, Plan, Registration, ReplaceRule, install, missing_approval, uninstall,
 };
 pub use install::passed::passed;
 pub use install::passing::unpassable;
 pub use known_clients::{Client, client, client_names, clients};
+pub use known_clients::{ClientServer, ClientServers, OwnCommandCheck};
+pub use merge::diff;
 pub use merge::{Change, ConfinementChoice, merge};
 pub use own_entry::{Calls, StartCommand};
 pub use places::{Scope, Surroundings, place_variables};

@@ -5,8 +5,8 @@
 
 use serde_json::Value as Json;
 
-use super::client_servers::ClientServer;
 use super::formats::spanned::{Member, Node, Value};
+use super::known_clients::ClientServer;
 
 /// A note about a server, with its byte and key in the file.
 pub(super) struct SwitchNote {

@@ -8,16 +8,14 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value as Json};
 
 use super::claude_switches::{switched_off_in, switched_off_of_project};
-use super::client_servers::{ClientServer, ClientServers, OwnCommandCheck};
-use super::file;
 use super::formats::spanned::{Member, Node, Value};
-use super::known_clients::{Client, Layout};
-use super::opencode_switches;
+use super::known_clients::{Client, ClientServer, ClientServers, Layout, OwnCommandCheck};
 use super::places::{ClientFile, Scope, Surroundings};
 use super::translate::entry;
 use super::translate::redact_keeping_references::{part_with_references, references, shown_reference};
 use super::translate::references::is_literal;
 use super::translate::translator::{EntryContext, Translation};
+use super::{file, opencode_switches};
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::problem::{Position, Problem, Severity};

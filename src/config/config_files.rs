@@ -4,7 +4,7 @@
 //! It watches nothing by itself: the caller asks for a check, which takes the fingerprint of each file and reads none.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -15,7 +15,8 @@ use super::read::file::{self, Fingerprint, WatchedFile};
 use super::read::trust;
 use super::servers::load;
 use super::servers::server::{RefusedServer, ServerConfig};
-use super::settings::toml_file;
+use super::settings::definitions::{Definition, EffectTime, definitions};
+use super::settings::resolve::Setting;
 use crate::limits::Limits;
 use crate::problem::Problem;
 
@@ -41,8 +42,11 @@ impl ConfigFiles {
         let limits = Limits::default();
         // The fingerprints are taken before the files are read, so that a change in between is noticed.
         let listing = Listing::of(&environment, &limits);
-        let seen = listing.looks();
+        let mut seen = listing.looks(true);
         let (config, referred) = Config::load_following(&environment, None);
+        if !referred.has_others {
+            seen.1.clear();
+        }
         let shared = Arc::new(config.clone());
         let told = watch::Sender::new(Arc::clone(&shared));
         let environment = Arc::new(environment);
@@ -111,7 +115,7 @@ impl ConfigFiles {
             is_listed_anew = listing.files != self.listing.files;
             self.listing = listing;
         }
-        let seen = self.listing.looks();
+        let seen = self.listing.looks(self.referred.has_others);
         if !is_listed_anew && seen == self.seen && self.referred.files.iter().all(is_same) {
             return Vec::new();
         }
@@ -138,6 +142,8 @@ struct Listing {
     /// Whether every later change of the folders is sure to change their fingerprints.
     is_settled: bool,
     files: Vec<PathBuf>,
+    /// The files among them that others must not be able to move: the user's settings and entries.
+    of_user: Vec<PathBuf>,
 }
 
 impl Listing {
@@ -149,17 +155,18 @@ impl Listing {
         // The fingerprints are taken before the folders are listed, so that a change in between is noticed.
         let places: Vec<WatchedFile> = load::places(environment).into_iter().map(with_look).collect();
         let is_settled = places.iter().all(|(_, look)| look.is_settled());
-        let mut files: Vec<PathBuf> =
-            toml_file::paths(environment).into_iter().chain(trust::store(environment)).collect();
+        let mut of_user: Vec<PathBuf> = environment.config_file().into_iter().collect();
         for (place, _) in &places {
             if place.is_dir() {
                 // A folder that can no longer be listed counts as empty.
-                files.extend(file::listed(place, limits).unwrap_or_default());
+                of_user.extend(file::listed(place, environment.uid, limits).unwrap_or_default());
             } else {
-                files.push(place.clone());
+                of_user.push(place.clone());
             }
         }
-        Self { places, is_settled, files }
+        let further = trust::project_file(environment).into_iter().chain(trust::store(environment));
+        let files = of_user.iter().cloned().chain(further).collect();
+        Self { places, is_settled, files, of_user }
     }
 
     /// Whether listing again would give the same files. It reads no folder.
@@ -167,14 +174,47 @@ impl Listing {
         self.is_settled && self.places.iter().all(is_same)
     }
 
-    fn looks(&self) -> (Vec<Fingerprint>, BTreeSet<PathBuf>) {
-        let places = file::real_places(self.files.iter().map(PathBuf::as_path));
+    fn looks(&self, has_others: bool) -> (Vec<Fingerprint>, BTreeSet<PathBuf>) {
+        let of_user = self.of_user.iter().filter(|_| has_others);
+        let places = file::real_places(of_user.cloned());
         (self.files.iter().map(|path| file::fingerprint(path)).collect(), places)
     }
 }
 
 fn is_same((path, look): &WatchedFile) -> bool {
     file::fingerprint(path) == *look
+}
+
+/// Describes the changed settings for the reader of a reply; `None`: no setting has changed. Values are not shown.
+#[must_use]
+pub fn edited_settings(before: &Config, after: &Config) -> Option<String> {
+    let rows = definitions();
+    let value = |config: &Config, row: &Definition| {
+        let is_it = |setting: &&Setting| setting.name == row.name();
+        config.settings.iter().find(is_it).and_then(|setting| setting.value.clone())
+    };
+    let edited: Vec<&Definition> =
+        rows.iter().filter(|row| value(before, row) != value(after, row)).collect();
+    let of = |counts: EffectTime, when: &str| {
+        let names = edited.iter().filter(|row| row.counts == counts).map(|row| row.name());
+        let mounts =
+            (counts == EffectTime::NextSandbox && mounted(before) != mounted(after)).then_some("mount");
+        let names = names.chain(mounts).collect::<Vec<_>>().join(", ");
+        (!names.is_empty()).then(|| format!("{names}{when}"))
+    };
+    let parts = [
+        of(EffectTime::NextRun, ""),
+        of(EffectTime::NextSandbox, " for the next sandbox"),
+        of(EffectTime::NextServer, " for servers started from now on"),
+        of(EffectTime::Restart, " once belljar is started again"),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| format!("the user has changed settings ({})", parts.join("; ")))
+}
+
+/// The mounted folders, without their positions in the file.
+fn mounted(config: &Config) -> Vec<(&Path, &str, bool)> {
+    config.mounts.iter().map(|mount| (mount.host.as_path(), mount.guest.as_str(), mount.writable)).collect()
 }
 
 #[cfg(test)]

@@ -17,18 +17,20 @@ use super::servers::load::{self, EntriesByFile, EntryRules, LoadedServers};
 use super::servers::server::{RefusedServer, ServerConfig};
 use super::servers::transport::{Launch, Transport};
 use super::settings::choices::{
-    AllowCommands, Audit, ContainerUser, EngineChoice, Journal, LearnShapes, Prewarm, Rollback, Sampling,
-    SandboxServers, SelfServers, StructuredContent,
+    AllowCommands, Audit, LearnShapes, Prewarm, Rollback, Sampling, SandboxServers, SelfServers,
+    StructuredContent,
 };
 use super::settings::model::ModelSettings;
 use super::settings::mounts::{MountedFolder, Mounts, mounts};
-use super::settings::policy_file::{self, PolicyFile};
+use super::settings::policy_file::{self, Changeable, PolicyFile};
 use super::settings::policy_profile::ProfileSetting;
 use super::settings::resolve::{Setting, Settings, Source};
 use super::settings::resume::ResumeFrom;
 use super::settings::toml_file::{self, TomlFile};
 use super::settings::values as read;
 use crate::confine::{ChangeablePlaces, PrivatePlaces};
+use crate::engine::{EngineLocations, User};
+use crate::journal::JournalDetail;
 use crate::limits::Limits;
 use crate::names::{ServerName, WorkspaceName};
 use crate::policy::Policy;
@@ -41,12 +43,10 @@ use crate::text::{self, suggest};
 /// The configuration of this process.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The requested engine.
-    pub engine: EngineChoice,
-    /// The addresses at which engines are searched.
-    pub engine_addresses: EngineAddresses,
-    /// The OCI runtime of sandboxes; `None`: the engine's default.
-    pub oci_runtime: Option<String>,
+    /// The requested engine, and where engines are searched; without a mark.
+    pub engine: EngineLocations,
+    /// PATH.
+    pub path: Option<OsString>,
     /// The sandbox's image; `None`: the project's own.
     pub image: Option<String>,
     /// The user's time zone, by its name in the tz database.
@@ -65,8 +65,8 @@ pub struct Config {
     pub cpu_millis: Option<u32>,
     /// Whether `cpu_millis` comes from a project that is not trusted, so that it must not exceed the default.
     pub cpu_is_capped: bool,
-    /// The user that the sandboxed code runs as.
-    pub container_user: ContainerUser,
+    /// The user that the sandboxed code runs as; `None`: each sandbox has a user of its own.
+    pub container_user: Option<User>,
     /// The properties in which a sandbox may be weaker than required.
     pub allow_weak: Vec<PostureField>,
     /// System calls that code can make besides those that the sandbox's filter allows.
@@ -90,8 +90,6 @@ pub struct Config {
     pub former_model_dir: Option<PathBuf>,
     /// The files and folders that a server gets only if its entry names them.
     pub private: PrivatePlaces,
-    /// The folder of virtual environments for sandboxes without a container engine; `None`: the user has no home.
-    pub environments_dir: Option<PathBuf>,
     /// How replies are written.
     pub output_mode: OutputMode,
     /// The level of the log.
@@ -138,7 +136,7 @@ pub struct Config {
     /// The amount that the audit log records of calls and runs.
     pub audit: Audit,
     /// The amount of a session that the journal records.
-    pub journal: Journal,
+    pub journal: JournalDetail,
     /// The folder of the journals; `None`: there is no such folder, since the user has no home.
     pub sessions_dir: Option<PathBuf>,
     /// The session whose runs are replayed at the start of a new one.
@@ -150,27 +148,6 @@ pub struct Config {
     pub limits: Limits,
     /// Everything that is wrong or worth a note, in the order in which it was found.
     pub problems: Vec<Problem>,
-}
-
-/// The addresses of engines that the environment names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EngineAddresses {
-    /// DOCKER_HOST.
-    pub docker_host: Option<String>,
-    /// CONTAINER_HOST.
-    pub container_host: Option<String>,
-    /// XDG_RUNTIME_DIR, or `/run/user/UID` where that exists: where sockets and locks of this user live.
-    pub runtime_dir: Option<PathBuf>,
-    /// The effective user.
-    pub uid: u32,
-    /// PATH.
-    pub path: Option<OsString>,
-    /// The `podman` command on PATH, where there is one.
-    pub podman: Option<PathBuf>,
-    /// The `ssh` command on PATH, where there is one.
-    pub ssh: Option<PathBuf>,
-    /// The user's home folder, in which desktop engines put their sockets.
-    pub home: Option<PathBuf>,
 }
 
 const DAY_S: u64 = 86_400;
@@ -200,6 +177,8 @@ pub(super) struct ReloadState {
     /// The places that code and confined servers can or could change, since the first load. What was refused to them is
     /// not among these.
     pub(super) changeable: ChangeablePlaces,
+    /// See [`Changeable::has_others`].
+    pub(super) has_others: bool,
 }
 
 /// The settings, and the parts of the files that are needed to load servers and policy.
@@ -327,15 +306,14 @@ impl Config {
         files.extend(config.model.files.iter().cloned());
         variables.extend(config.model.variables.iter().cloned());
         unread.extend(unusable.filter(|problem| !unread.contains(problem)));
+        let has_others = !changeable.are_in(&config.state_dir);
+        let of_policy = Changeable { places: changeable, has_others };
         let policy = match before {
             Some(before) => {
-                before.config.policy.mistrust(&changeable);
+                before.config.policy.mistrust(&of_policy);
                 before.config.policy.clone()
             }
-            None => {
-                let changeable = changeable.clone();
-                PolicyFile::open(environment, &limits, profile_setting, changeable, &mut problems)
-            }
+            None => PolicyFile::open(environment, &limits, profile_setting, of_policy, &mut problems),
         };
         let model = match &misled {
             Some(problem) => config.model.clone().made_unusable(problem),
@@ -343,7 +321,15 @@ impl Config {
         };
         (
             Self { servers, changeable: lasting.paths(), refused, policy, problems, model, ..config },
-            ReloadState { files, variables, entries, unread, servers_problem, changeable: lasting },
+            ReloadState {
+                files,
+                variables,
+                entries,
+                unread,
+                servers_problem,
+                changeable: lasting,
+                has_others,
+            },
         )
     }
 }
@@ -382,9 +368,8 @@ impl ReadSettings {
             settings.problem(Problem::new(Origin::Variable("HOME".to_owned()), message));
         }
         let config = Config {
-            engine: settings.required("MCP_BRIDGE_RUNTIME", read::engine),
-            engine_addresses: EngineAddresses::of(environment),
-            oci_runtime: settings.optional("MCP_BRIDGE_OCI_RUNTIME", read::oci_runtime),
+            engine: engine(&mut settings, environment),
+            path: environment.variable("PATH").map(OsString::from),
             image: settings.optional("MCP_BRIDGE_IMAGE", read::text),
             time_zone: environment.time_zone(),
             timeout,
@@ -407,7 +392,6 @@ impl ReadSettings {
             state_dir,
             cache_dir,
             former_model_dir: environment.data_dir().map(|dir| dir.join("model")),
-            environments_dir: environment.data_dir().map(|dir| dir.join("environments")),
             private: PrivatePlaces::default(),
             output_mode: settings.required("MCP_BRIDGE_OUTPUT_MODE", read::output_mode),
             log_level: settings.required("MCP_BRIDGE_LOG_LEVEL", read::log_level),
@@ -513,8 +497,8 @@ fn sampling(settings: &mut Settings<'_>) -> Sampling {
 
 /// Reads the amount to record in journals; a value that cannot be read counts as `Off`, so that nothing is recorded
 /// against the user's wish.
-fn journal(settings: &mut Settings<'_>) -> Journal {
-    unless_misread(settings, "MCP_BRIDGE_JOURNAL", Journal::Off, read::journal)
+fn journal(settings: &mut Settings<'_>) -> JournalDetail {
+    unless_misread(settings, "MCP_BRIDGE_JOURNAL", JournalDetail::Off, read::journal)
 }
 
 fn unless_misread<T>(
@@ -579,24 +563,25 @@ fn unknown(names: Option<&[String]>, source: &Source, loaded: &LoadedServers) ->
         .collect()
 }
 
-impl EngineAddresses {
-    fn of(environment: &Environment) -> Self {
-        let text =
-            |name: &str| environment.variable(name).and_then(|value| value.to_str()).map(str::to_owned);
-        let path = environment.variable("PATH");
-        let cwd = environment.cwd.as_deref().unwrap_or(Path::new("/"));
-        Self {
-            docker_host: text("DOCKER_HOST"),
-            container_host: text("CONTAINER_HOST"),
-            runtime_dir: environment.variable("XDG_RUNTIME_DIR").map(PathBuf::from).or_else(|| {
-                Some(PathBuf::from(format!("/run/user/{}", environment.uid))).filter(|dir| dir.is_dir())
-            }),
-            uid: environment.uid,
-            path: path.map(OsString::from),
-            podman: locate_program(Path::new("podman"), path, cwd),
-            ssh: locate_program(Path::new("ssh"), path, cwd),
-            home: environment.home.clone(),
-        }
+/// The engine that the operator asks for, and the places that the environment names.
+fn engine(settings: &mut Settings<'_>, environment: &Environment) -> EngineLocations {
+    let text = |name: &str| environment.variable(name).and_then(|value| value.to_str()).map(str::to_owned);
+    // A relative folder in PATH would lead into the project that a client has opened.
+    let located = |name: &str| locate_program(Path::new(name), environment.variable("PATH"), Path::new("/"));
+    EngineLocations {
+        choice: settings.required("MCP_BRIDGE_RUNTIME", read::engine),
+        oci_runtime: settings.optional("MCP_BRIDGE_OCI_RUNTIME", read::oci_runtime),
+        container_host: text("CONTAINER_HOST"),
+        docker_host: text("DOCKER_HOST"),
+        runtime_dir: environment.variable("XDG_RUNTIME_DIR").map(PathBuf::from).or_else(|| {
+            Some(PathBuf::from(format!("/run/user/{}", environment.uid))).filter(|dir| dir.is_dir())
+        }),
+        root: environment.uid == 0,
+        podman: located("podman"),
+        ssh: located("ssh"),
+        home: environment.home.clone(),
+        environments: environment.data_dir().map(|dir| dir.join("environments")),
+        mark: None,
     }
 }
 

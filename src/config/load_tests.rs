@@ -7,8 +7,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 
 use super::*;
-use crate::config::servers::transport::{HttpTransport, Launch, Transport};
+use crate::config::servers::transport::{Launch, Transport};
 use crate::config::test_home::Home;
+use crate::engine::{Choice, User};
+use crate::upstream::RemoteTransport;
 
 impl Home {
     /// Server names, then problems with the home's place replaced.
@@ -44,11 +46,11 @@ fn examples(kind: &str) -> Home {
 #[test]
 fn without_anything_the_defaults_count() {
     let config = Home::of_servers().load();
-    assert_eq!(config.engine, EngineChoice::Auto);
+    assert_eq!(config.engine.choice, Choice::Auto);
     assert_eq!(config.image, None);
     assert_eq!((config.timeout.as_secs(), config.timeout_max.as_secs()), (30, 120));
     assert_eq!((config.memory_bytes, config.pids, config.cpu_millis), (512 << 20, 128, None));
-    assert_eq!(config.container_user, ContainerUser::Own);
+    assert_eq!(config.container_user, None);
     assert_eq!(config.idle_stop, Some(Duration::from_secs(300)));
     assert!(config.state_dir.ends_with("MCPs") && config.state_dir.is_absolute());
     assert_eq!((config.output_mode, config.log_level), (OutputMode::Compact, LevelFilter::INFO));
@@ -88,10 +90,10 @@ fn every_variable_is_read() {
         .variable("MCP_BRIDGE_LEARN_SHAPES", "0")
         .variable("DOCKER_HOST", "tcp://box:1")
         .load();
-    assert_eq!((config.engine, config.image.as_deref()), (EngineChoice::Docker, Some("python:3.13")));
+    assert_eq!((config.engine.choice, config.image.as_deref()), (Choice::Docker, Some("python:3.13")));
     assert_eq!((config.timeout.as_secs(), config.timeout_max.as_secs()), (5, 600));
     assert_eq!((config.memory_bytes, config.pids, config.cpu_millis), (1 << 30, 64, Some(500)));
-    assert_eq!(config.container_user, ContainerUser::Fixed { uid: 1000, gid: 1000 });
+    assert_eq!(config.container_user, Some(User { uid: 1000, gid: 1000 }));
     assert_eq!(config.allow_weak, [PostureField::Memory, PostureField::Mounts]);
     let extra: Vec<String> = config.extra_syscalls.iter().map(ToString::to_string).collect();
     assert_eq!(extra, ["mincore", "inotify_init1"]);
@@ -102,7 +104,7 @@ fn every_variable_is_read() {
     assert_eq!(config.self_servers, SelfServers::Allow);
     assert_eq!((config.prewarm, config.structured), (Prewarm::Off, StructuredContent::On));
     assert_eq!(config.learn_shapes, LearnShapes::Off);
-    assert_eq!(config.engine_addresses.docker_host.as_deref(), Some("tcp://box:1"));
+    assert_eq!(config.engine.docker_host.as_deref(), Some("tcp://box:1"));
     assert_eq!(config.problems, vec![]);
 }
 
@@ -199,15 +201,15 @@ fn a_remote_entry_is_read_whole_under_every_name_of_its_parts() {
         read.headers.iter().collect::<Vec<_>>(),
         [("Authorization", "Bearer t0ken"), ("X-Team", "a b")]
     );
-    assert_eq!(read.transport, HttpTransport::Detected);
+    assert_eq!(read.transport, None);
     for (kind, transport) in [
-        ("http", HttpTransport::Streamable),
-        ("streamable-http", HttpTransport::Streamable),
-        ("streamableHttp", HttpTransport::Streamable),
-        ("sse", HttpTransport::Sse),
+        ("http", RemoteTransport::Streamable),
+        ("streamable-http", RemoteTransport::Streamable),
+        ("streamableHttp", RemoteTransport::Streamable),
+        ("sse", RemoteTransport::Sse),
     ] {
         let read = endpoint(&format!(r#"{{"type": "{kind}", "serverUrl": "http://127.0.0.1:1/"}}"#));
-        assert_eq!(read.transport, transport, "{kind}");
+        assert_eq!(read.transport, Some(transport), "{kind}");
     }
 }
 
@@ -295,7 +297,7 @@ fn deep_and_large_files_are_refused_whole() {
     assert_eq!(
         home.names(),
         "+ good\n\
-         error ~/MCPs/deep.json:1:129: nesting deeper than 128 levels\n\
+         error ~/MCPs/deep.json:1:513: nesting deeper than 128 levels\n\
          error ~/MCPs/large.json: is larger than the 1048576 bytes allowed"
     );
 }
@@ -318,7 +320,7 @@ fn only_ordinary_files_of_trusted_owners_are_read_and_nothing_blocks() {
     error ~/MCPs/dangling.json: is a symbolic link to nothing
     error ~/MCPs/folder.json: is a folder, not a file
     error ~/MCPs/loop.json: is a symbolic link that leads back to itself
-    error ~/MCPs/open.json: every user may write to this file, so what it says is not trusted; run: chmod o-w ~/MCPs/open.json
+    error ~/MCPs/open.json: other users may write to this file, so what it says is not trusted; run: chmod go-w ~/MCPs/open.json
     error ~/MCPs/pipe.json: is a pipe, not a file
     error ~/MCPs/socket.json: is a socket, not a file
     error ~/MCPs/zero.json: is a device, not a file
@@ -344,7 +346,7 @@ fn a_folder_that_everybody_may_write_to_is_refused() {
     fs::set_permissions(home.path(""), fs::Permissions::from_mode(0o777)).unwrap();
     assert_eq!(
         home.names(),
-        "error ~/MCPs: every user may write to this folder, so its files are not trusted; run: chmod o-w ~/MCPs"
+        "error ~/MCPs: other users may write to this folder, so its files are not trusted; run: chmod go-w ~/MCPs"
     );
 }
 

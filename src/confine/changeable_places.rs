@@ -50,6 +50,12 @@ impl ChangeablePlaces {
         Self(self.0.iter().chain(new).cloned().collect())
     }
 
+    /// Whether all of them are in this folder.
+    #[must_use]
+    pub fn are_in(&self, folder: &Path) -> bool {
+        self.0.iter().all(|place| place.path.starts_with(folder))
+    }
+
     /// Their paths.
     #[must_use]
     pub fn paths(&self) -> Vec<PathBuf> {

@@ -18,10 +18,10 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, chdir, getegid, geteuid, sethostname};
 
-use super::access::Access;
 use super::lock::{
     FileRights, drop_capabilities, keep_capabilities, limit, restrict_files, scopes_abstract_sockets,
 };
+use super::root::Access;
 use super::root::{ACCOUNTS, Machine, Root, place};
 use super::server_plan::{Network, ServerPlan, VisiblePath};
 use super::signals::{SignalQueue, release_all_streams};

@@ -2,7 +2,6 @@
 //!
 //! It decides nothing. The process engine uses it for sandboxes, and keepers use it for servers.
 
-mod access;
 mod changeable_places;
 #[cfg(target_os = "linux")]
 mod confined_server;
@@ -22,7 +21,6 @@ mod step;
 #[cfg(target_os = "linux")]
 mod system_calls;
 
-pub use access::{Access, files_of_place_max};
 pub use changeable_places::ChangeablePlaces;
 #[cfg(target_os = "linux")]
 pub use confined_server::{ServeError, part_server, reap, serve_confined};
@@ -32,7 +30,8 @@ pub use look_budget::LookBudget;
 pub use mount_list::MountList;
 pub use private_places::{LOGIN_PLACES, PlaceKind, PrivatePlaces, SecretPlaces};
 pub use remedy::remedy;
-pub use resolved_path::ResolvedPath;
+pub use resolved_path::{ResolvedPath, is_written_by_others};
+pub use root::{Access, files_of_place_max};
 #[cfg(target_os = "linux")]
 pub use root::{Machine, Root, place};
 pub use server_plan::{Network, ServerPlan, ServerSandbox, VisiblePath};

@@ -150,9 +150,16 @@ fn replaced_by_others(folder: &Metadata, uid: u32) -> Option<&'static str> {
     if owner != uid && !is_root(owner) {
         return Some("a folder that belongs to another user");
     }
-    let is_of_other_group = || ![uid, 0].iter().any(|user| is_private_group(folder.gid(), *user));
-    let is_of_others = mode & 0o1002 == 0o002 || mode & 0o1020 == 0o020 && is_of_other_group();
+    // In a sticky folder, users replace only what is theirs.
+    let is_of_others = mode & 0o1000 == 0 && is_written_by_others(folder, uid);
     is_of_others.then_some("a folder that other users can write; `chmod go-w` there prevents that")
+}
+
+/// Whether the mode of a file or folder lets users other than this one and root write it.
+#[must_use]
+pub fn is_written_by_others(about: &Metadata, uid: u32) -> bool {
+    let is_of_other_group = || ![uid, 0].iter().any(|user| is_private_group(about.gid(), *user));
+    about.mode() & 0o002 != 0 || about.mode() & 0o020 != 0 && is_of_other_group()
 }
 
 /// Whether the owner is root, or appears as nobody in a user namespace that does not have root.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::access::Access;
+use super::root::Access;
 
 /// The rights that a server's entry in the configuration gives the server, in addition to its own program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::runtime_setting::Choice;
+use super::spec::Choice;
 
 /// A failure of an engine, or of a request to it.
 #[derive(Debug, thiserror::Error)]

@@ -8,7 +8,7 @@ use super::error::EngineError;
 use super::images::ImageStore;
 use super::interface::Engine;
 use super::processes::{Environments, InsteadOf, ProcessEngine};
-use super::runtime_setting::Choice;
+use super::spec::Choice;
 
 /// The first engine that answers. If the operator accepts any engine and names no image, processes of this machine are
 /// used when no engine answers, or when the engine that answers has none of the images. `sockets` is the folder for

@@ -13,7 +13,6 @@ mod kernel;
 mod masks;
 mod owner;
 mod processes;
-mod runtime_setting;
 mod spec;
 mod usage;
 mod users;
@@ -27,6 +26,6 @@ pub use kernel::{Kernel, OuterLimits};
 pub use owner::{Owner, lock_path};
 #[cfg(target_os = "linux")]
 pub use processes::{begin, enter};
-pub use runtime_setting::Choice;
+pub use spec::Choice;
 pub use spec::{CpuQuota, Folder, SandboxSpec, User, tmpfs_mib};
 pub use usage::{Usage, UsageMeter};

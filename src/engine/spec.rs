@@ -119,3 +119,19 @@ pub(super) const ENVIRONMENT: [(&str, &str); 9] = [
     // Threads of linear algebra libraries would not survive a fork of the interpreter.
     ("OPENBLAS_NUM_THREADS", "1"),
 ];
+
+/// The engine that the operator has chosen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// Any engine, a rootless one before a rootful one.
+    #[default]
+    Auto,
+    /// Podman.
+    Podman,
+    /// Docker.
+    Docker,
+    /// Processes of this machine, without a container engine.
+    Process,
+    /// The engine at this address: `unix://`, `tcp://`, `http://` or `ssh://`.
+    At(String),
+}

@@ -3,7 +3,7 @@
 //! It does not decide whether a limit is exceeded. There is no meter for a container on another machine.
 
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 
 use nix::errno::Errno;
 use nix::sys::statvfs::statvfs;
@@ -180,7 +180,10 @@ fn started(pid: u32) -> io::Result<Option<u64>> {
 
 /// The text of a file of /proc; `None`: its process has ended. The name of a process may be invalid UTF-8.
 fn text(path: &str) -> io::Result<Option<String>> {
-    Ok(unless_gone(fs::read(path))?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    // Files of /proc have no size, without which `fs::read` would read them in many small pieces.
+    let mut bytes = Vec::with_capacity(4096);
+    let read = fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
+    Ok(unless_gone(read)?.map(|_| String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 fn unless_gone<T>(read: io::Result<T>) -> io::Result<Option<T>> {

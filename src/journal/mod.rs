@@ -3,7 +3,6 @@
 //!
 //! It knows neither sandboxes nor servers, runs nothing and answers no call: who does says so here.
 
-mod detail;
 mod notebook;
 mod reading;
 mod record;
@@ -11,12 +10,11 @@ mod recorded_json;
 mod repetitions;
 mod script;
 mod sessions;
-mod time;
 mod writing;
 
-pub use detail::JournalDetail;
 pub use notebook::notebook;
 pub use reading::{Damage, RecordedCall, RecordedJob, RecordedRun, RecordedSession};
+pub use record::JournalDetail;
 pub use record::{
     CallAgain, CallAnswered, CallBegun, CallOutcome, JobBegun, JobEnded, OutputText, Record, RunBegun,
     RunEnded, SandboxUp, ServerOfRun, SessionBegun,
@@ -24,5 +22,4 @@ pub use record::{
 pub use recorded_json::RecordedJson;
 pub use script::script;
 pub use sessions::{SessionSummary, Sessions, SessionsError};
-pub use time::{days_ago, now};
 pub use writing::Journal;

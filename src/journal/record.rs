@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::detail::JournalDetail;
 use super::recorded_json::RecordedJson;
 use crate::run::{OutputStream, PythonError, StateNote, ToolFault};
 
@@ -270,4 +269,16 @@ impl CallBegun {
         let server = self.server.as_deref().unwrap_or("runtime");
         format!("{server}.{}", self.tool)
     }
+}
+
+/// The detail with which a session is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JournalDetail {
+    /// Nothing is recorded.
+    Off,
+    /// Code, outcomes and the beginning of outputs; of calls the names, and sizes and hashes of arguments and results.
+    Calls,
+    /// The same with the arguments and results of calls: what a replay answers calls from.
+    Full,
 }

@@ -399,7 +399,8 @@ fn instead(asked: &str, ids: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::{Journal, JournalDetail, RunBegun, now};
+    use crate::clock;
+    use crate::journal::{Journal, JournalDetail, RunBegun};
 
     fn ids(sessions: &Sessions) -> Vec<String> {
         sessions.all().unwrap().into_iter().map(|about| about.id).collect()
@@ -411,7 +412,7 @@ mod tests {
         let (code, servers) = (code.to_owned(), vec![]);
         let run = RunBegun {
             run: 1,
-            time: now(),
+            time: clock::timestamp(),
             code,
             servers,
             timeout_ms: 1_000,

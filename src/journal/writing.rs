@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use parking_lot::Mutex;
 
-use super::detail::JournalDetail;
 use super::reading::RecordedSession;
+use super::record::JournalDetail;
 use super::record::{CallBegun, CallOutcome, Record, SessionBegun, VERSION};
 use super::repetitions::Repetitions;
 use super::sessions::Sessions;
-use super::time::now;
+use crate::clock;
 use crate::limits::Limits;
 use crate::protocol;
 
@@ -107,7 +107,7 @@ impl Journal {
             let session = Record::Session(SessionBegun {
                 version: VERSION,
                 id: id.clone(),
-                time: now(),
+                time: clock::timestamp(),
                 client: client.to_owned(),
                 belljar: env!("CARGO_PKG_VERSION").to_owned(),
                 protocol: protocol::VERSION,
@@ -254,7 +254,7 @@ mod tests {
     fn run(number: u64, code: &str) -> Record {
         Record::Run(RunBegun {
             run: number,
-            time: now(),
+            time: clock::timestamp(),
             code: code.into(),
             servers: vec![],
             timeout_ms: 1_000,

@@ -3,6 +3,8 @@
 //! Tokens are reserved before a request and counted after it, so that requests under way at once cannot pass a budget
 //! together.
 
+use std::time::Duration;
+
 /// The bounds on requests to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
@@ -14,6 +16,10 @@ pub struct Bounds {
     pub tokens_per_run: u64,
     /// The same of one session.
     pub tokens_per_session: u64,
+    /// The longest time of one request, including retries.
+    pub time: Duration,
+    /// The largest number of simultaneous requests; at least 1.
+    pub at_once: usize,
 }
 
 /// A budget that does not cover a request.
@@ -120,8 +126,14 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    const BOUNDS: Bounds =
-        Bounds { requests_per_run: 3, requests_per_session: 5, tokens_per_run: 100, tokens_per_session: 150 };
+    const BOUNDS: Bounds = Bounds {
+        requests_per_run: 3,
+        requests_per_session: 5,
+        tokens_per_run: 100,
+        tokens_per_session: 150,
+        time: Duration::from_secs(1),
+        at_once: 1,
+    };
 
     fn said(result: Result<TokenReservation, BudgetError>) -> String {
         result.unwrap_err().to_string()

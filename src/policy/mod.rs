@@ -6,7 +6,6 @@
 mod arguments;
 mod choice;
 mod decide;
-mod file_uri;
 mod ledger;
 mod literal_meaning;
 mod names;

@@ -8,6 +8,8 @@ use crate::text;
 
 /// The largest number of digits of a number that is written without an exponent.
 const PLAIN_DIGITS_MAX: i64 = 400;
+/// The largest number of hexadecimal, octal or binary digits, without leading zeros, that are converted.
+const RADIX_DIGITS_MAX: usize = 2_048;
 /// The largest number of digits of an exponent, without leading zeros. A larger exponent is replaced by the largest one
 /// with that many digits, which already makes a number 0 or infinite as a double.
 const EXPONENT_DIGITS_MAX: usize = 9;
@@ -31,8 +33,7 @@ impl Decimal {
         };
         for (prefix, radix) in [("0x", 16), ("0o", 8), ("0b", 2)] {
             if let Some(digits) = text.strip_prefix(prefix) {
-                let number = u128::from_str_radix(&digits.replace('_', ""), radix).ok()?;
-                return Self::of(is_negative, &number.to_string(), 0);
+                return Self::of(is_negative, &decimal(&digits.replace('_', ""), radix)?, 0);
             }
         }
         let (mantissa, exponent) = match text.split_once('e') {
@@ -134,6 +135,28 @@ fn read_exponent(text: &str) -> Option<i64> {
         significant => significant,
     };
     Some(sign * significant.parse::<i64>().ok()?)
+}
+
+/// The decimal digits of a whole number of another radix; `None`: it is none, or it is too long.
+fn decimal(digits: &str, radix: u32) -> Option<String> {
+    let significant = digits.trim_start_matches('0');
+    if digits.is_empty() || significant.len() > RADIX_DIGITS_MAX {
+        return None;
+    }
+    // The last digit comes first.
+    let mut decimal: Vec<u32> = Vec::new();
+    for digit in significant.chars() {
+        let mut carried = digit.to_digit(radix)?;
+        for place in &mut decimal {
+            carried += *place * radix;
+            (*place, carried) = (carried % 10, carried / 10);
+        }
+        while carried > 0 {
+            decimal.push(carried % 10);
+            carried /= 10;
+        }
+    }
+    Some(decimal.iter().rev().filter_map(|digit| char::from_digit(*digit, 10)).collect())
 }
 
 #[cfg(test)]

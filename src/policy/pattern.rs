@@ -3,9 +3,9 @@
 use std::fmt;
 
 use serde::{Deserialize, Deserializer};
+use url::{Position, Url};
 use wildmatch::WildMatch;
 
-use super::file_uri;
 use super::literal_meaning::LiteralMeaning;
 use crate::text;
 
@@ -21,8 +21,8 @@ pub struct Pattern {
     compiled: WildMatch,
     /// The pattern after [`text::folded`].
     folded: WildMatch,
-    /// The readings of the folded pattern as a file URI.
-    file_uris: Vec<WildMatch>,
+    /// The readings of the folded pattern as a file URI or a web address.
+    uris: Vec<WildMatch>,
     /// The values that it means, if it has no wildcards.
     named: Option<LiteralMeaning>,
 }
@@ -51,7 +51,11 @@ impl Pattern {
             text: text.to_owned(),
             compiled: WildMatch::new(text),
             folded: WildMatch::new(&folded),
-            file_uris: file_uri::readings(&folded).iter().map(|uri| WildMatch::new(uri)).collect(),
+            uris: file_uris(&folded)
+                .iter()
+                .chain(&web_addresses(&folded))
+                .map(|uri| WildMatch::new(uri))
+                .collect(),
             named: (!text.contains(['*', '?'])).then(|| LiteralMeaning::of(text)),
         }
     }
@@ -73,9 +77,8 @@ impl Pattern {
 
     /// Whether the text matches as written or [folded](text::folded); `None` if it is too long to compare.
     pub(super) fn matches_loosely(&self, text: &str) -> Option<bool> {
-        let is_like = |text: &str| {
-            self.folded.matches(text) || self.file_uris.iter().any(|pattern| pattern.matches(text))
-        };
+        let is_like =
+            |text: &str| self.folded.matches(text) || self.uris.iter().any(|pattern| pattern.matches(text));
         Some(self.matches(text)? || is_like(&text::folded(text)))
     }
 
@@ -95,6 +98,59 @@ impl<'de> Deserialize<'de> for Pattern {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::new(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }
+}
+
+/// All readings of a file URI in the form `file:///path`; none if the text is no file URI.
+pub(super) fn file_uris(folded: &str) -> Vec<String> {
+    let Some(rest) = folded.strip_prefix("file:") else { return vec![] };
+    let path = rest.replace('\\', "/");
+    let mut paths = vec![path.as_str()];
+    // A parser may read a host behind two slashes, or a path all the same.
+    if let Some((_host, path)) = path.strip_prefix("//").and_then(|rest| rest.split_once('/')) {
+        paths.push(path);
+    }
+    let mut readings: Vec<String> = Vec::new();
+    for path in paths {
+        for path in [path, path.split(['?', '#']).next().unwrap_or(path)] {
+            let reading = format!("file://{}", plain_path(&format!("/{path}")));
+            if !readings.contains(&reading) {
+                readings.push(reading);
+            }
+        }
+    }
+    readings
+}
+
+/// The readings of a web address as parsers of the URL standard have it, which ignore how it is written: with and without
+/// the usual port and a last slash, always without user and fragment. None if the text is no web address.
+pub(super) fn web_addresses(text: &str) -> Vec<String> {
+    let Ok(url) = Url::parse(text) else { return vec![] };
+    let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else { return vec![] };
+    // Only these ignore how many slashes there are, and in which direction.
+    if !["http", "https", "ws", "wss", "ftp"].contains(&url.scheme()) {
+        return vec![];
+    }
+    let host = format!("{}://{}", url.scheme(), host.trim_end_matches('.'));
+    let places = [url.port().is_none().then(|| host.clone()), Some(format!("{host}:{port}"))];
+    let rest = &url[Position::BeforePath..Position::AfterQuery];
+    let rests = || [rest].into_iter().chain((rest == "/").then_some(""));
+    places.into_iter().flatten().flat_map(|place| rests().map(move |rest| format!("{place}{rest}"))).collect()
+}
+
+/// The path without `.`, `..` and empty segments.
+pub(super) fn plain_path(path: &str) -> String {
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in path.split(['/', '\\']) {
+        match segment {
+            "" | "." => {}
+            ".." if segments.last().is_some_and(|last| *last != "..") => drop(segments.pop()),
+            segment => segments.push(segment),
+        }
+    }
+    let is_absolute = path.starts_with(['/', '\\']);
+    let above = segments.iter().take_while(|segment| is_absolute && **segment == "..").count();
+    let root = if is_absolute { "/" } else { "" };
+    format!("{root}{}", segments[above..].join("/"))
 }
 
 #[cfg(test)]

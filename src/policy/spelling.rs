@@ -6,9 +6,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::file_uri::{self, plain_path};
 use super::literal_meaning::number;
-use super::pattern::Pattern;
+use super::pattern::{Pattern, file_uris, plain_path, web_addresses};
 use super::readings::{DecodingDepth, decodings, inner};
 use crate::text;
 
@@ -60,10 +59,10 @@ pub(super) fn climbs(text: &str) -> bool {
     goes_up(text) || decodings(text, DecodingDepth::OUTERMOST).iter().any(|(decoded, _)| goes_up(decoded))
 }
 
-/// The places to which a path or URI may lead: without `..`, `.` and empty segments, and for a file URI in all readings.
+/// The places to which a path or URI may lead: without `..`, `.` and empty segments, and for a file URI or a web address in all readings.
 fn targets(text: &str) -> Vec<String> {
     let folded = text::folded(text);
-    let file_uris = file_uri::readings(&folded);
+    let file_uris = file_uris(&folded);
     if !file_uris.is_empty() {
         let paths = file_uris.iter().filter_map(|uri| uri.strip_prefix("file://").map(str::to_owned));
         return paths.chain(file_uris.iter().cloned()).collect();
@@ -72,8 +71,8 @@ fn targets(text: &str) -> Vec<String> {
         Some((scheme, path)) => (format!("{scheme}://"), path),
         None => (String::new(), &folded[..]),
     };
-    let plain = before + &plain_path(path);
-    if plain == folded { vec![] } else { vec![plain] }
+    let plain = Some(before + &plain_path(path)).filter(|plain| *plain != folded);
+    plain.into_iter().chain(web_addresses(&folded)).collect()
 }
 
 #[cfg(test)]
@@ -105,6 +104,7 @@ mod tests {
             json!("0x٢a"),
             json!("٠x2a"),
             json!("4\u{7}2"),
+            json!(format!("0x{}2a", "0".repeat(200))),
         ] {
             assert!(of("42", &value) && of("42.0", &value) && of("4?", &value), "{value}");
         }
@@ -121,6 +121,41 @@ mod tests {
         assert!(of(large, &json!(large)) && of(large, &json!("18446744073709551617.0")));
         assert!(of(large, &serde_json::from_str(large).unwrap()));
         assert!(!of(large, &json!("18446744073709559999")));
+        let huge = format!("1{}", "0".repeat(60));
+        assert!(of(&huge, &json!("0x9f4f2726179a224501d762422c946590d91000000000000000")));
+        assert!(of("8", &json!("0b1000")) && !of("8", &json!("0b102")) && !of("0", &json!("0x")));
+    }
+
+    #[test]
+    fn a_web_address_fits_however_it_is_written() {
+        for value in [
+            "https://evil.example/x",
+            "HTTPS://Evil.Example/x",
+            "https:/evil.example/x",
+            "https:evil.example/x",
+            "https:////evil.example/x",
+            r"https:\\evil.example\x",
+            "https://u:p@evil.example/x",
+            "https://evil.example:443/x",
+            "https://evil.example./x",
+            "https://ev\til.example/x#y",
+            "https://evil%2eexample/x",
+            " https://evil.example/a/../x",
+        ] {
+            for pattern in ["https://evil.example/*", "https://evil.example:443/*", "https://evil.example/x"]
+            {
+                assert!(of(pattern, &json!(value)), "{pattern} {value}");
+            }
+            assert!(!of("https://good.example/*", &json!(value)), "{value}");
+        }
+        assert!(of("https://evil.example", &json!("https:/evil.example#x")));
+        assert!(of("https://bücher.example/*", &json!("https://xn--bcher-kva.example/x")));
+        assert!(
+            of("http://127.0.0.1/*", &json!("http://0x7f.1/x"))
+                && of("http://127.0.0.1:8080/*", &json!("http:/2130706433:8080/"))
+        );
+        assert!(!of("https://evil.example/*", &json!("https://evil.example:8443/x")));
+        assert!(!of("https://evil.example/*", &json!("http://evil.example/x")));
     }
 
     #[test]

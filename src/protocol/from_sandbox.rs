@@ -6,11 +6,11 @@ use base64::Engine as _;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::dropped_line::DroppedLine;
 use super::posture::{Posture, WorkerPosture};
 use super::to_sandbox::FilePiece;
 use crate::names::{CallId, RunId};
 use crate::run::{Image, OutputStream, PythonError};
+use crate::text;
 
 /// Longest number of a job, in digits.
 const JOB_DIGITS_MAX: usize = 10;
@@ -423,4 +423,41 @@ fn from_json<'a, T: Deserialize<'a>>(text: &'a str, kind: &str) -> Result<T, Dro
     // The depth is bounded already, by `depth_exceeds`; serde_json's own bound is one lower.
     parser.disable_recursion_limit();
     T::deserialize(&mut parser).map_err(|error| DroppedLine::of_type(kind, &error.to_string()))
+}
+
+/// Longest quotation of a dropped frame, in characters: it may be as long as a frame.
+const QUOTED_CHARS_MAX: usize = 200;
+
+/// The reason for which a line from the sandbox was dropped. The decoder continues behind its line feed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum DroppedLine {
+    #[error("a line of more than {bytes_max} bytes")]
+    Overlong { bytes_max: usize },
+    #[error("a line that begins with byte {byte:#04x} instead of S, W or J and a number")]
+    Address { byte: u8 },
+    #[error("a frame nested too deep")]
+    Depth,
+    #[error("a frame that is not UTF-8")]
+    Utf8,
+    #[error("a frame that is no JSON: {detail}")]
+    NotJson { detail: String },
+    #[error("a frame that is no JSON object")]
+    NotObject,
+    #[error("a frame of type {kind:?} that cannot be read: {detail:?}")]
+    Type { kind: String, detail: String },
+}
+
+impl DroppedLine {
+    pub(super) fn of_type(kind: &str, detail: &str) -> Self {
+        Self::Type { kind: quoted(kind), detail: quoted(detail) }
+    }
+
+    pub(super) fn not_json(error: &serde_json::Error) -> Self {
+        Self::NotJson { detail: quoted(&error.to_string()) }
+    }
+}
+
+fn quoted(said: &str) -> String {
+    text::bounded(said, QUOTED_CHARS_MAX).into_owned()
 }

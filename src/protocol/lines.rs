@@ -1,7 +1,6 @@
 //! Bytes become lines become frames: bounded, in linear time, and in step again after any garbage.
 
-use super::dropped_line::DroppedLine;
-use super::from_sandbox::{self, FromSandbox};
+use super::from_sandbox::{self, DroppedLine, FromSandbox};
 use crate::limits::Limits;
 
 /// Capacity of a buffer that is kept when nothing is in it.

@@ -6,7 +6,6 @@
 
 mod bundle;
 mod depth;
-mod dropped_line;
 mod from_sandbox;
 mod lines;
 mod posture;
@@ -15,7 +14,7 @@ mod to_sandbox;
 
 pub use bundle::{BundleCode, bundle};
 pub use depth::depth_exceeds;
-pub use dropped_line::DroppedLine;
+pub use from_sandbox::DroppedLine;
 pub use from_sandbox::{
     CallFrame, DeniedCall, DoneFrame, DoneOutcome, FromJob, FromSandbox, FromSupervisor, FromWorker, JobDone,
     RuntimeCode,

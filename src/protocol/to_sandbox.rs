@@ -281,6 +281,7 @@ fn to_line(address: &[u8], frame: &impl Serialize, size: usize) -> Vec<u8> {
     line
 }
 
+#[expect(clippy::expect_used, reason = "writing to memory cannot fail")]
 pub(super) fn write_json(line: &mut Vec<u8>, value: &impl Serialize) {
     serde_json::to_writer(line, value)
         .expect("writing to a Vec cannot fail, and frames have string keys and no failing Serialize");

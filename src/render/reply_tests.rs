@@ -115,7 +115,7 @@ golden! {
     an_exception_shows_its_traceback_and_that_variables_are_kept:
         wrote(report(raised()), &[(OutputStream::Stdout, "before\n")]);
     a_hint_stands_below_its_traceback: {
-        let RunOutcome::Raised(mut error) = raised() else { unreachable!() };
+        let RunOutcome::Raised(mut error) = raised() else { panic!() };
         error.hint = "did you mean g?".into();
         report(RunOutcome::Raised(error))
     };

@@ -21,8 +21,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::notifications::progress;
 use super::questions::input_required::{self, ActiveRun, PausedRun, RequestOutcome, RunResult};
+use crate::clock;
 use crate::guard::Mark;
-use crate::journal::now;
 use crate::run::{FaultCode, RunOutcome, RunReport};
 
 /// The poll interval for clients, in milliseconds.
@@ -75,7 +75,7 @@ struct OpenQuestion {
 impl Tasks {
     /// Creates a task.
     pub(super) fn begin(&self) -> Arc<RunTask> {
-        let created = now();
+        let created = clock::timestamp();
         let task = Arc::new(RunTask {
             id: Mark::new().as_str().to_owned(),
             since: Instant::now(),
@@ -240,7 +240,7 @@ impl RunTask {
     fn change(&self, change: impl FnOnce(&mut TaskState)) {
         let mut state = self.now.lock();
         change(&mut state);
-        state.changed = now();
+        state.changed = clock::timestamp();
     }
 }
 

@@ -4,7 +4,6 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::notes::Notes;
 use crate::limits::Limits;
 use crate::protocol::{DoneFrame, DoneOutcome};
 use crate::run::{Image, PythonError, RunOutcome};
@@ -104,5 +103,34 @@ fn keyboard_interrupt() -> PythonError {
         traceback_chars: 0,
         line: None,
         hint: String::new(),
+    }
+}
+
+/// Longest note, in characters.
+pub(super) const NOTE_CHARS_MAX: usize = 1000;
+/// The largest number of notes that one report has from the sandbox, and about it.
+pub(super) const NOTES_MAX: usize = 20;
+
+/// The notes of one report.
+#[derive(Debug, Default)]
+pub(super) struct Notes(Vec<String>);
+
+impl Notes {
+    /// Adds a note, unless there are too many or it repeats the last one, so that a flood of equal notes becomes one
+    /// note.
+    pub(super) fn push(&mut self, note: &str) {
+        let note = text::bounded(note, NOTE_CHARS_MAX).into_owned();
+        if self.0.len() < NOTES_MAX && self.0.last() != Some(&note) {
+            self.0.push(note);
+        }
+    }
+
+    /// Adds notes that were bounded before.
+    pub(super) fn extend(&mut self, notes: impl IntoIterator<Item = String>) {
+        self.0.extend(notes);
+    }
+
+    pub(super) fn into_vec(self) -> Vec<String> {
+        self.0
     }
 }

@@ -9,7 +9,6 @@ mod ending;
 mod files;
 mod handle;
 mod machine;
-mod notes;
 mod output;
 mod phase;
 mod request;

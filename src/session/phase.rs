@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::notes::Notes;
+use super::ending::Notes;
 use super::output::OutputBuffer;
 use crate::names::{RunId, ServerName};
 use crate::run::{FreshReason, RunOutcome, RunReport, RunRequest};

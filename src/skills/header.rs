@@ -4,10 +4,11 @@
 
 use std::collections::BTreeSet;
 
-use chrono::{SecondsFormat, Utc};
+use chrono::SecondsFormat;
 use serde::{Deserialize, Serialize};
 
 use super::definition::DESCRIPTION_CHARS_MAX;
+use crate::clock;
 use crate::digest;
 use crate::text;
 
@@ -60,7 +61,7 @@ impl Header {
             description: text::inert_excerpt(&self.description, DESCRIPTION_CHARS_MAX),
             tags: listed(self.tags, TAGS_MAX, TAG_CHARS_MAX),
             version,
-            saved: Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true),
+            saved: clock::now().to_rfc3339_opts(SecondsFormat::Secs, true),
             servers: listed(self.servers, SERVERS_MAX, SERVER_CHARS_MAX),
             test: self.test,
             sha256: digest::sha256(body.as_bytes()),

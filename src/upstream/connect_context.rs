@@ -9,7 +9,7 @@ use super::raw_results::Unread;
 use super::redaction::Redaction;
 
 /// The state that a connection uses and that outlives it.
-pub(super) struct ConnectContext {
+pub(crate) struct ConnectContext {
     /// The login at a remote server, if its entry has one.
     pub(super) access: Option<Arc<TokenCache>>,
     /// The server's secrets.

@@ -7,13 +7,14 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use crate::clock;
 use crate::digest;
 use crate::names::ServerName;
 use crate::own_file;
@@ -56,7 +57,7 @@ pub enum LoginState {
 
 /// The fingerprint of a login file, which differs when the file has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::upstream) struct LoginFingerprint(u64, i64, i64, u64);
+pub(crate) struct LoginFingerprint(u64, i64, i64, u64);
 
 /// A stored login. It holds secrets, so it has no `Debug`.
 #[derive(Clone, Serialize, Deserialize)]
@@ -132,7 +133,9 @@ impl LoginFile {
     pub fn state(&self, settings: &LoginSettings) -> LoginState {
         match self.read() {
             Ok(Some(login)) if login.is_of(settings) => LoginState::LoggedIn {
-                ends_in: login.ends.map(|ends| Duration::from_secs(ends.saturating_sub(now()))),
+                ends_in: login
+                    .ends
+                    .map(|ends| Duration::from_secs(ends.saturating_sub(clock::unix_seconds()))),
                 renews: login.is_renewable(),
                 is_bound: login.dpop_key.is_some(),
             },
@@ -211,7 +214,7 @@ impl LoginFile {
 impl Login {
     /// Whether the token has to be renewed, and can be.
     pub(super) fn is_due(&self) -> bool {
-        self.is_renewable() && self.renew_from.is_some_and(|from| now() >= from)
+        self.is_renewable() && self.renew_from.is_some_and(|from| clock::unix_seconds() >= from)
     }
 
     fn is_renewable(&self) -> bool {
@@ -230,11 +233,6 @@ impl Login {
         let tokens = std::iter::once(self.access_token.as_str()).chain(self.refresh_token.as_deref());
         tokens.chain(client).chain(self.dpop_key.as_deref())
     }
-}
-
-/// Seconds since 1970. Other and later processes must understand the stored end of a token.
-pub(super) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 fn file_name(server: &str) -> String {

@@ -86,7 +86,7 @@ impl From<std::io::Error> for StartError {
 
 /// The last bytes of a server's stderr, readable after its end.
 #[derive(Clone)]
-pub(super) struct StderrTail {
+pub(crate) struct StderrTail {
     tail: Arc<Mutex<TailBuffer>>,
     redaction: Redaction,
     /// The names of variables that the bridge has and the server does not.

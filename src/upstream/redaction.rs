@@ -167,7 +167,7 @@ pub(super) mod tests {
     use crate::upstream::{ProcessSpec, ServerSpec, ServerTransport};
 
     /// The redaction for a server with these references.
-    pub(in crate::upstream) fn of(references: &[(&str, &str)]) -> Redaction {
+    pub(crate) fn of(references: &[(&str, &str)]) -> Redaction {
         let transport = ServerTransport::Process(ProcessSpec {
             env: vec![("FOLDER".to_owned(), "/srv/data".to_owned())],
             ..ProcessSpec::plain("x", &[])

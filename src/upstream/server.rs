@@ -12,12 +12,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::client::connection::{Connection, ConnectionParts};
 use super::client::listeners::{ClientSide, ServerMessage};
-use super::commands;
 use super::connect_context::ConnectContext;
 use super::error::UpstreamError;
 use super::login_file::LoginFingerprint;
 use super::secrets::Secrets;
-use super::{RemoteSpec, ServerSpec, ServerTransport};
+use super::{RemoteSpec, ServerSpec, ServerTransport, commands};
 use crate::limits::Limits;
 
 /// A request to the task of a server, which starts the server if it does not run.

@@ -18,7 +18,7 @@ use crate::limits::Limits;
 use crate::problem::{Problem, Severity};
 use crate::text;
 
-pub(in crate::app) const USAGE: u8 = 2;
+pub(crate) const USAGE: u8 = 2;
 /// The note about imported servers that are not confined.
 const RIGHTS: &str = "note: servers that a command starts run with all your rights, unless their entry has sandbox = true; \
                       `belljar import --sandbox` writes that, and `belljar doctor --ask` says what they need then";
@@ -26,7 +26,7 @@ const RIGHTS: &str = "note: servers that a command starts run with all your righ
 const NAMES_CHARS_MAX: usize = 600;
 
 /// Reads, shows, asks and writes; the exit code is 1 if a file could not be read or written.
-pub(in crate::app) fn import(environment: &Environment, arguments: &cli::Import) -> ExitCode {
+pub(crate) fn import(environment: &Environment, arguments: &cli::Import) -> ExitCode {
     let limits = Limits::default();
     let Some(surroundings) = surroundings(environment) else {
         return refused("no home folder is known, so there is nowhere to look");
@@ -112,7 +112,7 @@ pub(super) fn is_own_command(environment: &Environment, program: &str, words: &[
     is_own(program, words, cwd, environment)
 }
 
-pub(in crate::app) fn refused(reason: &str) -> ExitCode {
+pub(crate) fn refused(reason: &str) -> ExitCode {
     err!("belljar: {reason}");
     ExitCode::FAILURE
 }

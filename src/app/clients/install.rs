@@ -18,7 +18,7 @@ use crate::names::ServerName;
 use crate::text;
 
 /// Adds belljar to each named client's file. Without a name, it lists the clients.
-pub(in crate::app) fn install(environment: &Environment, arguments: &cli::Install) -> ExitCode {
+pub(crate) fn install(environment: &Environment, arguments: &cli::Install) -> ExitCode {
     let Some(surroundings) = surroundings(environment) else {
         return refused("no home folder is known, so there is nowhere to look");
     };
@@ -108,7 +108,7 @@ fn approval_hint(registration: &Registration<'_>, key: &str, refuses: &str) -> S
 }
 
 /// Removes belljar from each named client's file.
-pub(in crate::app) fn uninstall(environment: &Environment, arguments: &cli::Uninstall) -> ExitCode {
+pub(crate) fn uninstall(environment: &Environment, arguments: &cli::Uninstall) -> ExitCode {
     let Some(surroundings) = surroundings(environment) else {
         return refused("no home folder is known, so there is nowhere to look");
     };

@@ -21,10 +21,7 @@ const NAME: &str = "belljar";
 ///
 /// # Errors
 /// The reason why the environment is unknown.
-pub(in crate::app) fn through(
-    environment: Environment,
-    name: &str,
-) -> Result<(Environment, Vec<String>), String> {
+pub(crate) fn through(environment: Environment, name: &str) -> Result<(Environment, Vec<String>), String> {
     let client = client(name).ok_or("there is no such client")?;
     let surroundings =
         surroundings(&environment).ok_or("no home folder is known, so there is nowhere to look")?;

@@ -6,10 +6,10 @@ use super::printing::err;
 use crate::text;
 
 /// The exit code for wrong usage, as clap has it.
-pub(in crate::app) const USAGE: u8 = 2;
+pub(crate) const USAGE: u8 = 2;
 
 /// The reason why a command did nothing, or not everything.
-pub(in crate::app) enum Failure {
+pub(crate) enum Failure {
     /// The command line is wrong.
     Usage(String),
     /// The command line is right, but the command failed.
@@ -17,12 +17,12 @@ pub(in crate::app) enum Failure {
 }
 
 /// A failure with the text of this error.
-pub(in crate::app) fn failed(error: impl std::fmt::Display) -> Failure {
+pub(crate) fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::Failed(text::inert_line(&error.to_string()))
 }
 
 /// Prints the failure, if there is one, and returns the exit code.
-pub(in crate::app) fn told(done: Result<(), Failure>) -> ExitCode {
+pub(crate) fn told(done: Result<(), Failure>) -> ExitCode {
     let (message, code) = match done {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Usage(message)) => (message, ExitCode::from(USAGE)),

@@ -5,7 +5,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 /// Starts logging. From libraries, only warnings and errors are logged: their debug logs have whole messages.
-pub(in crate::app) fn start(level: LevelFilter) {
+pub(crate) fn start(level: LevelFilter) {
     let targets = Targets::new()
         .with_target("belljar", level)
         .with_target("rmcp", level.min(LevelFilter::ERROR))

@@ -10,7 +10,7 @@ const NAMES_CHARS_MAX: usize = 500;
 const NAME_CHARS_MAX: usize = 100;
 
 /// The configured server of this name; the error is a message for the user.
-pub(in crate::app) fn named<'c>(config: &'c Config, name: &str) -> Result<&'c ServerConfig, String> {
+pub(crate) fn named<'c>(config: &'c Config, name: &str) -> Result<&'c ServerConfig, String> {
     if let Some(server) = config.servers.iter().find(|server| server.name.as_str() == name) {
         return Ok(server);
     }

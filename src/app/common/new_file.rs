@@ -17,7 +17,7 @@ const SHOWN_CHARS_MAX: usize = 300;
 ///
 /// # Errors
 /// Something exists at `path` already, and stays unchanged. Or the file cannot be written, and is not created.
-pub(in crate::app) fn create(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+pub(crate) fn create(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     if fs::symlink_metadata(path).is_ok() {
         return Err(Errno::EEXIST.into());
     }
@@ -36,7 +36,7 @@ pub(in crate::app) fn create(path: &Path, write: impl FnOnce(&mut File) -> io::R
 }
 
 /// The message for the user about a file that could not be created.
-pub(in crate::app) fn why_not(path: &Path, error: &io::Error) -> String {
+pub(crate) fn why_not(path: &Path, error: &io::Error) -> String {
     let shown = text::inert_excerpt(&path.display().to_string(), SHOWN_CHARS_MAX);
     match error.kind() {
         io::ErrorKind::AlreadyExists => {

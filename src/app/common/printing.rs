@@ -27,16 +27,16 @@ macro_rules! err {
     ($($words:tt)*) => {{ $crate::app::common::printing::to_stderr(&format!("{}\n", format_args!($($words)*))); }};
 }
 
-pub(in crate::app) use {err, out};
+pub(crate) use {err, out};
 
 /// Writes and flushes, since no later flush could report a failure. Returns whether it succeeded.
-pub(in crate::app) fn to_stdout(text: &str) -> bool {
+pub(crate) fn to_stdout(text: &str) -> bool {
     let stdout = std::io::stdout();
     write(&mut stdout.lock(), "stdout", &shown(text, stdout.is_terminal()))
 }
 
 /// Writes to stderr, as [`to_stdout`] does to stdout.
-pub(in crate::app) fn to_stderr(text: &str) -> bool {
+pub(crate) fn to_stderr(text: &str) -> bool {
     let stderr = std::io::stderr();
     write(&mut stderr.lock(), "stderr", &shown(text, stderr.is_terminal()))
 }
@@ -46,13 +46,13 @@ fn shown(text: &str, is_terminal: bool) -> Cow<'_, str> {
 }
 
 /// Reports that this output is lost.
-pub(in crate::app) fn lost(what: &str) {
+pub(crate) fn lost(what: &str) {
     IS_LOST.store(true, Ordering::Relaxed);
     to_stderr(&format!("belljar: left out: {what}\n"));
 }
 
 /// The exit code of a command that succeeded with `code`: it depends on whether all output was written.
-pub(in crate::app) fn told(code: ExitCode) -> ExitCode {
+pub(crate) fn told(code: ExitCode) -> ExitCode {
     if code == ExitCode::SUCCESS && IS_LOST.load(Ordering::Relaxed) { ExitCode::from(LOST) } else { code }
 }
 

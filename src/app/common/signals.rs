@@ -4,7 +4,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// A signal that asks the bridge to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::app) enum EndSignal {
+pub(crate) enum EndSignal {
     Interrupt,
     Terminate,
     HangUp,
@@ -12,7 +12,7 @@ pub(in crate::app) enum EndSignal {
 
 impl EndSignal {
     /// The exit code: 128 plus the signal's number, as in shells.
-    pub(in crate::app) fn exit_code(self) -> u8 {
+    pub(crate) fn exit_code(self) -> u8 {
         match self {
             Self::HangUp => 129,
             Self::Interrupt => 130,
@@ -22,14 +22,14 @@ impl EndSignal {
 }
 
 /// Waits for signals that end the bridge.
-pub(in crate::app) struct Signals {
+pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
 }
 
 impl Signals {
-    pub(in crate::app) fn listen() -> std::io::Result<Self> {
+    pub(crate) fn listen() -> std::io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
@@ -38,7 +38,7 @@ impl Signals {
     }
 
     /// The next signal. Cancel-safe.
-    pub(in crate::app) async fn next(&mut self) -> EndSignal {
+    pub(crate) async fn next(&mut self) -> EndSignal {
         tokio::select! {
             _ = self.interrupt.recv() => EndSignal::Interrupt,
             _ = self.terminate.recv() => EndSignal::Terminate,

@@ -58,7 +58,7 @@ struct Plan {
 }
 
 /// Builds the image, stores its lock, and makes sandboxes use it if that is requested.
-pub(in crate::app) async fn build(images: &Images<'_>, arguments: cli::Build) -> Result<(), Failure> {
+pub(crate) async fn build(images: &Images<'_>, arguments: cli::Build) -> Result<(), Failure> {
     let uses_it = arguments.use_it;
     let store;
     let plan = match &arguments.locked {

@@ -9,11 +9,7 @@ use crate::cli;
 use crate::config::{Config, Environment};
 
 /// Executes the subcommand.
-pub(in crate::app) async fn image(
-    config: &Config,
-    environment: &Environment,
-    command: cli::Image,
-) -> ExitCode {
+pub(crate) async fn image(config: &Config, environment: &Environment, command: cli::Image) -> ExitCode {
     let images = Images { config, environment };
     let done = match command {
         cli::Image::Build(arguments) => build(&images, arguments).await,

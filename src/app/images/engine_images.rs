@@ -15,35 +15,35 @@ use crate::recipe::{ImageName, OWN_IMAGE};
 use crate::text::{self, suggest};
 
 /// The longest message of an engine or file in one line, in characters.
-pub(in crate::app) const SAID_CHARS_MAX: usize = 300;
+pub(crate) const SAID_CHARS_MAX: usize = 300;
 
 /// The labels of images, which describe their content.
 pub(super) mod labels {
     /// The image's name for the user.
-    pub(in super::super) const IMAGE: &str = "org.belljar.image";
+    pub(crate) const IMAGE: &str = "org.belljar.image";
     /// The base image.
-    pub(in super::super) const BASE: &str = "org.belljar.base";
+    pub(crate) const BASE: &str = "org.belljar.base";
     /// The requested packages, separated by spaces.
-    pub(in super::super) const WITH: &str = "org.belljar.with";
+    pub(crate) const WITH: &str = "org.belljar.with";
     /// The languages, separated by spaces.
-    pub(in super::super) const LANGUAGES: &str = "org.belljar.languages";
+    pub(crate) const LANGUAGES: &str = "org.belljar.languages";
     /// An identifier of the default packages, on every image that has them.
-    pub(in super::super) const CONTENT: &str = "org.belljar.content";
+    pub(crate) const CONTENT: &str = "org.belljar.content";
     /// An identifier of the build.
-    pub(in super::super) const BUILD: &str = "org.belljar.build";
+    pub(crate) const BUILD: &str = "org.belljar.build";
     /// The label of the intermediate stage that a build leaves behind, with its value.
-    pub(in super::super) const STAGE: &str = "org.belljar.stage=packages";
+    pub(crate) const STAGE: &str = "org.belljar.stage=packages";
 }
 
 /// The configuration and the environment that all commands on images use.
 pub(super) struct Images<'c> {
-    pub(in crate::app) config: &'c Config,
-    pub(in crate::app) environment: &'c Environment,
+    pub(crate) config: &'c Config,
+    pub(crate) environment: &'c Environment,
 }
 
 impl Images<'_> {
     /// The image store of the engine that sandboxes run on.
-    pub(in crate::app) async fn store(&self) -> Result<Arc<dyn ImageStore>, Failure> {
+    pub(crate) async fn store(&self) -> Result<Arc<dyn ImageStore>, Failure> {
         let locations = wiring::locations(self.config, Some(Mark::new()));
         find_images(&locations, &self.config.lock_dir)
             .await
@@ -59,7 +59,7 @@ impl Images<'_> {
     }
 
     /// The facts about an image that belljar has built; `None`: there is no such image.
-    pub(in crate::app) async fn about(
+    pub(crate) async fn about(
         &self,
         store: &dyn ImageStore,
         name: &ImageName,
@@ -180,6 +180,6 @@ impl Images<'_> {
     }
 }
 
-pub(in crate::app) fn shown(path: &Path) -> String {
+pub(crate) fn shown(path: &Path) -> String {
     text::inert_excerpt(&path.display().to_string(), SAID_CHARS_MAX)
 }

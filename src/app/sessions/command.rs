@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -12,9 +13,10 @@ use crate::app::common::failure::{Failure, told};
 use crate::app::common::new_file;
 use crate::app::common::printing::{err, out, to_stdout};
 use crate::cli::{self, ExportFormat, SessionCommand};
-use crate::config::{Config, ConfigFiles, Journal};
+use crate::clock;
+use crate::config::{Config, ConfigFiles};
 use crate::journal::{
-    RecordedRun, RecordedSession, SessionSummary, Sessions, SessionsError, days_ago, notebook, script,
+    JournalDetail, RecordedRun, RecordedSession, SessionSummary, Sessions, SessionsError, notebook, script,
 };
 
 impl From<SessionsError> for Failure {
@@ -30,7 +32,7 @@ impl From<SessionsError> for Failure {
 }
 
 /// Executes the subcommand, or prints why it failed.
-pub(in crate::app) async fn session(config: Config, files: ConfigFiles, arguments: cli::Session) -> ExitCode {
+pub(crate) async fn session(config: Config, files: ConfigFiles, arguments: cli::Session) -> ExitCode {
     let Some(dir) = config.sessions_dir.clone() else {
         err!("belljar: no home folder is known, so no session is kept");
         return ExitCode::FAILURE;
@@ -59,8 +61,8 @@ fn list(sessions: &Sessions, config: &Config, is_json: bool) -> Result<(), Failu
     let all = sessions.all().map_err(SessionsError::from)?;
     if all.is_empty() {
         let off = match config.journal {
-            Journal::Off => "; nothing is added, since MCP_BRIDGE_JOURNAL is off",
-            Journal::Calls | Journal::Full => "",
+            JournalDetail::Off => "; nothing is added, since MCP_BRIDGE_JOURNAL is off",
+            JournalDetail::Calls | JournalDetail::Full => "",
         };
         err!("belljar: no session is kept yet in {}{off}", sessions.dir().display());
     }
@@ -127,7 +129,7 @@ fn remove(sessions: &Sessions, ids: &[String], older_than: Option<u32>, all: boo
     let ids: Vec<String> = match older_than {
         _ if all => sessions.all().map_err(SessionsError::from)?.into_iter().map(|about| about.id).collect(),
         Some(days) => {
-            let since = days_ago(days)
+            let since = clock::timestamp_before(Duration::from_secs(u64::from(days) * 86_400))
                 .ok_or_else(|| Failure::Usage(format!("--older-than: {days} days is too long")))?;
             let all = sessions.all().map_err(SessionsError::from)?;
             all.into_iter().filter(|about| about.last < since).map(|about| about.id).collect()

@@ -11,7 +11,8 @@ use crate::app::common::signals::Signals;
 use crate::app::wiring::Modules;
 use crate::broker::AnswerSource;
 use crate::cli::RecordWay;
-use crate::config::{ConfigFiles, Journal};
+use crate::config::ConfigFiles;
+use crate::journal::JournalDetail;
 use crate::journal::{RecordedRun, RecordedSession};
 use crate::problem::report;
 use crate::rerun::{RerunOptions, RunComparison};
@@ -28,10 +29,10 @@ const STOPPED: u8 = 3;
 const NO_SANDBOX: u8 = 125;
 
 /// The arguments of a replay.
-pub(in crate::app) struct ReplayArguments {
-    pub(in crate::app) until: Option<u64>,
+pub(crate) struct ReplayArguments {
+    pub(crate) until: Option<u64>,
     pub(super) record: RecordWay,
-    pub(in crate::app) json: bool,
+    pub(crate) json: bool,
 }
 
 /// Replays the session, and prints a line for each run.
@@ -51,7 +52,7 @@ pub(super) async fn replay(files: ConfigFiles, session: RecordedSession, asked: 
     };
     // A replay does not change the journal that it reads, stored files, or the user's files.
     let (config, files) = files.adjusted(|config| {
-        (config.journal, config.workspace, config.resume) = (Journal::Off, None, None);
+        (config.journal, config.workspace, config.resume) = (JournalDetail::Off, None, None);
         config.mounts.iter_mut().for_each(|mount| mount.writable = false);
     });
     let modules = Modules::build(&config, files);

@@ -10,7 +10,7 @@ use crate::text;
 const COLUMN_CHARS_MAX: usize = 200;
 
 /// One line about a session.
-pub(in crate::app) fn about(about: &SessionSummary) -> String {
+pub(crate) fn about(about: &SessionSummary) -> String {
     let client = if about.client.is_empty() { "unknown client" } else { &about.client };
     let in_use = if about.is_open { ", in use" } else { "" };
     format!(
@@ -25,7 +25,7 @@ pub(in crate::app) fn about(about: &SessionSummary) -> String {
 }
 
 /// The lines about a session, above those of its runs.
-pub(in crate::app) fn of_session(session: &RecordedSession) -> String {
+pub(crate) fn of_session(session: &RecordedSession) -> String {
     let begun = &session.begun;
     let mut said = format!("session {}\n  began {}", begun.id, begun.time);
     if !begun.client.is_empty() {

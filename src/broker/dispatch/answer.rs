@@ -9,6 +9,7 @@ use crate::broker::answer::Answer;
 use crate::broker::call::Call;
 use crate::broker::helpers::model_request::{ASK_MODEL, RUNTIME};
 use crate::broker::parts::Broker;
+use crate::broker::record::audit::logged;
 use crate::broker::record::replay::replayed;
 use crate::broker::run::call_record::CallRecord;
 use crate::names::ServerName;
@@ -96,7 +97,7 @@ impl Broker {
     }
 
     /// Writes the line of a call that has ended to the audit log.
-    pub(in crate::broker) async fn write_down(
+    pub(crate) async fn write_down(
         &self,
         record: &CallRecord,
         arguments: &RawValue,
@@ -110,7 +111,7 @@ impl Broker {
                 Ok(server) => self.upstream.redacted(server, text),
                 Err(_) => text,
             };
-            let arguments = self.logged.of(arguments, &redacted);
+            let arguments = logged(self.logged, arguments, &redacted);
             let event = record.event((server, tool), arguments, answer);
             let is_made = record.was_sent() || matches!(answer, Ok(Answer::Value(_) | Answer::ToolError(_)));
             match is_made {

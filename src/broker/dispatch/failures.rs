@@ -24,12 +24,7 @@ const BUDGET_HINT: &str =
 
 impl Broker {
     /// The fault for a tool that the server does not have, or that its entry excludes.
-    pub(in crate::broker) fn no_such_tool(
-        &self,
-        server: &ServerName,
-        asked: &str,
-        unknown: UnknownTool,
-    ) -> ToolFault {
+    pub(crate) fn no_such_tool(&self, server: &ServerName, asked: &str, unknown: UnknownTool) -> ToolFault {
         self.kept_back(server, asked).unwrap_or_else(|| {
             let mut fault = ToolFault::from(unknown);
             if let Some(unread) = self.upstream.unread(server) {
@@ -40,17 +35,12 @@ impl Broker {
     }
 
     /// The fault for a tool that the server has and that its entry excludes.
-    pub(in crate::broker) fn kept_back(&self, server: &ServerName, asked: &str) -> Option<ToolFault> {
+    pub(crate) fn kept_back(&self, server: &ServerName, asked: &str) -> Option<ToolFault> {
         self.tool_index.kept_back(server, asked)
     }
 
     /// The fault for a server that could not be reached, so that nothing was sent.
-    pub(in crate::broker) fn not_connected(
-        &self,
-        server: &ServerName,
-        run: &RunContext,
-        error: &Redacted,
-    ) -> ToolFault {
+    pub(crate) fn not_connected(&self, server: &ServerName, run: &RunContext, error: &Redacted) -> ToolFault {
         let mut fault = self.fault(server, run, error, None);
         if matches!(**error, UpstreamError::Deadline { .. }) {
             if let Some(starting) = self.still_starting(server) {
@@ -62,7 +52,7 @@ impl Broker {
     }
 
     /// A sentence that the server is still starting; `None`: it is not.
-    pub(in crate::broker) fn still_starting(&self, server: &ServerName) -> Option<String> {
+    pub(crate) fn still_starting(&self, server: &ServerName) -> Option<String> {
         let (time, was_late) = self.upstream.starting(server)?;
         let server = text::inert_line(server.as_str());
         let time = time.as_secs_f64();
@@ -75,7 +65,7 @@ impl Broker {
 
     /// A server's failure as a fault for the model. The server's text in it counts as an answer, since it is content of
     /// the server too. `sent`: what the request may do; `None`: nothing was sent.
-    pub(in crate::broker) fn fault(
+    pub(crate) fn fault(
         &self,
         server: &ServerName,
         run: &RunContext,
@@ -123,7 +113,7 @@ impl Broker {
     ///
     /// # Errors
     /// `too_large`: a budget does not cover the answer, so code does not get it.
-    pub(in crate::broker) fn count_answer(
+    pub(crate) fn count_answer(
         &self,
         record: &CallRecord,
         server: Names<'_>,

@@ -21,7 +21,7 @@ const PIECE_CHARS_MAX: usize = 100_000;
 
 impl Broker {
     /// Replaces the handles in the arguments of a call to this server by their results.
-    pub(in crate::broker) async fn filled(
+    pub(crate) async fn filled(
         &self,
         server: &ServerName,
         arguments: Map<String, Value>,
@@ -43,7 +43,7 @@ impl Broker {
     }
 
     /// Gives code a stored result, or a part of it.
-    pub(in crate::broker) async fn load_handle(&self, call: &Call<'_>) -> Result<Answer, ToolFault> {
+    pub(crate) async fn load_handle(&self, call: &Call<'_>) -> Result<Answer, ToolFault> {
         #[derive(Deserialize)]
         struct Arguments {
             reference: Reference,
@@ -60,7 +60,7 @@ impl Broker {
         self.with_handles(load).await.map(Answer::Value)
     }
 
-    pub(in crate::broker) fn drop_handle(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
+    pub(crate) fn drop_handle(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
         #[derive(Deserialize)]
         struct Arguments {
             number: u64,

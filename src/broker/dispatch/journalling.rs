@@ -14,11 +14,12 @@ use crate::broker::parts::Broker;
 use crate::broker::record::journal_form::{CHECK, JournalForm, is_kept, sorted};
 use crate::broker::run::call_record::CallRecord;
 use crate::broker::run::context::RunContext;
+use crate::clock;
 use crate::digest;
 use crate::jobs::JobSummary;
 use crate::journal::{
     CallAnswered, CallBegun, CallOutcome, JobBegun, JobEnded, JournalDetail, OutputText, Record,
-    RecordedJson, RunBegun, RunEnded, SandboxUp, ServerOfRun, now,
+    RecordedJson, RunBegun, RunEnded, SandboxUp, ServerOfRun,
 };
 use crate::names::RunId;
 use crate::run::{OutputStream, PythonError, Reset, RunOutcome, RunReport, RunRequest, ToolFault};
@@ -40,7 +41,13 @@ impl Broker {
         let [engine, image, python] =
             [engine, image, python].map(|said| text::inert_excerpt(said, NAME_CHARS_MAX));
         let time_zone = (self.stated_limits)().time_zone;
-        self.journal.append(&Record::Sandbox(SandboxUp { time: now(), engine, image, python, time_zone }));
+        self.journal.append(&Record::Sandbox(SandboxUp {
+            time: clock::timestamp(),
+            engine,
+            image,
+            python,
+            time_zone,
+        }));
     }
 
     /// Records that the runs of the resumed session have been replayed.
@@ -61,7 +68,7 @@ impl Broker {
         });
         let begun = RunBegun {
             run: run.id.0,
-            time: now(),
+            time: clock::timestamp(),
             code: self.upstream.without_credentials(request.code.clone()),
             servers: servers.collect(),
             timeout_ms: u64::try_from(request.timeout.as_millis()).unwrap_or(u64::MAX),
@@ -128,7 +135,7 @@ impl Broker {
         let value_max = self.limits.journal_output_chars_max;
         RunEnded {
             run: run.0,
-            time: now(),
+            time: clock::timestamp(),
             outcome: report.outcome.word().to_owned(),
             error,
             output,
@@ -151,7 +158,7 @@ impl Broker {
     /// Records the beginning of a job.
     pub fn journal_job(&self, summary: &JobSummary) {
         let name = self.upstream.without_credentials(summary.name.clone());
-        let (run, job, time) = (summary.run, summary.number, now());
+        let (run, job, time) = (summary.run, summary.number, clock::timestamp());
         self.journal.append(&Record::Job(JobBegun { run, job, time, name }));
     }
 
@@ -159,7 +166,7 @@ impl Broker {
     pub fn journal_job_end(&self, summary: &JobSummary) {
         let why = self.upstream.without_credentials(summary.why.clone());
         let (run, job, time, outcome) =
-            (summary.run, summary.number, now(), summary.status.word().to_owned());
+            (summary.run, summary.number, clock::timestamp(), summary.status.word().to_owned());
         let ms = u64::try_from(summary.took.as_millis()).unwrap_or(u64::MAX);
         self.journal.append(&Record::JobEnd(JobEnded {
             run,
@@ -173,7 +180,7 @@ impl Broker {
     }
 
     /// The form of a call for the journal and a replay; `None`: neither needs it.
-    pub(in crate::broker) fn journal_form(&self, call: &Call<'_>) -> Option<JournalForm> {
+    pub(crate) fn journal_form(&self, call: &Call<'_>) -> Option<JournalForm> {
         let is_untold = call.server.is_none() && call.tool == UNTOLD;
         if is_untold || !(self.journal.is_on() || call.run().replay().is_some()) {
             return None;
@@ -188,7 +195,7 @@ impl Broker {
     }
 
     /// Records a call that is about to be sent to its server.
-    pub(in crate::broker) fn note_begun(&self, call: &Call<'_>) {
+    pub(crate) fn note_begun(&self, call: &Call<'_>) {
         let form = call.record.entry().form.take();
         let Some(mut form) = form else { return };
         if self.journal.is_on() {

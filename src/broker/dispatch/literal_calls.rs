@@ -41,7 +41,7 @@ struct LiteralCall {
 
 impl Broker {
     /// For each call, the fault that it would end in, or null. Only calls that the code is certain to make have faults.
-    pub(in crate::broker) async fn check_calls(
+    pub(crate) async fn check_calls(
         &self,
         call: &Call<'_>,
         cancel: &CancellationToken,

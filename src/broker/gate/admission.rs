@@ -28,11 +28,11 @@ const REASON_CHARS_MAX: usize = 300;
 const BECAUSE_CHARS_MAX: usize = 150;
 
 /// The hint for a call that leaves no record.
-pub(in crate::broker) const UNWRITABLE_HINT: &str =
+pub(crate) const UNWRITABLE_HINT: &str =
     "the user gives belljar a state folder that it can write, or chooses another profile";
 
 /// The gate that every call of a tool goes through.
-pub(in crate::broker) struct Admission {
+pub(crate) struct Admission {
     policy: Mutex<PolicyFile>,
     log: Arc<AuditLog>,
     ledger: Mutex<Ledger>,
@@ -44,7 +44,7 @@ pub(in crate::broker) struct Admission {
 }
 
 impl Admission {
-    pub(in crate::broker) fn new(policy: PolicyFile, log: Arc<AuditLog>, limits: &Limits) -> Self {
+    pub(crate) fn new(policy: PolicyFile, log: Arc<AuditLog>, limits: &Limits) -> Self {
         Self {
             policy: Mutex::new(policy),
             log,
@@ -57,7 +57,7 @@ impl Admission {
     }
 
     /// Begins a run, with the policy as the file has it now.
-    pub(in crate::broker) fn begin(&self, run: &RunContext) {
+    pub(crate) fn begin(&self, run: &RunContext) {
         let changed = self.policy.lock().look();
         if let Some(problems) = changed {
             report(&problems);
@@ -71,7 +71,7 @@ impl Admission {
     ///
     /// # Errors
     /// `denied`, with the rule or setting that is the reason; `cancelled`.
-    pub(in crate::broker) async fn admit(
+    pub(crate) async fn admit(
         &self,
         run: &RunContext,
         called: &PolicyCall<'_>,
@@ -122,7 +122,7 @@ impl Admission {
     }
 
     /// Whether the policy's decision about this tool can depend on the arguments of the call.
-    pub(in crate::broker) fn weighs_arguments(&self, server: Names<'_>, tool: Names<'_>) -> bool {
+    pub(crate) fn weighs_arguments(&self, server: Names<'_>, tool: Names<'_>) -> bool {
         self.policy().weighs_arguments(server, tool)
     }
 
@@ -130,7 +130,7 @@ impl Admission {
     ///
     /// # Errors
     /// `denied`, as in [`Self::admit`].
-    pub(in crate::broker) fn would_ask(&self, called: &PolicyCall<'_>) -> Result<bool, ToolFault> {
+    pub(crate) fn would_ask(&self, called: &PolicyCall<'_>) -> Result<bool, ToolFault> {
         let decision = self.policy().decide(called, self.ledger.lock().is_mixed());
         match decision.verdict {
             Verdict::Allow | Verdict::Warn => Ok(false),
@@ -143,18 +143,13 @@ impl Admission {
     ///
     /// # Errors
     /// The budget that does not cover it. Code must not get the answer then.
-    pub(in crate::broker) fn answered(
-        &self,
-        run: &RunContext,
-        server: Names<'_>,
-        bytes: u64,
-    ) -> Result<(), String> {
+    pub(crate) fn answered(&self, run: &RunContext, server: Names<'_>, bytes: u64) -> Result<(), String> {
         self.ledger.lock().answered(&self.policy(), &mut run.budget().policy, server, bytes)
     }
 
     /// Whether the shapes of the server's results may be learned and shown: it has neither private data nor content of
     /// strangers.
-    pub(in crate::broker) fn lets_learn(&self, server: Names<'_>) -> bool {
+    pub(crate) fn lets_learn(&self, server: Names<'_>) -> bool {
         let policy = self.policy();
         ![Label::Private, Label::Untrusted].into_iter().any(|label| policy.labels.has(label, server))
     }
@@ -233,7 +228,7 @@ impl Admission {
     }
 
     /// The profile in effect.
-    pub(in crate::broker) fn profile(&self) -> Profile {
+    pub(crate) fn profile(&self) -> Profile {
         self.policy().profile
     }
 

@@ -31,7 +31,7 @@ const DETAIL_LABEL: &str = "In detail: ";
 const INDENT: &str = "  ";
 
 /// The text of the arguments, with all names, in at most `chars_max` characters; `None`: they do not fit.
-pub(in crate::broker) fn shown(arguments: &Map<String, Value>, chars_max: usize) -> Option<String> {
+pub(crate) fn shown(arguments: &Map<String, Value>, chars_max: usize) -> Option<String> {
     let whole = (usize::MAX, usize::MAX);
     if let Some(lines) = overview(arguments, whole, SEEN_LINES_MAX) {
         return Some(lines);

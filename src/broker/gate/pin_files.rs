@@ -35,9 +35,9 @@ const CHANGED: &str = "seen";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Pin {
     /// A hash of all parts of the definition.
-    pub(in crate::broker) hash: String,
+    pub(crate) hash: String,
     /// The parts of the definition by name, to be shown.
-    pub(in crate::broker) parts: Map<String, Value>,
+    pub(crate) parts: Map<String, Value>,
 }
 
 /// The fingerprint of a pin file: its times and its inode.
@@ -62,7 +62,7 @@ pub(super) struct PinFiles {
 
 impl Pin {
     /// The pin of the tool as it is now. Secrets of its server are removed from the parts.
-    pub(in crate::broker) fn of(tool: &Tool, redacted: &dyn Fn(String) -> String) -> Self {
+    pub(crate) fn of(tool: &Tool, redacted: &dyn Fn(String) -> String) -> Self {
         let parts = [
             ("name", json!(tool.name.as_str())),
             ("title", json!(tool.title)),
@@ -86,19 +86,19 @@ impl Pin {
     }
 
     /// The tool's own name.
-    pub(in crate::broker) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.parts.get("name").and_then(Value::as_str).unwrap_or_default()
     }
 }
 
 impl PinFiles {
     /// The pin files of a server, in the folder for all servers.
-    pub(in crate::broker) fn of(dir: &Path, server: &ServerName) -> Self {
+    pub(crate) fn of(dir: &Path, server: &ServerName) -> Self {
         Self { dir: dir.join(digest::sha256(server.as_str().as_bytes())) }
     }
 
     /// The fingerprint of a tool's pin file, which is not read; `None`: there is no file.
-    pub(in crate::broker) fn fingerprint(&self, tool: &str) -> Option<PinFileFingerprint> {
+    pub(crate) fn fingerprint(&self, tool: &str) -> Option<PinFileFingerprint> {
         let about = fs::symlink_metadata(self.dir.join(file(tool, FIRST))).ok()?;
         let times = [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()];
         Some(PinFileFingerprint(times, about.ino()))
@@ -108,7 +108,7 @@ impl PinFiles {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub(in crate::broker) fn first(&self, tool: &str) -> io::Result<Option<Pin>> {
+    pub(crate) fn first(&self, tool: &str) -> io::Result<Option<Pin>> {
         self.read(&file(tool, FIRST))
     }
 
@@ -116,7 +116,7 @@ impl PinFiles {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(in crate::broker) fn pin(&self, pin: &Pin) -> io::Result<Pinned> {
+    pub(crate) fn pin(&self, pin: &Pin) -> io::Result<Pinned> {
         if self.names()?.len() >= FILES_MAX {
             return Ok(Pinned::TooMany);
         }
@@ -131,7 +131,7 @@ impl PinFiles {
     ///
     /// # Errors
     /// A file cannot be written or removed.
-    pub(in crate::broker) fn replace(&self, pin: &Pin) -> io::Result<()> {
+    pub(crate) fn replace(&self, pin: &Pin) -> io::Result<()> {
         own_file::write(&self.dir, &file(pin.name(), FIRST), &json(pin))?;
         self.forget_change(pin.name())
     }
@@ -160,7 +160,7 @@ impl PinFiles {
     ///
     /// # Errors
     /// The folder cannot be listed.
-    pub(in crate::broker) fn names(&self) -> io::Result<BTreeSet<String>> {
+    pub(crate) fn names(&self) -> io::Result<BTreeSet<String>> {
         let entries = match fs::read_dir(&self.dir) {
             Ok(entries) => entries,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeSet::new()),
@@ -178,7 +178,7 @@ impl PinFiles {
     }
 
     /// The pin and the changed definition of the tool with this key from [`Self::names`].
-    pub(in crate::broker) fn both(&self, key: &str) -> [io::Result<Option<Pin>>; 2] {
+    pub(crate) fn both(&self, key: &str) -> [io::Result<Option<Pin>>; 2] {
         [FIRST, CHANGED].map(|end| self.read(&format!("{key}.{end}")))
     }
 
@@ -186,7 +186,7 @@ impl PinFiles {
     ///
     /// # Errors
     /// A file cannot be removed.
-    pub(in crate::broker) fn forget(&self, key: &str) -> io::Result<()> {
+    pub(crate) fn forget(&self, key: &str) -> io::Result<()> {
         [FIRST, CHANGED].iter().try_for_each(|end| self.remove(&format!("{key}.{end}")))
     }
 
@@ -207,7 +207,7 @@ impl PinFiles {
 }
 
 /// The key of a tool, which is part of its file names.
-pub(in crate::broker) fn key(tool: &str) -> String {
+pub(crate) fn key(tool: &str) -> String {
     digest::sha256(tool.as_bytes())
 }
 

@@ -23,7 +23,7 @@ const NAMED_MAX: usize = 5;
 const NAME_CHARS_MAX: usize = 100;
 
 /// The pins of all servers.
-pub(in crate::broker) struct Pins {
+pub(crate) struct Pins {
     /// The folder of the pin files; `None`: nothing is pinned.
     dir: Option<PathBuf>,
     verified: Mutex<BTreeMap<ServerName, VerifiedTools>>,
@@ -38,11 +38,11 @@ struct VerifiedTools {
 
 /// The facts about a server that the comparison of its tools needs.
 #[derive(Clone, Copy)]
-pub(in crate::broker) struct ComparisonContext<'a> {
+pub(crate) struct ComparisonContext<'a> {
     /// The profile in effect.
-    pub(in crate::broker) profile: Profile,
+    pub(crate) profile: Profile,
     /// Removes the secrets of the server from a text.
-    pub(in crate::broker) redacted: &'a dyn Fn(String) -> String,
+    pub(crate) redacted: &'a dyn Fn(String) -> String,
 }
 
 /// The result of the comparison of a tool with its pin.
@@ -59,16 +59,12 @@ impl ComparisonContext<'_> {
 }
 
 impl Pins {
-    pub(in crate::broker) fn new(dir: Option<PathBuf>) -> Self {
+    pub(crate) fn new(dir: Option<PathBuf>) -> Self {
         Self { dir, verified: Mutex::default() }
     }
 
     /// Compares a new list of a server's tools with the pins. Returns sentences about the tools that have changed.
-    pub(in crate::broker) fn listed(
-        &self,
-        server: &ServerTools,
-        context: ComparisonContext<'_>,
-    ) -> Vec<String> {
+    pub(crate) fn listed(&self, server: &ServerTools, context: ComparisonContext<'_>) -> Vec<String> {
         let Some(dir) = &self.dir else { return vec![] };
         let files = PinFiles::of(dir, &server.name);
         let said = |what: &str| said(&server.name, what, context);
@@ -107,7 +103,7 @@ impl Pins {
     ///
     /// # Errors
     /// `denied` for a tool that differs from its pin or cannot be pinned, if the profile blocks such calls.
-    pub(in crate::broker) fn admit(
+    pub(crate) fn admit(
         &self,
         server: &Arc<ServerTools>,
         tool: &Tool,

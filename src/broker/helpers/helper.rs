@@ -21,7 +21,7 @@ use crate::text;
 use crate::upstream::ListKind;
 
 impl Broker {
-    pub(in crate::broker) async fn help(
+    pub(crate) async fn help(
         &self,
         call: &Call<'_>,
         cancel: &CancellationToken,
@@ -159,10 +159,7 @@ impl Broker {
         self.catalog().scoped(&call.run().servers)
     }
 
-    pub(in crate::broker) fn read<T: serde::de::DeserializeOwned>(
-        &self,
-        call: &Call<'_>,
-    ) -> Result<T, ToolFault> {
+    pub(crate) fn read<T: serde::de::DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, ToolFault> {
         arguments::of_helper(&call.tool, &call.arguments, &self.limits)
     }
 }

@@ -87,7 +87,7 @@ impl Broker {
     }
 
     /// In a replay, marks the recorded answer of `spawn_job` as recorded, so that the job is not started again.
-    pub(in crate::broker) fn of_replay(
+    pub(crate) fn of_replay(
         &self,
         call: &Call<'_>,
         answer: Result<Answer, ToolFault>,

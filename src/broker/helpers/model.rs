@@ -31,7 +31,7 @@ const NO_MODEL_HINT: &str = "the user sets endpoint and name below [model] in co
 
 impl Broker {
     /// Asks a model and writes the call to the audit log in any case.
-    pub(in crate::broker) async fn ask_model(
+    pub(crate) async fn ask_model(
         &self,
         call: &Call<'_>,
         cancel: &CancellationToken,

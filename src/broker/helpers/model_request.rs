@@ -10,9 +10,9 @@ use crate::run::{FaultCode, ToolFault};
 use crate::text;
 
 /// The helper's name.
-pub(in crate::broker) const ASK_MODEL: &str = "ask_llm";
+pub(crate) const ASK_MODEL: &str = "ask_llm";
 /// The server name of helpers in rules and in the audit log.
-pub(in crate::broker) const RUNTIME: &str = "runtime";
+pub(crate) const RUNTIME: &str = "runtime";
 /// The largest number of tokens that an answer may be allowed.
 const ANSWER_TOKENS_MAX: u64 = 1_000_000;
 /// The sentence before the code's own instructions, for the human to whom a client may show the request.
@@ -29,10 +29,7 @@ struct Arguments {
 }
 
 /// Reads the request from the arguments.
-pub(in crate::broker) fn asked(
-    arguments: &Map<String, Value>,
-    limits: &Limits,
-) -> Result<ModelRequest, ToolFault> {
+pub(crate) fn asked(arguments: &Map<String, Value>, limits: &Limits) -> Result<ModelRequest, ToolFault> {
     let invalid = |message: String| ToolFault::new(FaultCode::InvalidArguments, message);
     let Arguments { prompt, system, max_tokens, temperature } =
         arguments::read(ASK_MODEL, arguments.clone())?;
@@ -57,7 +54,7 @@ pub(in crate::broker) fn asked(
 }
 
 /// The request to a client; `name` is the model that the user prefers. The human may read it: nothing in it is hidden.
-pub(in crate::broker) fn sampling(asked: &ModelRequest, name: Option<&str>) -> Value {
+pub(crate) fn sampling(asked: &ModelRequest, name: Option<&str>) -> Value {
     let own = asked.system.as_deref().unwrap_or_default();
     let mut params = json!({
         "messages": [{"role": "user", "content": {"type": "text", "text": text::inert(&asked.prompt)}}],
@@ -104,7 +101,7 @@ pub(super) fn cost(asked: &ModelRequest, said: &ModelAnswer) -> (Usage, bool) {
 }
 
 /// The answer as code gets it.
-pub(in crate::broker) fn answer(said: &ModelAnswer, (usage, is_estimated): (Usage, bool)) -> Value {
+pub(crate) fn answer(said: &ModelAnswer, (usage, is_estimated): (Usage, bool)) -> Value {
     json!({
         "text": said.text,
         "model": said.model,

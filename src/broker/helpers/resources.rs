@@ -74,7 +74,7 @@ impl Broker {
     }
 
     /// A resource's content, from the server that has it.
-    pub(in crate::broker) async fn read_resource(
+    pub(crate) async fn read_resource(
         &self,
         call: &Call<'_>,
         cancel: &CancellationToken,
@@ -98,7 +98,7 @@ impl Broker {
     }
 
     /// A prompt, filled in.
-    pub(in crate::broker) async fn get_prompt(
+    pub(crate) async fn get_prompt(
         &self,
         call: &Call<'_>,
         cancel: &CancellationToken,

@@ -101,7 +101,7 @@ struct Page {
 }
 
 impl Broker {
-    pub(in crate::broker) async fn search_tool_docs(
+    pub(crate) async fn search_tool_docs(
         &self,
         call: &Call<'_>,
         cancel: &CancellationToken,

@@ -54,7 +54,7 @@ impl Broker {
 
     /// The sources of the requested skills, and the reasons why some cannot be loaded. Names without a skill are left
     /// out.
-    pub(in crate::broker) fn load_skills(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
+    pub(crate) fn load_skills(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
         #[derive(Deserialize)]
         struct Arguments {
             names: Vec<String>,

@@ -6,7 +6,7 @@
 const TEMPLATE_BYTES_MAX: usize = 2_048;
 
 /// Whether the URI begins and ends as the template does, and has its other fixed parts between them, in order.
-pub(in crate::broker) fn fits(template: &str, uri: &str) -> bool {
+pub(crate) fn fits(template: &str, uri: &str) -> bool {
     if template.len() > TEMPLATE_BYTES_MAX {
         return false;
     }

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use crate::audit::AuditLog;
 use crate::broker::failure_text::redact;
-use crate::config::PolicyFile;
+use crate::config::{Audit, PolicyFile};
 use crate::digest;
 use crate::journal::Journal;
 
@@ -19,40 +19,29 @@ pub struct AuditSetup {
     /// The log of calls and runs.
     pub log: AuditLog,
     /// The part of the arguments that the log has.
-    pub arguments: LoggedArguments,
+    pub arguments: Audit,
     /// The journal of the session.
     pub journal: Journal,
 }
 
-/// The form in which the log has arguments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LoggedArguments {
-    /// Their SHA-256.
-    Hash,
-    /// All of them, without the values of the server's configured variables.
-    Whole,
-}
-
-impl LoggedArguments {
-    /// The logged part of the arguments, and their size.
-    pub(in crate::broker) fn of(
-        self,
-        arguments: &RawValue,
-        redacted: &dyn Fn(String) -> String,
-    ) -> (Value, u64) {
-        let json = arguments.get();
-        let whole = (self == Self::Whole && json.len() <= ARGUMENTS_BYTES_MAX)
-            .then(|| serde_json::from_str::<Value>(json).ok())
-            .flatten();
-        let written = match whole {
-            Some(mut value) => {
-                redact(&mut value, redacted);
-                value
-            }
-            None => Value::String(format!("sha256:{}", digest::sha256(json.as_bytes()))),
-        };
-        (written, json.len() as u64)
-    }
+/// The part of the arguments that the log has, without the values of the server's configured variables, and their size.
+pub(crate) fn logged(
+    amount: Audit,
+    arguments: &RawValue,
+    redacted: &dyn Fn(String) -> String,
+) -> (Value, u64) {
+    let json = arguments.get();
+    let whole = (amount == Audit::Arguments && json.len() <= ARGUMENTS_BYTES_MAX)
+        .then(|| serde_json::from_str::<Value>(json).ok())
+        .flatten();
+    let written = match whole {
+        Some(mut value) => {
+            redact(&mut value, redacted);
+            value
+        }
+        None => Value::String(format!("sha256:{}", digest::sha256(json.as_bytes()))),
+    };
+    (written, json.len() as u64)
 }
 
 #[cfg(test)]
@@ -66,11 +55,11 @@ mod tests {
     fn arguments_are_hashed_or_written_without_secrets() {
         let arguments = to_raw_value(&json!({"path": "/a", "token": "hunter22"})).unwrap();
         let redacted = |text: String| text.replace("hunter22", "${TOKEN}");
-        let (hash, bytes) = LoggedArguments::Hash.of(&arguments, &redacted);
+        let (hash, bytes) = logged(Audit::Hash, &arguments, &redacted);
         assert_eq!((hash.as_str().unwrap().len(), bytes), (7 + 64, arguments.get().len() as u64));
-        let (whole, _) = LoggedArguments::Whole.of(&arguments, &redacted);
+        let (whole, _) = logged(Audit::Arguments, &arguments, &redacted);
         assert_eq!(whole, json!({"path": "/a", "token": "${TOKEN}"}));
         let large = to_raw_value(&json!({"text": "x".repeat(20_000)})).unwrap();
-        assert!(LoggedArguments::Whole.of(&large, &redacted).0.as_str().unwrap().starts_with("sha256:"));
+        assert!(logged(Audit::Arguments, &large, &redacted).0.as_str().unwrap().starts_with("sha256:"));
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 /// The helper that checks calls. It is recorded only if it finds a fault.
-pub(in crate::broker) const CHECK: &str = "check_calls";
+pub(crate) const CHECK: &str = "check_calls";
 
 /// Helpers whose answers are belljar's own texts about tools, servers and skills. A replay makes them again if the
 /// journal has only their hash.
@@ -45,23 +45,23 @@ pub fn is_made_again(server: Option<&str>, tool: &str) -> bool {
 }
 
 /// Whether the journal has the answer to this call at every level of detail.
-pub(in crate::broker) fn is_kept(server: Option<&str>, tool: &str) -> bool {
+pub(crate) fn is_kept(server: Option<&str>, tool: &str) -> bool {
     server.is_none() && KEPT.contains(&tool)
 }
 
 /// A call in the form of the journal and of a replay.
-pub(in crate::broker) struct JournalForm {
+pub(crate) struct JournalForm {
     /// The server's name as the code wrote it; `None` for a helper.
-    pub(in crate::broker) server: Option<String>,
-    pub(in crate::broker) tool: String,
+    pub(crate) server: Option<String>,
+    pub(crate) tool: String,
     /// The arguments, with sorted keys and without secrets.
-    pub(in crate::broker) arguments: Box<RawValue>,
+    pub(crate) arguments: Box<RawValue>,
 }
 
 #[cfg(test)]
 impl JournalForm {
     /// A call, for tests.
-    pub(in crate::broker) fn of(server: Option<&str>, tool: &str, arguments: &str) -> Self {
+    pub(crate) fn of(server: Option<&str>, tool: &str, arguments: &str) -> Self {
         Self {
             server: server.map(str::to_owned),
             tool: tool.to_owned(),
@@ -73,7 +73,7 @@ impl JournalForm {
 }
 
 /// The JSON with sorted keys, so that equal values have equal texts. Invalid JSON stays as it is.
-pub(in crate::broker) fn sorted(json: &RawValue) -> Box<RawValue> {
+pub(crate) fn sorted(json: &RawValue) -> Box<RawValue> {
     let sorted = serde_json::from_str::<Value>(json.get()).and_then(|mut value| {
         value.sort_all_objects();
         to_raw_value(&value)

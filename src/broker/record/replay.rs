@@ -63,7 +63,7 @@ pub struct ReplayReport {
 }
 
 /// The answer that code gets for a replayed call.
-pub(in crate::broker) enum ReplayAnswer {
+pub(crate) enum ReplayAnswer {
     /// The answer is given at once.
     Now(Result<Answer, ToolFault>),
     /// The fault is given when code gives the call up, as it did in the recorded run.
@@ -110,12 +110,12 @@ impl Replay {
     }
 
     /// The servers of the recorded run; `None`: servers answer live.
-    pub(in crate::broker) fn servers(&self) -> Option<Vec<RunServer>> {
+    pub(crate) fn servers(&self) -> Option<Vec<RunServer>> {
         (self.answer_source == AnswerSource::Recorded).then(|| self.servers.clone())
     }
 
     /// The recorded answer to this call; `None`: it is answered live.
-    pub(in crate::broker) fn came_of(&self, form: &JournalForm) -> Option<ReplayAnswer> {
+    pub(crate) fn came_of(&self, form: &JournalForm) -> Option<ReplayAnswer> {
         if self.answer_source != AnswerSource::Recorded {
             return None;
         }
@@ -172,7 +172,7 @@ impl Replay {
     }
 
     /// Compares a server's live answer with the recorded one.
-    pub(in crate::broker) fn compare(&self, form: &JournalForm, answer: &Result<Answer, ToolFault>) {
+    pub(crate) fn compare(&self, form: &JournalForm, answer: &Result<Answer, ToolFault>) {
         if self.answer_source != AnswerSource::Live || (form.server.is_none() && form.tool == CHECK) {
             return;
         }
@@ -236,10 +236,7 @@ pub fn not_kept(name: &str, bytes: u64) -> String {
 }
 
 /// Gives code the answer of a replay: at once, or when code gives the call up.
-pub(in crate::broker) async fn replayed(
-    given: ReplayAnswer,
-    cancel: &CancellationToken,
-) -> Result<Answer, ToolFault> {
+pub(crate) async fn replayed(given: ReplayAnswer, cancel: &CancellationToken) -> Result<Answer, ToolFault> {
     match given {
         ReplayAnswer::Now(answer) => answer,
         ReplayAnswer::WhenGivenUp(fault) => {

@@ -53,7 +53,7 @@ pub(super) fn unseen<'c>(
 }
 
 /// The text about an answer that differs from the recorded one.
-pub(in crate::broker) fn difference(name: &str, came: &CallOutcome, now: Option<&str>) -> String {
+pub(crate) fn difference(name: &str, came: &CallOutcome, now: Option<&str>) -> String {
     let then = match came {
         CallOutcome::Value(kept) | CallOutcome::ToolError(kept) => written(kept),
         CallOutcome::Planned { .. } | CallOutcome::Fault(_) => String::new(),

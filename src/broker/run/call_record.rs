@@ -28,23 +28,23 @@ pub struct CallRecord {
     /// The counter of the call; `None`: calls of helpers and of jobs are not counted.
     counter: Option<CallCounter>,
     /// Its name as the code writes it, harmless to show.
-    pub(in crate::broker) name: String,
-    pub(in crate::broker) began: Instant,
+    pub(crate) name: String,
+    pub(crate) began: Instant,
     entry: Mutex<Entry>,
 }
 
 /// The facts about a call that are known so far.
-pub(in crate::broker) struct Entry {
+pub(crate) struct Entry {
     state: CallState,
     /// The server's name: as the code writes it, until it is resolved.
-    pub(in crate::broker) server: String,
-    pub(in crate::broker) tool: String,
+    pub(crate) server: String,
+    pub(crate) tool: String,
     /// The reason why the call was made, or was not.
-    pub(in crate::broker) decision: String,
+    pub(crate) decision: String,
     /// The call in the form of the journal, until its answer is recorded.
-    pub(in crate::broker) form: Option<JournalForm>,
+    pub(crate) form: Option<JournalForm>,
     /// Its number in the journal.
-    pub(in crate::broker) number: Option<u64>,
+    pub(crate) number: Option<u64>,
 }
 
 impl CallRecord {
@@ -58,7 +58,7 @@ impl CallRecord {
     }
 
     /// The record of a call that is not counted as a call of a tool.
-    pub(in crate::broker) fn uncounted(run: &Arc<RunContext>, server: &str, tool: &str) -> Self {
+    pub(crate) fn uncounted(run: &Arc<RunContext>, server: &str, tool: &str) -> Self {
         let shown = |name: &str| text::inert_excerpt(name, NAME_CHARS_MAX);
         let entry = Entry {
             state: CallState::Begun,
@@ -83,7 +83,7 @@ impl CallRecord {
     }
 
     /// Sets the server and the tool that the call is resolved to.
-    pub(in crate::broker) fn resolved(&self, server: &ServerName, tool: &str, only_reads: bool) {
+    pub(crate) fn resolved(&self, server: &ServerName, tool: &str, only_reads: bool) {
         let mut entry = self.entry();
         (entry.server, entry.tool) = (server.as_str().to_owned(), tool.to_owned());
         if let Some(counter) = self.counter {
@@ -91,22 +91,22 @@ impl CallRecord {
         }
     }
 
-    pub(in crate::broker) fn decided(&self, decision: impl Into<String>) {
+    pub(crate) fn decided(&self, decision: impl Into<String>) {
         self.entry().decision = decision.into();
     }
 
     /// Marks the call as sent. Returns false if it was given up, and must not be sent.
-    pub(in crate::broker) fn send(&self) -> bool {
+    pub(crate) fn send(&self) -> bool {
         self.advance(|state| (state == CallState::Begun).then_some(CallState::Sent))
     }
 
     /// Whether the call may have reached the server.
-    pub(in crate::broker) fn was_sent(&self) -> bool {
+    pub(crate) fn was_sent(&self) -> bool {
         self.entry().state == CallState::Sent
     }
 
     /// Marks the call as answered, whatever becomes of its result.
-    pub(in crate::broker) fn answered(&self) {
+    pub(crate) fn answered(&self) {
         self.advance(|state| (state == CallState::Sent).then_some(CallState::Answered));
     }
 
@@ -116,7 +116,7 @@ impl CallRecord {
     }
 
     /// Marks the call as answered with something that code does not get.
-    pub(in crate::broker) fn withhold(&self, reason: &str) {
+    pub(crate) fn withhold(&self, reason: &str) {
         self.advance(|_| Some(CallState::Answered));
         let decision = &mut self.entry().decision;
         *decision = format!("{decision}; answer withheld: {reason}");
@@ -136,7 +136,7 @@ impl CallRecord {
     }
 
     /// The audit log's line for the call.
-    pub(in crate::broker) fn event(
+    pub(crate) fn event(
         &self,
         (server, tool): (String, String),
         arguments: (Value, u64),
@@ -166,17 +166,17 @@ impl CallRecord {
     }
 
     /// The names of its server and its tool, resolved where they could be.
-    pub(in crate::broker) fn names(&self) -> (String, String) {
+    pub(crate) fn names(&self) -> (String, String) {
         let entry = self.entry();
         (entry.server.clone(), entry.tool.clone())
     }
 
     /// How long it has taken so far, in milliseconds.
-    pub(in crate::broker) fn ms(&self) -> u64 {
+    pub(crate) fn ms(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    pub(in crate::broker) fn entry(&self) -> MutexGuard<'_, Entry> {
+    pub(crate) fn entry(&self) -> MutexGuard<'_, Entry> {
         self.entry.lock()
     }
 

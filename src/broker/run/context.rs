@@ -96,13 +96,13 @@ pub enum ExecutionMode {
 
 /// How much of its budgets a run and its jobs have used.
 #[derive(Default)]
-pub(in crate::broker) struct Budget {
-    pub(in crate::broker) policy: policy::RunBudget,
-    pub(in crate::broker) models: models::RunBudget,
+pub(crate) struct Budget {
+    pub(crate) policy: policy::RunBudget,
+    pub(crate) models: models::RunBudget,
 }
 
 impl RunContext {
-    pub(in crate::broker) fn new(spec: RunSpec) -> Self {
+    pub(crate) fn new(spec: RunSpec) -> Self {
         let RunSpec { id, origin, servers, mode, human, progress } = spec;
         let (cancel, began) = (CancellationToken::new(), Instant::now());
         let (budget, record) = (Arc::default(), Mutex::new(Some(RunRecord::default())));
@@ -133,7 +133,7 @@ impl RunContext {
         }
     }
 
-    pub(in crate::broker) fn replay(&self) -> Option<&Replay> {
+    pub(crate) fn replay(&self) -> Option<&Replay> {
         match &self.origin {
             Origin::Replay { replay, .. } => Some(replay),
             Origin::Client | Origin::Own | Origin::Job { .. } => None,
@@ -141,17 +141,17 @@ impl RunContext {
     }
 
     /// Whether the journal marks the run as aside.
-    pub(in crate::broker) fn is_aside(&self) -> bool {
+    pub(crate) fn is_aside(&self) -> bool {
         matches!(&self.origin, Origin::Own | Origin::Replay { is_aside: true, .. })
     }
 
-    pub(in crate::broker) fn budget(&self) -> MutexGuard<'_, Budget> {
+    pub(crate) fn budget(&self) -> MutexGuard<'_, Budget> {
         self.budget.lock()
     }
 
     /// Adds a sentence for the reader of the report. A job's sentence goes into the report of its run, or after that
     /// into the report of the job's end.
-    pub(in crate::broker) fn note(&self, note: String) {
+    pub(crate) fn note(&self, note: String) {
         let note = match &self.origin {
             Origin::Job { job, .. } => format!("job {job}: {note}"),
             _ => note,
@@ -160,7 +160,7 @@ impl RunContext {
     }
 
     /// Lists a call as planned instead of making it. A call of a job whose run has ended becomes a note.
-    pub(in crate::broker) fn plan(
+    pub(crate) fn plan(
         &self,
         called: &PolicyCall<'_>,
         why: (bool, DryRunReason),
@@ -182,12 +182,12 @@ impl RunContext {
     }
 
     /// Changes the record; `None` after the end of the run.
-    pub(in crate::broker) fn with_record<T>(&self, change: impl FnOnce(&mut RunRecord) -> T) -> Option<T> {
+    pub(crate) fn with_record<T>(&self, change: impl FnOnce(&mut RunRecord) -> T) -> Option<T> {
         self.record.lock().as_mut().map(change)
     }
 
     /// Takes the record. From then on, nothing can be added to it.
-    pub(in crate::broker) fn end(&self) -> RunRecord {
+    pub(crate) fn end(&self) -> RunRecord {
         self.record.lock().take().unwrap_or_default()
     }
 
@@ -210,7 +210,7 @@ impl RunContext {
 #[cfg(test)]
 impl RunContext {
     /// A run of this human, for tests.
-    pub(in crate::broker) fn of(id: u64, human: &Human) -> Arc<Self> {
+    pub(crate) fn of(id: u64, human: &Human) -> Arc<Self> {
         Arc::new(Self::new(RunSpec {
             id: RunId(id),
             origin: Origin::Client,

@@ -34,7 +34,7 @@ pub struct RunRecord {
     /// The session that the code asks to resume, and the last run of it to replay.
     pub resumes: Option<(RecordedSession, u64)>,
     /// The servers that did not start in time.
-    pub(in crate::broker) awaited: BTreeSet<ServerName>,
+    pub(crate) awaited: BTreeSet<ServerName>,
     /// The number of tool calls that have begun, and of those that have ended.
     pub(super) progress: (usize, usize),
     places: HashMap<(ServerName, String), usize>,

@@ -12,11 +12,10 @@ use parking_lot::Mutex;
 use crate::broker::tools::tool_index::Configured;
 use crate::catalog::{Catalog, server_aliases};
 use crate::config::{
-    self, CommandLine, Config, ConfigFiles, Endpoint, Environment, HttpTransport, Launch, ModelEndpoint,
-    ModelKey, ModelSettings, NamedSecrets, SandboxFiles, SandboxServers, ServerConfig, Transport,
-    edited_settings,
+    self, CommandLine, Config, ConfigFiles, Endpoint, Environment, Launch, ModelEndpoint, ModelKey,
+    ModelSettings, NamedSecrets, SandboxFiles, SandboxServers, ServerConfig, Transport, edited_settings,
 };
-use crate::confine::{PrivatePlaces, ServerSandbox};
+use crate::confine::PrivatePlaces;
 use crate::guard::{Keeper, Mark, PARENT_VARIABLE};
 use crate::limits::Limits;
 use crate::models::{self, ModelError};
@@ -24,8 +23,8 @@ use crate::names::ServerName;
 use crate::problem::report;
 use crate::text;
 use crate::upstream::{
-    self, CallBounds, DeferredTransport, LoginFile, LoginSpec, ProcessSpec, RemoteSpec, RemoteTransport,
-    ServerSpec, ServerTransport, printed,
+    self, CallBounds, DeferredTransport, LoginFile, LoginSpec, ProcessSpec, RemoteSpec, ServerSpec,
+    ServerTransport, printed,
 };
 
 /// The configuration that is in effect. It follows the configuration files.
@@ -48,11 +47,11 @@ struct ConfigState {
 }
 
 /// The changes of the configuration that a new run finds.
-pub(in crate::broker) struct Change {
+pub(crate) struct Change {
     /// The folders that are offered to servers as roots.
-    pub(in crate::broker) roots: Vec<PathBuf>,
+    pub(crate) roots: Vec<PathBuf>,
     /// A sentence for the reader of the run's reply.
-    pub(in crate::broker) said: String,
+    pub(crate) said: String,
 }
 
 /// Programs that start servers, and their options that name the folder of the server's code.
@@ -74,19 +73,19 @@ impl ActiveConfig {
     }
 
     /// The names of the servers that a run would have if it began now.
-    pub(in crate::broker) fn names(&self) -> Vec<ServerName> {
+    pub(crate) fn names(&self) -> Vec<ServerName> {
         let mut now = self.now.lock();
         report(&now.files.look());
         now.files.servers().iter().map(|server| server.name.clone()).collect()
     }
 
     /// The problems with configuration files that cannot be read now, bounded.
-    pub(in crate::broker) fn unread(&self) -> Vec<String> {
+    pub(crate) fn unread(&self) -> Vec<String> {
         unread(&self.now.lock().files)
     }
 
     /// The changes since the last run began; `None`: there are none.
-    pub(in crate::broker) fn change(&self) -> Option<Change> {
+    pub(crate) fn change(&self) -> Option<Change> {
         let mut now = self.now.lock();
         let unread = unread(&now.files);
         let said_before = std::mem::replace(&mut now.said_unread, unread.clone());
@@ -122,7 +121,7 @@ impl ActiveConfig {
 
     /// The catalog of the servers in effect, before any server is asked.
     #[must_use]
-    pub(in crate::broker) fn catalog(&self, limits: &Limits) -> Catalog {
+    pub(crate) fn catalog(&self, limits: &Limits) -> Catalog {
         let now = self.now.lock();
         let servers = now.in_effect.servers.iter();
         let servers = servers.map(|server| {
@@ -136,7 +135,7 @@ impl ActiveConfig {
     }
 
     /// The absolute paths on the command lines of the servers in effect, without the launchers' own paths.
-    pub(in crate::broker) fn paths_of_arguments(&self) -> BTreeMap<ServerName, Vec<String>> {
+    pub(crate) fn paths_of_arguments(&self) -> BTreeMap<ServerName, Vec<String>> {
         let now = self.now.lock();
         let paths = now.in_effect.servers.iter().filter_map(|server| match &server.transport {
             Transport::Launch(launch) => Some((server.name.clone(), paths(&launch.program, &launch.args))),
@@ -146,7 +145,7 @@ impl ActiveConfig {
     }
 
     /// The configurations of the servers in effect.
-    pub(in crate::broker) fn known(&self) -> BTreeMap<ServerName, Configured> {
+    pub(crate) fn known(&self) -> BTreeMap<ServerName, Configured> {
         self.now
             .lock()
             .in_effect
@@ -158,7 +157,7 @@ impl ActiveConfig {
 
     /// The reason why a configured server cannot be used, by its name or alias; `None`: it can be used, or is not
     /// configured.
-    pub(in crate::broker) fn refusal(&self, server: &str, limits: &Limits) -> Option<String> {
+    pub(crate) fn refusal(&self, server: &str, limits: &Limits) -> Option<String> {
         let now = self.now.lock();
         let refused = now.files.refused();
         let aliases =
@@ -168,12 +167,12 @@ impl ActiveConfig {
     }
 
     /// Sentences about the configured servers that cannot be used.
-    pub(in crate::broker) fn unusable(&self) -> Vec<String> {
+    pub(crate) fn unusable(&self) -> Vec<String> {
         self.now.lock().files.refused().iter().map(ToString::to_string).collect()
     }
 
     /// The servers in effect to which files of the sandbox are not sent.
-    pub(in crate::broker) fn keeps_files_from(&self) -> BTreeSet<ServerName> {
+    pub(crate) fn keeps_files_from(&self) -> BTreeSet<ServerName> {
         let now = self.now.lock();
         let kept =
             now.in_effect.servers.iter().filter(|server| server.rules.sandbox_files == SandboxFiles::Kept);
@@ -181,12 +180,12 @@ impl ActiveConfig {
     }
 
     /// The settings of the model in the configuration in effect.
-    pub(in crate::broker) fn model(&self) -> ModelSettings {
+    pub(crate) fn model(&self) -> ModelSettings {
         self.now.lock().in_effect.model.clone()
     }
 
     /// The endpoint of the model, as [`model_endpoint`] returns it.
-    pub(in crate::broker) async fn model_endpoint(
+    pub(crate) async fn model_endpoint(
         &self,
         endpoint: &ModelEndpoint,
         limits: &Limits,
@@ -250,7 +249,7 @@ impl LaunchContext {
             program: launch.program.clone(),
             args: launch.args.clone(),
             env: owned(&launch.env).into_iter().chain([parent(&self.mark)]).collect(),
-            inherited: inherited(environment, launch, sandbox.as_ref()),
+            inherited: environment.inherited(launch, sandbox.as_ref()),
             cwd: match &sandbox {
                 Some(_) => launch.cwd.clone(),
                 None => Some(launch.folder(environment)),
@@ -324,16 +323,6 @@ fn command_spec(command: &CommandLine, mark: &Mark) -> ProcessSpec {
     }
 }
 
-/// The variables that the server inherits from the bridge's environment.
-fn inherited(
-    environment: &Environment,
-    launch: &Launch,
-    sandbox: Option<&ServerSandbox>,
-) -> upstream::Inherited {
-    let config::Inherited { variables, withheld } = environment.inherited(launch, sandbox);
-    upstream::Inherited::Only { variables, withheld }
-}
-
 /// The specification of a remote server. A login is used only if the user has configured no credentials.
 #[must_use]
 pub fn remote_spec(server: &ServerName, endpoint: &Endpoint, logins: Option<&Path>) -> RemoteSpec {
@@ -342,11 +331,7 @@ pub fn remote_spec(server: &ServerName, endpoint: &Endpoint, logins: Option<&Pat
     let logins = logins.filter(|_| !has_credentials);
     RemoteSpec {
         url: url.clone(),
-        transport: match transport {
-            HttpTransport::Detected => None,
-            HttpTransport::Streamable => Some(RemoteTransport::Streamable),
-            HttpTransport::Sse => Some(RemoteTransport::Sse),
-        },
+        transport: *transport,
         headers: owned(headers),
         login: logins.map(|dir| LoginSpec {
             file: LoginFile::new(dir.to_owned(), server, url.clone()),

@@ -25,11 +25,7 @@ const SAMPLING_KEYS: [&str; 5] =
 ///
 /// # Errors
 /// The reason why the client is not asked.
-pub(in crate::broker) fn shown(
-    server: &ServerName,
-    kind: QuestionKind,
-    params: &Value,
-) -> Result<Value, String> {
+pub(crate) fn shown(server: &ServerName, kind: QuestionKind, params: &Value) -> Result<Value, String> {
     match kind {
         QuestionKind::Elicitation => form(server, params),
         QuestionKind::Sampling => Ok(sampling(server, params)),

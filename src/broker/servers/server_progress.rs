@@ -18,18 +18,18 @@ const PAUSE: Duration = Duration::from_millis(250);
 const SAID_CHARS_MAX: usize = 200;
 
 /// Passes the progress of one call on to the client of its run.
-pub(in crate::broker) struct ProgressRelay<'c> {
+pub(crate) struct ProgressRelay<'c> {
     /// `server.tool`, harmless to show.
-    pub(in crate::broker) tool: String,
+    pub(crate) tool: String,
     /// Removes the secrets of the server from a text.
-    pub(in crate::broker) redacted: &'c (dyn Fn(String) -> String + Sync),
+    pub(crate) redacted: &'c (dyn Fn(String) -> String + Sync),
     /// Receives the progress.
-    pub(in crate::broker) progress: &'c mpsc::Sender<Progress>,
+    pub(crate) progress: &'c mpsc::Sender<Progress>,
 }
 
 impl ProgressRelay<'_> {
     /// Passes on progress until the answer has come, and returns the answer.
-    pub(in crate::broker) async fn until<Answer>(
+    pub(crate) async fn until<Answer>(
         &self,
         answering: impl Future<Output = Answer>,
         mut heard: watch::Receiver<Option<ProgressUpdate>>,

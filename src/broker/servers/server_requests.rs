@@ -20,7 +20,9 @@ use tokio_util::sync::CancellationToken;
 use super::request_text::shown;
 use crate::audit::{AuditLog, CallEvent, Event, ServerLog};
 use crate::broker::human::Human;
-use crate::broker::record::audit::LoggedArguments;
+use crate::broker::record::audit::logged;
+use crate::config::Audit;
+
 use crate::broker::run::context::RunContext;
 use crate::limits::Limits;
 use crate::names::{RunId, ServerName};
@@ -33,7 +35,7 @@ const AT_ONCE_MAX: usize = 64;
 const MESSAGE_CHARS_MAX: usize = 500;
 
 /// The requests of servers to clients. A server may send one to the human of the run that is calling it.
-pub(in crate::broker) struct ServerRequests {
+pub(crate) struct ServerRequests {
     active_calls: Mutex<BTreeMap<ServerName, ActiveCalls>>,
     answer_max: Duration,
     waiting_max: Duration,
@@ -51,29 +53,29 @@ struct ActiveCalls {
 }
 
 /// A call that is in progress until this value is dropped.
-pub(in crate::broker) struct ActiveCall<'a> {
+pub(crate) struct ActiveCall<'a> {
     requests: &'a ServerRequests,
     server: ServerName,
     run: RunId,
 }
 
 /// The task that receives the requests and messages of servers.
-pub(in crate::broker) struct ListenerTask {
+pub(crate) struct ListenerTask {
     ending: CancellationToken,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Answers the requests of servers and stores their messages.
-pub(in crate::broker) struct RequestListener {
-    pub(in crate::broker) requests: Arc<ServerRequests>,
-    pub(in crate::broker) upstream: Arc<Upstream>,
-    pub(in crate::broker) log: Arc<AuditLog>,
-    pub(in crate::broker) logged: LoggedArguments,
-    pub(in crate::broker) words: ServerLog,
+pub(crate) struct RequestListener {
+    pub(crate) requests: Arc<ServerRequests>,
+    pub(crate) upstream: Arc<Upstream>,
+    pub(crate) log: Arc<AuditLog>,
+    pub(crate) logged: Audit,
+    pub(crate) words: ServerLog,
 }
 
 impl ServerRequests {
-    pub(in crate::broker) fn new(limits: &Limits) -> Arc<Self> {
+    pub(crate) fn new(limits: &Limits) -> Arc<Self> {
         Arc::new(Self {
             active_calls: Mutex::default(),
             answer_max: limits.approval,
@@ -84,7 +86,7 @@ impl ServerRequests {
 
     /// Registers a call of the run, so that the server's requests go to the run's human. A call of a job is not
     /// registered: usually the run of the job has ended, and another run may be calling the same server.
-    pub(in crate::broker) fn calling(&self, server: &ServerName, run: &RunContext) -> Option<ActiveCall<'_>> {
+    pub(crate) fn calling(&self, server: &ServerName, run: &RunContext) -> Option<ActiveCall<'_>> {
         if run.job_number().is_some() {
             return None;
         }
@@ -156,14 +158,14 @@ impl Drop for ActiveCall<'_> {
 
 impl ListenerTask {
     /// Hears the servers until [`Self::close`]. Must be called inside a tokio runtime.
-    pub(in crate::broker) fn start(listener: RequestListener) -> Self {
+    pub(crate) fn start(listener: RequestListener) -> Self {
         let ending = CancellationToken::new();
         let task =
             listener.upstream.listen().map(|heard| tokio::spawn(listener.listen(heard, ending.clone())));
         Self { ending, task: Mutex::new(task) }
     }
 
-    pub(in crate::broker) async fn close(&self) {
+    pub(crate) async fn close(&self) {
         self.ending.cancel();
         let task = self.task.lock().take();
         if let Some(task) = task
@@ -226,7 +228,7 @@ impl RequestListener {
         answer: &Result<Value, QuestionError>,
     ) {
         let Ok(raw) = to_raw_value(params) else { return };
-        let (arguments, bytes_out) = self.logged.of(&raw, &|text| self.upstream.redacted(server, text));
+        let (arguments, bytes_out) = logged(self.logged, &raw, &|text| self.upstream.redacted(server, text));
         let (outcome, decision) = match answer {
             Ok(_) => ("answered", "asked: the server, of the user's client".to_owned()),
             Err(not) => ("denied", format!("{} was not answered: {}", kind.method(), not.message)),

@@ -34,15 +34,15 @@ const EXTENSION: &str = "json";
 /// A hash of the configuration of a server: command, arguments, variables and folder, or address and headers. The name
 /// of the server is not a part of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::broker) struct CacheKey(String);
+pub(crate) struct CacheKey(String);
 
 /// The folder of cached lists.
 #[derive(Debug)]
-pub(in crate::broker) struct CatalogCache(CacheDir);
+pub(crate) struct CatalogCache(CacheDir);
 
 /// The reason for which a listing is not cached.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::broker) enum CatalogCacheError {
+pub(crate) enum CatalogCacheError {
     #[error("it holds a value of the server's configured variables, headers or address")]
     Secret,
     #[error("it has {bytes} bytes, at most {bytes_max} are kept")]
@@ -61,7 +61,7 @@ struct Entry {
 }
 
 impl CacheKey {
-    pub(in crate::broker) fn of(server: &ServerConfig) -> Self {
+    pub(crate) fn of(server: &ServerConfig) -> Self {
         let mut hash = Sha256::new();
         // Each part comes after its length, so that different configurations give different inputs.
         let mut part = |bytes: &[u8]| {
@@ -113,7 +113,7 @@ impl CacheKey {
 }
 
 impl CatalogCache {
-    pub(in crate::broker) fn new(dir: PathBuf, limits: &Limits) -> Self {
+    pub(crate) fn new(dir: PathBuf, limits: &Limits) -> Self {
         Self(CacheDir {
             dir,
             entry_bytes_max: limits.catalog_entry_bytes_max,
@@ -124,7 +124,7 @@ impl CatalogCache {
 
     /// The cached tools for this configuration; `None`: there is no file, or it cannot be trusted or read, which is
     /// logged.
-    pub(in crate::broker) fn read(&self, key: &CacheKey) -> Option<Vec<Value>> {
+    pub(crate) fn read(&self, key: &CacheKey) -> Option<Vec<Value>> {
         match self.entry(key) {
             Ok(entry) => Some(entry.tools),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -138,7 +138,7 @@ impl CatalogCache {
 
     /// Writes a list in place of an earlier one, with the configured values of variables replaced by their names. The
     /// write is atomic. If there are too many files, the oldest are removed, except those of `current`.
-    pub(in crate::broker) fn write(
+    pub(crate) fn write(
         &self,
         key: &CacheKey,
         listing: &[Value],
@@ -185,4 +185,4 @@ fn kept(item: &Value, redacted: &dyn Fn(String) -> String) -> Option<Value> {
 
 #[cfg(test)]
 #[path = "catalog_cache_tests.rs"]
-pub(in crate::broker) mod tests;
+pub(crate) mod tests;

@@ -28,7 +28,7 @@ fn keys(servers: Value) -> Vec<CacheKey> {
 }
 
 /// The key of a configuration that is different for each word.
-pub(in crate::broker) fn key(word: &str) -> CacheKey {
+pub(crate) fn key(word: &str) -> CacheKey {
     keys(json!({"s": {"command": "/bin/true", "args": [word]}})).remove(0)
 }
 
@@ -37,12 +37,12 @@ fn cache(dir: &Path) -> CatalogCache {
     CatalogCache(CacheDir { dir, entry_bytes_max: 500, entries_max: 3, bytes_max: 1_000 })
 }
 
-pub(in crate::broker) fn unchanged(text: String) -> String {
+pub(crate) fn unchanged(text: String) -> String {
     text
 }
 
 /// A list of one tool.
-pub(in crate::broker) fn listing(name: &str) -> Vec<Value> {
+pub(crate) fn listing(name: &str) -> Vec<Value> {
     vec![json!({"name": name, "inputSchema": {"type": "object"}})]
 }
 

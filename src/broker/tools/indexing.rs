@@ -24,7 +24,7 @@ use crate::upstream::{Upstream, UpstreamError};
 type ListingsInProgress = BTreeSet<ServerName>;
 
 /// Asks servers for their tools.
-pub(in crate::broker) struct Indexer {
+pub(crate) struct Indexer {
     tool_index: Arc<ToolIndex>,
     upstream: Arc<Upstream>,
     in_progress: watch::Sender<ListingsInProgress>,
@@ -36,11 +36,7 @@ pub(in crate::broker) struct Indexer {
 }
 
 impl Indexer {
-    pub(in crate::broker) fn new(
-        tool_index: Arc<ToolIndex>,
-        upstream: Arc<Upstream>,
-        limits: &Limits,
-    ) -> Self {
+    pub(crate) fn new(tool_index: Arc<ToolIndex>, upstream: Arc<Upstream>, limits: &Limits) -> Self {
         Self {
             tool_index,
             upstream,
@@ -54,7 +50,7 @@ impl Indexer {
 
     /// Loads the cached tools of these servers, and begins to ask those whose tools are unknown, including those that
     /// failed before. Waits for the disk only. Must be called inside a tokio runtime.
-    pub(in crate::broker) async fn begin(&self, servers: &[ServerName]) {
+    pub(crate) async fn begin(&self, servers: &[ServerName]) {
         let mut unasked = self.tool_index.unasked(servers);
         unasked.retain(|(server, _)| !self.in_progress.borrow().contains(server));
         if !unasked.is_empty() {
@@ -69,7 +65,7 @@ impl Indexer {
     }
 
     /// Asks servers again that were asked before. Must be called inside a tokio runtime.
-    pub(in crate::broker) fn refresh(&self, servers: &[ServerName]) {
+    pub(crate) fn refresh(&self, servers: &[ServerName]) {
         for server in servers {
             if let Some(key) = self.tool_index.key(server) {
                 self.ask(server.clone(), key);
@@ -78,14 +74,14 @@ impl Indexer {
     }
 
     /// Those of these servers that are being asked now.
-    pub(in crate::broker) fn in_progress(&self, servers: &[ServerName]) -> Vec<ServerName> {
+    pub(crate) fn in_progress(&self, servers: &[ServerName]) -> Vec<ServerName> {
         let in_progress = self.in_progress.borrow();
         servers.iter().filter(|server| in_progress.contains(*server)).cloned().collect()
     }
 
     /// Waits until none of the servers is being asked for the first time, until the deadline, or until cancelled.
     /// `tell` receives the servers that are waited for.
-    pub(in crate::broker) async fn settled(
+    pub(crate) async fn settled(
         &self,
         servers: &[ServerName],
         deadline: Instant,
@@ -116,12 +112,7 @@ impl Indexer {
     }
 
     /// Caches the list of a started server, in the background.
-    pub(in crate::broker) fn keep(
-        &self,
-        server: &ServerName,
-        key: CacheKey,
-        listing: Arc<[serde_json::Value]>,
-    ) {
+    pub(crate) fn keep(&self, server: &ServerName, key: CacheKey, listing: Arc<[serde_json::Value]>) {
         let (tool_index, upstream) = (Arc::clone(&self.tool_index), Arc::clone(&self.upstream));
         let server = server.clone();
         self.tasks().spawn_blocking(move || {
@@ -130,7 +121,7 @@ impl Indexer {
     }
 
     /// Ends all background tasks.
-    pub(in crate::broker) async fn close(&self) {
+    pub(crate) async fn close(&self) {
         self.closing.cancel();
         let mut tasks = std::mem::take(&mut *self.tasks());
         while let Some(ended) = tasks.join_next().await {

@@ -12,12 +12,7 @@ const SERVER_CHARS_MAX: usize = 100;
 
 /// Describes the changes; `None`: there are none. If the first list may be from an earlier day, only names are
 /// compared: otherwise a server whose descriptions vary a little would be reported each day.
-pub(in crate::broker) fn said(
-    server: &ServerName,
-    before: &[Tool],
-    after: &[Tool],
-    names_only: bool,
-) -> Option<String> {
+pub(crate) fn said(server: &ServerName, before: &[Tool], after: &[Tool], names_only: bool) -> Option<String> {
     let by_name = |tools: &[Tool]| -> BTreeMap<String, Tool> {
         tools.iter().map(|tool| (tool.name.as_str().to_owned(), tool.clone())).collect()
     };

@@ -13,7 +13,7 @@ use crate::skills::{Skill, SkillFile, SkillName};
 
 /// The last merged catalog.
 #[derive(Default)]
-pub(in crate::broker) struct SearchedSkills(Mutex<Option<MergedCatalog>>);
+pub(crate) struct SearchedSkills(Mutex<Option<MergedCatalog>>);
 
 /// The catalog of the tools together with the skills, and what it was merged from.
 struct MergedCatalog {
@@ -24,7 +24,7 @@ struct MergedCatalog {
 
 impl SearchedSkills {
     /// The catalog with all usable skills added.
-    pub(in crate::broker) fn beside(
+    pub(crate) fn beside(
         &self,
         catalog: &Catalog,
         skills: Vec<(SkillName, Arc<SkillFile>)>,

@@ -20,7 +20,7 @@ const FILES_MAX: usize = 1_000;
 const EXTENSION: &str = "shapes";
 
 /// The shapes of results that were seen in calls, and their files.
-pub(in crate::broker) struct ShapeStore {
+pub(crate) struct ShapeStore {
     /// The folder of the files. Without a folder nothing is learned or shown.
     dir: Option<PathBuf>,
     limits: Limits,
@@ -29,12 +29,12 @@ pub(in crate::broker) struct ShapeStore {
 }
 
 impl ShapeStore {
-    pub(in crate::broker) fn new(dir: Option<PathBuf>, limits: &Limits) -> Self {
+    pub(crate) fn new(dir: Option<PathBuf>, limits: &Limits) -> Self {
         Self { dir, limits: limits.clone(), known: Mutex::new(None) }
     }
 
     /// Learns the shape of a call's result. A new shape is written at once, since a bridge may be killed at any time.
-    pub(in crate::broker) fn learn(&self, answered: &AnsweredCall<'_>, is_secret: &dyn Fn(&str) -> bool) {
+    pub(crate) fn learn(&self, answered: &AnsweredCall<'_>, is_secret: &dyn Fn(&str) -> bool) {
         let Some(dir) = &self.dir else { return };
         let mut known = self.known.lock();
         let shapes = self.read(&mut known);
@@ -50,11 +50,7 @@ impl ShapeStore {
     }
 
     /// Gives access to the known shapes, except those of the servers that are left out.
-    pub(in crate::broker) fn with<R>(
-        &self,
-        left_out: BTreeSet<ServerName>,
-        shown: impl FnOnce(&Shapes) -> R,
-    ) -> R {
+    pub(crate) fn with<R>(&self, left_out: BTreeSet<ServerName>, shown: impl FnOnce(&Shapes) -> R) -> R {
         let mut known = self.known.lock();
         let shapes = self.read(&mut known);
         shapes.leave_out(left_out);

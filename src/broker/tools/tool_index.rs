@@ -23,7 +23,7 @@ use crate::text;
 const NAME_CHARS_MAX: usize = 200;
 
 /// The catalog of all tools, with its cache on disk if there is one.
-pub(in crate::broker) struct ToolIndex {
+pub(crate) struct ToolIndex {
     state: RwLock<IndexState>,
     cache: Option<CatalogCache>,
     limits: Arc<Limits>,
@@ -44,8 +44,8 @@ struct IndexState {
 
 /// The parts of the configuration of a server that its tools depend on.
 #[derive(Debug, Clone)]
-pub(in crate::broker) struct Configured {
-    pub(in crate::broker) key: CacheKey,
+pub(crate) struct Configured {
+    pub(crate) key: CacheKey,
     /// The tools that are offered.
     tools: ToolChoice,
     /// The key of its entry, and the file that has the entry.
@@ -56,7 +56,7 @@ pub(in crate::broker) struct Configured {
 type OfferedTools = (Tools, Vec<Tool>);
 
 impl Configured {
-    pub(in crate::broker) fn of(server: &ServerConfig) -> Self {
+    pub(crate) fn of(server: &ServerConfig) -> Self {
         Self {
             key: CacheKey::of(server),
             tools: server.rules.tools.clone(),
@@ -91,7 +91,7 @@ const NEWS_MAX: usize = 10;
 
 /// The effect of a listing on the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::broker) enum ListingChange {
+pub(crate) enum ListingChange {
     /// The listing was new, so it should be stored.
     New,
     /// The listing was known, or the server has been configured differently meanwhile.
@@ -99,7 +99,7 @@ pub(in crate::broker) enum ListingChange {
 }
 
 impl ToolIndex {
-    pub(in crate::broker) fn new(
+    pub(crate) fn new(
         catalog: Catalog,
         servers: BTreeMap<ServerName, Configured>,
         cache: Option<CatalogCache>,
@@ -109,14 +109,14 @@ impl ToolIndex {
     }
 
     /// Replaces the servers. The lists of remaining servers are learned again from their connections or from the disk.
-    pub(in crate::broker) fn replace(&self, catalog: Catalog, servers: BTreeMap<ServerName, Configured>) {
+    pub(crate) fn replace(&self, catalog: Catalog, servers: BTreeMap<ServerName, Configured>) {
         let mut state = self.state.write();
         let news = std::mem::take(&mut state.news);
         *state = IndexState { news, ..IndexState::new(catalog, servers) };
     }
 
     /// The fault for a call of a tool that the server's entry excludes; `None`: no excluded tool has that name.
-    pub(in crate::broker) fn kept_back(&self, server: &ServerName, asked: &str) -> Option<ToolFault> {
+    pub(crate) fn kept_back(&self, server: &ServerName, asked: &str) -> Option<ToolFault> {
         let state = self.state.read();
         let tool = resolved(state.kept_back.get(server)?, asked)?;
         let Configured { tools, place: (key, path), .. } = &**state.servers.get(server)?;
@@ -129,22 +129,22 @@ impl ToolIndex {
     }
 
     /// A snapshot of the catalog.
-    pub(in crate::broker) fn catalog(&self) -> Catalog {
+    pub(crate) fn catalog(&self) -> Catalog {
         self.state.read().catalog.clone()
     }
 
     /// Takes the sentences about changed tools that were not reported yet.
-    pub(in crate::broker) fn take_news(&self) -> Vec<String> {
+    pub(crate) fn take_news(&self) -> Vec<String> {
         std::mem::take(&mut self.state.write().news)
     }
 
     /// The cache key of a server's current configuration.
-    pub(in crate::broker) fn key(&self, server: &ServerName) -> Option<CacheKey> {
+    pub(crate) fn key(&self, server: &ServerName) -> Option<CacheKey> {
         self.state.read().servers.get(server).map(|server| server.key.clone())
     }
 
     /// The cache keys of all servers' current configurations.
-    pub(in crate::broker) fn keys(&self) -> Vec<CacheKey> {
+    pub(crate) fn keys(&self) -> Vec<CacheKey> {
         self.state.read().servers.values().map(|server| server.key.clone()).collect()
     }
 
@@ -159,7 +159,7 @@ impl ToolIndex {
     }
 
     /// Marks those of these servers that could not list their tools as not asked yet.
-    pub(in crate::broker) fn forget_failures(&self, servers: &[ServerName]) {
+    pub(crate) fn forget_failures(&self, servers: &[ServerName]) {
         let failed = self.those(servers, |tools| matches!(tools, Tools::Failed { .. }));
         if !failed.is_empty() {
             let unasked = failed.into_iter().map(|(server, _)| (server, Tools::Unasked)).collect();
@@ -170,7 +170,7 @@ impl ToolIndex {
 
     /// Loads the cached lists of these servers, and prepares the search. It reads files, and the time depends on the
     /// number of tools.
-    pub(in crate::broker) fn load(&self, servers: Vec<(ServerName, CacheKey)>) {
+    pub(crate) fn load(&self, servers: Vec<(ServerName, CacheKey)>) {
         let Some(cache) = &self.cache else { return };
         let loaded: Vec<(ServerName, Arc<Configured>, OfferedTools)> = servers
             .into_iter()
@@ -200,12 +200,7 @@ impl ToolIndex {
     }
 
     /// Takes in the list of tools of a server with this configuration.
-    pub(in crate::broker) fn learn(
-        &self,
-        server: &ServerName,
-        key: &CacheKey,
-        listing: &Arc<[Value]>,
-    ) -> ListingChange {
+    pub(crate) fn learn(&self, server: &ServerName, key: &CacheKey, listing: &Arc<[Value]>) -> ListingChange {
         let Some(configured) = self.configured(server, key) else { return ListingChange::Nothing };
         let is_news = |state: &IndexState| {
             let same = state.listings.get(server).is_some_and(|old| Arc::ptr_eq(old, listing));
@@ -234,7 +229,7 @@ impl ToolIndex {
     }
 
     /// Takes in the reason why a server with this configuration has listed no tools.
-    pub(in crate::broker) fn learn_failure(&self, server: &ServerName, key: &CacheKey, reason: &str) {
+    pub(crate) fn learn_failure(&self, server: &ServerName, key: &CacheKey, reason: &str) {
         // The reason is shown beside the server's name, so the name is removed from it.
         let reason = reason.strip_prefix(&format!("server '{server}' ")).unwrap_or(reason);
         let failed = Tools::failed(reason, &self.limits);
@@ -248,7 +243,7 @@ impl ToolIndex {
     }
 
     /// Caches the list of a server with this configuration for later bridges. Writes a file.
-    pub(in crate::broker) fn keep(
+    pub(crate) fn keep(
         &self,
         server: &ServerName,
         key: &CacheKey,
@@ -295,4 +290,4 @@ impl ToolIndex {
 
 #[cfg(test)]
 #[path = "tool_index_tests.rs"]
-pub(in crate::broker) mod tests;
+pub(crate) mod tests;

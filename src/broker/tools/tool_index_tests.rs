@@ -23,7 +23,7 @@ fn configured(servers: &[(&str, &str)]) -> (Catalog, BTreeMap<ServerName, Config
 }
 
 /// A server that offers all its tools.
-pub(in crate::broker) fn of_key(key: CacheKey) -> Configured {
+pub(crate) fn of_key(key: CacheKey) -> Configured {
     Configured { key, tools: ToolChoice::default(), place: ("mcpServers.x".into(), "/f.json".into()) }
 }
 

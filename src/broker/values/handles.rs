@@ -28,7 +28,7 @@ const IN_MEMORY_BYTES_MAX: usize = 1 << 20;
 const MESSAGE_CHARS_MAX: usize = 400;
 
 /// The results on the host.
-pub(in crate::broker) struct Handles {
+pub(crate) struct Handles {
     table: Mutex<HandleTable>,
     results_max: usize,
     bytes_max: u64,
@@ -60,8 +60,8 @@ struct HeldResult {
 /// A reference of code to a result, or to a part of one.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::broker) struct Reference {
-    pub(in crate::broker) number: u64,
+pub(crate) struct Reference {
+    pub(crate) number: u64,
     #[serde(default)]
     path: Vec<Step>,
     #[serde(default)]
@@ -70,20 +70,20 @@ pub(in crate::broker) struct Reference {
 
 impl Reference {
     /// Whether the reference means the whole result, as the server sent it.
-    pub(in crate::broker) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.path.is_empty() && !self.json
     }
 }
 
 /// Arguments in which handles were replaced by results.
-pub(in crate::broker) struct FilledArguments {
-    pub(in crate::broker) arguments: Map<String, Value>,
+pub(crate) struct FilledArguments {
+    pub(crate) arguments: Map<String, Value>,
     /// The number of bytes that came from results.
-    pub(in crate::broker) bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Handles {
-    pub(in crate::broker) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             table: Mutex::default(),
             results_max: limits.handles_max,
@@ -98,7 +98,7 @@ impl Handles {
     ///
     /// # Errors
     /// The result is no JSON, or the disk is full.
-    pub(in crate::broker) fn keep(
+    pub(crate) fn keep(
         &self,
         server: &ServerName,
         (tool, wraps): (&str, bool),
@@ -124,7 +124,7 @@ impl Handles {
     }
 
     /// Reserves the number of a handle from an earlier session. Code has the handle again, but its result is gone.
-    pub(in crate::broker) fn recorded(&self, description: &RawValue) {
+    pub(crate) fn recorded(&self, description: &RawValue) {
         #[derive(Deserialize)]
         struct Description {
             handle: u64,
@@ -140,7 +140,7 @@ impl Handles {
     /// # Errors
     /// `invalid_arguments`: there is no such handle or part, or it is binary and the server accepts no files;
     /// `too_large`.
-    pub(in crate::broker) fn fill(
+    pub(crate) fn fill(
         &self,
         arguments: Map<String, Value>,
         takes_files: bool,
@@ -157,7 +157,7 @@ impl Handles {
     ///
     /// # Errors
     /// `invalid_arguments`: there is no such result.
-    pub(in crate::broker) fn whole(&self, number: u64) -> Result<Box<RawValue>, ToolFault> {
+    pub(crate) fn whole(&self, number: u64) -> Result<Box<RawValue>, ToolFault> {
         let bytes = self.result(number)?.read()?;
         let text = String::from_utf8(bytes).map_err(|error| broken(&error.to_string()))?;
         RawValue::from_string(text).map_err(|error| broken(&error.to_string()))
@@ -167,12 +167,12 @@ impl Handles {
     ///
     /// # Errors
     /// `invalid_arguments`: there is no such value.
-    pub(in crate::broker) fn value(&self, reference: &Reference) -> Result<Value, ToolFault> {
+    pub(crate) fn value(&self, reference: &Reference) -> Result<Value, ToolFault> {
         self.result(reference.number)?.value(reference, true)
     }
 
     /// Drops a result, if there is one with this number.
-    pub(in crate::broker) fn forget(&self, number: u64) {
+    pub(crate) fn forget(&self, number: u64) {
         let mut table = self.table.lock();
         if let Some(at) = table.place(number) {
             table.take(at);
@@ -180,7 +180,7 @@ impl Handles {
     }
 
     /// The descriptions of all results, in the order of the calls.
-    pub(in crate::broker) fn list(&self) -> Value {
+    pub(crate) fn list(&self) -> Value {
         let mut results: Vec<Arc<HeldResult>> = self.table.lock().results.iter().cloned().collect();
         results.sort_by_key(|result| result.number);
         results.iter().map(|result| result.description()).collect()

@@ -30,9 +30,9 @@ pub(super) enum Step {
 #[derive(Debug)]
 pub(super) struct Part<'a> {
     /// The steps to the part.
-    pub(in crate::broker) path: &'a [Step],
+    pub(crate) path: &'a [Step],
     /// Whether a text is parsed as JSON.
-    pub(in crate::broker) json: bool,
+    pub(crate) json: bool,
 }
 
 /// The value of this part of a result. `wraps`: the tool wraps its results. The error is a predicate, such as "has no
@@ -67,7 +67,7 @@ pub(super) fn held_value(result: Value, wraps: bool, part: &Part<'_>) -> Result<
 }
 
 /// Describes a result in a few words that reveal nothing of it but its keys.
-pub(in crate::broker) fn told(result: &Value, wraps: bool) -> String {
+pub(crate) fn told(result: &Value, wraps: bool) -> String {
     let value = unwrapped(result.clone(), wraps);
     text::bounded(&text::inert_line(&kind(&value)), TOLD_CHARS_MAX).into_owned()
 }

@@ -20,7 +20,7 @@ const FOUND_MAX: usize = 4;
 
 /// The shape of each word, by the word's number. Shapes are compared before the words themselves.
 #[derive(Debug, Default)]
-pub(in crate::catalog) struct FuzzyWords(Vec<Shape>);
+pub(crate) struct FuzzyWords(Vec<Shape>);
 
 /// The length of a word, and its letters.
 #[derive(Debug, Clone, Copy)]
@@ -31,12 +31,12 @@ struct Shape {
 }
 
 impl FuzzyWords {
-    pub(in crate::catalog) fn new(words: &Postings) -> Self {
+    pub(crate) fn new(words: &Postings) -> Self {
         Self(words.words().iter().map(|word| Shape::of(word)).collect())
     }
 
     /// The numbers of the most similar words, at most four, each with its similarity from 0.7 to 1.
-    pub(in crate::catalog) fn of(&self, word: &str, words: &Postings) -> Vec<(usize, f32)> {
+    pub(crate) fn of(&self, word: &str, words: &Postings) -> Vec<(usize, f32)> {
         let shape = Shape::of(word);
         if (shape.chars as usize) < CHARS_MIN {
             return Vec::new();
@@ -59,7 +59,7 @@ impl FuzzyWords {
     }
 
     /// Its memory, in bytes.
-    pub(in crate::catalog) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.0.capacity() * size_of::<Shape>()
     }
 }

@@ -12,7 +12,7 @@ const ASKED_BYTES_MAX: usize = 128;
 const ABBREVIATION_BYTES_MIN: usize = 3;
 
 /// The names that are similar to `asked`, the most similar first. If none is, those that mean nearly the same.
-pub(in crate::catalog) fn near<'n>(asked: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
+pub(crate) fn near<'n>(asked: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
     let names: Vec<&str> = names.collect();
     let near = suggest::ranked(asked, names.iter().copied()).into_iter().map(|(_, name)| name);
     let near: Vec<&str> = near.filter(|name| may_mean(asked, name)).take(NEAR_COUNT).collect();

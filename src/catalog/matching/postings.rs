@@ -8,16 +8,16 @@ use std::ops::Range;
 
 /// One tool that has a word.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::catalog) struct Posting {
+pub(crate) struct Posting {
     /// The tool's number.
-    pub(in crate::catalog) tool: u32,
+    pub(crate) tool: u32,
     /// The weighted count of the word in that tool; above 0.
-    pub(in crate::catalog) count: f32,
+    pub(crate) count: f32,
 }
 
 /// The tools of each word. Words are numbered in their order from 0.
 #[derive(Debug, Default)]
-pub(in crate::catalog) struct Postings {
+pub(crate) struct Postings {
     /// The words, sorted, each once.
     words: Vec<Box<str>>,
     /// The end of each word's part of `places`.
@@ -29,7 +29,7 @@ pub(in crate::catalog) struct Postings {
 
 impl Postings {
     /// Makes postings from those of each word, which must be sorted by tool number.
-    pub(in crate::catalog) fn new(by_word: HashMap<String, Vec<Posting>>) -> Self {
+    pub(crate) fn new(by_word: HashMap<String, Vec<Posting>>) -> Self {
         let mut sorted: Vec<(String, Vec<Posting>)> = by_word.into_iter().collect();
         sorted.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         let mut postings = Self {
@@ -47,7 +47,7 @@ impl Postings {
 
     /// Merges postings. The number beside each part is added to its tool numbers; the numbers must grow from part to
     /// part.
-    pub(in crate::catalog) fn merged(parts: &[(u32, &Self)]) -> Self {
+    pub(crate) fn merged(parts: &[(u32, &Self)]) -> Self {
         let mut found: HashMap<&str, usize> = HashMap::new();
         let mut sizes: Vec<(&str, usize)> = Vec::new();
         // The position in `sizes` of each word of each part, so that each word is looked up only once.
@@ -89,12 +89,12 @@ impl Postings {
     }
 
     /// All words, sorted.
-    pub(in crate::catalog) fn words(&self) -> &[Box<str>] {
+    pub(crate) fn words(&self) -> &[Box<str>] {
         &self.words
     }
 
     /// The number of a word; `None`: no tool has it.
-    pub(in crate::catalog) fn number(&self, word: &str) -> Option<usize> {
+    pub(crate) fn number(&self, word: &str) -> Option<usize> {
         self.words.binary_search_by(|known| (**known).cmp(word)).ok()
     }
 
@@ -106,12 +106,12 @@ impl Postings {
     }
 
     /// The tools that have the word with this number.
-    pub(in crate::catalog) fn places(&self, number: usize) -> &[Posting] {
+    pub(crate) fn places(&self, number: usize) -> &[Posting] {
         &self.places[self.range(number)]
     }
 
     /// Its memory, in bytes.
-    pub(in crate::catalog) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let texts: usize = self.words.iter().map(|word| size_of::<Box<str>>() + word.len()).sum();
         texts + self.ends.capacity() * size_of::<usize>() + self.places.capacity() * size_of::<Posting>()
     }

@@ -26,12 +26,12 @@ static BY_STEM: LazyLock<HashMap<String, BTreeSet<String>>> = LazyLock::new(|| {
 });
 
 /// The stems of the synonyms of the word with this stem.
-pub(in crate::catalog) fn synonyms(stem: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn synonyms(stem: &str) -> impl Iterator<Item = &str> {
     BY_STEM.get(stem).into_iter().flatten().map(String::as_str)
 }
 
 /// Whether a word with this stem is in the list.
-pub(in crate::catalog) fn is_known(stem: &str) -> bool {
+pub(crate) fn is_known(stem: &str) -> bool {
     BY_STEM.contains_key(stem)
 }
 

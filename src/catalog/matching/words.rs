@@ -17,7 +17,7 @@ const WORD_CHARS_MAX: usize = 40;
 
 /// The words of a text in order. The text is split at every character that is no letter or digit, and inside
 /// `camelCase` and `HTTPServer`.
-pub(in crate::catalog) fn words(text: &str) -> Vec<String> {
+pub(crate) fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
     let characters: Vec<char> = text.chars().collect();
@@ -41,12 +41,12 @@ pub(in crate::catalog) fn words(text: &str) -> Vec<String> {
 }
 
 /// Whether a word tells nothing about a tool.
-pub(in crate::catalog) fn is_stop_word(word: &str) -> bool {
+pub(crate) fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.binary_search(&word).is_ok()
 }
 
 /// The word without its most common English endings, so that "listing issues", "lists" and "list issue" match.
-pub(in crate::catalog) fn stem(word: &str) -> String {
+pub(crate) fn stem(word: &str) -> String {
     if !word.is_ascii() || word.len() < 4 {
         return word.to_owned();
     }

@@ -8,7 +8,7 @@ use crate::limits::Limits;
 
 /// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::clients) enum Format {
+pub(crate) enum Format {
     /// JSON with the extensions that editors allow: comments, and a comma after the last item.
     Json,
     Toml,
@@ -21,7 +21,7 @@ pub(in crate::clients) enum Format {
 
 impl Format {
     /// Reads a whole text. Lists of entries are read as tables.
-    pub(in crate::clients) fn read(self, text: &str, limits: &Limits) -> Result<Value, FormatError> {
+    pub(crate) fn read(self, text: &str, limits: &Limits) -> Result<Value, FormatError> {
         let value = self.parsed(text, limits)?;
         Ok(match self.collection() {
             Collection::Table => value,
@@ -46,7 +46,7 @@ impl Format {
 
     /// The text with this entry below `path`, which replaces one of the same name; `None`: no edit keeps the rest of
     /// the text.
-    pub(in crate::clients) fn put(
+    pub(crate) fn put(
         self,
         text: &str,
         (path, name): (&[&str], &str),
@@ -62,7 +62,7 @@ impl Format {
     }
 
     /// The text without this entry; `None`: no edit keeps the rest of the text.
-    pub(in crate::clients) fn take_out(
+    pub(crate) fn take_out(
         self,
         text: &str,
         (path, name): (&[&str], &str),
@@ -83,7 +83,7 @@ impl Format {
     }
 
     /// The text of an entry for a person to paste.
-    pub(in crate::clients) fn block(self, path: &[&str], name: &str, entry: &serde_json::Value) -> String {
+    pub(crate) fn block(self, path: &[&str], name: &str, entry: &serde_json::Value) -> String {
         match self {
             Self::Json => {
                 let mut nested = serde_json::json!({name: entry});

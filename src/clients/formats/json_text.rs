@@ -5,6 +5,7 @@
 use jsonc_parser::ast;
 use jsonc_parser::common::Ranged;
 use jsonc_parser::cst::{CstInputValue, CstRootNode};
+use jsonc_parser::errors::ParseErrorKind;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::Number;
 
@@ -25,8 +26,11 @@ const OPTIONS: ParseOptions = ParseOptions {
 };
 
 /// Reads a whole text. A text without a value is an empty table.
-pub(in crate::clients) fn read(text: &str, depth_max: usize) -> Result<Value, FormatError> {
+pub(crate) fn read(text: &str, depth_max: usize) -> Result<Value, FormatError> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), &OPTIONS).map_err(|error| {
+        if matches!(error.kind(), ParseErrorKind::NestingDepthExceeded) {
+            return FormatError::too_deep(error.range().start, depth_max);
+        }
         let message = lowercase(&error.kind().to_string());
         let hint = hint(&text[error.range().start..], &message);
         FormatError { at: error.range().start, message, hint }
@@ -39,12 +43,7 @@ pub(in crate::clients) fn read(text: &str, depth_max: usize) -> Result<Value, Fo
 
 /// The text with this member in the object at `path`, which replaces one of the same name; `None`: the edit is not
 /// possible.
-pub(in crate::clients) fn put(
-    text: &str,
-    path: &[&str],
-    name: &str,
-    entry: &serde_json::Value,
-) -> Option<String> {
+pub(crate) fn put(text: &str, path: &[&str], name: &str, entry: &serde_json::Value) -> Option<String> {
     let root = parsed(text)?;
     let mut object = root.object_value_or_create()?;
     for key in path {
@@ -58,7 +57,7 @@ pub(in crate::clients) fn put(
 }
 
 /// The text without this member.
-pub(in crate::clients) fn take_out(text: &str, path: &[&str], name: &str) -> Option<String> {
+pub(crate) fn take_out(text: &str, path: &[&str], name: &str) -> Option<String> {
     let root = parsed(text)?;
     let mut object = root.object_value()?;
     for key in path {
@@ -124,6 +123,9 @@ fn hint(rest: &str, message: &str) -> &'static str {
     match rest.trim_start().chars().next() {
         None => "the file may have been cut off",
         Some('\'') => "use \"double quotes\"",
+        Some('#') => "a comment begins with //",
+        Some(',') => "remove the comma",
+        Some('"') if message.starts_with("invalid escape") => "write a backslash as \\\\",
         _ => "",
     }
 }

@@ -9,12 +9,7 @@ use super::spanned::{Node, Value};
 use crate::limits::Limits;
 
 /// The text with every string hidden, except those of one entry; empty if the text cannot be read.
-pub(in crate::clients) fn masked(
-    format: Format,
-    text: &str,
-    own: Option<(&[&str], &str)>,
-    limits: &Limits,
-) -> String {
+pub(crate) fn masked(format: Format, text: &str, own: Option<(&[&str], &str)>, limits: &Limits) -> String {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let Ok(root) = format.read(text, limits) else { return String::new() };
     let own = own.and_then(|(path, name)| root.at_path(path)?.get(name));

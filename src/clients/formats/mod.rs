@@ -3,7 +3,7 @@
 //! It knows no client.
 
 pub(super) mod format;
-mod json_text;
+pub(super) mod json_text;
 pub(super) mod masked;
 pub(super) mod spanned;
 mod toml_text;

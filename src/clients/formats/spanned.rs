@@ -8,14 +8,14 @@ use serde_json::{Map, Number};
 
 /// A value, and the bytes of the file that it consists of.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::clients) struct Value {
-    pub(in crate::clients) range: Range<usize>,
-    pub(in crate::clients) node: Node,
+pub(crate) struct Value {
+    pub(crate) range: Range<usize>,
+    pub(crate) node: Node,
 }
 
 /// The kind and content of a value.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::clients) enum Node {
+pub(crate) enum Node {
     Null,
     Bool(bool),
     Number(Number),
@@ -28,11 +28,11 @@ pub(in crate::clients) enum Node {
 
 /// One member of a table, in the file's order.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::clients) struct Member {
-    pub(in crate::clients) key: String,
+pub(crate) struct Member {
+    pub(crate) key: String,
     /// The byte at which the key begins.
-    pub(in crate::clients) at: usize,
-    pub(in crate::clients) value: Value,
+    pub(crate) at: usize,
+    pub(crate) value: Value,
 }
 
 /// The form of the entries in a file.
@@ -46,11 +46,11 @@ pub(super) enum Collection {
 
 /// The reason for which a text is not of its format.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::clients) struct FormatError {
+pub(crate) struct FormatError {
     /// The byte at which the error is.
-    pub(in crate::clients) at: usize,
-    pub(in crate::clients) message: String,
-    pub(in crate::clients) hint: &'static str,
+    pub(crate) at: usize,
+    pub(crate) message: String,
+    pub(crate) hint: &'static str,
 }
 
 impl FormatError {
@@ -59,27 +59,39 @@ impl FormatError {
     }
 }
 
+impl Node {
+    /// The kind of the value, in words.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "a boolean",
+            Self::Number(_) => "a number",
+            Self::Text(_) => "a string",
+            Self::List(_) => "an array",
+            Self::Table(_) => "an object",
+            Self::Unread(kind) => kind,
+        }
+    }
+}
+
 impl Value {
     /// An empty table without a place in the text.
-    pub(in crate::clients) fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         Self { range: 0..0, node: Node::Table(Vec::new()) }
     }
 
+    /// The byte at which the value begins.
+    pub(crate) fn at(&self) -> usize {
+        self.range.start
+    }
+
     /// The kind of the value, in words.
-    pub(in crate::clients) fn kind(&self) -> &'static str {
-        match &self.node {
-            Node::Null => "null",
-            Node::Bool(_) => "a boolean",
-            Node::Number(_) => "a number",
-            Node::Text(_) => "a string",
-            Node::List(_) => "a list",
-            Node::Table(_) => "a table of keys",
-            Node::Unread(kind) => kind,
-        }
+    pub(crate) fn kind(&self) -> &'static str {
+        self.node.kind()
     }
 
     /// Its members; empty if it is no table.
-    pub(in crate::clients) fn members(&self) -> &[Member] {
+    pub(crate) fn members(&self) -> &[Member] {
         match &self.node {
             Node::Table(members) => members,
             _ => &[],
@@ -87,18 +99,18 @@ impl Value {
     }
 
     /// The member of this name. If a key is repeated, the last one counts, as in every client.
-    pub(in crate::clients) fn get(&self, key: &str) -> Option<&Value> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Value> {
         self.members().iter().rev().find(|member| member.key == key).map(|member| &member.value)
     }
 
     /// The value at a path of keys.
-    pub(in crate::clients) fn at_path(&self, path: &[&str]) -> Option<&Value> {
+    pub(crate) fn at_path(&self, path: &[&str]) -> Option<&Value> {
         path.iter().try_fold(self, |value, key| value.get(key))
     }
 
     /// The value in which every member that is a list of tables is a table of these, by the text under their key `name`.
     /// A table without a name has an empty one. If a name is repeated, both stay.
-    pub(in crate::clients) fn with_named_lists(mut self) -> Self {
+    pub(crate) fn with_named_lists(mut self) -> Self {
         let Node::Table(members) = &mut self.node else { return self };
         for Member { value, .. } in members {
             let Node::List(items) = &mut value.node else { continue };
@@ -113,7 +125,7 @@ impl Value {
         self
     }
 
-    pub(in crate::clients) fn text(&self) -> Option<&str> {
+    pub(crate) fn text(&self) -> Option<&str> {
         match &self.node {
             Node::Text(text) => Some(text),
             _ => None,
@@ -121,7 +133,7 @@ impl Value {
     }
 
     /// The value as JSON without positions. If a key is repeated, the last one counts.
-    pub(in crate::clients) fn to_json(&self) -> serde_json::Value {
+    pub(crate) fn to_json(&self) -> serde_json::Value {
         match &self.node {
             Node::Null | Node::Unread(_) => serde_json::Value::Null,
             Node::Bool(value) => serde_json::Value::Bool(*value),

@@ -8,7 +8,7 @@ use toml_edit::{ArrayOfTables, Document, DocumentMut, InlineTable, Item, Table, 
 use super::spanned::{FormatError, Member, Node, Value};
 
 /// Reads a whole text.
-pub(in crate::clients) fn read(text: &str, depth_max: usize) -> Result<Value, FormatError> {
+pub(crate) fn read(text: &str, depth_max: usize) -> Result<Value, FormatError> {
     let document = Document::parse(text).map_err(|error| {
         let message = error.message().lines().collect::<Vec<_>>().join(", ");
         FormatError { at: error.span().map_or(0, |span| span.start), message, hint: "" }
@@ -19,12 +19,7 @@ pub(in crate::clients) fn read(text: &str, depth_max: usize) -> Result<Value, Fo
 
 /// The text with this table in the one at `path`, which replaces one of the same name; `None`: the edit is not
 /// possible.
-pub(in crate::clients) fn put(
-    text: &str,
-    path: &[&str],
-    name: &str,
-    entry: &serde_json::Value,
-) -> Option<String> {
+pub(crate) fn put(text: &str, path: &[&str], name: &str, entry: &serde_json::Value) -> Option<String> {
     let mut document = parsed(text)?;
     let mut table: &mut dyn TableLike = document.as_table_mut();
     for key in path {
@@ -40,12 +35,7 @@ pub(in crate::clients) fn put(
 }
 
 /// The text with this table in the list at `path` (one key), which replaces one with the same `name`.
-pub(in crate::clients) fn put_item(
-    text: &str,
-    path: &[&str],
-    name: &str,
-    entry: &serde_json::Value,
-) -> Option<String> {
+pub(crate) fn put_item(text: &str, path: &[&str], name: &str, entry: &serde_json::Value) -> Option<String> {
     let [key] = path else { return None };
     let mut document = parsed(text)?;
     let list =
@@ -78,7 +68,7 @@ pub(in crate::clients) fn put_item(
 }
 
 /// The text without this table.
-pub(in crate::clients) fn take_out(text: &str, path: &[&str], name: &str) -> Option<String> {
+pub(crate) fn take_out(text: &str, path: &[&str], name: &str) -> Option<String> {
     let mut document = parsed(text)?;
     let mut table: &mut dyn TableLike = document.as_table_mut();
     for key in path {
@@ -89,7 +79,7 @@ pub(in crate::clients) fn take_out(text: &str, path: &[&str], name: &str) -> Opt
 }
 
 /// The text without the table with this `name` in the list.
-pub(in crate::clients) fn take_out_item(text: &str, path: &[&str], name: &str) -> Option<String> {
+pub(crate) fn take_out_item(text: &str, path: &[&str], name: &str) -> Option<String> {
     let [key] = path else { return None };
     let mut document = parsed(text)?;
     match document.as_table_mut().get_mut(key)? {

@@ -11,7 +11,7 @@ const DEPTH_MAX: usize = 128;
 
 /// The text with this entry in the table or list at `path` below the root (one key), which replaces one of the same name;
 /// `None`: the edit is not possible.
-pub(in crate::clients) fn put(
+pub(crate) fn put(
     text: &str,
     (path, name): (&[&str], &str),
     entry: &serde_json::Value,
@@ -59,11 +59,7 @@ pub(in crate::clients) fn put(
 }
 
 /// The text without this entry.
-pub(in crate::clients) fn take_out(
-    text: &str,
-    (path, name): (&[&str], &str),
-    collection: Collection,
-) -> Option<String> {
+pub(crate) fn take_out(text: &str, (path, name): (&[&str], &str), collection: Collection) -> Option<String> {
     let [parent] = path else { return None };
     let root = read(text, collection).ok()?;
     let at = root.members().iter().find(|member| member.key == *parent)?;

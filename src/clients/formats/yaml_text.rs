@@ -14,7 +14,7 @@ use super::spanned::{FormatError, Member, Node, Value};
 const STEP: usize = 256;
 
 /// Reads a whole text. A text without a document is an empty table.
-pub(in crate::clients) fn read(text: &str, depth_max: usize) -> Result<Value, FormatError> {
+pub(crate) fn read(text: &str, depth_max: usize) -> Result<Value, FormatError> {
     let bytes = Bytes::of(text);
     let mut reader = Reader { bytes: &bytes, depth_max, open: Vec::new(), root: None };
     let mut parser = Parser::new_from_str(text);

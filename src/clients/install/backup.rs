@@ -14,7 +14,7 @@ use crate::own_file;
 
 /// The backup of one file: the copy, and a record about it.
 #[derive(Debug)]
-pub(in crate::clients) struct Backup {
+pub(crate) struct Backup {
     /// The file that was changed.
     path: PathBuf,
     record: PathBuf,
@@ -23,7 +23,7 @@ pub(in crate::clients) struct Backup {
 
 impl Backup {
     /// The backup for one entry in one file.
-    pub(in crate::clients) fn of(state: &Path, client: &str, name: &str, path: &Path) -> Self {
+    pub(crate) fn of(state: &Path, client: &str, name: &str, path: &Path) -> Self {
         let hash = digest::sha256(format!("{}\n{name}", path.display()).as_bytes());
         let file =
             |extension: &str| state.join("installed").join(format!("{client}-{:.16}.{extension}", hash));
@@ -41,7 +41,7 @@ impl Backup {
     }
 
     /// The earlier content of the file; `None`: there was no file.
-    pub(in crate::clients) fn former(&self) -> Result<Option<String>, InstallError> {
+    pub(crate) fn former(&self) -> Result<Option<String>, InstallError> {
         match fs::read_to_string(&self.copy) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -50,11 +50,7 @@ impl Backup {
     }
 
     /// Stores the earlier content of the file, if `before` has it, and the hash of the content that is written now.
-    pub(in crate::clients) fn keep(
-        &self,
-        before: Option<Option<&str>>,
-        after: &str,
-    ) -> Result<(), InstallError> {
+    pub(crate) fn keep(&self, before: Option<Option<&str>>, after: &str) -> Result<(), InstallError> {
         let unkept = |path: &Path| {
             let path = path.to_owned();
             move |source| InstallError::Backup { path, source }

@@ -8,14 +8,14 @@ use serde_json::Value as Json;
 
 use super::backup::Backup;
 use super::passing::passing;
-use crate::clients::client_servers::OwnCommandCheck;
-use crate::clients::diff::compared;
 use crate::clients::error::InstallError;
 use crate::clients::file;
 use crate::clients::formats::format::Format;
 use crate::clients::formats::masked::masked;
 use crate::clients::formats::spanned::Value;
 use crate::clients::known_clients::Client;
+use crate::clients::known_clients::OwnCommandCheck;
+use crate::clients::merge::compared;
 use crate::clients::own_entry::{self, Calls, Parts, StartCommand};
 use crate::clients::places::{ClientFile, Scope, Surroundings};
 use crate::limits::Limits;

@@ -10,8 +10,8 @@ use serde_json::Value as Json;
 
 use super::edit::{InstallContext, Registration, own_entry_of};
 use super::passing::{ENV, comes_through, referred_variable};
-use crate::clients::client_servers::OwnCommandCheck;
 use crate::clients::error::InstallError;
+use crate::clients::known_clients::OwnCommandCheck;
 use crate::clients::known_clients::PassedVariables;
 
 /// Variables with their values.

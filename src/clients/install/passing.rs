@@ -13,7 +13,7 @@ use crate::clients::known_clients::{Client, PassedVariables};
 pub(super) const ENV: &str = "env";
 
 /// The key and the value that belljar's entry needs so that these variables are passed on.
-pub(in crate::clients) fn passing(
+pub(crate) fn passing(
     passed_variables: PassedVariables,
     wanted: &BTreeSet<String>,
 ) -> Option<(&'static str, Json)> {

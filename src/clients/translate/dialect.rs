@@ -4,16 +4,16 @@
 
 /// The syntax and the meaning of a client's entries.
 #[derive(Debug)]
-pub(in crate::clients) struct Dialect {
-    pub(in crate::clients) keys: &'static [(&'static str, KeyMeaning)],
-    pub(in crate::clients) references: References,
+pub(crate) struct Dialect {
+    pub(crate) keys: &'static [(&'static str, KeyMeaning)],
+    pub(crate) references: References,
     /// The transport that the type `http` stands for.
-    pub(in crate::clients) http: Http,
+    pub(crate) http: Http,
 }
 
 /// The meaning of a key in an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::clients) enum KeyMeaning {
+pub(crate) enum KeyMeaning {
     /// The command. A list is the command with its arguments; a table has `path`, `args` and `env`.
     Command,
     /// The command. A text is split into words; the arguments come behind them.
@@ -56,7 +56,7 @@ pub(in crate::clients) enum KeyMeaning {
 
 /// The references that a client replaces in its strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::clients) enum References {
+pub(crate) enum References {
     /// No references: every text is taken literally.
     None,
     /// `${VAR}` and `${VAR:-default}`.
@@ -77,7 +77,7 @@ pub(in crate::clients) enum References {
 
 impl References {
     /// Advice for the user who wants to keep a secret out of the client's file.
-    pub(in crate::clients) fn advice(self) -> &'static str {
+    pub(crate) fn advice(self) -> &'static str {
         match self {
             Self::None => "",
             Self::Shell | Self::Dollar => "the client takes ${VAR} there too, which is copied as a reference",
@@ -93,7 +93,7 @@ impl References {
 
 /// The transport that a client uses if the type is `http`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::clients) enum Http {
+pub(crate) enum Http {
     /// Streamable HTTP.
     Streamable,
     /// Streamable HTTP, or HTTP+SSE if that fails.
@@ -106,7 +106,7 @@ const ENV_FILE: KeyMeaning = KeyMeaning::Foreign(
 const LOGIN: KeyMeaning = KeyMeaning::Foreign("");
 const OWN: KeyMeaning = KeyMeaning::Foreign("");
 
-pub(in crate::clients) const CLAUDE_DESKTOP: Dialect = Dialect {
+pub(crate) const CLAUDE_DESKTOP: Dialect = Dialect {
     keys: &[
         ("command", KeyMeaning::Command),
         ("args", KeyMeaning::Args),
@@ -122,7 +122,7 @@ pub(in crate::clients) const CLAUDE_DESKTOP: Dialect = Dialect {
     http: Http::Streamable,
 };
 
-pub(in crate::clients) const CLAUDE_CODE: Dialect = Dialect {
+pub(crate) const CLAUDE_CODE: Dialect = Dialect {
     keys: &[
         ("type", KeyMeaning::Kind),
         ("command", KeyMeaning::Command),
@@ -140,7 +140,7 @@ pub(in crate::clients) const CLAUDE_CODE: Dialect = Dialect {
     http: Http::Streamable,
 };
 
-pub(in crate::clients) const CURSOR: Dialect = Dialect {
+pub(crate) const CURSOR: Dialect = Dialect {
     keys: &[
         ("type", KeyMeaning::Kind),
         ("command", KeyMeaning::Command),
@@ -157,7 +157,7 @@ pub(in crate::clients) const CURSOR: Dialect = Dialect {
     http: Http::Either,
 };
 
-pub(in crate::clients) const VSCODE: Dialect = Dialect {
+pub(crate) const VSCODE: Dialect = Dialect {
     keys: &[
         ("type", KeyMeaning::Kind),
         ("command", KeyMeaning::Command),
@@ -179,7 +179,7 @@ pub(in crate::clients) const VSCODE: Dialect = Dialect {
     http: Http::Either,
 };
 
-pub(in crate::clients) const WINDSURF: Dialect = Dialect {
+pub(crate) const WINDSURF: Dialect = Dialect {
     keys: &[
         ("command", KeyMeaning::Command),
         ("args", KeyMeaning::Args),
@@ -197,7 +197,7 @@ pub(in crate::clients) const WINDSURF: Dialect = Dialect {
     http: Http::Either,
 };
 
-pub(in crate::clients) const GEMINI: Dialect = Dialect {
+pub(crate) const GEMINI: Dialect = Dialect {
     keys: &[
         ("command", KeyMeaning::Command),
         ("args", KeyMeaning::Args),
@@ -221,7 +221,7 @@ pub(in crate::clients) const GEMINI: Dialect = Dialect {
     http: Http::Streamable,
 };
 
-pub(in crate::clients) const COPILOT: Dialect = Dialect {
+pub(crate) const COPILOT: Dialect = Dialect {
     keys: &[
         ("type", KeyMeaning::Kind),
         ("command", KeyMeaning::Command),
@@ -237,7 +237,7 @@ pub(in crate::clients) const COPILOT: Dialect = Dialect {
     http: Http::Streamable,
 };
 
-pub(in crate::clients) const CLINE: Dialect = Dialect {
+pub(crate) const CLINE: Dialect = Dialect {
     keys: &[
         ("type", KeyMeaning::Kind),
         ("transportType", KeyMeaning::Kind),
@@ -260,7 +260,7 @@ pub(in crate::clients) const CLINE: Dialect = Dialect {
     http: Http::Streamable,
 };
 
-pub(in crate::clients) const CODEX: Dialect = Dialect {
+pub(crate) const CODEX: Dialect = Dialect {
     keys: &[
         ("command", KeyMeaning::Command),
         ("args", KeyMeaning::Args),
@@ -295,7 +295,7 @@ pub(in crate::clients) const CODEX: Dialect = Dialect {
     http: Http::Streamable,
 };
 
-pub(in crate::clients) const OPENCODE: Dialect = Dialect {
+pub(crate) const OPENCODE: Dialect = Dialect {
     keys: &[
         ("type", KeyMeaning::Kind),
         ("command", KeyMeaning::Command),
@@ -312,7 +312,7 @@ pub(in crate::clients) const OPENCODE: Dialect = Dialect {
     http: Http::Either,
 };
 
-pub(in crate::clients) const VIBE: Dialect = Dialect {
+pub(crate) const VIBE: Dialect = Dialect {
     keys: &[
         ("name", KeyMeaning::Silent),
         ("transport", KeyMeaning::Kind),
@@ -337,7 +337,7 @@ pub(in crate::clients) const VIBE: Dialect = Dialect {
     http: Http::Streamable,
 };
 
-pub(in crate::clients) const CONTINUE: Dialect = Dialect {
+pub(crate) const CONTINUE: Dialect = Dialect {
     keys: &[
         ("name", KeyMeaning::Silent),
         ("type", KeyMeaning::Kind),
@@ -363,7 +363,7 @@ pub(in crate::clients) const CONTINUE: Dialect = Dialect {
     http: Http::Either,
 };
 
-pub(in crate::clients) const ZED: Dialect = Dialect {
+pub(crate) const ZED: Dialect = Dialect {
     keys: &[
         ("command", KeyMeaning::Command),
         ("args", KeyMeaning::Args),
@@ -381,7 +381,7 @@ pub(in crate::clients) const ZED: Dialect = Dialect {
     http: Http::Either,
 };
 
-pub(in crate::clients) const GOOSE: Dialect = Dialect {
+pub(crate) const GOOSE: Dialect = Dialect {
     keys: &[
         ("type", KeyMeaning::Kind),
         ("cmd", KeyMeaning::Command),

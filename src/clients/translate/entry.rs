@@ -16,7 +16,7 @@ use crate::clients::formats::spanned::{Member, Node, Value};
 const KEYS_MAX: usize = 200;
 
 /// Translates the entry into belljar's form.
-pub(in crate::clients) fn translate(
+pub(crate) fn translate(
     value: &Value,
     surroundings: &EntryContext<'_>,
 ) -> Result<Translation, UntranslatedEntry> {

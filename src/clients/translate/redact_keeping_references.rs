@@ -15,7 +15,7 @@ pub(super) fn around_references(text: &str, hide: impl Fn(&str) -> String) -> St
 }
 
 /// The part of the text that `part` returns, with the references in it. `part` does not see their text.
-pub(in crate::clients) fn part_with_references(text: &str, part: impl Fn(&str) -> String) -> String {
+pub(crate) fn part_with_references(text: &str, part: impl Fn(&str) -> String) -> String {
     split(text, part).0
 }
 
@@ -42,7 +42,7 @@ fn split(text: &str, hide: impl Fn(&str) -> String) -> (String, Vec<String>) {
 }
 
 /// A reference without its default, which may be a secret.
-pub(in crate::clients) fn shown_reference(reference: &str) -> String {
+pub(crate) fn shown_reference(reference: &str) -> String {
     match reference.split_once(":-") {
         Some((name, default)) if default != "}" => format!("{name}:-…}}"),
         _ => reference.to_owned(),
@@ -50,7 +50,7 @@ pub(in crate::clients) fn shown_reference(reference: &str) -> String {
 }
 
 /// The references in a text in belljar's syntax, in their order.
-pub(in crate::clients) fn references(text: &str) -> Vec<&str> {
+pub(crate) fn references(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut from = 0;
     while let Some(dollar) = text[from..].find("${").map(|at| from + at)

@@ -9,27 +9,27 @@ use std::path::Path;
 use super::dialect::References;
 
 /// The context in which references are translated.
-pub(in crate::clients) struct Context<'c> {
-    pub(in crate::clients) style: References,
+pub(crate) struct Context<'c> {
+    pub(crate) style: References,
     /// The name of the client, for people.
-    pub(in crate::clients) title: &'static str,
-    pub(in crate::clients) home: &'c Path,
+    pub(crate) title: &'static str,
+    pub(crate) home: &'c Path,
     /// The folder of the project, if the file is a project's.
-    pub(in crate::clients) project: Option<&'c Path>,
+    pub(crate) project: Option<&'c Path>,
     /// The folder of the file.
-    pub(in crate::clients) folder: &'c Path,
+    pub(crate) folder: &'c Path,
     /// The inputs that VS Code asks for: each description by its id.
-    pub(in crate::clients) inputs: &'c BTreeMap<String, String>,
+    pub(crate) inputs: &'c BTreeMap<String, String>,
     /// The entry's own variables, for a client that replaces these.
-    pub(in crate::clients) own: &'c BTreeMap<String, String>,
+    pub(crate) own: &'c BTreeMap<String, String>,
 }
 
 /// A string in the syntax of belljar, with the variables that it needs.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::clients) struct TranslatedText {
-    pub(in crate::clients) text: String,
+pub(crate) struct TranslatedText {
+    pub(crate) text: String,
     /// Variables that the user has to set, each with its purpose.
-    pub(in crate::clients) needs: Vec<(String, String)>,
+    pub(crate) needs: Vec<(String, String)>,
 }
 
 /// A reference at the beginning of a string: its length, and its translation or the reason for which there is none.
@@ -45,7 +45,7 @@ enum Piece<'t> {
 }
 
 /// Translates a string into belljar's syntax. The error is a fragment that repeats no value.
-pub(in crate::clients) fn translate(text: &str, context: &Context<'_>) -> Result<TranslatedText, String> {
+pub(crate) fn translate(text: &str, context: &Context<'_>) -> Result<TranslatedText, String> {
     let mut translated = TranslatedText::default();
     // Literal text, in which `${` has to be escaped.
     let mut literal = String::new();
@@ -87,7 +87,7 @@ pub(in crate::clients) fn translate(text: &str, context: &Context<'_>) -> Result
 }
 
 /// Whether a text in belljar's syntax has no reference, so that a secret in it is written literally.
-pub(in crate::clients) fn is_literal(text: &str) -> bool {
+pub(crate) fn is_literal(text: &str) -> bool {
     !text.replace("$${", "").contains("${")
 }
 

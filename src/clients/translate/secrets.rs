@@ -37,7 +37,7 @@ pub(super) fn is_secret_argument(before: Option<&str>, argument: &str) -> bool {
 }
 
 /// A file of servers without secrets. A hidden value that differs from that in `before` is marked.
-pub(in crate::clients) fn shown_file(file: &Value, before: Option<&Value>) -> Value {
+pub(crate) fn shown_file(file: &Value, before: Option<&Value>) -> Value {
     let Value::Object(members) = file else { return Value::Null };
     let members = members.iter().map(|(key, value)| {
         let before = before.and_then(|before| before.get(key));

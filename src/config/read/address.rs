@@ -6,7 +6,7 @@ use url::{Host, Url};
 
 /// An address that HTTP requests can be sent to, or what is wrong with it. The message repeats nothing of the text, which
 /// may contain a secret.
-pub(in crate::config) fn http_url(text: &str) -> Result<Url, &'static str> {
+pub(crate) fn http_url(text: &str) -> Result<Url, &'static str> {
     let url = Url::parse(text.trim()).map_err(|_| "is no address; write https://HOST/PATH")?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err("must begin with https:// or http://");
@@ -24,7 +24,7 @@ pub(in crate::config) fn http_url(text: &str) -> Result<Url, &'static str> {
 }
 
 /// Whether the host is this machine, without a lookup of its name.
-pub(in crate::config) fn is_loopback(url: &Url) -> bool {
+pub(crate) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
         Some(Host::Ipv4(address)) => address.is_loopback(),

@@ -5,7 +5,6 @@
 
 use std::path::Path;
 
-use super::named_file::{NamedFile, ReadTime};
 use crate::confine::{ChangeablePlaces, ResolvedPath};
 use crate::problem::Problem;
 use crate::text;
@@ -14,10 +13,7 @@ use crate::text;
 const SHOWN_CHARS_MAX: usize = 200;
 
 /// The message and hint for a named file that others can replace; `None`: nobody can.
-pub(in crate::config) fn misled(
-    places: &ChangeablePlaces,
-    file: &NamedFile,
-) -> Option<(String, &'static str)> {
+pub(crate) fn misled(places: &ChangeablePlaces, file: &NamedFile) -> Option<(String, &'static str)> {
     let NamedFile { shown, way, read } = file;
     let (who, place) = match read {
         ReadTime::Now => {
@@ -40,7 +36,7 @@ pub(in crate::config) fn misled(
 }
 
 /// The problem with a configuration file that others can change; `None`: nobody can.
-pub(in crate::config) fn of_configuration(places: &ChangeablePlaces, path: &Path) -> Option<Problem> {
+pub(crate) fn of_configuration(places: &ChangeablePlaces, path: &Path) -> Option<Problem> {
     let way = ResolvedPath::of(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
     let (who, place) = places.changed_in(&way)?;
     let message =
@@ -48,6 +44,25 @@ pub(in crate::config) fn of_configuration(places: &ChangeablePlaces, path: &Path
     Some(Problem::of_file(path, message).hint("keep it outside of what servers and code can change"))
 }
 
-pub(in crate::config) fn shown_path(path: &Path) -> String {
+pub(crate) fn shown_path(path: &Path) -> String {
     text::inert_excerpt(&path.display().to_string(), SHOWN_CHARS_MAX)
+}
+
+/// A file that the configuration names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NamedFile {
+    /// The reference as the user wrote it.
+    pub(crate) shown: String,
+    /// The resolved path, with all links and folders on the way.
+    pub(crate) way: ResolvedPath,
+    pub(crate) read: ReadTime,
+}
+
+/// When a file is read, which decides what could be changed before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReadTime {
+    /// The file was already read at the end of its resolved path, so only the links on the path count.
+    Now,
+    /// The file is opened or run later, when any part of the path may have been changed.
+    Later,
 }

@@ -84,7 +84,7 @@ impl Environment {
 
     /// A folder for locks: in XDG_RUNTIME_DIR, else one of this user's own among the temporary files, or in the state
     /// folder if another user has taken that one's name.
-    pub(in crate::config) fn lock_dir(&self) -> PathBuf {
+    pub(crate) fn lock_dir(&self) -> PathBuf {
         if let Some(dir) = self.variable("XDG_RUNTIME_DIR") {
             return Path::new(dir).join("belljar");
         }
@@ -98,13 +98,13 @@ impl Environment {
 
     /// The folder for files that can be generated again: in XDG_CACHE_HOME, else in the system's folder for caches of
     /// the user.
-    pub(in crate::config) fn cache_dir(&self) -> Option<PathBuf> {
+    pub(crate) fn cache_dir(&self) -> Option<PathBuf> {
         let usual = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
         self.base_dir("XDG_CACHE_HOME", usual).map(|dir| dir.join("belljar"))
     }
 
     /// The folder for what the user has installed: in XDG_DATA_HOME, else in the system's folder for data of the user.
-    pub(in crate::config) fn data_dir(&self) -> Option<PathBuf> {
+    pub(crate) fn data_dir(&self) -> Option<PathBuf> {
         let usual = if cfg!(target_os = "macos") { "Library/Application Support" } else { ".local/share" };
         self.base_dir("XDG_DATA_HOME", usual).map(|dir| dir.join("belljar"))
     }
@@ -116,12 +116,12 @@ impl Environment {
     }
 
     /// The user's own config.toml.
-    pub(in crate::config) fn config_file(&self) -> Option<PathBuf> {
+    pub(crate) fn config_file(&self) -> Option<PathBuf> {
         self.config_home().map(|dir| dir.join("belljar/config.toml"))
     }
 
     /// The folder for belljar's own state: in XDG_STATE_HOME, else in `~/.local/state`.
-    pub(in crate::config) fn state_dir(&self) -> Option<PathBuf> {
+    pub(crate) fn state_dir(&self) -> Option<PathBuf> {
         self.base_dir("XDG_STATE_HOME", ".local/state").map(|dir| dir.join("belljar"))
     }
 
@@ -133,7 +133,7 @@ impl Environment {
     }
 
     /// A path with a leading `~` replaced by the home folder, and taken from `base` when relative.
-    pub(in crate::config) fn resolve(&self, path: &str, base: Option<&Path>) -> PathBuf {
+    pub(crate) fn resolve(&self, path: &str, base: Option<&Path>) -> PathBuf {
         let expanded = self.expand_home(path);
         match base {
             Some(base) => base.join(expanded),
@@ -142,7 +142,7 @@ impl Environment {
     }
 
     /// A path with a leading `~` replaced by the home folder.
-    pub(in crate::config) fn expand_home(&self, path: &str) -> PathBuf {
+    pub(crate) fn expand_home(&self, path: &str) -> PathBuf {
         match (&self.home, path.strip_prefix('~')) {
             (Some(home), Some("")) => home.clone(),
             (Some(home), Some(rest)) if rest.starts_with('/') => home.join(rest.trim_start_matches('/')),

@@ -8,12 +8,12 @@ use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 
-use crate::confine::ResolvedPath;
+use crate::clock;
+use crate::confine::{ResolvedPath, is_written_by_others};
 use crate::limits::Limits;
 use crate::problem::{Position, Problem};
 
@@ -23,7 +23,7 @@ const SETTLED_SECS: i64 = 2;
 const ITEMS_MAX: usize = 65_536;
 
 /// The `*.json` files of a folder, sorted by name, without hidden ones. A folder that does not exist has no files.
-pub(in crate::config) fn listed(folder: &Path, limits: &Limits) -> Result<Vec<PathBuf>, Box<Problem>> {
+pub(crate) fn listed(folder: &Path, uid: u32, limits: &Limits) -> Result<Vec<PathBuf>, Box<Problem>> {
     let refused = |error: io::Error| problem(folder, format!("cannot be listed: {}", said(&error)));
     let metadata = match folder.metadata() {
         Ok(metadata) => metadata,
@@ -32,10 +32,11 @@ pub(in crate::config) fn listed(folder: &Path, limits: &Limits) -> Result<Vec<Pa
         }
         Err(error) => return refuse(refused(error)),
     };
-    if metadata.mode() & 0o1002 == 0o002 {
+    // In a sticky folder, users replace only what is theirs.
+    if metadata.mode() & 0o1000 == 0 && is_written_by_others(&metadata, uid) {
         return refuse(
-            problem(folder, "every user may write to this folder, so its files are not trusted")
-                .hint(format!("run: chmod o-w {}", folder.display())),
+            problem(folder, "other users may write to this folder, so its files are not trusted")
+                .hint(format!("run: chmod go-w {}", folder.display())),
         );
     }
     let mut paths = Vec::new();
@@ -57,7 +58,7 @@ pub(in crate::config) fn listed(folder: &Path, limits: &Limits) -> Result<Vec<Pa
 }
 
 /// The symlinks directly in a folder; none of a folder that does not exist or cannot be listed.
-pub(in crate::config) fn links_in(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn links_in(folder: &Path) -> Vec<PathBuf> {
     let items = folder.read_dir().into_iter().flatten().flatten().take(ITEMS_MAX);
     items
         .filter(|item| item.file_type().is_ok_and(|kind| kind.is_symlink()))
@@ -67,7 +68,7 @@ pub(in crate::config) fn links_in(folder: &Path) -> Vec<PathBuf> {
 
 /// The fingerprint of a file, which differs when the file was changed, replaced or removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::config) enum Fingerprint {
+pub(crate) enum Fingerprint {
     /// The file exists: device, inode, size, and the times of its last changes.
     There([i64; 7]),
     /// There is no file.
@@ -77,20 +78,20 @@ pub(in crate::config) enum Fingerprint {
 }
 
 /// A file, and the fingerprint that it had when it was read.
-pub(in crate::config) type WatchedFile = (PathBuf, Fingerprint);
+pub(crate) type WatchedFile = (PathBuf, Fingerprint);
 
 impl Fingerprint {
     /// Whether a later change is certain to change the fingerprint. It is not while the file is new, since two changes
     /// within one tick of the file system's clock have the same time.
-    pub(in crate::config) fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         let Self::There([_, _, _, modified, _, changed, _]) = self else { return true };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs().cast_signed());
+        let now = clock::unix_seconds().cast_signed();
         now - modified.max(changed) > SETTLED_SECS
     }
 }
 
 /// Takes a file's fingerprint without reading it.
-pub(in crate::config) fn fingerprint(path: &Path) -> Fingerprint {
+pub(crate) fn fingerprint(path: &Path) -> Fingerprint {
     // For a link, the fingerprint is that of its target.
     let seen = path.symlink_metadata();
     let is_link = seen.as_ref().is_ok_and(Metadata::is_symlink);
@@ -107,14 +108,15 @@ pub(in crate::config) fn fingerprint(path: &Path) -> Fingerprint {
 
 /// The real paths of the folders of these files, and of those files that are symlinks. A file whose folder was moved, and is
 /// a link now, has the fingerprint that it had before.
-pub(in crate::config) fn real_places<'f>(files: impl Iterator<Item = &'f Path>) -> BTreeSet<PathBuf> {
-    let places: BTreeSet<&Path> =
-        files.filter_map(|file| if file.is_symlink() { Some(file) } else { file.parent() }).collect();
+pub(crate) fn real_places(files: impl Iterator<Item = PathBuf>) -> BTreeSet<PathBuf> {
+    let place =
+        |file: PathBuf| if file.is_symlink() { Some(file) } else { file.parent().map(Path::to_owned) };
+    let places: BTreeSet<PathBuf> = files.filter_map(place).collect();
     places.into_iter().map(|place| place.canonicalize().unwrap_or_default()).collect()
 }
 
 /// Whether nothing exists at the path. A dangling link exists, and a path that cannot be examined may exist.
-pub(in crate::config) fn is_absent(path: &Path) -> bool {
+pub(crate) fn is_absent(path: &Path) -> bool {
     path.symlink_metadata().is_err_and(|error| says_absent(&error))
 }
 
@@ -123,7 +125,7 @@ fn says_absent(error: &io::Error) -> bool {
 }
 
 /// Reads a configuration file, if its owner is trusted and it is not too large.
-pub(in crate::config) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<Vec<u8>, Box<Problem>> {
+pub(crate) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<Vec<u8>, Box<Problem>> {
     let way = ResolvedPath::of(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
     read_at_end(path, &way, uid, limits.config_file_bytes_max)
 }
@@ -155,7 +157,7 @@ pub(super) fn read_at_end(
 }
 
 /// The text of a file, without a byte order mark.
-pub(in crate::config) fn text(path: &Path, mut bytes: Vec<u8>) -> Result<String, Box<Problem>> {
+pub(crate) fn text(path: &Path, mut bytes: Vec<u8>) -> Result<String, Box<Problem>> {
     if bytes.starts_with(&[0xff, 0xfe])
         || bytes.starts_with(&[0xfe, 0xff])
         || bytes.iter().take(4).any(|b| *b == 0)
@@ -216,10 +218,10 @@ fn trusted(path: &Path, metadata: &Metadata, uid: u32, bytes_max: u64) -> Result
                 .hint(format!("run: chown {uid} {}", path.display())),
         );
     }
-    if metadata.mode() & 0o002 != 0 {
+    if is_written_by_others(metadata, uid) {
         return refuse(
-            problem(path, "every user may write to this file, so what it says is not trusted")
-                .hint(format!("run: chmod o-w {}", path.display())),
+            problem(path, "other users may write to this file, so what it says is not trusted")
+                .hint(format!("run: chmod go-w {}", path.display())),
         );
     }
     if metadata.len() > bytes_max {
@@ -266,7 +268,8 @@ fn problem(path: &Path, message: impl Into<String>) -> Problem {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{lchown, symlink};
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 
     use super::*;
 
@@ -289,5 +292,35 @@ mod tests {
         let refused = format!("is reached through {}, a link that belongs to another user", link.display());
         assert_eq!(said(&link, reader), Some(refused));
         assert_eq!(said(Path::new("/etc/passwd"), reader), None);
+    }
+
+    #[test]
+    fn a_file_and_a_folder_that_another_group_can_write_are_refused() {
+        let (uid, dir) = (nix::unistd::geteuid().as_raw(), tempfile::tempdir().unwrap());
+        let file = dir.path().join("s.json");
+        fs::write(&file, "{}").unwrap();
+        let refused = || {
+            let written = read(&file, uid, &Limits::default()).err().map(|problem| problem.message);
+            [written, listed(dir.path(), uid, &Limits::default()).err().map(|problem| problem.message)]
+        };
+        let allow = |mode: u32| {
+            fs::set_permissions(&file, Permissions::from_mode(mode & 0o666)).unwrap();
+            fs::set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
+        };
+        allow(0o777);
+        let said = ["file, so what it says is not trusted", "folder, so its files are not trusted"]
+            .map(|what| Some(format!("other users may write to this {what}")));
+        assert_eq!(refused(), said);
+        // Only root can give files to any group.
+        if uid == 0 {
+            for (group, mode, expected) in
+                [(4_242, 0o775, said.clone()), (4_242, 0o755, [None, None]), (0, 0o775, [None, None])]
+            {
+                chown(&file, None, Some(group)).unwrap();
+                chown(dir.path(), None, Some(group)).unwrap();
+                allow(mode);
+                assert_eq!(refused(), expected, "{group} {mode:o}");
+            }
+        }
     }
 }

@@ -8,14 +8,14 @@ use crate::problem::Position;
 const STRIDE_BYTES: usize = 1024;
 
 /// An index of the lines of a text.
-pub(in crate::config) struct LineIndex<'t> {
+pub(crate) struct LineIndex<'t> {
     text: &'t [u8],
     /// The positions of every `STRIDE_BYTES`-th byte.
     kept: Vec<Position>,
 }
 
 impl<'t> LineIndex<'t> {
-    pub(in crate::config) fn new(text: &'t str) -> Self {
+    pub(crate) fn new(text: &'t str) -> Self {
         let mut here = Position { line: 1, column: 1 };
         let kept = text.as_bytes().chunks(STRIDE_BYTES).map(|chunk| {
             let begin = here;
@@ -26,7 +26,7 @@ impl<'t> LineIndex<'t> {
     }
 
     /// The position of the byte. Behind the end of the text, it is the position of the end.
-    pub(in crate::config) fn position(&self, at: usize) -> Position {
+    pub(crate) fn position(&self, at: usize) -> Position {
         let at = at.min(self.text.len());
         let begin = (at / STRIDE_BYTES).min(self.kept.len().saturating_sub(1));
         let mut here = self.kept.get(begin).copied().unwrap_or(Position { line: 1, column: 1 });

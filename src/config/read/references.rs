@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use super::changeable::{NamedFile, ReadTime};
 use super::environment::Environment;
 use super::file::{self, WatchedFile};
-use super::json::{Node, Spanned};
-use super::named_file::{NamedFile, ReadTime};
 use super::plain_value::{is_existing_path, is_plain_address};
+use crate::clients::{Node, Value};
 use crate::confine::PrivatePlaces;
 use crate::confine::ResolvedPath;
 use crate::limits::Limits;
@@ -29,18 +29,18 @@ const SHOWN_CHARS_MAX: usize = 200;
 const LITERAL_HINT: &str = "write $${ for a literal ${";
 
 /// The sources that references are resolved from.
-pub(in crate::config) struct Sources<'s> {
-    pub(in crate::config) environment: &'s Environment,
-    pub(in crate::config) limits: &'s Limits,
-    pub(in crate::config) files: Files,
-    pub(in crate::config) commands: Commands<'s>,
+pub(crate) struct Sources<'s> {
+    pub(crate) environment: &'s Environment,
+    pub(crate) limits: &'s Limits,
+    pub(crate) files: Files,
+    pub(crate) commands: Commands<'s>,
     /// The files and folders that a server gets only if its entry names them.
-    pub(in crate::config) private: &'s PrivatePlaces,
+    pub(crate) private: &'s PrivatePlaces,
 }
 
 /// The treatment of `${file:…}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::config) enum Files {
+pub(crate) enum Files {
     /// The file is read.
     Read,
     /// No file is opened.
@@ -49,7 +49,7 @@ pub(in crate::config) enum Files {
 
 /// The treatment of `${cmd:…}`.
 #[derive(Clone, Copy)]
-pub(in crate::config) enum Commands<'s> {
+pub(crate) enum Commands<'s> {
     /// The user has not allowed it.
     Refused,
     /// The command is collected, to be run when the server is started.
@@ -71,27 +71,27 @@ pub struct CommandLine {
 
 /// The values, files and commands that references have led to.
 #[derive(Default)]
-pub(in crate::config) struct ResolvedReferences {
+pub(crate) struct ResolvedReferences {
     /// The values to redact, each with a name that can be shown.
-    pub(in crate::config) values: Vec<(String, String)>,
-    pub(in crate::config) files: Vec<WatchedFile>,
+    pub(crate) values: Vec<(String, String)>,
+    pub(crate) files: Vec<WatchedFile>,
     /// The commands that are still to be run.
-    pub(in crate::config) commands: Vec<CommandLine>,
+    pub(crate) commands: Vec<CommandLine>,
     /// The files that were named, including those on command lines.
-    pub(in crate::config) named: Vec<NamedFile>,
+    pub(crate) named: Vec<NamedFile>,
 }
 
 /// The reason for which a reference cannot be resolved. No value is repeated.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::config) struct Unresolved {
-    pub(in crate::config) message: String,
-    pub(in crate::config) hint: &'static str,
+pub(crate) struct Unresolved {
+    pub(crate) message: String,
+    pub(crate) hint: &'static str,
 }
 
 impl Sources<'_> {
     /// Replaces every reference in the value; `None` while the value needs the output of a command that was not run.
     /// Relative paths are taken from `folder`.
-    pub(in crate::config) fn substitute(
+    pub(crate) fn substitute(
         &self,
         value: &str,
         folder: Option<&Path>,
@@ -275,7 +275,7 @@ impl Sources<'_> {
 
 /// The part of an address before its path as it is written, without the defaults of references; `None` if it has no
 /// reference.
-pub(in crate::config) fn written_origin(url: &str) -> Option<String> {
+pub(crate) fn written_origin(url: &str) -> Option<String> {
     let (mut origin, mut rest, mut refers) = (String::new(), url, false);
     while let Some(first) = rest.chars().next() {
         if let Some((reference, after)) = rest.strip_prefix("${").and_then(|rest| rest.split_once('}')) {
@@ -338,22 +338,22 @@ fn is_usual_name(name: &str) -> bool {
 }
 
 /// The environment variables that the texts of a value refer to, whether they are set or not.
-pub(in crate::config) fn variables_of(value: &Spanned) -> BTreeSet<String> {
+pub(crate) fn variables_of(value: &Value) -> BTreeSet<String> {
     let mut variables = BTreeSet::new();
     let mut left = vec![value];
-    while let Some(Spanned { node, .. }) = left.pop() {
+    while let Some(Value { node, .. }) = left.pop() {
         match node {
-            Node::String(text) => variables_in(text, &mut variables),
-            Node::Array(items) => left.extend(items),
-            Node::Object(members) => left.extend(members.iter().map(|member| &member.value)),
-            Node::Null | Node::Bool(_) | Node::Number(_) | Node::Date => {}
+            Node::Text(text) => variables_in(text, &mut variables),
+            Node::List(items) => left.extend(items),
+            Node::Table(members) => left.extend(members.iter().map(|member| &member.value)),
+            Node::Null | Node::Bool(_) | Node::Number(_) | Node::Unread(_) => {}
         }
     }
     variables
 }
 
 /// The environment variables that a text refers to, whether they are set or not.
-pub(in crate::config) fn variables_in(value: &str, variables: &mut BTreeSet<String>) {
+pub(crate) fn variables_in(value: &str, variables: &mut BTreeSet<String>) {
     let mut rest = value;
     while let Some(dollar) = rest.find("${") {
         let is_literal = rest[..dollar].ends_with('$');

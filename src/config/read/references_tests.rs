@@ -99,7 +99,7 @@ fn a_file_that_is_none_or_nobody_s_own_is_refused_without_its_text() {
         ("none", "does not exist"),
         ("large", "is larger than the 10 bytes allowed"),
         ("latin", "is not UTF-8"),
-        ("open", "every user may write to this file, so what it says is not trusted"),
+        ("open", "other users may write to this file, so what it says is not trusted"),
         ("folder", "is a folder, not a file"),
         ("pipe", "is a pipe, not a file"),
         ("/dev/zero", "is a device, not a file"),

@@ -30,7 +30,7 @@ pub enum Trust {
 
 impl Trust {
     /// The end of a message that begins with "a project", about a setting that its file may not change.
-    pub(in crate::config) fn because(self) -> &'static str {
+    pub(crate) fn because(self) -> &'static str {
         match self {
             Self::Trusted => "even though it is trusted",
             Self::Changed => "whose file has changed since it was trusted",
@@ -95,17 +95,12 @@ pub fn distrust_project(environment: &Environment, limits: &Limits) -> Result<Pa
 }
 
 /// The path of the record of trust.
-pub(in crate::config) fn store(environment: &Environment) -> Option<PathBuf> {
+pub(crate) fn store(environment: &Environment) -> Option<PathBuf> {
     environment.state_dir().map(|dir| dir.join(STORE))
 }
 
 /// Compares these bytes of a project's file with the record of trust.
-pub(in crate::config) fn trust_of(
-    environment: &Environment,
-    limits: &Limits,
-    path: &Path,
-    bytes: &[u8],
-) -> Trust {
+pub(crate) fn trust_of(environment: &Environment, limits: &Limits, path: &Path, bytes: &[u8]) -> Trust {
     match store(environment).map(|store| remembered(limits, &store)) {
         Some(known) => match known.get(&name_of(path)).and_then(Value::as_str) {
             Some(trusted) if trusted == digest::sha256(bytes) => Trust::Trusted,

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::reading::Section;
+use crate::clients::Member;
+use crate::config::read::changeable::NamedFile;
 use crate::config::read::changeable::misled;
 use crate::config::read::environment::Environment;
-use crate::config::read::json::Member;
-use crate::config::read::named_file::NamedFile;
 use crate::config::read::references::CommandLine;
 use crate::confine::{ChangeablePlaces, PrivatePlaces};
 use crate::limits::Limits;
@@ -64,7 +64,7 @@ impl DeferredEntry {
     /// The entry in a canonical form: entries with the same meaning give the same text. It may contain secrets.
     #[must_use]
     pub fn written(&self) -> String {
-        format!("{}{:?}", self.source.member.value.written(), self.changeable.paths())
+        format!("{}{:?}", self.source.member.value.to_json(), self.changeable.paths())
     }
 
     /// Whether the program or the address itself needs the output of a command.

@@ -1,10 +1,11 @@
 //! Reads where an entry's remote server is; it connects to nothing and looks up no name.
 
 use super::reading::{Parts, Reading, STAND_IN};
-use super::transport::{Endpoint, HttpTransport, NamedSecrets};
+use super::transport::{Endpoint, NamedSecrets};
+use crate::clients::{Node, Value};
 use crate::config::read::address::{http_url, is_loopback};
-use crate::config::read::json::{Node, Spanned};
 use crate::problem::Severity;
+use crate::upstream::RemoteTransport;
 
 /// Headers that the transport sets itself, in lower case.
 const OWN_HEADERS: [&str; 12] = [
@@ -24,20 +25,20 @@ const OWN_HEADERS: [&str; 12] = [
 
 impl Reading<'_> {
     /// The remote server of an entry; `None` where a problem with it was reported.
-    pub(in crate::config) fn endpoint(&mut self, key: &str, parts: &Parts<'_>) -> Option<Endpoint> {
+    pub(crate) fn endpoint(&mut self, key: &str, parts: &Parts<'_>) -> Option<Endpoint> {
         let member = parts.url?;
         for (part, value) in
             [("args", parts.args), ("env", parts.env), ("env_inherit", parts.env_inherit), ("cwd", parts.cwd)]
         {
             if let Some(value) = value {
                 let message = "is for a command; it has no effect beside a url";
-                self.warn(value.at, &format!("{key}.{part}"), message);
+                self.warn(value.at(), &format!("{key}.{part}"), message);
             }
         }
         if let Some(sandbox) = parts.sandbox.filter(|sandbox| sandbox.node != Node::Bool(false)) {
             let message =
                 "is for a command: a server at a url runs elsewhere, and belljar does not confine it";
-            self.push(Severity::Error, (sandbox.at, &format!("{key}.sandbox")), message, "remove it");
+            self.push(Severity::Error, (sandbox.at(), &format!("{key}.sandbox")), message, "remove it");
             return None;
         }
         let url_key = format!("{key}.{}", member.key);
@@ -45,7 +46,7 @@ impl Reading<'_> {
         let url = url.and_then(|url| {
             let parsed = http_url(&url);
             if let Err(message) = &parsed {
-                self.report(member.value.at, &url_key, *message);
+                self.report(member.value.at(), &url_key, *message);
             }
             parsed.ok()
         });
@@ -66,41 +67,41 @@ impl Reading<'_> {
                 ""
             };
             if !wrong.is_empty() {
-                self.report(login.at, &format!("{key}.login"), wrong);
+                self.report(login.at(), &format!("{key}.login"), wrong);
                 return None;
             }
         }
         if sends_in_the_clear(&endpoint) {
             let message = "is http, not https, and not on this machine: whoever is on the way can read what is sent, \
                            its headers too";
-            self.warn(member.value.at, &url_key, message);
+            self.warn(member.value.at(), &url_key, message);
         }
         Some(endpoint)
     }
 
-    fn http_transport(&mut self, key: &str, value: Option<&Spanned>) -> Option<HttpTransport> {
-        let Some(Spanned { at, node: Node::String(kind) }) = value else {
+    fn http_transport(&mut self, key: &str, value: Option<&Value>) -> Option<Option<RemoteTransport>> {
+        let Some(Value { range, node: Node::Text(kind) }) = value else {
             // A value of another kind was reported before.
-            return value.is_none().then_some(HttpTransport::Detected);
+            return value.is_none().then_some(None);
         };
         match kind.as_str() {
             "http" | "streamable-http" | "streamable_http" | "streamableHttp" => {
-                Some(HttpTransport::Streamable)
+                Some(Some(RemoteTransport::Streamable))
             }
-            "sse" => Some(HttpTransport::Sse),
+            "sse" => Some(Some(RemoteTransport::Sse)),
             "stdio" | "local" => {
                 let message = format!("is {kind:?}, but the entry has a url and no command");
-                self.report(*at, &format!("{key}.type"), message);
+                self.report(range.start, &format!("{key}.type"), message);
                 None
             }
             _ => {
-                self.unknown_type(*at, key, kind);
+                self.unknown_type(range.start, key, kind);
                 None
             }
         }
     }
 
-    fn headers(&mut self, key: &str, headers: Option<&Spanned>) -> Option<NamedSecrets> {
+    fn headers(&mut self, key: &str, headers: Option<&Value>) -> Option<NamedSecrets> {
         let found = self.named(key, headers, |name| {
             if name.is_empty() || !name.bytes().all(is_token_byte) {
                 Some("has a header whose name is empty or holds a character that no name may".to_owned())
@@ -110,7 +111,7 @@ impl Reading<'_> {
                 None
             }
         })?;
-        let at = headers.map_or(0, |headers| headers.at);
+        let at = headers.map_or(0, |headers| headers.at());
         let mut seen = Vec::new();
         for (name, value) in found.iter() {
             let lower = name.to_ascii_lowercase();

@@ -12,8 +12,8 @@ use super::reading::{Parts, Reading, Section};
 use super::server::ServerConfig;
 use super::server_keys::{CLIENT_ALLOW, CLIENT_DENY, URL_KEYS, snake_case};
 use super::transport::{NamedSecrets, Transport};
-use crate::config::read::json::{Member, Node, Spanned};
-use crate::config::read::named_file::NamedFile;
+use crate::clients::{Member, Node, Value};
+use crate::config::read::changeable::NamedFile;
 use crate::config::read::references::{
     Commands, Files, ResolvedReferences, Sources, variables_of, written_origin,
 };
@@ -25,7 +25,7 @@ const KEYS_MAX: usize = 200;
 
 /// An entry with a valid name, and its place.
 #[derive(Debug, Clone)]
-pub(in crate::config) struct Entry {
+pub(crate) struct Entry {
     pub(super) name: ServerName,
     pub(super) path: PathBuf,
     pub(super) position: Position,
@@ -46,7 +46,7 @@ impl Reading<'_> {
         let name = match ServerName::new(&member.key) {
             Ok(name) => name,
             Err(error) => {
-                self.report(member.key_at, section, error.to_string());
+                self.report(member.at, section, error.to_string());
                 return None;
             }
         };
@@ -66,7 +66,7 @@ impl Reading<'_> {
         member: &Member,
         read: Result<Box<ServerConfig>, String>,
     ) -> Entry {
-        let (path, position) = (self.path.to_owned(), self.position(member.key_at));
+        let (path, position) = (self.path.to_owned(), self.position(member.at));
         Entry { name, path, position, key, variables: variables_of(&member.value), named: Vec::new(), read }
     }
 
@@ -74,7 +74,7 @@ impl Reading<'_> {
     pub(super) fn refused(&mut self, member: &Member, message: &str) -> Option<Entry> {
         let key = format!("{}.{}", self.section.name(), member.key);
         let problems_before = self.problems.len();
-        self.report(member.key_at, &key, message);
+        self.report(member.at, &key, message);
         let name = ServerName::new(&member.key).ok()?;
         let read = Err(self.reason(problems_before));
         Some(self.as_entry(name, key, member, read))
@@ -92,20 +92,20 @@ impl Reading<'_> {
 
     /// The server of an entry; `None` where a problem with it was reported.
     fn server(&mut self, name: &ServerName, key: &str, member: &Member) -> Option<ServerConfig> {
-        let Node::Object(members) = &member.value.node else {
-            let message = format!("must be an object, not {}", member.value.node.kind());
-            self.report(member.value.at, key, message);
+        let Node::Table(members) = &member.value.node else {
+            let message = format!("must be an object, not {}", member.value.kind());
+            self.report(member.value.at(), key, message);
             return None;
         };
         let errors_before = self.errors;
         if members.len() > KEYS_MAX {
             let message = format!("has {} keys, more than the {KEYS_MAX} allowed", members.len());
-            self.report(member.key_at, key, message);
+            self.report(member.at, key, message);
             return None;
         }
         let parts = self.parts(key, members);
         if parts.disabled {
-            self.push(Severity::Note, (member.key_at, key), "is switched off in its entry", "");
+            self.push(Severity::Note, (member.at, key), "is switched off in its entry", "");
             return None;
         }
         let rules = self.rules(key, &parts);
@@ -117,14 +117,14 @@ impl Reading<'_> {
             description,
             transport,
             written_origin: match parts.url.map(|url| &url.value.node) {
-                Some(Node::String(url)) => written_origin(url),
+                Some(Node::Text(url)) => written_origin(url),
                 _ => None,
             },
             rules: rules?,
             references: NamedSecrets::new(std::mem::take(&mut self.resolved.values)),
             deferred: self.deferred(member, &parts),
             source: self.path.to_owned(),
-            position: self.position(member.key_at),
+            position: self.position(member.at),
             key: key.to_owned(),
         };
         (self.errors == errors_before).then_some(server)
@@ -134,7 +134,7 @@ impl Reading<'_> {
     fn deferred(&mut self, member: &Member, parts: &Parts<'_>) -> Option<DeferredEntry> {
         let commands = std::mem::take(&mut self.resolved.commands);
         let target = [parts.command, parts.url.map(|member| &member.value)].into_iter().flatten();
-        let hides = |value: &Spanned| matches!(&value.node, Node::String(text) if text.contains("${cmd:"));
+        let hides = |value: &Value| matches!(&value.node, Node::Text(text) if text.contains("${cmd:"));
         (!commands.is_empty()).then(|| {
             DeferredEntry::new(EntrySource {
                 environment: self.sources.environment.clone(),
@@ -162,9 +162,8 @@ impl Reading<'_> {
             };
             let known = spelt(&member.key);
             if let Some(first) = members[..index].iter().find(|other| spelt(&other.key) == known) {
-                let message =
-                    format!("is repeated; it stands on line {} too", self.position(first.key_at).line);
-                self.report(member.key_at, &at, message);
+                let message = format!("is repeated; it stands on line {} too", self.position(first.at).line);
+                self.report(member.at, &at, message);
                 continue;
             }
             match known.as_str() {
@@ -194,26 +193,26 @@ impl Reading<'_> {
                     Node::Bool(value) => parts.disabled |= value == (known == "disabled"),
                     ref other => {
                         let message = format!("must be true or false, not {}", other.kind());
-                        self.report(member.value.at, &at, message);
+                        self.report(member.value.at(), &at, message);
                     }
                 },
                 _ if URL_KEYS.contains(&member.key.as_str()) => match parts.url {
                     None => parts.url = Some(member),
                     Some(first) => {
                         let message = format!("means the same as {:?}, which is there too", first.key);
-                        self.report(member.key_at, &at, message);
+                        self.report(member.at, &at, message);
                     }
                 },
-                _ => self.unknown_key(member.key_at, &at, &member.key),
+                _ => self.unknown_key(member.at, &at, &member.key),
             }
         }
         parts
     }
 
     /// Sets one of the two lists of tools. A list may have several names, and only one of them may be used.
-    fn choice<'m>(&mut self, chosen: &mut Option<&'m Spanned>, member: &'m Member, at: &str) {
+    fn choice<'m>(&mut self, chosen: &mut Option<&'m Value>, member: &'m Member, at: &str) {
         if chosen.replace(&member.value).is_some() {
-            self.report(member.key_at, at, "means the same as another key, which is there too");
+            self.report(member.at, at, "means the same as another key, which is there too");
         }
     }
 
@@ -228,18 +227,18 @@ impl Reading<'_> {
     ) -> Option<Transport> {
         if let (Some(_), Some(url)) = (parts.command, parts.url) {
             let message = "has both a command and a url, so it is unclear which is meant";
-            self.push(Severity::Error, (url.key_at, key), message, "remove one of them");
+            self.push(Severity::Error, (url.at, key), message, "remove one of them");
             return None;
         }
-        if let Some(other) = parts.transport.filter(|value| !matches!(value.node, Node::String(_))) {
-            let message = format!("must be a string, not {}", other.node.kind());
-            self.report(other.at, &format!("{key}.type"), message);
+        if let Some(other) = parts.transport.filter(|value| !matches!(value.node, Node::Text(_))) {
+            let message = format!("must be a string, not {}", other.kind());
+            self.report(other.at(), &format!("{key}.type"), message);
             return None;
         }
         if parts.url.is_some() {
             return self.endpoint(key, parts).map(Transport::Endpoint);
         }
-        if let Some(Spanned { at, node: Node::String(kind) }) = parts.transport
+        if let Some(Value { range, node: Node::Text(kind) }) = parts.transport
             && !matches!(kind.as_str(), "stdio" | "local")
         {
             if matches!(
@@ -247,9 +246,9 @@ impl Reading<'_> {
                 "http" | "streamable-http" | "streamable_http" | "streamableHttp" | "sse"
             ) {
                 let message = format!("is {kind:?}, but the entry has no url");
-                self.report(*at, &format!("{key}.type"), message);
+                self.report(range.start, &format!("{key}.type"), message);
             } else {
-                self.unknown_type(*at, key, kind);
+                self.unknown_type(range.start, key, kind);
             }
             return None;
         }
@@ -257,16 +256,16 @@ impl Reading<'_> {
             return None;
         }
         if parts.command.is_none() {
-            self.report(member.key_at, key, "has neither a command nor a url");
+            self.report(member.at, key, "has neither a command nor a url");
             return None;
         }
-        self.launch(key, member.value.at, parts).map(Transport::Launch)
+        self.launch(key, member.value.at(), parts).map(Transport::Launch)
     }
 
-    fn description(&mut self, key: &str, description: Option<&Spanned>) -> Option<String> {
-        match description.map(|value| (value.at, &value.node)) {
+    fn description(&mut self, key: &str, description: Option<&Value>) -> Option<String> {
+        match description.map(|value| (value.at(), &value.node)) {
             None | Some((_, Node::Null)) => None,
-            Some((_, Node::String(text))) => Some(text.clone()),
+            Some((_, Node::Text(text))) => Some(text.clone()),
             Some((at, other)) => {
                 let message = format!("must be a string, not {}; it is left out", other.kind());
                 self.warn(at, &format!("{key}.description"), message);

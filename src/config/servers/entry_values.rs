@@ -4,7 +4,7 @@
 
 use super::reading::{Reading, STAND_IN};
 use super::transport::NamedSecrets;
-use crate::config::read::json::{Node, Spanned};
+use crate::clients::{Node, Value};
 use crate::config::read::references::Unresolved;
 use crate::problem::Severity;
 
@@ -16,12 +16,12 @@ impl Reading<'_> {
     pub(super) fn named(
         &mut self,
         key: &str,
-        value: Option<&Spanned>,
+        value: Option<&Value>,
         wrong: impl Fn(&str) -> Option<String>,
     ) -> Option<NamedSecrets> {
-        let members = match value.map(|value| (value.at, &value.node)) {
+        let members = match value.map(|value| (value.at(), &value.node)) {
             None | Some((_, Node::Null)) => return Some(NamedSecrets::default()),
-            Some((_, Node::Object(members))) => members,
+            Some((_, Node::Table(members))) => members,
             Some((at, other)) => {
                 let message = format!("must be an object of strings, not {}", other.kind());
                 self.report(at, key, message);
@@ -29,7 +29,7 @@ impl Reading<'_> {
             }
         };
         if members.len() > NAMES_MAX {
-            self.report(value.map_or(0, |value| value.at), key, format!("has more than {NAMES_MAX} names"));
+            self.report(value.map_or(0, |value| value.at()), key, format!("has more than {NAMES_MAX} names"));
             return None;
         }
         let mut pairs = Vec::with_capacity(members.len());
@@ -37,12 +37,11 @@ impl Reading<'_> {
         for (index, member) in members.iter().enumerate() {
             let at = format!("{key}.{}", member.key);
             if let Some(message) = wrong(&member.key) {
-                self.report(member.key_at, key, message);
+                self.report(member.at, key, message);
                 sound = false;
             } else if let Some(first) = members[..index].iter().find(|other| other.key == member.key) {
-                let message =
-                    format!("is repeated; it stands on line {} too", self.position(first.key_at).line);
-                self.report(member.key_at, &at, message);
+                let message = format!("is repeated; it stands on line {} too", self.position(first.at).line);
+                self.report(member.at, &at, message);
                 sound = false;
             } else if let Some(value) = self.value(&at, &member.value) {
                 pairs.push((member.key.clone(), value));
@@ -54,28 +53,28 @@ impl Reading<'_> {
     }
 
     /// Reads a string and replaces its references. Problems with it are reported without repeating it.
-    pub(super) fn value(&mut self, key: &str, value: &Spanned) -> Option<String> {
-        let Node::String(text) = &value.node else {
-            let message = format!("must be a string, not {}", value.node.kind());
+    pub(super) fn value(&mut self, key: &str, value: &Value) -> Option<String> {
+        let Node::Text(text) = &value.node else {
+            let message = format!("must be a string, not {}", value.kind());
             let hint = match value.node {
                 Node::Number(_) | Node::Bool(_) => "put it in double quotes",
                 _ => "",
             };
-            self.push(Severity::Error, (value.at, key), message, hint);
+            self.push(Severity::Error, (value.at(), key), message, hint);
             return None;
         };
         let replaced = match self.sources.substitute(text, self.path.parent(), &mut self.resolved) {
             Ok(Some(replaced)) => replaced,
             Ok(None) => return Some(STAND_IN.to_owned()),
             Err(Unresolved { message, hint }) => {
-                self.push(Severity::Error, (value.at, key), message, hint);
+                self.push(Severity::Error, (value.at(), key), message, hint);
                 return None;
             }
         };
         for (character, name) in [('\0', "NUL"), ('\r', "carriage return")] {
             if replaced.contains(character) {
                 self.report(
-                    value.at,
+                    value.at(),
                     key,
                     format!("holds a {name} character, which no configured value may"),
                 );

@@ -2,12 +2,11 @@
 //!
 //! A server gets its own credentials by `env`; other variables of belljar's environment are not passed on.
 
-use std::ffi::OsString;
-
 use super::env_pattern::{EnvPattern, matches};
 use super::transport::Launch;
 use crate::config::read::environment::Environment;
 use crate::confine::{Network, ServerSandbox};
+use crate::upstream::Inherited;
 
 /// The variables that every server inherits: those that programs need to find the user's files, the network and the right
 /// language, and those that npx and uvx need to find packages.
@@ -85,15 +84,6 @@ const PROXIES: [&str; 8] = [
 /// Variables that shells keep for themselves. They are not reported as withheld.
 const OF_SHELLS: [&str; 4] = ["OLDPWD", "PWD", "SHLVL", "_"];
 
-/// The variables of the bridge's environment that a server gets.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inherited {
-    /// The variables that it inherits.
-    pub variables: Vec<(OsString, OsString)>,
-    /// The names of the variables that it does not have, though the bridge does.
-    pub withheld: Vec<String>,
-}
-
 impl Environment {
     /// The variables that a server inherits if it is started in this way. A confined one inherits fewer of the default
     /// set.
@@ -116,7 +106,7 @@ impl Environment {
             let is_own = launch.env.iter().any(|(own, _)| own == *name);
             !is_own && !OF_SHELLS.contains(name) && self.variable(name).is_some()
         });
-        Inherited {
+        Inherited::Only {
             withheld: withheld.map(str::to_owned).collect(),
             variables: variables.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
         }
@@ -170,7 +160,9 @@ mod tests {
             cwd: None,
             sandbox: SandboxChoice::Default,
         };
-        let Inherited { variables, withheld } = environment.inherited(&launch, sandbox.as_ref());
+        let Inherited::Only { variables, withheld } = environment.inherited(&launch, sandbox.as_ref()) else {
+            panic!("every variable is inherited");
+        };
         let names: Vec<_> = variables.iter().map(|(name, _)| name.to_str().unwrap()).collect();
         (names.join(" "), withheld.join(" "))
     }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use super::env_pattern::EnvPattern;
 use super::reading::{Parts, Reading, STAND_IN};
 use super::transport::{Launch, NamedSecrets, SandboxChoice};
+use crate::clients::{Node, Value};
 use crate::config::read::changeable::shown_path;
-use crate::config::read::json::{Node, Spanned};
 use crate::config::read::references::Files;
 use crate::config::read::trust::project_file;
 use crate::confine::{Access, Network, PlaceKind, ResolvedPath, ServerSandbox};
@@ -23,7 +23,7 @@ impl Reading<'_> {
         for (part, value) in [("headers", parts.headers), ("login", parts.login)] {
             if let Some(value) = value {
                 let message = "is for remote servers; it has no effect beside a command";
-                self.warn(value.at, &format!("{key}.{part}"), message);
+                self.warn(value.at(), &format!("{key}.{part}"), message);
             }
         }
         let program = self.value(&format!("{key}.command"), parts.command?);
@@ -61,7 +61,7 @@ impl Reading<'_> {
         if written.trim().contains(char::is_whitespace) && self.is_nowhere(&program, cwd.as_deref()) {
             let message = "holds blanks, and there is no such program";
             let hint = "write the program alone as command, and each argument in args";
-            self.push(Severity::Warning, (parts.command?.at, &format!("{key}.command")), message, hint);
+            self.push(Severity::Warning, (parts.command?.at(), &format!("{key}.command")), message, hint);
         }
         let (sandbox, further) = self.sandbox(&format!("{key}.sandbox"), parts.sandbox)?;
         let env_inherit = env_inherit?.into_iter().flatten().chain(further).collect();
@@ -71,8 +71,8 @@ impl Reading<'_> {
     }
 
     /// Reports quotation marks and blanks around a value: where it was copied from, a shell has removed them.
-    fn pasted(&mut self, key: &str, value: &Spanned) {
-        let Node::String(text) = &value.node else { return };
+    fn pasted(&mut self, key: &str, value: &Value) {
+        let Node::Text(text) = &value.node else { return };
         // An option may have its value behind "=".
         let text =
             text.split_once('=').filter(|(name, _)| name.starts_with('-')).map_or(&**text, |(_, text)| text);
@@ -80,31 +80,31 @@ impl Reading<'_> {
         let is_quoted = |mark| trimmed.len() > 1 && trimmed.starts_with(mark) && trimmed.ends_with(mark);
         if is_quoted('"') || is_quoted('\'') {
             let message = "is in quotation marks, which become part of it, since no shell removes them";
-            self.push(Severity::Warning, (value.at, key), message, "leave them out");
+            self.push(Severity::Warning, (value.at(), key), message, "leave them out");
         } else if trimmed.len() < text.len() && !trimmed.is_empty() && !text.contains('\n') {
             let message = "begins or ends with a blank, which becomes part of it";
-            self.push(Severity::Warning, (value.at, key), message, "leave the blank out");
+            self.push(Severity::Warning, (value.at(), key), message, "leave the blank out");
         }
     }
 
     /// Reports a `~`, which stays as it is: whether an argument is a path is known to the server only.
-    fn tilde(&mut self, key: &str, value: &Spanned) {
-        let Node::String(text) = &value.node else { return };
+    fn tilde(&mut self, key: &str, value: &Value) {
+        let Node::Text(text) = &value.node else { return };
         if text.split('=').any(|part| part == "~" || part.starts_with("~/")) {
             let message = "has a ~, which is not expanded in args, since no shell reads them";
-            self.push(Severity::Warning, (value.at, key), message, "write ${HOME} or the full path");
+            self.push(Severity::Warning, (value.at(), key), message, "write ${HOME} or the full path");
         }
     }
 
     /// The confinement that the entry sets, and the patterns of further variables that the server inherits.
-    fn sandbox(&mut self, key: &str, value: Option<&Spanned>) -> Option<(SandboxChoice, Vec<EnvPattern>)> {
-        let members = match value.map(|value| (value.at, &value.node)) {
+    fn sandbox(&mut self, key: &str, value: Option<&Value>) -> Option<(SandboxChoice, Vec<EnvPattern>)> {
+        let members = match value.map(|value| (value.at(), &value.node)) {
             None | Some((_, Node::Null)) => return Some((SandboxChoice::Default, vec![])),
             Some((_, Node::Bool(false))) => return Some((SandboxChoice::No, vec![])),
             Some((_, Node::Bool(true))) => {
                 return Some((SandboxChoice::Yes(ServerSandbox::default()), vec![]));
             }
-            Some((_, Node::Object(members))) => members,
+            Some((_, Node::Table(members))) => members,
             Some((at, other)) => {
                 let message = format!("must be true, false or an object, not {}", other.kind());
                 self.report(at, key, message);
@@ -115,7 +115,7 @@ impl Reading<'_> {
         for (index, member) in members.iter().enumerate() {
             let at = format!("{key}.{}", member.key);
             if members[..index].iter().any(|other| other.key == member.key) {
-                self.report(member.key_at, &at, "is repeated");
+                self.report(member.at, &at, "is repeated");
                 continue;
             }
             match member.key.as_str() {
@@ -124,9 +124,9 @@ impl Reading<'_> {
                     sandbox.write = self.places(&at, &member.value, Access::Change).unwrap_or_default()
                 }
                 "network" => match &member.value.node {
-                    Node::String(word) if word == "none" => sandbox.network = Network::None,
-                    Node::String(word) if word == "host" => sandbox.network = Network::Host,
-                    _ => self.report(member.value.at, &at, "must be \"none\" or \"host\""),
+                    Node::Text(word) if word == "none" => sandbox.network = Network::None,
+                    Node::Text(word) if word == "host" => sandbox.network = Network::Host,
+                    _ => self.report(member.value.at(), &at, "must be \"none\" or \"host\""),
                 },
                 "env" => {
                     let named = self.items(&at, Some(&member.value), "names of variables", EnvPattern::new);
@@ -136,7 +136,7 @@ impl Reading<'_> {
                     let hint = suggest::did_you_mean(unknown, SANDBOX_KEYS)
                         .unwrap_or_else(|| format!("known are {}", SANDBOX_KEYS.join(", ")));
                     let message = "is no key that belljar knows";
-                    self.push(Severity::Error, (member.key_at, &at), message, &hint);
+                    self.push(Severity::Error, (member.at, &at), message, &hint);
                 }
             }
         }
@@ -144,9 +144,9 @@ impl Reading<'_> {
     }
 
     /// The user's files and folders that a key names. Relative paths are taken from the configuration file's folder.
-    fn places(&mut self, key: &str, value: &Spanned, access: Access) -> Option<Vec<PathBuf>> {
-        let Node::Array(items) = &value.node else {
-            self.report(value.at, key, format!("must be an array of paths, not {}", value.node.kind()));
+    fn places(&mut self, key: &str, value: &Value, access: Access) -> Option<Vec<PathBuf>> {
+        let Node::List(items) = &value.node else {
+            self.report(value.at(), key, format!("must be an array of paths, not {}", value.kind()));
             return None;
         };
         let mut places = Vec::with_capacity(items.len());
@@ -164,18 +164,23 @@ impl Reading<'_> {
             if written == STAND_IN {
                 let message =
                     "has a ${cmd:…}; which files the server gets must be known before it is started";
-                self.push(Severity::Error, (item.at, &at), message, "write the path itself");
+                self.push(Severity::Error, (item.at(), &at), message, "write the path itself");
             } else if written.trim().is_empty() || !place.is_absolute() {
-                self.report(item.at, &at, "is no path");
+                self.report(item.at(), &at, "is no path");
             } else if end.parent().is_none() || is_kernel {
                 let message = format!("is {}, which cannot be passed on", place.display());
-                self.push(Severity::Error, (item.at, &at), message, "name the folders that the server needs");
+                self.push(
+                    Severity::Error,
+                    (item.at(), &at),
+                    message,
+                    "name the folders that the server needs",
+                );
             } else if let Some((shared, why)) = way.chosen_by_others(self.sources.environment.uid) {
                 let message = format!("leads through {}, {why}", shown_path(shared));
                 let hint = "name a folder that only you can replace";
-                self.push(Severity::Error, (item.at, &at), message, hint);
+                self.push(Severity::Error, (item.at(), &at), message, hint);
             } else {
-                self.private(item.at, &at, &place, access);
+                self.private(item.at(), &at, &place, access);
                 places.push(place);
             }
         }
@@ -220,10 +225,10 @@ impl Reading<'_> {
         self.sources.files == Files::Read && located().is_none()
     }
 
-    fn args(&mut self, key: &str, args: Option<&Spanned>) -> Option<Vec<String>> {
-        match args.map(|args| (args.at, &args.node)) {
+    fn args(&mut self, key: &str, args: Option<&Value>) -> Option<Vec<String>> {
+        match args.map(|args| (args.at(), &args.node)) {
             None | Some((_, Node::Null)) => Some(Vec::new()),
-            Some((_, Node::Array(items))) => {
+            Some((_, Node::List(items))) => {
                 let values: Vec<Option<String>> = items
                     .iter()
                     .enumerate()
@@ -244,7 +249,7 @@ impl Reading<'_> {
         }
     }
 
-    fn env(&mut self, key: &str, env: Option<&Spanned>) -> Option<NamedSecrets> {
+    fn env(&mut self, key: &str, env: Option<&Value>) -> Option<NamedSecrets> {
         self.named(key, env, |name| {
             (name.is_empty() || name.contains(['=', '\0', '\r', '\n']))
                 .then(|| "has a variable whose name is empty or holds '=', NUL or a line break".to_owned())

@@ -15,11 +15,11 @@ use super::reading::{Reading, Section};
 use super::self_reference;
 use super::server::{RefusedServer, ServerConfig};
 use super::transport::{Launch, SandboxChoice, Transport};
+use crate::clients::{Member, Node, read_json};
 use crate::config::read::changeable::{misled, of_configuration, shown_path};
 use crate::config::read::environment::{Environment, Nesting};
 use crate::config::read::file;
 use crate::config::read::file::WatchedFile;
-use crate::config::read::json::{self, Member, Node};
 use crate::config::read::line_index::LineIndex;
 use crate::config::read::references::{Commands, Files, Sources};
 use crate::config::read::trust::Trust;
@@ -43,46 +43,46 @@ const PACKAGES: [&str; 4] = ["__main__.py", "index.js", "package.json", "pyproje
 
 /// The operator's rules for the entries of servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::config) struct EntryRules<'p> {
-    pub(in crate::config) self_servers: SelfServers,
-    pub(in crate::config) commands: AllowCommands,
-    pub(in crate::config) sandbox_servers: SandboxServers,
+pub(crate) struct EntryRules<'p> {
+    pub(crate) self_servers: SelfServers,
+    pub(crate) commands: AllowCommands,
+    pub(crate) sandbox_servers: SandboxServers,
     /// The problem with the setting that confines servers. While there is one, entries without a `sandbox` are not
     /// used.
-    pub(in crate::config) unconfined: Option<&'p Problem>,
+    pub(crate) unconfined: Option<&'p Problem>,
     /// The files and folders that a server gets only if its entry names them.
-    pub(in crate::config) private: &'p PrivatePlaces,
+    pub(crate) private: &'p PrivatePlaces,
     /// The places of the host that code can change.
-    pub(in crate::config) of_code: &'p [PathBuf],
+    pub(crate) of_code: &'p [PathBuf],
     /// Folders that code should be able to change and is not given, since belljar's own files are, contain or lie in them.
-    pub(in crate::config) conflicting: &'p [PathBuf],
+    pub(crate) conflicting: &'p [PathBuf],
     /// The places that code and confined servers could change since belljar was started. They may still be able to: a
     /// sandbox or a server may run, and what they wrote is there.
-    pub(in crate::config) formerly: &'p ChangeablePlaces,
+    pub(crate) formerly: &'p ChangeablePlaces,
 }
 
 /// The servers of all files, with everything that the next reload needs.
 #[derive(Default)]
-pub(in crate::config) struct LoadedServers {
+pub(crate) struct LoadedServers {
     /// Sorted by name.
-    pub(in crate::config) servers: Vec<ServerConfig>,
+    pub(crate) servers: Vec<ServerConfig>,
     /// Sorted by name; no name of `servers`.
-    pub(in crate::config) refused: Vec<RefusedServer>,
+    pub(crate) refused: Vec<RefusedServer>,
     /// The files that references have led to.
-    pub(in crate::config) files: Vec<WatchedFile>,
+    pub(crate) files: Vec<WatchedFile>,
     /// The environment variables that entries refer to, including entries that are not used.
-    pub(in crate::config) variables: BTreeSet<String>,
-    pub(in crate::config) entries: EntriesByFile,
+    pub(crate) variables: BTreeSet<String>,
+    pub(crate) entries: EntriesByFile,
     /// The problems with files that could not be read.
-    pub(in crate::config) unread: Vec<Problem>,
+    pub(crate) unread: Vec<Problem>,
     /// The places that confined servers and code can change, or could since belljar was started.
-    pub(in crate::config) lasting: ChangeablePlaces,
+    pub(crate) lasting: ChangeablePlaces,
     /// The same, and the places that code should be able to change and is not given.
-    pub(in crate::config) changeable: ChangeablePlaces,
+    pub(crate) changeable: ChangeablePlaces,
 }
 
 /// The entries of each file as they were when the file could be read last.
-pub(in crate::config) type EntriesByFile = BTreeMap<PathBuf, Vec<(Level, Entry)>>;
+pub(crate) type EntriesByFile = BTreeMap<PathBuf, Vec<(Level, Entry)>>;
 
 /// Reads the bytes of one configuration file: the valid servers in the file's order, each name once, and the problems
 /// with the rest. Nothing is opened or run: `path` only resolves relative paths and is named in problems.
@@ -102,7 +102,7 @@ pub fn servers_of_file(
 
 /// Loads the servers of a project's and the user's config.toml, of `~/MCPs/*.json`, and of MCP_SERVERS_CONFIG. A file
 /// that cannot be read now keeps its entries from `before`.
-pub(in crate::config) fn load(
+pub(crate) fn load(
     environment: &Environment,
     limits: &Limits,
     rules: EntryRules<'_>,
@@ -233,7 +233,7 @@ pub(in crate::config) fn load(
 }
 
 /// The places of JSON files: the user's folder, and the folder or file that MCP_SERVERS_CONFIG names.
-pub(in crate::config) fn places(environment: &Environment) -> Vec<PathBuf> {
+pub(crate) fn places(environment: &Environment) -> Vec<PathBuf> {
     let own = environment.home.as_ref().map(|home| home.join("MCPs"));
     let named = environment.variable("MCP_SERVERS_CONFIG").map(|named| match named.to_str() {
         Some(text) => environment.resolve(text.trim(), environment.cwd.as_deref()),
@@ -249,7 +249,7 @@ fn json_files(environment: &Environment, limits: &Limits, problems: &mut Vec<Pro
         let is_own = index == 0 && environment.home.is_some();
         let level = if is_own { Level::Folder } else { Level::Named };
         if is_own || place.is_dir() {
-            match file::listed(&place, limits) {
+            match file::listed(&place, environment.uid, limits) {
                 Ok(found) => paths.extend(found.into_iter().map(|path| (level, path))),
                 Err(problem) => {
                     problems.push((*problem).clone());
@@ -309,7 +309,7 @@ fn not_trusted(
     problems.extend(Problem::untold(origin(), table.members.len().saturating_sub(OF_FILE_MAX)));
     for member in table.members.iter().take(OF_FILE_MAX) {
         let Ok(name) = crate::names::ServerName::new(&member.key) else { continue };
-        let position = places.position(member.key_at);
+        let position = places.position(member.at);
         let problem = Problem::new(origin(), format!("is not taken from a project {because}"))
             .severity(Severity::Warning)
             .at(position)
@@ -338,16 +338,16 @@ fn entries_of(
         }
     };
     let mut reading = Reading::new(sources, path, &text, Section::McpServers, problems);
-    let root = match json::parse(&text, sources.limits.json_depth_max) {
+    let root = match read_json(&text, sources.limits.json_depth_max) {
         Ok(root) => root,
         Err(defect) => {
             reading.push(Severity::Error, (defect.at, ""), defect.message, defect.hint);
             return None;
         }
     };
-    let Node::Object(members) = &root.node else {
-        let message = format!("must be an object with \"mcpServers\", not {}", root.node.kind());
-        reading.report(root.at, "", message);
+    let Node::Table(members) = &root.node else {
+        let message = format!("must be an object with \"mcpServers\", not {}", root.kind());
+        reading.report(root.at(), "", message);
         return None;
     };
     let mut found = members.iter().filter(|member| member.key == "mcpServers");
@@ -357,17 +357,17 @@ fn entries_of(
             Some(near) => format!("rename {near:?} to \"mcpServers\""),
             None => "write {\"mcpServers\": {NAME: {\"command\": ...}}}".to_owned(),
         };
-        reading.push(Severity::Error, (root.at, ""), "has no \"mcpServers\"", &hint);
+        reading.push(Severity::Error, (root.at(), ""), "has no \"mcpServers\"", &hint);
         return None;
     };
     if let Some(second) = found.next() {
-        let message = format!("is repeated; it stands on line {} too", reading.position(servers.key_at).line);
-        reading.report(second.key_at, "mcpServers", message);
+        let message = format!("is repeated; it stands on line {} too", reading.position(servers.at).line);
+        reading.report(second.at, "mcpServers", message);
         return None;
     }
-    let Node::Object(entries) = &servers.value.node else {
-        let message = format!("must be an object, not {}", servers.value.node.kind());
-        reading.report(servers.value.at, "mcpServers", message);
+    let Node::Table(entries) = &servers.value.node else {
+        let message = format!("must be an object, not {}", servers.value.kind());
+        reading.report(servers.value.at(), "mcpServers", message);
         return None;
     };
     let about = members.iter().find(|member| member.key == "description").map(|member| &member.value.node);
@@ -376,10 +376,10 @@ fn entries_of(
         members.iter().find(|member| member.key != "mcpServers" && is_nearly_servers(&member.key))
     {
         let message = "is no key that belljar knows, and its entries are not read";
-        reading.push(Severity::Warning, (slip.key_at, &slip.key), message, "did you mean \"mcpServers\"?");
+        reading.push(Severity::Warning, (slip.at, &slip.key), message, "did you mean \"mcpServers\"?");
     }
     files.append(&mut reading.end());
-    if let Some(Node::String(about)) = about {
+    if let Some(Node::Text(about)) = about {
         for server in entries.iter_mut().filter_map(|entry| entry.read.as_mut().ok()) {
             server.description.get_or_insert_with(|| about.clone());
         }
@@ -402,7 +402,7 @@ fn named_once(reading: &mut Reading<'_>, members: &[Member]) -> Vec<Entry> {
         match by_name[member.key.as_str()].as_slice() {
             [_] => entries.extend(reading.entry(member)),
             [first, second, ..] if std::ptr::eq(*second, member) => {
-                let line = reading.position(first.key_at).line;
+                let line = reading.position(first.at).line;
                 let message = format!("is repeated; it stands on line {line} too, and neither is used");
                 entries.extend(reading.refused(member, &message));
             }

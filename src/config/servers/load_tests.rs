@@ -589,7 +589,7 @@ fn a_file_that_cannot_be_read_any_more_keeps_its_servers_and_one_that_is_gone_do
     assert_eq!((unread(&files), before.len()), (String::new(), 2));
     let write = |name: &str, text: &str| fs::write(home.path(name), text).unwrap();
     for (name, broken, said) in [
-        ("MCPs/a.json", "{\"mcpServers\": {", "MCPs/a.json:1:17: the file ends where"),
+        ("MCPs/a.json", "{\"mcpServers\": {", "MCPs/a.json:1:16: unterminated object"),
         ("MCPs/a.json", "", "MCPs/a.json: is empty"),
         (".config/belljar/config.toml", "[servers.b]\ncommand = [", "config.toml:2:12: is no TOML"),
         (".config/belljar/config.toml", "\u{0}", "config.toml: is not UTF-8"),
@@ -630,7 +630,10 @@ fn a_file_that_is_referred_to_is_followed() {
     assert_eq!(files.servers()[0].references.iter().collect::<Vec<_>>(), [("file", "second")]);
     fs::set_permissions(home.path("MCPs/token"), fs::Permissions::from_mode(0o666)).unwrap();
     let said: Vec<String> = files.look().iter().map(|problem| home.said(problem)).collect();
-    assert!(said[0].contains("refers to ${file:token}, which every user may write to this file"), "{said:?}");
+    assert!(
+        said[0].contains("refers to ${file:token}, which other users may write to this file"),
+        "{said:?}"
+    );
     assert_eq!(names(&files), "");
     fs::set_permissions(home.path("MCPs/token"), fs::Permissions::from_mode(0o600)).unwrap();
     assert_eq!((files.look(), names(&files).as_str()), (vec![], "a"));

@@ -11,7 +11,7 @@ use crate::problem::{Origin, Position, Problem, Severity};
 
 /// The places of entries. An earlier one takes precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::config) enum Level {
+pub(crate) enum Level {
     /// A project's config.toml.
     Project,
     /// The user's config.toml.

@@ -6,8 +6,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::clients::{Member, Value};
 use crate::config::read::file::WatchedFile;
-use crate::config::read::json::{Member, Spanned};
 use crate::config::read::line_index::LineIndex;
 use crate::config::read::references::{ResolvedReferences, Sources};
 use crate::problem::{OF_FILE_MAX, Origin, Position, Problem, Severity};
@@ -45,23 +45,23 @@ pub(super) enum Section {
 /// The keys of one entry that count, each at most once.
 #[derive(Default)]
 pub(super) struct Parts<'m> {
-    pub(super) command: Option<&'m Spanned>,
-    pub(super) args: Option<&'m Spanned>,
-    pub(super) env: Option<&'m Spanned>,
-    pub(super) env_inherit: Option<&'m Spanned>,
-    pub(super) cwd: Option<&'m Spanned>,
+    pub(super) command: Option<&'m Value>,
+    pub(super) args: Option<&'m Value>,
+    pub(super) env: Option<&'m Value>,
+    pub(super) env_inherit: Option<&'m Value>,
+    pub(super) cwd: Option<&'m Value>,
     pub(super) url: Option<&'m Member>,
-    pub(super) headers: Option<&'m Spanned>,
-    pub(super) login: Option<&'m Spanned>,
-    pub(super) transport: Option<&'m Spanned>,
-    pub(super) start_timeout: Option<&'m Spanned>,
-    pub(super) timeout: Option<&'m Spanned>,
-    pub(super) max_concurrency: Option<&'m Spanned>,
-    pub(super) allow: Option<&'m Spanned>,
-    pub(super) deny: Option<&'m Spanned>,
-    pub(super) sandbox: Option<&'m Spanned>,
-    pub(super) sandbox_files: Option<&'m Spanned>,
-    pub(super) description: Option<&'m Spanned>,
+    pub(super) headers: Option<&'m Value>,
+    pub(super) login: Option<&'m Value>,
+    pub(super) transport: Option<&'m Value>,
+    pub(super) start_timeout: Option<&'m Value>,
+    pub(super) timeout: Option<&'m Value>,
+    pub(super) max_concurrency: Option<&'m Value>,
+    pub(super) allow: Option<&'m Value>,
+    pub(super) deny: Option<&'m Value>,
+    pub(super) sandbox: Option<&'m Value>,
+    pub(super) sandbox_files: Option<&'m Value>,
+    pub(super) description: Option<&'m Value>,
     pub(super) disabled: bool,
 }
 

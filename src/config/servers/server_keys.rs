@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use super::reading::{Parts, Reading, Section};
 use super::server::{SandboxFiles, ServerRules};
-use crate::config::read::json::{Node, Spanned};
+use crate::clients::{Node, Value};
 use crate::policy::{Pattern, ToolChoice};
 use crate::problem::Severity;
 use crate::text::suggest;
 
 /// Every key that has an effect, as it is written in TOML.
-pub(in crate::config) const KEYS: [&str; 20] = [
+pub(crate) const KEYS: [&str; 20] = [
     "command",
     "args",
     "env",
@@ -34,7 +34,7 @@ pub(in crate::config) const KEYS: [&str; 20] = [
     "sandbox",
     "sandbox_files",
 ];
-pub(in crate::config) const URL_KEYS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
+pub(crate) const URL_KEYS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
 
 /// Keys that only concern the client that wrote the file. They are ignored.
 pub(super) const CLIENT_KEYS: [&str; 33] = [
@@ -113,7 +113,7 @@ impl Reading<'_> {
     }
 
     /// The rules for the use of the server; `None` where a problem with one was reported.
-    pub(in crate::config) fn rules(&mut self, key: &str, parts: &Parts<'_>) -> Option<ServerRules> {
+    pub(crate) fn rules(&mut self, key: &str, parts: &Parts<'_>) -> Option<ServerRules> {
         let start_time = self.time(&format!("{key}.start_timeout"), parts.start_timeout, START_S_MAX);
         let call_time = self.time(&format!("{key}.timeout"), parts.timeout, CALL_S_MAX);
         let calls_at_once = self.calls_at_once(&format!("{key}.max_concurrency"), parts.max_concurrency);
@@ -130,7 +130,7 @@ impl Reading<'_> {
         })
     }
 
-    fn time(&mut self, key: &str, value: Option<&Spanned>, max_s: f64) -> Option<Option<Duration>> {
+    fn time(&mut self, key: &str, value: Option<&Value>, max_s: f64) -> Option<Option<Duration>> {
         let Some((at, given)) = self.number(key, value, "a number of seconds")? else { return Some(None) };
         let is_milliseconds = self.section == Section::McpServers && given > CLIENT_S_MAX;
         let seconds = if is_milliseconds { given / 1000.0 } else { given };
@@ -147,7 +147,7 @@ impl Reading<'_> {
         Some(Some(time))
     }
 
-    fn calls_at_once(&mut self, key: &str, value: Option<&Spanned>) -> Option<Option<usize>> {
+    fn calls_at_once(&mut self, key: &str, value: Option<&Value>) -> Option<Option<usize>> {
         let Some((at, given)) = self.number(key, value, "a whole number")? else { return Some(None) };
         let max = self.sources.limits.calls_in_flight_per_server_max;
         // The numbers are small enough for exact comparison.
@@ -158,10 +158,10 @@ impl Reading<'_> {
         number.map(Some)
     }
 
-    fn number(&mut self, key: &str, value: Option<&Spanned>, wanted: &str) -> Option<Option<(usize, f64)>> {
-        match value.map(|value| (value.at, &value.node)) {
+    fn number(&mut self, key: &str, value: Option<&Value>, wanted: &str) -> Option<Option<(usize, f64)>> {
+        match value.map(|value| (value.at(), &value.node)) {
             None | Some((_, Node::Null)) => Some(None),
-            Some((at, Node::Number(number))) => Some(Some((at, *number))),
+            Some((at, Node::Number(number))) => Some(Some((at, number.as_f64().unwrap_or(f64::INFINITY)))),
             Some((at, other)) => {
                 self.report(at, key, format!("must be {wanted}, not {}", other.kind()));
                 None
@@ -170,17 +170,17 @@ impl Reading<'_> {
     }
 
     /// A list of texts, each read by `read`; `None` where a problem with one was reported.
-    pub(in crate::config) fn items<T>(
+    pub(crate) fn items<T>(
         &mut self,
         key: &str,
-        value: Option<&Spanned>,
+        value: Option<&Value>,
         wanted: &str,
         read: impl Fn(&str) -> Result<T, String>,
     ) -> Option<Option<Vec<T>>> {
-        let items = match value.map(|value| (value.at, &value.node)) {
+        let items = match value.map(|value| (value.at(), &value.node)) {
             None => return Some(None),
-            Some((_, Node::Array(items))) if items.len() <= ITEMS_MAX => items,
-            Some((at, Node::Array(items))) => {
+            Some((_, Node::List(items))) if items.len() <= ITEMS_MAX => items,
+            Some((at, Node::List(items))) => {
                 let message = format!("has {} items, more than the {ITEMS_MAX} allowed", items.len());
                 self.report(at, key, message);
                 return None;
@@ -193,19 +193,19 @@ impl Reading<'_> {
         let mut read_items = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
             let item_read = match &item.node {
-                Node::String(text) => read(text),
+                Node::Text(text) => read(text),
                 other => Err(format!("must be a string, not {}", other.kind())),
             };
             match item_read {
                 Ok(item) => read_items.push(item),
-                Err(message) => self.report(item.at, &format!("{key}[{index}]"), message),
+                Err(message) => self.report(item.at(), &format!("{key}[{index}]"), message),
             }
         }
         (read_items.len() == items.len()).then_some(Some(read_items))
     }
 
-    fn sandbox_files(&mut self, key: &str, value: Option<&Spanned>) -> Option<SandboxFiles> {
-        match value.map(|value| (value.at, &value.node)) {
+    fn sandbox_files(&mut self, key: &str, value: Option<&Value>) -> Option<SandboxFiles> {
+        match value.map(|value| (value.at(), &value.node)) {
             None | Some((_, Node::Bool(true))) => Some(SandboxFiles::Sent),
             Some((_, Node::Bool(false))) => Some(SandboxFiles::Kept),
             Some((at, other)) => {

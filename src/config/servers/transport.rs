@@ -12,6 +12,7 @@ use crate::config::read::environment::Environment;
 use crate::config::settings::choices::SandboxServers;
 use crate::confine::ServerSandbox;
 use crate::service_login::LoginSettings;
+use crate::upstream::RemoteTransport;
 
 /// The transport to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,23 +82,12 @@ impl SandboxChoice {
 pub struct Endpoint {
     /// `http` or `https`, with a host, without a user and a fragment. Its path and query may hold secrets.
     pub url: Url,
-    /// The transport there.
-    pub transport: HttpTransport,
+    /// The transport there; `None`: the bridge detects it.
+    pub transport: Option<RemoteTransport>,
     /// Headers of each request. They are sent to this origin only.
     pub headers: NamedSecrets,
     /// The login that the entry sets.
     pub login: LoginSettings,
-}
-
-/// A transport of MCP over HTTP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HttpTransport {
-    /// The entry does not say; the bridge detects it.
-    Detected,
-    /// Streamable HTTP, since protocol version 2025-03-26.
-    Streamable,
-    /// HTTP+SSE, of protocol version 2024-11-05.
-    Sse,
 }
 
 /// Values that may be secrets, in the file's order, each name once. `Debug` shows names only.
@@ -124,7 +114,7 @@ impl fmt::Debug for Endpoint {
 }
 
 impl NamedSecrets {
-    pub(in crate::config) fn new(pairs: Vec<(String, String)>) -> Self {
+    pub(crate) fn new(pairs: Vec<(String, String)>) -> Self {
         Self(pairs)
     }
 
@@ -154,13 +144,13 @@ mod tests {
     fn an_endpoint_shows_neither_its_path_and_query_nor_the_values_of_its_headers() {
         let endpoint = Endpoint {
             url: Url::parse("https://example.com:8443/secret1/mcp?key=secret2").unwrap(),
-            transport: HttpTransport::Detected,
+            transport: None,
             headers: NamedSecrets::new(vec![("Authorization".into(), "Bearer secret3".into())]),
             login: LoginSettings::default(),
         };
         assert_eq!(
             format!("{endpoint:?}"),
-            "Endpoint { origin: \"https://example.com:8443\", transport: Detected, headers: {\"Authorization\": …}, \
+            "Endpoint { origin: \"https://example.com:8443\", transport: None, headers: {\"Authorization\": …}, \
              login: \"login in a browser\" }"
         );
     }

@@ -2,35 +2,6 @@
 //!
 //! It reads nothing; `load` does.
 
-/// The engine that the operator asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EngineChoice {
-    /// The best engine that answers.
-    Auto,
-    /// Podman, wherever it is found.
-    Podman,
-    /// Docker, wherever it is found.
-    Docker,
-    /// Processes of this machine, without a container engine.
-    Process,
-    /// The engine at this `unix://`, `tcp://` or `ssh://` address.
-    Url(String),
-}
-
-/// The user that the sandboxed code runs as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ContainerUser {
-    /// Each sandbox has a user of its own.
-    Own,
-    /// A user and group by number.
-    Fixed {
-        /// The user's number, at least 1.
-        uid: u32,
-        /// The group's number.
-        gid: u32,
-    },
-}
-
 /// The treatment of entries that would start this bridge as its own server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SelfServers {
@@ -103,17 +74,6 @@ pub enum Audit {
     Hash,
     /// One line for each call and run, with the arguments of a call.
     Arguments,
-}
-
-/// The amount of a session that the journal records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Journal {
-    /// No records.
-    Off,
-    /// Code, outcomes and the beginning of outputs; no arguments and no results of calls.
-    Calls,
-    /// In addition, the arguments and results of calls.
-    Full,
 }
 
 /// The permission of servers to use the model of a client that offers it.

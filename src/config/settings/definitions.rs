@@ -15,27 +15,27 @@ pub(super) const REMOVED: [(&str, &str, &str); 1] =
 
 /// One documented setting.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::config) struct Definition {
+pub(crate) struct Definition {
     /// Its environment variable.
-    pub(in crate::config) variable: String,
+    pub(crate) variable: String,
     /// Its place in a config.toml, such as `run.timeout`; `None`: it has none.
-    pub(in crate::config) key: Option<String>,
-    pub(in crate::config) form: ValueForm,
+    pub(crate) key: Option<String>,
+    pub(crate) form: ValueForm,
     /// The value if nobody sets one; `None`: no value.
-    pub(in crate::config) default: Option<String>,
+    pub(crate) default: Option<String>,
     /// The allowed values, in words for people.
-    pub(in crate::config) allowed: String,
+    pub(crate) allowed: String,
     /// The allowed values, if they are a few words.
-    pub(in crate::config) words: Vec<String>,
+    pub(crate) words: Vec<String>,
     /// The smallest and the largest allowed number.
-    pub(in crate::config) bounds: Option<(Value, Value)>,
+    pub(crate) bounds: Option<(Value, Value)>,
     pub(super) of_project: ProjectPermission,
-    pub(in crate::config) counts: EffectTime,
+    pub(crate) counts: EffectTime,
 }
 
 /// The time from which an edited value is in effect while the bridge runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::config) enum EffectTime {
+pub(crate) enum EffectTime {
     NextRun,
     NextSandbox,
     /// The value is in effect for servers that are started later.
@@ -45,7 +45,7 @@ pub(in crate::config) enum EffectTime {
 
 /// The form of a value in TOML and JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::config) enum ValueForm {
+pub(crate) enum ValueForm {
     Text,
     Integer,
     Number,
@@ -73,17 +73,17 @@ pub(super) enum ProjectPermission {
 
 impl Definition {
     /// The section of its key in a config.toml.
-    pub(in crate::config) fn section(&self) -> Option<&str> {
+    pub(crate) fn section(&self) -> Option<&str> {
         self.key.as_deref().and_then(|key| key.split_once('.')).map(|(section, _)| section)
     }
 
     /// Its name for people: the key, else the variable.
-    pub(in crate::config) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.key.as_deref().unwrap_or(&self.variable)
     }
 
     /// A text as a typed JSON value: a number, a boolean, an array or a string.
-    pub(in crate::config) fn typed(&self, text: &str) -> Value {
+    pub(crate) fn typed(&self, text: &str) -> Value {
         let number = |text: &str| serde_json::from_str::<Value>(text).ok().filter(Value::is_number);
         match self.form {
             ValueForm::Integer | ValueForm::Number => number(text).unwrap_or_else(|| json!(text)),
@@ -95,7 +95,8 @@ impl Definition {
 }
 
 /// Every documented setting, in the file's order.
-pub(in crate::config) fn definitions() -> Vec<Definition> {
+pub(crate) fn definitions() -> Vec<Definition> {
+    #[expect(clippy::expect_used, reason = "tests read the same text")]
     let rows: Map<String, Value> =
         serde_json::from_str(DEFAULTS).expect("the embedded defaults are JSON: tested below");
     rows.into_iter().map(|(variable, row)| definition(variable, &row)).collect()

@@ -13,14 +13,15 @@ use super::choices::{AllowCommands, ModelVia};
 use super::resolve::{Settings, Source};
 use super::values as read;
 use crate::config::read::address::{http_url, is_loopback};
+use crate::config::read::changeable::NamedFile;
 use crate::config::read::environment::Environment;
 use crate::config::read::file::WatchedFile;
-use crate::config::read::named_file::NamedFile;
 use crate::config::read::references::{
     CommandLine, Commands, Files, ResolvedReferences, Sources, variables_in,
 };
 use crate::confine::PrivatePlaces;
 use crate::limits::Limits;
+use crate::models::Bounds;
 use crate::problem::Severity;
 
 const ENDPOINT: &str = "MCP_BRIDGE_MODEL_ENDPOINT";
@@ -38,13 +39,13 @@ pub struct ModelSettings {
     /// The name of the wanted model. A client may use another one.
     pub name: Option<String>,
     /// The bounds on requests.
-    pub bounds: ModelBounds,
+    pub bounds: Bounds,
     /// The files that were read for the key's reference.
-    pub(in crate::config) files: Vec<WatchedFile>,
+    pub(crate) files: Vec<WatchedFile>,
     /// The files that the key's reference names.
-    pub(in crate::config) named: Vec<NamedFile>,
+    pub(crate) named: Vec<NamedFile>,
     /// The environment variables that the key's reference names.
-    pub(in crate::config) variables: BTreeSet<String>,
+    pub(crate) variables: BTreeSet<String>,
 }
 
 /// The way in which belljar reaches the model that code may ask.
@@ -80,26 +81,9 @@ pub enum ModelKey {
     Command(CommandLine),
 }
 
-/// The bounds on requests to a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ModelBounds {
-    /// Requests of one run.
-    pub requests_per_run: u64,
-    /// Requests of one session.
-    pub requests_per_session: u64,
-    /// Tokens of one run, sent and received.
-    pub tokens_per_run: u64,
-    /// Tokens of one session, sent and received.
-    pub tokens_per_session: u64,
-    /// The longest time of one request, including retries.
-    pub time: Duration,
-    /// The largest number of simultaneous requests; at least 1.
-    pub at_once: usize,
-}
-
 impl ModelSettings {
     /// Reads the section. Problems are reported through `settings`.
-    pub(in crate::config) fn read(
+    pub(crate) fn read(
         settings: &mut Settings<'_>,
         environment: &Environment,
         limits: &Limits,
@@ -111,7 +95,7 @@ impl ModelSettings {
         let reference = settings.optional(KEY, reference);
         let mut whole =
             |variable: &str, max: u64| settings.required(variable, |text| read::whole(text, 1, max));
-        let bounds = ModelBounds {
+        let bounds = Bounds {
             requests_per_run: whole("MCP_BRIDGE_MODEL_REQUESTS_PER_RUN", 100_000),
             requests_per_session: whole("MCP_BRIDGE_MODEL_REQUESTS_PER_SESSION", 1_000_000),
             tokens_per_run: whole("MCP_BRIDGE_MODEL_TOKENS_PER_RUN", TOKENS_MAX),
@@ -164,7 +148,7 @@ impl ModelSettings {
 
     /// Turns the model off because of this problem with the section: the defaults could be looser than what the user
     /// wrote.
-    pub(in crate::config) fn made_unusable(self, problem: &impl fmt::Display) -> Self {
+    pub(crate) fn made_unusable(self, problem: &impl fmt::Display) -> Self {
         match self.access {
             ModelAccess::Off => self,
             _ => Self { access: ModelAccess::Unusable(problem.to_string()), ..self },

@@ -29,7 +29,7 @@ const ENDPOINT: &str = "endpoint = \"https://llm.example/v1\"\nname = \"m\"\n";
 fn without_anything_the_client_is_asked_within_bounds() {
     let (model, problems) = Home::new().model();
     assert_eq!((model.access, model.name, problems.as_str()), (ModelAccess::Sampling, None, ""));
-    let bounds = ModelBounds {
+    let bounds = Bounds {
         requests_per_run: 50,
         requests_per_session: 500,
         tokens_per_run: 200_000,

@@ -89,23 +89,23 @@ pub struct MountedFolder {
 }
 
 /// The description of sandboxed code as a process that can change places.
-pub(in crate::config) const CODE: &str = "code";
+pub(crate) const CODE: &str = "code";
 /// The hint for a mount that is left out.
 const NOT_MOUNTED: &str = "it is not mounted";
 
 /// The folders of all `[[mount]]` tables.
 #[derive(Debug, Default)]
-pub(in crate::config) struct Mounts {
+pub(crate) struct Mounts {
     /// The folders that can be mounted.
-    pub(in crate::config) folders: Vec<MountedFolder>,
+    pub(crate) folders: Vec<MountedFolder>,
     /// Folders that should be writable and are not mounted, since belljar's own files are, contain or lie in them.
     /// Sandboxes that still run may have them.
-    pub(in crate::config) conflicting: Vec<PathBuf>,
+    pub(crate) conflicting: Vec<PathBuf>,
 }
 
 impl MountedFolder {
     /// The problem if a confined server or code could replace the folder by another one; `None`: none could.
-    pub(in crate::config) fn replaced(&self, changeable: &ChangeablePlaces) -> Option<Problem> {
+    pub(crate) fn replaced(&self, changeable: &ChangeablePlaces) -> Option<Problem> {
         let message = replaced(changeable, &self.way, &self.host)?;
         let (path, position) = &self.source;
         Some(Problem::of_file(path, message).at(*position).key("mount").hint(NOT_MOUNTED))
@@ -123,7 +123,7 @@ fn replaced(changeable: &ChangeablePlaces, way: &ResolvedPath, host: &Path) -> O
 }
 
 /// The folders that can be mounted. Problems with the others are reported.
-pub(in crate::config) fn mounts(
+pub(crate) fn mounts(
     environment: &Environment,
     private: &PrivatePlaces,
     files: &[TomlFile],

@@ -30,11 +30,20 @@ pub struct PolicyFile {
     limits: Limits,
     profile_setting: ProfileSetting,
     /// The places that others can change, in which no policy may be. All clones share them.
-    changeable: Arc<Mutex<ChangeablePlaces>>,
+    changeable: Arc<Mutex<Changeable>>,
     seen: Fingerprints,
     /// Why the policy may not be where it is.
     misled: Option<Problem>,
     policy: Arc<Policy>,
+}
+
+/// The places that others can change.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Changeable {
+    pub(crate) places: ChangeablePlaces,
+    /// Whether there are any beyond belljar's own folder, into which nobody moves a configuration. While there are, the
+    /// real places of files are looked at before each run and call, which takes some microseconds.
+    pub(crate) has_others: bool,
 }
 
 /// The fingerprints of the files that the policy comes from.
@@ -50,11 +59,11 @@ struct Fingerprints {
 
 impl PolicyFile {
     /// Reads it for the first time.
-    pub(in crate::config) fn open(
+    pub(crate) fn open(
         environment: &Environment,
         limits: &Limits,
         profile_setting: ProfileSetting,
-        changeable: ChangeablePlaces,
+        changeable: Changeable,
         problems: &mut Vec<Problem>,
     ) -> Self {
         let mut file = Self {
@@ -82,7 +91,7 @@ impl PolicyFile {
     }
 
     /// Sets the places that others can change, for all clones.
-    pub(in crate::config) fn mistrust(&self, changeable: &ChangeablePlaces) {
+    pub(crate) fn mistrust(&self, changeable: &Changeable) {
         self.changeable.lock().clone_from(changeable);
     }
 
@@ -125,11 +134,13 @@ impl PolicyFile {
         let Some(environment) = &self.environment else { return Fingerprints::default() };
         let policy = path(environment);
         let settings: Vec<PathBuf> = policy_profile::places(environment).collect();
+        let changeable = self.changeable.lock().clone();
+        let files = policy.iter().cloned().chain(environment.config_file());
         Fingerprints {
             policy: policy.as_deref().map(file::fingerprint),
             settings: settings.iter().map(|place| file::fingerprint(place)).collect(),
-            places: file::real_places(policy.iter().chain(&settings).map(PathBuf::as_path)),
-            changeable: self.changeable.lock().clone(),
+            places: if changeable.has_others { file::real_places(files) } else { BTreeSet::new() },
+            changeable: changeable.places,
         }
     }
 
@@ -158,7 +169,7 @@ impl PolicyFile {
 }
 
 /// The path of the policy, whether it exists or not.
-pub(in crate::config) fn path(environment: &Environment) -> Option<PathBuf> {
+pub(crate) fn path(environment: &Environment) -> Option<PathBuf> {
     environment.config_file().map(|file| file.with_file_name("policy.toml"))
 }
 
@@ -235,7 +246,7 @@ mod tests {
             };
             let mut problems = Vec::new();
             let profile_setting = ProfileSetting { profile: Profile::Open, defect: None };
-            let changeable = ChangeablePlaces::default();
+            let changeable = Changeable::default();
             let file = PolicyFile::open(
                 &environment,
                 &Limits::default(),

@@ -16,26 +16,26 @@ const KEY: &str = "policy.profile";
 
 /// The profile, which decides about calls that no rule matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::config) struct ProfileSetting {
-    pub(in crate::config) profile: Profile,
+pub(crate) struct ProfileSetting {
+    pub(crate) profile: Profile,
     /// The problem with the profile. While there is one, no call is allowed.
-    pub(in crate::config) defect: Option<String>,
+    pub(crate) defect: Option<String>,
 }
 
 impl ProfileSetting {
     /// Reads the profile from the settings.
-    pub(in crate::config) fn profile(settings: &mut Settings<'_>) -> Profile {
+    pub(crate) fn profile(settings: &mut Settings<'_>) -> Profile {
         settings.required(VARIABLE, values::profile)
     }
 
     /// Joins the profile with the problem of the policy's settings: one that cannot be read must not become a looser
     /// one.
-    pub(in crate::config) fn new(profile: Profile, read_failures: &ReadFailures) -> Self {
+    pub(crate) fn new(profile: Profile, read_failures: &ReadFailures) -> Self {
         Self { profile, defect: read_failures.policy.as_ref().map(ToString::to_string) }
     }
 
     /// Reads the profile again from the files.
-    pub(in crate::config) fn again(
+    pub(crate) fn again(
         &self,
         environment: &Environment,
         limits: &Limits,
@@ -58,6 +58,6 @@ impl ProfileSetting {
 }
 
 /// The files that may set the profile, and the record of trust, which decides whether a project's file may set it.
-pub(in crate::config) fn places(environment: &Environment) -> impl Iterator<Item = std::path::PathBuf> {
+pub(crate) fn places(environment: &Environment) -> impl Iterator<Item = std::path::PathBuf> {
     toml_file::paths(environment).into_iter().chain(trust::store(environment))
 }

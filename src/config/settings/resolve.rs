@@ -48,12 +48,7 @@ pub enum Source {
 
 impl Source {
     /// An error about the value from this source.
-    pub(in crate::config) fn problem(
-        &self,
-        key: &str,
-        variable: &str,
-        message: impl Into<String>,
-    ) -> Problem {
+    pub(crate) fn problem(&self, key: &str, variable: &str, message: impl Into<String>) -> Problem {
         match self {
             Self::File { path, position } => Problem::of_file(path, message).at(*position).key(key),
             Self::Variable(_) | Self::Default => Problem::new(Origin::Variable(variable.to_owned()), message),
@@ -62,7 +57,7 @@ impl Source {
 }
 
 /// All values of settings that the operator has written.
-pub(in crate::config) struct Settings<'s> {
+pub(crate) struct Settings<'s> {
     environment: &'s Environment,
     definitions: Vec<Definition>,
     files: Vec<TomlFile>,
@@ -80,11 +75,7 @@ struct EffectiveValue<T> {
 
 impl<'s> Settings<'s> {
     /// Reads the files.
-    pub(in crate::config) fn new(
-        environment: &'s Environment,
-        limits: &Limits,
-        problems: &'s mut Vec<Problem>,
-    ) -> Self {
+    pub(crate) fn new(environment: &'s Environment, limits: &Limits, problems: &'s mut Vec<Problem>) -> Self {
         let definitions = definitions();
         let files = toml_file::read_all(environment, limits, &definitions, problems);
         let unknown = unknown_variables(environment, &definitions);
@@ -104,7 +95,7 @@ impl<'s> Settings<'s> {
     }
 
     /// The value that is in effect; `None` if nothing is set and there is no default.
-    pub(in crate::config) fn optional<T>(
+    pub(crate) fn optional<T>(
         &mut self,
         variable: &str,
         parse: impl Fn(&str) -> Result<T, String>,
@@ -172,29 +163,26 @@ impl<'s> Settings<'s> {
     }
 
     /// The value that is in effect: the operator's, or the default.
-    pub(in crate::config) fn required<T>(
-        &mut self,
-        variable: &str,
-        parse: impl Fn(&str) -> Result<T, String>,
-    ) -> T {
+    #[expect(clippy::expect_used, reason = "tests read every default")]
+    pub(crate) fn required<T>(&mut self, variable: &str, parse: impl Fn(&str) -> Result<T, String>) -> T {
         self.optional(variable, parse).expect("the table has a sound default: tested in `load`")
     }
 
     /// The source of a setting that was read before.
-    pub(in crate::config) fn source(&self, variable: &str) -> Source {
+    pub(crate) fn source(&self, variable: &str) -> Source {
         let row = self.definitions.iter().find(|row| row.variable == variable);
         let counting = self.counting.iter().find(|setting| row.is_some_and(|row| row.name() == setting.name));
         counting.map_or(Source::Default, |setting| setting.source.clone())
     }
 
     /// Whether the value of a setting that was read before comes from a project that the user does not trust.
-    pub(in crate::config) fn is_of_untrusted_project(&self, variable: &str) -> bool {
+    pub(crate) fn is_of_untrusted_project(&self, variable: &str) -> bool {
         let Source::File { path, .. } = self.source(variable) else { return false };
         self.files.iter().any(|file| file.path == path && !is_trusted(file.owner))
     }
 
     /// Shows a setting with the value and source of another one, which bounds it.
-    pub(in crate::config) fn bounded_by(&mut self, variable: &str, other: &str) {
+    pub(crate) fn bounded_by(&mut self, variable: &str, other: &str) {
         let row_of = |variable: &str| self.definitions.iter().find(|row| row.variable == variable);
         let name_of = |variable: &str| row_of(variable).map(|row| row.name().to_owned());
         let of = |name: Option<String>| {
@@ -208,12 +196,12 @@ impl<'s> Settings<'s> {
     }
 
     /// Reports another problem.
-    pub(in crate::config) fn problem(&mut self, problem: Problem) {
+    pub(crate) fn problem(&mut self, problem: Problem) {
         self.problems.push(problem);
     }
 
     /// The settings that were read, in the documented order; the parts that could not be read; and the files.
-    pub(in crate::config) fn finish(self) -> (Vec<Setting>, ReadFailures, Vec<TomlFile>) {
+    pub(crate) fn finish(self) -> (Vec<Setting>, ReadFailures, Vec<TomlFile>) {
         let place = |setting: &Setting| self.definitions.iter().position(|row| row.name() == setting.name);
         let mut counting = self.counting;
         counting.sort_by_key(place);

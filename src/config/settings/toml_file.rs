@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::Number;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::definitions::{Definition, REMOVED, ValueForm};
+use crate::clients::{Member, Node, Value};
 use crate::config::read::environment::Environment;
 use crate::config::read::file;
-use crate::config::read::json::{self, Member, Node};
 use crate::config::read::line_index::LineIndex;
 use crate::config::read::trust::{self, Trust};
 use crate::limits::Limits;
@@ -29,7 +30,7 @@ const MOUNT_KEYS: [&str; 3] = ["host", "guest", "writable"];
 
 /// The owner of a settings file, which decides what the file may set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::config) enum FileOwner {
+pub(crate) enum FileOwner {
     /// The user, whose own file it is.
     User,
     /// A project, whose file came with its repository.
@@ -37,57 +38,57 @@ pub(in crate::config) enum FileOwner {
 }
 
 /// The content of one settings file.
-pub(in crate::config) struct TomlFile {
-    pub(in crate::config) path: PathBuf,
-    pub(in crate::config) owner: FileOwner,
+pub(crate) struct TomlFile {
+    pub(crate) path: PathBuf,
+    pub(crate) owner: FileOwner,
     /// The values by key, such as `run.timeout`.
-    pub(in crate::config) written: BTreeMap<String, WrittenValue>,
+    pub(crate) written: BTreeMap<String, WrittenValue>,
     /// The entries of servers, which are not checked yet.
-    pub(in crate::config) servers: Option<ServerTable>,
+    pub(crate) servers: Option<ServerTable>,
     /// The `[[mount]]` tables, which are not checked yet.
-    pub(in crate::config) mounts: Vec<WrittenMount>,
+    pub(crate) mounts: Vec<WrittenMount>,
     /// The problem for which the file could not be read as a whole.
-    pub(in crate::config) unread: Option<Problem>,
+    pub(crate) unread: Option<Problem>,
     /// The problems in sections that may have had further values.
-    pub(in crate::config) read_failures: ReadFailures,
+    pub(crate) read_failures: ReadFailures,
 }
 
 /// The first problem in each section whose defaults are looser than what the file may have said.
 #[derive(Debug, Clone, Default)]
-pub(in crate::config) struct ReadFailures {
+pub(crate) struct ReadFailures {
     /// A problem with a limit of the sandbox, or with the choice of servers.
-    pub(in crate::config) sandbox: Option<Problem>,
+    pub(crate) sandbox: Option<Problem>,
     /// A problem with the policy.
-    pub(in crate::config) policy: Option<Problem>,
+    pub(crate) policy: Option<Problem>,
     /// A problem with the model or its budgets.
-    pub(in crate::config) model: Option<Problem>,
+    pub(crate) model: Option<Problem>,
     /// A problem with the setting that confines servers.
-    pub(in crate::config) servers: Option<Problem>,
+    pub(crate) servers: Option<Problem>,
 }
 
 /// The entries below `[servers]`.
-pub(in crate::config) struct ServerTable {
+pub(crate) struct ServerTable {
     /// The text of the whole file.
-    pub(in crate::config) text: Arc<str>,
+    pub(crate) text: Arc<str>,
     /// The entries, in the file's order.
-    pub(in crate::config) members: Vec<Member>,
+    pub(crate) members: Vec<Member>,
     /// A problem with an unknown part of the file, which may belong to any entry.
-    pub(in crate::config) defect: Option<Problem>,
+    pub(crate) defect: Option<Problem>,
 }
 
 /// A value in the form of a variable, with its position in the file.
-pub(in crate::config) struct WrittenValue {
-    pub(in crate::config) text: String,
-    pub(in crate::config) position: Position,
+pub(crate) struct WrittenValue {
+    pub(crate) text: String,
+    pub(crate) position: Position,
 }
 
 /// A `[[mount]]` as it is written, not yet checked.
-pub(in crate::config) struct WrittenMount {
-    pub(in crate::config) host: String,
+pub(crate) struct WrittenMount {
+    pub(crate) host: String,
     /// The path in the sandbox; `None`: the folder's own name below `/mnt`.
-    pub(in crate::config) guest: Option<String>,
-    pub(in crate::config) writable: bool,
-    pub(in crate::config) position: Position,
+    pub(crate) guest: Option<String>,
+    pub(crate) writable: bool,
+    pub(crate) position: Position,
 }
 
 /// The user's file and the project's, if they exist, in the order of increasing precedence.
@@ -104,12 +105,12 @@ pub(super) fn read_all(
 }
 
 /// The paths of both files, whether they exist or not.
-pub(in crate::config) fn paths(environment: &Environment) -> Vec<PathBuf> {
+pub(crate) fn paths(environment: &Environment) -> Vec<PathBuf> {
     places(environment).map(|(path, _)| path).collect()
 }
 
 /// Whether the user's own file is empty: an editor may be about to write it. A project's empty file is read as it is.
-pub(in crate::config) fn is_emptied(environment: &Environment) -> bool {
+pub(crate) fn is_emptied(environment: &Environment) -> bool {
     environment.config_file().is_some_and(|path| path.metadata().is_ok_and(|about| about.len() == 0))
 }
 
@@ -413,29 +414,30 @@ fn members<'a, 'i: 'a>(
     let mut members: Vec<Member> = table
         .map(|(key, value)| Member {
             key: key.get_ref().to_string(),
-            key_at: key.span().start,
+            at: key.span().start,
             value: node(value),
         })
         .collect();
-    members.sort_by_key(|member| member.key_at);
+    members.sort_by_key(|member| member.at);
     members
 }
 
-fn node(value: &Spanned<DeValue<'_>>) -> json::Spanned {
-    let number = |text: &str| text.parse().unwrap_or(f64::INFINITY);
+fn node(value: &Spanned<DeValue<'_>>) -> Value {
+    // A number that neither type can hold is one that no key may have.
+    let number =
+        |number: Option<Number>| number.map_or(Node::Unread("a number that is too large"), Node::Number);
     let node = match value.get_ref() {
-        DeValue::String(text) => Node::String(text.to_string()),
-        DeValue::Integer(integer) => match i64::from_str_radix(integer.as_str(), integer.radix()) {
-            Ok(integer) => Node::Number(integer as f64),
-            Err(_) => Node::Number(f64::INFINITY),
-        },
-        DeValue::Float(float) => Node::Number(number(float.as_str())),
+        DeValue::String(text) => Node::Text(text.to_string()),
+        DeValue::Integer(integer) => {
+            number(i64::from_str_radix(integer.as_str(), integer.radix()).ok().map(Number::from))
+        }
+        DeValue::Float(float) => number(float.as_str().parse().ok().and_then(Number::from_f64)),
         DeValue::Boolean(is_on) => Node::Bool(*is_on),
-        DeValue::Datetime(_) => Node::Date,
-        DeValue::Array(items) => Node::Array(items.iter().map(node).collect()),
-        DeValue::Table(table) => Node::Object(members(table.iter())),
+        DeValue::Datetime(_) => Node::Unread("a date"),
+        DeValue::Array(items) => Node::List(items.iter().map(node).collect()),
+        DeValue::Table(table) => Node::Table(members(table.iter())),
     };
-    json::Spanned { at: value.span().start, node }
+    Value { range: value.span(), node }
 }
 
 fn kind(value: &DeValue<'_>) -> &'static str {
@@ -450,6 +452,6 @@ fn kind(value: &DeValue<'_>) -> &'static str {
 }
 
 /// The folder in which a project's file is trusted: the one that holds `.belljar`.
-pub(in crate::config) fn project_folder(path: &Path) -> &Path {
+pub(crate) fn project_folder(path: &Path) -> &Path {
     path.parent().and_then(Path::parent).unwrap_or(path)
 }

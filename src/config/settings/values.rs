@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 
-use super::choices::{Audit, ContainerUser, EngineChoice, Journal, ModelVia, Sampling, SandboxServers};
+use super::choices::{Audit, ModelVia, Sampling, SandboxServers};
+use crate::engine::{Choice, User};
+use crate::journal::JournalDetail;
 use crate::names::WorkspaceName;
 use crate::policy::Profile;
 use crate::protocol::{ExtraSystemCall, PostureField};
@@ -18,11 +20,11 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text::inert_excerpt(text, 60))
 }
 
-pub(in crate::config) fn text(value: &str) -> Result<String, String> {
+pub(crate) fn text(value: &str) -> Result<String, String> {
     Ok(value.to_owned())
 }
 
-pub(in crate::config) fn audit(value: &str) -> Result<Audit, String> {
+pub(crate) fn audit(value: &str) -> Result<Audit, String> {
     match value {
         "off" => Ok(Audit::Off),
         "hash" => Ok(Audit::Hash),
@@ -31,20 +33,20 @@ pub(in crate::config) fn audit(value: &str) -> Result<Audit, String> {
     }
 }
 
-pub(in crate::config) fn sandbox_servers(value: &str) -> Result<SandboxServers, String> {
+pub(crate) fn sandbox_servers(value: &str) -> Result<SandboxServers, String> {
     Ok(if switch(value)? { SandboxServers::Yes } else { SandboxServers::No })
 }
 
-pub(in crate::config) fn journal(value: &str) -> Result<Journal, String> {
+pub(crate) fn journal(value: &str) -> Result<JournalDetail, String> {
     match value.to_ascii_lowercase().as_str() {
-        "off" => Ok(Journal::Off),
-        "calls" => Ok(Journal::Calls),
-        "full" => Ok(Journal::Full),
+        "off" => Ok(JournalDetail::Off),
+        "calls" => Ok(JournalDetail::Calls),
+        "full" => Ok(JournalDetail::Full),
         _ => Err(format!("is {}, neither off, calls nor full", quoted(value))),
     }
 }
 
-pub(in crate::config) fn profile(value: &str) -> Result<Profile, String> {
+pub(crate) fn profile(value: &str) -> Result<Profile, String> {
     match value {
         "open" => Ok(Profile::Open),
         "careful" => Ok(Profile::Careful),
@@ -53,12 +55,12 @@ pub(in crate::config) fn profile(value: &str) -> Result<Profile, String> {
     }
 }
 
-pub(in crate::config) fn workspace(value: &str) -> Result<WorkspaceName, String> {
+pub(crate) fn workspace(value: &str) -> Result<WorkspaceName, String> {
     WorkspaceName::new(value).map_err(|error| error.to_string())
 }
 
 /// The items between commas, without empty ones.
-pub(in crate::config) fn list(value: &str) -> Vec<String> {
+pub(crate) fn list(value: &str) -> Vec<String> {
     value.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
@@ -75,11 +77,11 @@ pub(super) fn without_secrets(value: &str) -> String {
     }
 }
 
-pub(in crate::config) fn seconds(value: &str, min: u64, max: u64) -> Result<Duration, String> {
+pub(crate) fn seconds(value: &str, min: u64, max: u64) -> Result<Duration, String> {
     whole(value, min, max).map(Duration::from_secs)
 }
 
-pub(in crate::config) fn whole(value: &str, min: u64, max: u64) -> Result<u64, String> {
+pub(crate) fn whole(value: &str, min: u64, max: u64) -> Result<u64, String> {
     let number: u64 = value.parse().map_err(|_| format!("is {}, not a whole number", quoted(value)))?;
     if (min..=max).contains(&number) {
         Ok(number)
@@ -89,7 +91,7 @@ pub(in crate::config) fn whole(value: &str, min: u64, max: u64) -> Result<u64, S
 }
 
 /// Whether a switch is on.
-pub(in crate::config) fn switch(value: &str) -> Result<bool, String> {
+pub(crate) fn switch(value: &str) -> Result<bool, String> {
     match value.to_ascii_lowercase().as_str() {
         "1" | "true" | "yes" | "on" => Ok(true),
         "0" | "false" | "no" | "off" => Ok(false),
@@ -97,7 +99,7 @@ pub(in crate::config) fn switch(value: &str) -> Result<bool, String> {
     }
 }
 
-pub(in crate::config) fn sampling(value: &str) -> Result<Sampling, String> {
+pub(crate) fn sampling(value: &str) -> Result<Sampling, String> {
     match value.to_ascii_lowercase().as_str() {
         "ask" => Ok(Sampling::Ask),
         "off" => Ok(Sampling::Off),
@@ -116,7 +118,7 @@ pub(super) fn model_via(value: &str) -> Result<ModelVia, String> {
 }
 
 /// A size as Docker writes it: bytes, or with `k`, `m`, `g`, `t` (of 1024), optionally followed by `b` or `ib`.
-pub(in crate::config) fn size_bytes(value: &str) -> Result<u64, String> {
+pub(crate) fn size_bytes(value: &str) -> Result<u64, String> {
     const MIN: f64 = 64.0 * 1024.0 * 1024.0;
     const MAX: f64 = 1024.0 * 1024.0 * 1024.0 * 1024.0;
     let lower = value.to_ascii_lowercase();
@@ -140,7 +142,7 @@ pub(in crate::config) fn size_bytes(value: &str) -> Result<u64, String> {
 }
 
 /// A number of CPUs, in thousandths.
-pub(in crate::config) fn cpu_millis(value: &str) -> Result<u32, String> {
+pub(crate) fn cpu_millis(value: &str) -> Result<u32, String> {
     let cpus: f64 = value.parse().map_err(|_| format!("is {}, not a number", quoted(value)))?;
     if (0.01..=1024.0).contains(&cpus) {
         Ok((cpus * 1000.0).round() as u32)
@@ -149,21 +151,21 @@ pub(in crate::config) fn cpu_millis(value: &str) -> Result<u32, String> {
     }
 }
 
-pub(in crate::config) fn engine(value: &str) -> Result<EngineChoice, String> {
+pub(crate) fn engine(value: &str) -> Result<Choice, String> {
     let schemes = ["unix://", "tcp://", "ssh://"];
     if let Some(scheme) = schemes.iter().find(|scheme| value.starts_with(**scheme)) {
         return if value.len() > scheme.len() {
-            Ok(EngineChoice::Url(value.to_owned()))
+            Ok(Choice::At(value.to_owned()))
         } else {
             Err(format!("is {}, an address without a place", quoted(value)))
         };
     }
     // Earlier versions accepted the path of an engine's command.
     match value.rsplit('/').next().unwrap_or(value).to_ascii_lowercase().as_str() {
-        "auto" => Ok(EngineChoice::Auto),
-        "podman" => Ok(EngineChoice::Podman),
-        "docker" => Ok(EngineChoice::Docker),
-        "process" => Ok(EngineChoice::Process),
+        "auto" => Ok(Choice::Auto),
+        "podman" => Ok(Choice::Podman),
+        "docker" => Ok(Choice::Docker),
+        "process" => Ok(Choice::Process),
         // An address can carry a password: only its scheme is repeated.
         _ if value.contains("://") => Err(format!(
             "has the scheme {}, which is none of unix, tcp and ssh",
@@ -177,7 +179,7 @@ pub(in crate::config) fn engine(value: &str) -> Result<EngineChoice, String> {
 const OCI_RUNTIME_BYTES_MAX: usize = 64;
 
 /// A name that an engine's configuration may give to an OCI runtime; never a path.
-pub(in crate::config) fn oci_runtime(value: &str) -> Result<String, String> {
+pub(crate) fn oci_runtime(value: &str) -> Result<String, String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let is_name = value.len() <= OCI_RUNTIME_BYTES_MAX
         && value.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -185,20 +187,20 @@ pub(in crate::config) fn oci_runtime(value: &str) -> Result<String, String> {
     if is_name { Ok(value.to_owned()) } else { Err(format!("is {}, not a runtime's name", quoted(value))) }
 }
 
-pub(in crate::config) fn container_user(value: &str) -> Result<ContainerUser, String> {
+pub(crate) fn container_user(value: &str) -> Result<Option<User>, String> {
     if value == "auto" {
-        return Ok(ContainerUser::Own);
+        return Ok(None);
     }
     let numbers = value.split_once(':').and_then(|(uid, gid)| Some((uid.parse().ok()?, gid.parse().ok()?)));
     match numbers {
         Some((0, _)) => Err("is uid 0: sandboxed code never runs as root".to_owned()),
-        Some((uid, gid)) => Ok(ContainerUser::Fixed { uid, gid }),
+        Some((uid, gid)) => Ok(Some(User { uid, gid })),
         None => Err(format!("is {}, neither auto nor a numeric uid:gid", quoted(value))),
     }
 }
 
 /// The properties of the sandbox that may be weaker. With an unknown name, none may be.
-pub(in crate::config) fn posture_fields(value: &str) -> Result<Vec<PostureField>, String> {
+pub(crate) fn posture_fields(value: &str) -> Result<Vec<PostureField>, String> {
     list(value)
         .iter()
         .map(|name| {
@@ -210,11 +212,11 @@ pub(in crate::config) fn posture_fields(value: &str) -> Result<Vec<PostureField>
         .collect()
 }
 
-pub(in crate::config) fn extra_system_calls(value: &str) -> Result<Vec<ExtraSystemCall>, String> {
+pub(crate) fn extra_system_calls(value: &str) -> Result<Vec<ExtraSystemCall>, String> {
     list(value).iter().map(|name| name.parse()).collect()
 }
 
-pub(in crate::config) fn output_mode(value: &str) -> Result<OutputMode, String> {
+pub(crate) fn output_mode(value: &str) -> Result<OutputMode, String> {
     match value.to_ascii_lowercase().as_str() {
         "compact" => Ok(OutputMode::Compact),
         "toon" => Ok(OutputMode::Toon),
@@ -223,7 +225,7 @@ pub(in crate::config) fn output_mode(value: &str) -> Result<OutputMode, String> 
     }
 }
 
-pub(in crate::config) fn log_level(value: &str) -> Result<LevelFilter, String> {
+pub(crate) fn log_level(value: &str) -> Result<LevelFilter, String> {
     match value.to_ascii_lowercase().as_str() {
         "trace" => Ok(LevelFilter::TRACE),
         "debug" => Ok(LevelFilter::DEBUG),
@@ -253,10 +255,10 @@ mod tests {
 
     #[test]
     fn engines_are_named_or_addressed() {
-        assert_eq!(engine("Podman"), Ok(EngineChoice::Podman));
-        assert_eq!(engine("/usr/bin/docker"), Ok(EngineChoice::Docker));
-        assert_eq!(engine("process"), Ok(EngineChoice::Process));
-        assert_eq!(engine("ssh://me@box"), Ok(EngineChoice::Url("ssh://me@box".into())));
+        assert_eq!(engine("Podman"), Ok(Choice::Podman));
+        assert_eq!(engine("/usr/bin/docker"), Ok(Choice::Docker));
+        assert_eq!(engine("process"), Ok(Choice::Process));
+        assert_eq!(engine("ssh://me@box"), Ok(Choice::At("ssh://me@box".into())));
         assert_eq!(engine("tcp://"), Err("is \"tcp://\", an address without a place".into()));
         assert_eq!(
             engine("http://user:pw@box"),
@@ -301,8 +303,8 @@ mod tests {
         for bad in ["", "/usr/bin/runsc", "-x", "a b", &"a".repeat(65)] {
             assert!(oci_runtime(bad).is_err(), "{bad}");
         }
-        assert_eq!(container_user("auto"), Ok(ContainerUser::Own));
-        assert_eq!(container_user("1000:0"), Ok(ContainerUser::Fixed { uid: 1000, gid: 0 }));
+        assert_eq!(container_user("auto"), Ok(None));
+        assert_eq!(container_user("1000:0"), Ok(Some(User { uid: 1000, gid: 0 })));
         assert_eq!(container_user("0:0"), Err("is uid 0: sandboxed code never runs as root".into()));
         assert_eq!(container_user("nobody"), Err("is \"nobody\", neither auto nor a numeric uid:gid".into()));
     }

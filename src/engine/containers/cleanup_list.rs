@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::super::error::EngineError;
 use super::super::owner::{OWNER, SANDBOX, remove_files, sockets_of};
-use super::super::runtime_setting::Choice;
+use super::super::spec::Choice;
 use super::container::remove;
 use super::find::{ContainerEngine, EngineLocations, find};
 use super::leftovers::{ContainerList, list, prune};

@@ -412,7 +412,7 @@ mod tests {
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    use super::super::super::runtime_setting::Choice;
+    use super::super::super::spec::Choice;
     use super::super::find::{EngineLocations, find};
     use super::*;
 

@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use super::super::error::{EngineError, with_causes};
 use super::super::interface::EngineInfo;
 use super::super::kernel::online_processors;
-use super::super::runtime_setting::Choice;
+use super::super::spec::Choice;
 use super::super::users::UserRanges;
 use super::private_socket::{PrivateSocket, SshAddress, Tunnel};
 use super::runtime;
@@ -107,7 +107,7 @@ pub async fn find(locations: &EngineLocations, sockets: &Path) -> Result<Contain
 
 impl EngineLocations {
     /// Whether the operator has named no engine, no OCI runtime, and no place.
-    pub(in super::super) fn takes_any(&self) -> bool {
+    pub(crate) fn takes_any(&self) -> bool {
         self.choice == Choice::Auto && self.oci_runtime.is_none() && named(self).is_empty()
     }
 }
@@ -346,7 +346,7 @@ impl ContainerEngine {
     }
 
     /// The name of the kind, for people.
-    pub(in super::super) fn kind_name(&self) -> &'static str {
+    pub(crate) fn kind_name(&self) -> &'static str {
         match self.kind {
             EngineKind::Podman => "Podman",
             EngineKind::Docker => "Docker",

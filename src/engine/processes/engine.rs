@@ -9,12 +9,12 @@ use super::super::interface::{Engine, EngineInfo, StartFailure, StartedSandbox};
 use super::super::kernel::online_processors;
 use super::super::masks;
 use super::super::owner::Owner;
-use super::super::runtime_setting::Choice;
+use super::super::spec::Choice;
 use super::super::spec::SandboxSpec;
 use super::environment::{Environments, missing};
 use super::plan::ENVIRONMENT_FOLDER;
 use super::python::Python;
-use super::refusal::unconfined;
+use super::start::unconfined;
 use super::start::{Packages, start};
 use crate::confine::{PROGRAM_FOLDERS, StepFailure, StepKind};
 

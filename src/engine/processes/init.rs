@@ -1,6 +1,6 @@
 //! The second of the two processes that start a sandbox: builds its root, confines itself and becomes its PID 1.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -13,10 +13,9 @@ use nix::unistd::{Gid, Uid, chdir, setgroups, sethostname, setresgid, setresuid}
 
 use super::answer::{say, tell};
 use super::plan::{ENVIRONMENT_FOLDER, Plan, READY};
-use super::root::{self, Sources};
 use crate::confine::{
-    FileRights, PROGRAM_FOLDERS, Step, StepFailure, close_others, drop_capabilities, filter,
-    is_first_process, limit, restrict_files,
+    Access, FileRights, Machine, PROGRAM_FOLDERS, Root, Step, StepFailure, close_others, drop_capabilities,
+    filter, is_first_process, limit, place, restrict_files,
 };
 
 /// The kernel's OOM killer prefers processes of sandboxes to others of the machine.
@@ -47,7 +46,7 @@ fn entered(plan: &str) -> Result<std::io::Error, StepFailure> {
     let sources = Sources::open(&plan)?;
     become_user(&plan)?;
     sethostname("sandbox").namespace_step("set its host name")?;
-    root::build(&plan, sources)?;
+    build(&plan, sources)?;
     chdir("/tmp").step("enter /tmp")?;
     limit(&limits(&plan)).step("set its limits")?;
     drop_capabilities().step("drop its capabilities")?;
@@ -89,4 +88,41 @@ fn become_user(plan: &Plan) -> Result<(), StepFailure> {
     // The kernel has reset both at the change of the user.
     set_dumpable(true).step("own its files of /proc")?;
     set_pdeathsig(Signal::SIGKILL).step("bind itself to its parent")
+}
+
+/// Files and folders of the machine for the sandbox. They are opened before the root is built, since the root may cover
+/// them.
+pub(super) struct Sources {
+    machine: Machine,
+    environment: Option<File>,
+    folders: Vec<File>,
+}
+
+impl Sources {
+    pub(super) fn open(plan: &Plan) -> Result<Self, StepFailure> {
+        let folders =
+            plan.folders.iter().map(|folder| place(&folder.host)).collect::<Result<_, StepFailure>>()?;
+        // A folder above the environment, such as the user's data folder, may be a symlink.
+        let real = |folder: &String| fs::canonicalize(folder).step(format!("find {folder}"));
+        let environment = plan.environment_folder.as_ref().map(real).transpose()?;
+        let environment = environment.map(|real| place(&real.to_string_lossy())).transpose()?;
+        Ok(Self { machine: Machine::open()?, environment, folders })
+    }
+}
+
+/// Builds the root and makes it this process's own.
+pub(super) fn build(plan: &Plan, sources: Sources) -> Result<(), StepFailure> {
+    let root = Root::new()?;
+    root.machine(sources.machine)?;
+    if let Some(environment) = &sources.environment {
+        root.show(environment, ENVIRONMENT_FOLDER, Access::Execute)?;
+    }
+    for (path, mib) in &plan.places {
+        root.writable(path, *mib)?;
+    }
+    root.processes(&plan.masked)?;
+    for (folder, place) in plan.folders.iter().zip(&sources.folders) {
+        root.show(place, &folder.guest, if folder.writable { Access::Write } else { Access::Read })?;
+    }
+    root.enter()
 }

@@ -16,9 +16,7 @@ mod init_exit;
 mod namespaces;
 mod plan;
 mod python;
-mod refusal;
 #[cfg(target_os = "linux")]
-mod root;
 mod start;
 
 pub use engine::{InsteadOf, ProcessEngine};

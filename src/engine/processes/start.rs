@@ -23,8 +23,7 @@ use super::identity::Identity;
 use super::init_exit::InitProcess;
 use super::plan::{ENVIRONMENT_FOLDER, MAPPED, Plan, READY, UNSHARED};
 use super::python::Python;
-use super::refusal::unconfined;
-use crate::confine::{Step, StepFailure, StepKind};
+use crate::confine::{Step, StepFailure, StepKind, remedy};
 
 /// The Python and the packages of a sandbox.
 #[derive(Debug)]
@@ -235,4 +234,15 @@ fn chunks(
         }
     })
     .boxed()
+}
+
+const ELSE: &str = "use Podman or Docker: `sudo apt-get install podman` (or your distribution's way)";
+
+/// The error for the failed step, with the remedy on this machine.
+pub(super) fn unconfined(failed: &StepFailure) -> EngineError {
+    let StepFailure { could_not, why, .. } = failed;
+    EngineError::Unconfined {
+        what: format!("a process could not {could_not}: {why}"),
+        remedy: remedy(failed).map_or_else(|| ELSE.to_owned(), |found| format!("{found}; or {ELSE}")),
+    }
 }

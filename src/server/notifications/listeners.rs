@@ -13,13 +13,13 @@ use rmcp::service::{SubscriptionContext, SubscriptionSink};
 use crate::workspace::{FilePath, path_of};
 
 /// The largest number of files that a client may watch.
-pub(in crate::server) const WATCHED_MAX: usize = 1_000;
+pub(crate) const WATCHED_MAX: usize = 1_000;
 /// The largest number of open subscriptions of one client. Each counts as a request in progress.
 const LISTENING_MAX: usize = 32;
 
 /// The open subscriptions.
 #[derive(Debug, Default)]
-pub(in crate::server) struct Listeners(Mutex<ListenerTable>);
+pub(crate) struct Listeners(Mutex<ListenerTable>);
 
 /// The listening requests of the client by number.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ impl Drop for ListenerGuard<'_> {
 
 /// The part of a subscription that is accepted: changes of files, up to a bound, including files that do not exist yet.
 /// The resources in `fixed` never change, but are accepted too.
-pub(in crate::server) fn accepted(requested: &SubscriptionFilter, fixed: &[&str]) -> SubscriptionFilter {
+pub(crate) fn accepted(requested: &SubscriptionFilter, fixed: &[&str]) -> SubscriptionFilter {
     let mut accepted = SubscriptionFilter::builder();
     if requested.resources_list_changed == Some(true) {
         accepted = accepted.resources_list_changed();
@@ -54,7 +54,7 @@ pub(in crate::server) fn accepted(requested: &SubscriptionFilter, fixed: &[&str]
 
 impl Listeners {
     /// Keeps the subscription open until the request is cancelled.
-    pub(in crate::server) async fn listen(&self, context: &SubscriptionContext) -> Result<(), ErrorData> {
+    pub(crate) async fn listen(&self, context: &SubscriptionContext) -> Result<(), ErrorData> {
         let _place = self.place(context.sink().clone())?;
         context.cancelled().await;
         Ok(())
@@ -73,7 +73,7 @@ impl Listeners {
     }
 
     /// Notifies the subscribers of changed files.
-    pub(in crate::server) async fn tell(&self, changed: &BTreeSet<FilePath>) {
+    pub(crate) async fn tell(&self, changed: &BTreeSet<FilePath>) {
         let sinks: Vec<SubscriptionSink> = self.0.lock().sinks.values().cloned().collect();
         for sink in sinks {
             if let Err(error) = tell(&sink, changed).await {

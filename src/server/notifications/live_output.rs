@@ -20,7 +20,7 @@ const RUN_CHARS_MAX: usize = 64_000;
 const LAST_WORDS: &str = "… further output is in the reply alone …";
 
 /// Sends the output, until the run has ended and everything was sent, or the client accepts no more.
-pub(in crate::server) async fn report<Sent: Future<Output = bool>>(
+pub(crate) async fn report<Sent: Future<Output = bool>>(
     heard: &mut mpsc::Receiver<OutputPiece>,
     ended: CancellationToken,
     mut send: impl FnMut(OutputPiece) -> Sent,

@@ -11,7 +11,7 @@ use rmcp::service::Peer;
 use crate::run::{OutputPiece, OutputStream};
 
 /// Sends a step of the run that the token belongs to; without a token, nothing is sent.
-pub(in crate::server) async fn progress(
+pub(crate) async fn progress(
     peer: Peer<RoleServer>,
     token: Option<ProgressToken>,
     step: u32,
@@ -28,11 +28,7 @@ pub(in crate::server) async fn progress(
 
 /// Sends a piece of output as a log message, unless the client's level excludes it.
 #[expect(deprecated, reason = "as above")]
-pub(in crate::server) async fn output(
-    peer: Peer<RoleServer>,
-    least: LoggingLevel,
-    piece: OutputPiece,
-) -> bool {
+pub(crate) async fn output(peer: Peer<RoleServer>, least: LoggingLevel, piece: OutputPiece) -> bool {
     let (level, logger) = match piece.stream {
         OutputStream::Stdout => (LoggingLevel::Info, "stdout"),
         OutputStream::Stderr => (LoggingLevel::Warning, "stderr"),

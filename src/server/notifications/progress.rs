@@ -19,7 +19,7 @@ const BURST: u32 = 20;
 const PACE: Duration = Duration::from_millis(250);
 
 /// Sends a message for each step, until the run has ended or the client accepts no more.
-pub(in crate::server) async fn report<Sent: Future<Output = bool>>(
+pub(crate) async fn report<Sent: Future<Output = bool>>(
     heard: &mut mpsc::Receiver<Progress>,
     ended: CancellationToken,
     mut send: impl FnMut(u32, String) -> Sent,

@@ -24,7 +24,7 @@ const REFUSE: &str = "refuse";
 const ARGUMENTS: &str = "only_with";
 
 /// Asks the human about a call, and returns the answer.
-pub(in crate::server) async fn ask(
+pub(crate) async fn ask(
     peer: &Peer<RoleServer>,
     message: String,
     form: ApprovalForm,
@@ -51,7 +51,7 @@ pub(super) fn not_declared() -> Approval {
 }
 
 /// A form with this question.
-pub(in crate::server) fn request(message: String, form: ApprovalForm) -> ElicitRequest {
+pub(crate) fn request(message: String, form: ApprovalForm) -> ElicitRequest {
     let requested_schema = match form {
         ApprovalForm::Decision => decision_form(),
         ApprovalForm::Arguments => arguments_form(),

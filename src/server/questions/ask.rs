@@ -21,7 +21,7 @@ pub(super) enum AskError {
 }
 
 /// The abilities that the client has declared, if requests can be sent to it at all.
-pub(in crate::server) fn abilities(peer: &Peer<RoleServer>) -> ClientAbilities {
+pub(crate) fn abilities(peer: &Peer<RoleServer>) -> ClientAbilities {
     let sampling = peer.peer_info().is_some_and(|info| info.capabilities.sampling.is_some());
     ClientAbilities {
         elicitation: peer.supported_elicitation_modes().contains(&ElicitationMode::Form),

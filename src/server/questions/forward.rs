@@ -21,9 +21,7 @@ use crate::upstream::{QuestionError, QuestionKind};
 
 /// The abilities of a client that declares them with each request and accepts no requests itself; `None`: another
 /// client.
-pub(in crate::server) fn abilities_by_request(
-    context: &RequestContext<RoleServer>,
-) -> Option<ClientAbilities> {
+pub(crate) fn abilities_by_request(context: &RequestContext<RoleServer>) -> Option<ClientAbilities> {
     let can = context.meta.client_capabilities()?;
     // Without a mode, the ability means forms, as in versions before modes existed.
     let forms = can.elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none());
@@ -37,7 +35,7 @@ pub(in crate::server) fn abilities_by_request(
 }
 
 /// Sends questions until the run has ended. They arrive one at a time.
-pub(in crate::server) async fn put(
+pub(crate) async fn put(
     mut questions: mpsc::Receiver<Question>,
     ended: CancellationToken,
     peer: Peer<RoleServer>,
@@ -101,7 +99,7 @@ pub(super) fn wrong_answer(kind: QuestionKind) -> String {
 /// # Errors
 /// The parameters are not those of such a request.
 #[expect(deprecated, reason = "as above")]
-pub(in crate::server) fn request(kind: QuestionKind, params: Value) -> serde_json::Result<ServerRequest> {
+pub(crate) fn request(kind: QuestionKind, params: Value) -> serde_json::Result<ServerRequest> {
     Ok(match kind {
         QuestionKind::Elicitation => {
             let params: ElicitRequestParams = serde_json::from_value(params)?;

@@ -28,30 +28,30 @@ const QUESTION: &str = "question";
 const WAITING_MAX: usize = 16;
 
 /// The result of a run.
-pub(in crate::server) type RunResult = Result<Result<RunReport, ToolFault>, JoinError>;
+pub(crate) type RunResult = Result<Result<RunReport, ToolFault>, JoinError>;
 
 /// A run that has not ended. Dropping it cancels the run.
-pub(in crate::server) struct ActiveRun {
-    pub(in crate::server) run: JoinHandle<Result<RunReport, ToolFault>>,
-    pub(in crate::server) asked: mpsc::Receiver<Question>,
-    pub(in crate::server) cancel: DropGuard,
+pub(crate) struct ActiveRun {
+    pub(crate) run: JoinHandle<Result<RunReport, ToolFault>>,
+    pub(crate) asked: mpsc::Receiver<Question>,
+    pub(crate) cancel: DropGuard,
     /// Whether its client shows forms.
-    pub(in crate::server) shows_forms: bool,
+    pub(crate) shows_forms: bool,
     /// The receivers of its progress and output.
-    pub(in crate::server) streams: RunStreams,
+    pub(crate) streams: RunStreams,
     /// The arguments of its request.
-    pub(in crate::server) arguments: Map<String, Value>,
+    pub(crate) arguments: Map<String, Value>,
 }
 
 /// The progress and the output of a run, as far as the client wants them.
 #[derive(Default)]
-pub(in crate::server) struct RunStreams {
-    pub(in crate::server) progress: Option<mpsc::Receiver<Progress>>,
-    pub(in crate::server) output: Option<mpsc::Receiver<OutputPiece>>,
+pub(crate) struct RunStreams {
+    pub(crate) progress: Option<mpsc::Receiver<Progress>>,
+    pub(crate) output: Option<mpsc::Receiver<OutputPiece>>,
 }
 
 /// The outcome of one request of the client.
-pub(in crate::server) enum RequestOutcome {
+pub(crate) enum RequestOutcome {
     Ended(Box<RunResult>),
     Asks(Box<PausedRun>),
     /// The run continues for longer than the request can wait.
@@ -60,7 +60,7 @@ pub(in crate::server) enum RequestOutcome {
 
 impl RequestOutcome {
     /// The run; `None`: it has ended.
-    pub(in crate::server) fn run(&mut self) -> Option<&mut ActiveRun> {
+    pub(crate) fn run(&mut self) -> Option<&mut ActiveRun> {
         match self {
             Self::Ended(_) => None,
             Self::Asks(paused) => Some(&mut paused.run),
@@ -70,15 +70,15 @@ impl RequestOutcome {
 }
 
 /// A run that waits for the answer to a question.
-pub(in crate::server) struct PausedRun {
-    pub(in crate::server) question: InputRequest,
+pub(crate) struct PausedRun {
+    pub(crate) question: InputRequest,
     open: AnswerSender,
     run: ActiveRun,
 }
 
 /// The runs that wait until their client repeats the request with an answer.
 #[derive(Default)]
-pub(in crate::server) struct PausedRuns {
+pub(crate) struct PausedRuns {
     waiting: Mutex<VecDeque<StoredRun>>,
     made: AtomicU64,
 }
@@ -96,7 +96,7 @@ enum AnswerSender {
 }
 
 /// Waits until the run has ended, asks something, or takes longer than `patience`. A cancelled request cancels the run.
-pub(in crate::server) async fn outcome(
+pub(crate) async fn outcome(
     mut run: ActiveRun,
     request: &CancellationToken,
     patience: Duration,
@@ -121,7 +121,7 @@ pub(in crate::server) async fn outcome(
 
 impl PausedRun {
     /// Returns when the answer is no longer awaited.
-    pub(in crate::server) async fn withdrawn(&mut self) {
+    pub(crate) async fn withdrawn(&mut self) {
         match &mut self.open {
             AnswerSender::Approval(_, reply) => reply.closed().await,
             AnswerSender::OfServer(_, reply) => reply.closed().await,
@@ -129,7 +129,7 @@ impl PausedRun {
     }
 
     /// Passes on the client's response, if there is one, and returns the run.
-    pub(in crate::server) fn answered(self, response: Option<Value>) -> ActiveRun {
+    pub(crate) fn answered(self, response: Option<Value>) -> ActiveRun {
         self.open.answer(response);
         self.run
     }
@@ -137,7 +137,7 @@ impl PausedRun {
 
 impl PausedRuns {
     /// Stores a paused run. Returns its question, with the state by which the client names the run.
-    pub(in crate::server) fn wait(&self, paused: PausedRun) -> InputRequiredResult {
+    pub(crate) fn wait(&self, paused: PausedRun) -> InputRequiredResult {
         let question = paused.question.clone();
         let state = format!("run-{}", self.made.fetch_add(1, Ordering::Relaxed) + 1);
         let mut waiting = self.waiting.lock();
@@ -150,7 +150,7 @@ impl PausedRuns {
 
     /// Gives up all paused runs: a client that requests another run does not return to them, and runs behind them would
     /// wait for the whole time limit.
-    pub(in crate::server) fn give_up(&self) {
+    pub(crate) fn give_up(&self) {
         self.waiting.lock().clear();
     }
 
@@ -158,7 +158,7 @@ impl PausedRuns {
     ///
     /// # Errors
     /// There is no such run, or its request had other arguments.
-    pub(in crate::server) fn resumed(
+    pub(crate) fn resumed(
         &self,
         state: &str,
         arguments: &Map<String, Value>,

@@ -24,7 +24,7 @@ static OF_PROCESS: AtomicUsize = AtomicUsize::new(0);
 
 /// The memory for large arguments of the calls of one run or job.
 #[derive(Debug, Clone)]
-pub(in crate::session) struct ArgumentRoom {
+pub(crate) struct ArgumentRoom {
     held: Arc<Semaphore>,
     worked_on: Arc<Semaphore>,
     bytes_max: usize,
@@ -34,7 +34,7 @@ pub(in crate::session) struct ArgumentRoom {
 
 /// The memory that one call's arguments take. Dropping it frees the memory.
 #[derive(Debug)]
-pub(in crate::session) struct HeldArguments {
+pub(crate) struct HeldArguments {
     bytes: u32,
     worked_on: Arc<Semaphore>,
     _held: OwnedSemaphorePermit,
@@ -47,7 +47,7 @@ struct ProcessShare(usize);
 
 impl ArgumentRoom {
     /// Memory for arguments, of which `bytes_max` bytes may be worked on at once.
-    pub(in crate::session) fn new(bytes_max: usize, limits: &Limits) -> Self {
+    pub(crate) fn new(bytes_max: usize, limits: &Limits) -> Self {
         Self {
             held: Arc::new(Semaphore::new(HELD_TIMES * bytes_max)),
             worked_on: Arc::new(Semaphore::new(bytes_max)),
@@ -61,7 +61,7 @@ impl ArgumentRoom {
     ///
     /// # Errors
     /// `busy` if other calls hold too many bytes.
-    pub(in crate::session) fn hold(&self, frame: &CallFrame) -> Result<Option<HeldArguments>, ToolFault> {
+    pub(crate) fn hold(&self, frame: &CallFrame) -> Result<Option<HeldArguments>, ToolFault> {
         let names = frame.tool.len() + frame.server.as_ref().map_or(0, String::len);
         let bytes = frame.arguments.get().len() + names;
         if bytes <= self.small_bytes_max {
@@ -92,7 +92,7 @@ impl HeldArguments {
     ///
     /// # Errors
     /// `busy` if there was no memory until the deadline; `cancelled` if the call was cancelled before.
-    pub(in crate::session) async fn begin(
+    pub(crate) async fn begin(
         &self,
         deadline: Instant,
         cancel: &CancellationToken,

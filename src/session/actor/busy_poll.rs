@@ -17,7 +17,7 @@ const AWAKE_MAX: Duration = Duration::from_micros(500);
 
 /// The event that the session waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::session) enum WaitKind {
+pub(crate) enum WaitKind {
     /// An event that belongs to the run in progress.
     Answer,
     /// The next run.
@@ -26,7 +26,7 @@ pub(in crate::session) enum WaitKind {
 
 /// Keeps the runtime awake during short waits, and learns from each wait whether the next one may be short.
 #[derive(Debug)]
-pub(in crate::session) struct BusyPoll {
+pub(crate) struct BusyPoll {
     waits: Option<(WaitKind, Instant)>,
     /// Whether the last wait of each kind was short, so that the next one may be short, too.
     is_soon: [bool; 2],
@@ -45,7 +45,7 @@ struct AwakeState {
 
 impl BusyPoll {
     /// Starts the polling task. Must be called inside a tokio runtime.
-    pub(in crate::session) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let awake =
             Arc::new(AwakeState { started: Instant::now(), until: AtomicU64::new(0), asked: Notify::new() });
         let staying = tokio::spawn(stay(Arc::clone(&awake)));
@@ -53,7 +53,7 @@ impl BusyPoll {
     }
 
     /// Ends the present wait, and begins one of this kind.
-    pub(in crate::session) fn waits_for(&mut self, kind: WaitKind) {
+    pub(crate) fn waits_for(&mut self, kind: WaitKind) {
         let now = Instant::now();
         match self.waits {
             // The event was no run, so the wait for a run continues.

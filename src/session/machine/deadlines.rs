@@ -9,7 +9,7 @@ use crate::session::phase::{Cause, Phase, Run};
 
 impl Machine {
     /// When `tick` is due.
-    pub(in crate::session) fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         if self.waits_since.is_some() && matches!(self.phase, Phase::Running { .. }) {
             return None;
         }
@@ -17,7 +17,7 @@ impl Machine {
     }
 
     /// Handles the beginning or the end of a wait of the current run for the human.
-    pub(in crate::session) fn waits(&mut self, waits: bool, now: Instant) -> Vec<Effect> {
+    pub(crate) fn waits(&mut self, waits: bool, now: Instant) -> Vec<Effect> {
         if let (Some(since), Phase::Running { until, .. }) = (self.waits_since, &mut self.phase)
             && !waits
         {
@@ -28,7 +28,7 @@ impl Machine {
     }
 
     /// Acts on [`Self::deadline`], if it has come.
-    pub(in crate::session) fn tick(&mut self, now: Instant) -> Vec<Effect> {
+    pub(crate) fn tick(&mut self, now: Instant) -> Vec<Effect> {
         if self.deadline().is_none_or(|deadline| deadline > now) {
             return vec![];
         }

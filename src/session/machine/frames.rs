@@ -43,7 +43,7 @@ fn denied_notes(machine: &str, calls: &[DeniedCall], further: u64) -> Vec<String
 
 impl Machine {
     /// Handles a frame from the sandbox.
-    pub(in crate::session) fn frame(&mut self, frame: FromSandbox, now: Instant) -> Vec<Effect> {
+    pub(crate) fn frame(&mut self, frame: FromSandbox, now: Instant) -> Vec<Effect> {
         match frame {
             FromSandbox::Supervisor(FromSupervisor::Output { stream, text, base64 }) => {
                 let bytes = FromSupervisor::output_bytes(text, base64);

@@ -27,7 +27,7 @@ pub(super) struct FileSync {
 impl Machine {
     /// Whether the sandbox was asked to report files. If `answer` is given, it must also be the number of the last
     /// `keep`.
-    pub(in crate::session) fn keeps(&self, answer: Option<u64>) -> bool {
+    pub(crate) fn keeps(&self, answer: Option<u64>) -> bool {
         matches!(self.phase, Phase::StoringFiles { .. }) && answer.is_none_or(|seq| seq == self.files.seq)
     }
 
@@ -38,7 +38,7 @@ impl Machine {
 
     /// Continues after the reported files were stored. `failed`: the problem with those that were not. `left_out`: the
     /// files that the sandbox has omitted.
-    pub(in crate::session) fn kept(
+    pub(crate) fn kept(
         &mut self,
         failed: Option<&str>,
         left_out: &[String],

@@ -83,7 +83,7 @@ impl Machine {
     }
 
     /// Adds a sentence to the report of the current run, or to the next report.
-    pub(in crate::session) fn note(&mut self, note: String) {
+    pub(crate) fn note(&mut self, note: String) {
         let notes = match self.phase.current() {
             Some(run) => &mut run.notes,
             None => &mut self.notes,

@@ -10,7 +10,7 @@ use crate::session::request::Snapshot;
 impl Machine {
     /// Takes a request for a snapshot. May be called only while [`Self::takes_runs`]. [`Effect::SnapshotDone`] answers
     /// it once, unless the session ends.
-    pub(in crate::session) fn ask_snapshot(&mut self, snapshot: Snapshot, now: Instant) -> Vec<Effect> {
+    pub(crate) fn ask_snapshot(&mut self, snapshot: Snapshot, now: Instant) -> Vec<Effect> {
         self.snapshot = Some(snapshot);
         if matches!(self.phase, Phase::Idle) {
             return self.send_snapshot(now);

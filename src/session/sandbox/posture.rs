@@ -10,7 +10,7 @@ use crate::protocol::{Mount, Posture, PostureField, ProcessPosture, WorkerPostur
 
 /// The properties of a sandbox that the bridge asked the engine for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::session) struct RequestedPosture {
+pub(crate) struct RequestedPosture {
     pub(super) uid: u64,
     pub(super) gid: u64,
     pub(super) memory_bytes: u64,
@@ -24,16 +24,16 @@ pub(in crate::session) struct RequestedPosture {
     /// Folders of the machine that contain programs.
     pub(super) program_folders: Vec<String>,
     /// Folders of the machine that are mounted.
-    pub(in crate::session) folders: Vec<Folder>,
+    pub(crate) folders: Vec<Folder>,
     /// The kernel that the OCI runtime gives it.
-    pub(in crate::session) kernel: Kernel,
+    pub(crate) kernel: Kernel,
     /// The kernel of this machine, if the engine is on it.
     pub(super) machines_kernel: Option<String>,
 }
 
 impl RequestedPosture {
     /// The folders below which code may change files.
-    pub(in crate::session) fn writable(&self) -> Vec<String> {
+    pub(crate) fn writable(&self) -> Vec<String> {
         let places = self.tmpfs.iter().map(|(path, _)| (*path).to_owned());
         let folders = self.folders.iter().filter(|folder| folder.writable).map(|folder| folder.guest.clone());
         places.chain(folders).collect()
@@ -42,8 +42,8 @@ impl RequestedPosture {
 
 /// A property in which a sandbox is weaker than requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::session) struct Weakness {
-    pub(in crate::session) field: PostureField,
+pub(crate) struct Weakness {
+    pub(crate) field: PostureField,
     seen: String,
     asked: String,
 }
@@ -155,7 +155,7 @@ pub(super) fn weaknesses(posture: &Posture, asked: &RequestedPosture) -> Vec<Wea
 
 /// The properties in which a worker is weaker than its runtime makes it. A restored worker has run code, so it may have
 /// files open.
-pub(in crate::session) fn worker_weaknesses(
+pub(crate) fn worker_weaknesses(
     worker: &WorkerPosture,
     posture: &Posture,
     asked: &RequestedPosture,

@@ -109,7 +109,7 @@ pub enum CpuLimit {
 pub type SettingsSource = Arc<dyn Fn() -> SandboxSettings + Send + Sync>;
 
 /// Starts sandboxes. Between two of them, it holds the engine and the lock that marks this bridge as their owner.
-pub(in super::super) struct SandboxStarter {
+pub(crate) struct SandboxStarter {
     settings_source: SettingsSource,
     /// The settings of the last sandbox.
     settings: SandboxSettings,
@@ -137,11 +137,7 @@ const WORKSPACE: &str = "/workspace";
 const SANDBOXES_OF_SHARED_USER: u64 = 4;
 
 impl SandboxStarter {
-    pub(in super::super) fn new(
-        settings_source: SettingsSource,
-        limits: Arc<Limits>,
-        files: Option<Files>,
-    ) -> Self {
+    pub(crate) fn new(settings_source: SettingsSource, limits: Arc<Limits>, files: Option<Files>) -> Self {
         let (settings, creating) = (settings_source(), BTreeSet::new());
         Self {
             settings_source,
@@ -157,7 +153,7 @@ impl SandboxStarter {
     }
 
     /// Starts a sandbox and waits for its interpreter.
-    pub(in super::super) async fn start(&mut self) -> Result<Sandbox, ToolFault> {
+    pub(crate) async fn start(&mut self) -> Result<Sandbox, ToolFault> {
         let before = std::mem::replace(&mut self.settings, (self.settings_source)());
         // If something may be left on the old engine, the guardian must keep its address.
         if before.locations != self.settings.locations && self.creating.is_empty() {
@@ -175,14 +171,14 @@ impl SandboxStarter {
     }
 
     /// The facts that the engine of the last sandbox reports about itself.
-    pub(in super::super) async fn about(&self) -> Result<EngineInfo, ToolFault> {
+    pub(crate) async fn about(&self) -> Result<EngineInfo, ToolFault> {
         let engine = self.engine.as_ref().ok_or(Failure::NoEngineYet).map_err(Failure::into_fault)?;
         engine.about().await.map_err(|error| Failure::from(error).into_fault())
     }
 
     /// Releases the lock and the engine, if every container is known to be gone. Otherwise the guardian and the next
     /// start remove what is left.
-    pub(in super::super) async fn release(mut self) {
+    pub(crate) async fn release(mut self) {
         // The engine ends first: it may be a child process, with its socket beside the lock.
         self.engine = None;
         if let Some(owner) = self.owner.take()

@@ -18,13 +18,13 @@ const FAILED_LOOKS_MAX: u32 = 40;
 
 /// The limits that the bridge watches. A limit that the engine enforces is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::session) struct WatchedLimits {
+pub(crate) struct WatchedLimits {
     pub(super) memory_bytes: Option<u64>,
-    pub(in crate::session) processes: Option<u64>,
+    pub(crate) processes: Option<u64>,
 }
 
 /// Watches one sandbox until it is dropped.
-pub(in crate::session) struct Watchdog {
+pub(crate) struct Watchdog {
     exceeded: mpsc::Receiver<String>,
     running: watch::Sender<bool>,
     task: JoinHandle<()>,
@@ -32,7 +32,7 @@ pub(in crate::session) struct Watchdog {
 
 impl Watchdog {
     /// Starts to watch. `read` reads the usage, as [`crate::engine::UsageMeter::read`] does.
-    pub(in crate::session) fn start(
+    pub(crate) fn start(
         read: impl Fn(u64) -> io::Result<Option<Usage>> + Clone + Send + 'static,
         watched: WatchedLimits,
         limits: Arc<Limits>,
@@ -93,13 +93,13 @@ impl Watchdog {
     }
 
     /// Sets whether a run is in progress: usage is read more often then.
-    pub(in crate::session) fn set_running(&self, running: bool) {
+    pub(crate) fn set_running(&self, running: bool) {
         self.running.send_replace(running);
     }
 
     /// Waits for the next limit that is exceeded, and returns the message. Never returns if nothing is watched any
     /// more. Cancel-safe.
-    pub(in crate::session) async fn exceeded(&mut self) -> String {
+    pub(crate) async fn exceeded(&mut self) -> String {
         match self.exceeded.recv().await {
             Some(exceeded) => exceeded,
             None => std::future::pending().await,

@@ -15,16 +15,16 @@ const WRITE_BYTES: usize = 64 * 1024;
 
 /// A line for the worker or a job. It is dropped when it is cancelled.
 #[derive(Debug)]
-pub(in crate::session) struct ResultLine {
-    pub(in crate::session) line: Vec<u8>,
-    pub(in crate::session) cancel: CancellationToken,
+pub(crate) struct ResultLine {
+    pub(crate) line: Vec<u8>,
+    pub(crate) cancel: CancellationToken,
     /// The permit for a job's bytes. After the line was written, the job frees it by taking the bytes; a line that is
     /// dropped gives it back.
-    pub(in crate::session) room: Option<OwnedSemaphorePermit>,
+    pub(crate) room: Option<OwnedSemaphorePermit>,
 }
 
 /// Queues a line as soon as there is space, unless it is cancelled before. `room`: the semaphore of a job's bytes.
-pub(in crate::session) async fn queue(
+pub(crate) async fn queue(
     line: Vec<u8>,
     cancel: CancellationToken,
     room: Option<Arc<Semaphore>>,
@@ -44,21 +44,21 @@ pub(in crate::session) async fn queue(
 
 /// The lines that the writer sends to the sandbox, in the order of preference.
 #[derive(Debug)]
-pub(in crate::session) struct OutgoingFrames {
+pub(crate) struct OutgoingFrames {
     /// Frames for the supervisor, and runs.
-    pub(in crate::session) control: mpsc::Receiver<Vec<u8>>,
+    pub(crate) control: mpsc::Receiver<Vec<u8>>,
     /// Results for the worker.
-    pub(in crate::session) results: mpsc::Receiver<ResultLine>,
+    pub(crate) results: mpsc::Receiver<ResultLine>,
     /// Results for jobs, which do not wait for the worker: each job has its own bound.
     pub(super) results_of_jobs: mpsc::Receiver<ResultLine>,
     /// The number of bytes that workers have taken.
-    pub(in crate::session) taken: watch::Receiver<u64>,
+    pub(crate) taken: watch::Receiver<u64>,
     /// The number of bytes that may be sent before they are taken.
     pub(super) unread_bytes_max: usize,
 }
 
 /// Writes the first line, then others until no sender is left or the sandbox is gone.
-pub(in crate::session) async fn write(
+pub(crate) async fn write(
     mut input: Pin<Box<dyn AsyncWrite + Send>>,
     first: Vec<u8>,
     mut outgoing: OutgoingFrames,

@@ -97,7 +97,7 @@ type OpenSession = (RunningService<RoleClient, Handler>, Peer<RoleClient>, Tools
 impl Connection {
     /// Starts or reaches the server, initializes it, and reads all pages of its tools, within the start time of its
     /// entry or else within `limits.server_start`.
-    pub(in crate::upstream) async fn open(
+    pub(crate) async fn open(
         spec: &ServerSpec,
         side: &Arc<ClientSide>,
         limits: &Arc<Limits>,

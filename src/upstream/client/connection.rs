@@ -42,19 +42,19 @@ const DATA_BYTES_MAX: usize = 64 * 1024;
 
 /// An initialized client to a running server; the server's task ends it.
 pub struct Connection {
-    pub(in crate::upstream) server: ServerName,
+    pub(crate) server: ServerName,
     pub(super) peer: Peer<RoleClient>,
-    pub(in crate::upstream) stderr: Option<StderrTail>,
+    pub(crate) stderr: Option<StderrTail>,
     pub(super) permits: Arc<Semaphore>,
-    pub(in crate::upstream) tools: Tools,
+    pub(crate) tools: Tools,
     pub(super) handler: Handler,
     /// The number of changes of tools that the server had reported when the tools were read.
     pub(super) listed_at: u64,
-    pub(in crate::upstream) answers: RawResults,
+    pub(crate) answers: RawResults,
     /// The arguments that its tools also want as HTTP headers; `None` for a local server.
-    pub(in crate::upstream) parameters: Option<ParameterHeaders>,
-    pub(in crate::upstream) bounds: CallBounds,
-    pub(in crate::upstream) limits: Arc<Limits>,
+    pub(crate) parameters: Option<ParameterHeaders>,
+    pub(crate) bounds: CallBounds,
+    pub(crate) limits: Arc<Limits>,
 }
 
 /// A request to a server.
@@ -83,12 +83,12 @@ pub enum Request {
 }
 
 /// The parts that must be ended with the connection.
-pub(in crate::upstream) struct ConnectionParts {
+pub(crate) struct ConnectionParts {
     pub(super) service: RunningService<RoleClient, Handler>,
     pub(super) far: ServerEnd,
     pub(super) closed_its_end: CancellationToken,
     /// The task that receives changes of tools.
-    pub(in crate::upstream) listening: JoinSet<()>,
+    pub(crate) listening: JoinSet<()>,
 }
 
 /// The server's side of a connection.
@@ -123,13 +123,13 @@ impl Connection {
         Arc::clone(&self.tools.all)
     }
 
-    pub(in crate::upstream) fn tools_are_stale(&self) -> bool {
+    pub(crate) fn tools_are_stale(&self) -> bool {
         let is_old = self.tools.stale_at.is_some_and(|stale_at| Instant::now() >= stale_at);
         is_old || self.handler.changes.count() != self.listed_at
     }
 
     /// Reads the tools again, and returns the same connection with them. `self` keeps the earlier tools.
-    pub(in crate::upstream) async fn refreshed(&self) -> Result<Self, UpstreamError> {
+    pub(crate) async fn refreshed(&self) -> Result<Self, UpstreamError> {
         let listed_at = self.handler.changes.count();
         let listing = tokio::time::timeout(
             self.limits.server_start,
@@ -344,12 +344,12 @@ impl Connection {
     }
 
     /// The files and hosts that the server lacks according to this text from it; empty if the server is not confined.
-    pub(in crate::upstream) fn lacks(&self, text: &str) -> Vec<Lack> {
+    pub(crate) fn lacks(&self, text: &str) -> Vec<Lack> {
         self.stderr.as_ref().map(|stderr| stderr.lacks(text)).unwrap_or_default()
     }
 
     /// The end of the server's stderr; empty for a remote server.
-    pub(in crate::upstream) fn stderr_summary(&self) -> StderrSummary {
+    pub(crate) fn stderr_summary(&self) -> StderrSummary {
         self.stderr.as_ref().map(StderrTail::stderr_summary).unwrap_or_default()
     }
 
@@ -418,12 +418,12 @@ impl Request {
 
 impl ConnectionParts {
     /// Waits until the server has closed its end of the connection, as a server that has ended does. Cancel-safe.
-    pub(in crate::upstream) async fn gone(&self) {
+    pub(crate) async fn gone(&self) {
         self.closed_its_end.cancelled().await;
     }
 
     /// Ends the client, and the server's process or remote session.
-    pub(in crate::upstream) async fn end(mut self) {
+    pub(crate) async fn end(mut self) {
         self.listening.shutdown().await;
         // This closes the server's stdin, at which most servers end.
         if let Err(error) = self.service.close_with_timeout(Duration::from_millis(200)).await {

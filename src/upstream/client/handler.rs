@@ -38,7 +38,7 @@ pub(super) struct Handler {
     /// The requests that this server was told that it may send.
     offered: ClientAbilities,
     roots: Arc<[String]>,
-    pub(in crate::upstream) changes: Changes,
+    pub(crate) changes: Changes,
 }
 
 /// The notifications of a server during its connection. Clones share their state.
@@ -67,7 +67,7 @@ pub(super) struct ProgressSubscription {
 }
 
 impl Handler {
-    pub(in crate::upstream) fn new(server: ServerName, side: &Arc<ClientSide>) -> Self {
+    pub(crate) fn new(server: ServerName, side: &Arc<ClientSide>) -> Self {
         let (offered, roots) = side.offers();
         Self { server, side: Arc::clone(side), offered, roots, changes: Changes::default() }
     }
@@ -253,7 +253,7 @@ impl Changes {
     }
 
     /// The number of changes of tools that the server has reported.
-    pub(in crate::upstream) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.tools_changed.load(Ordering::Acquire)
     }
 

@@ -25,14 +25,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Input {
     pub(super) responses: Option<InputResponses>,
     /// The server's own state, which is sent back unchanged.
-    pub(in crate::upstream) state: Option<String>,
+    pub(crate) state: Option<String>,
 }
 
 /// The input that the server requires; `None`: the result is the final answer.
 ///
 /// # Errors
 /// The result requires input, and cannot be read.
-pub(in crate::upstream) fn required(result: &RawValue) -> Result<Option<InputRequiredResult>, String> {
+pub(crate) fn required(result: &RawValue) -> Result<Option<InputRequiredResult>, String> {
     #[derive(Deserialize)]
     struct Kind {
         #[serde(rename = "resultType", default)]
@@ -57,7 +57,7 @@ impl Input {
     ///
     /// # Errors
     /// A question was not answered. The whole request fails then.
-    pub(in crate::upstream) async fn of(
+    pub(crate) async fn of(
         required: InputRequiredResult,
         round: u32,
         handler: &Handler,

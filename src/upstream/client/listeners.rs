@@ -86,8 +86,8 @@ pub struct ServerChannels {
 }
 
 /// The state that all connections share.
-pub(in crate::upstream) struct ClientSide {
-    pub(in crate::upstream) questions: mpsc::Sender<ServerQuestion>,
+pub(crate) struct ClientSide {
+    pub(crate) questions: mpsc::Sender<ServerQuestion>,
     said: mpsc::Sender<ServerMessage>,
     /// Longest question, in bytes.
     pub(super) request_bytes_max: usize,
@@ -106,7 +106,7 @@ struct Offers {
 }
 
 impl ClientSide {
-    pub(in crate::upstream) fn new(limits: &Limits) -> Arc<Self> {
+    pub(crate) fn new(limits: &Limits) -> Arc<Self> {
         let (questions, asked) = mpsc::channel(ASKS_MAX);
         let (says, said) = mpsc::channel(SAID_MAX);
         Arc::new(Self {
@@ -119,29 +119,29 @@ impl ClientSide {
     }
 
     /// The channels for the listener; `None` after the first call.
-    pub(in crate::upstream) fn heard(&self) -> Option<ServerChannels> {
+    pub(crate) fn heard(&self) -> Option<ServerChannels> {
         self.heard.lock().take()
     }
 
     /// Sets the requests that servers started from now on may send.
-    pub(in crate::upstream) fn offer(&self, abilities: ClientAbilities) {
+    pub(crate) fn offer(&self, abilities: ClientAbilities) {
         self.offers.lock().abilities = abilities;
     }
 
     /// Sets the folders that the user offers as roots to servers that start from now on.
-    pub(in crate::upstream) fn offer_roots(&self, folders: &[PathBuf]) {
+    pub(crate) fn offer_roots(&self, folders: &[PathBuf]) {
         self.offers.lock().roots = folders.to_vec();
     }
 
     /// Sets the roots of the client, as addresses. Only folders are passed on.
-    pub(in crate::upstream) fn offer_roots_of_client(&self, roots: &[String]) {
+    pub(crate) fn offer_roots_of_client(&self, roots: &[String]) {
         let folders = roots.iter().filter_map(|root| Url::parse(root).ok()?.to_file_path().ok());
         self.offers.lock().of_client = folders.take(ROOTS_MAX).collect();
     }
 
     /// The abilities and the roots that a server that starts now is offered. If the user names roots, those of the client
     /// count where they lie in them.
-    pub(in crate::upstream) fn offers(&self) -> (ClientAbilities, Arc<[String]>) {
+    pub(crate) fn offers(&self) -> (ClientAbilities, Arc<[String]>) {
         let offers = self.offers.lock();
         let is_allowed = |root: &&PathBuf| {
             offers.roots.is_empty() || offers.roots.iter().any(|allowed| root.starts_with(allowed))
@@ -154,7 +154,7 @@ impl ClientSide {
         (offers.abilities, addresses.collect())
     }
 
-    pub(in crate::upstream) fn said(&self, said: ServerMessage) {
+    pub(crate) fn said(&self, said: ServerMessage) {
         if said.text.trim().is_empty()
             || said.text.len() > SAID_BYTES_MAX
             || self.said.try_send(said).is_err()

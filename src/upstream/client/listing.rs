@@ -56,7 +56,7 @@ impl ListKind {
         }
     }
 
-    pub(in crate::upstream) fn request(self, cursor: Option<String>) -> ClientRequest {
+    pub(crate) fn request(self, cursor: Option<String>) -> ClientRequest {
         let mut params = PaginatedRequestParams::default();
         params.cursor = cursor;
         let params = Some(params);
@@ -144,7 +144,7 @@ pub(super) struct Pages<'l> {
 pub(super) struct InvalidPage(pub(super) String);
 
 impl<'l> Pages<'l> {
-    pub(in crate::upstream) fn of(kind: ListKind, limits: &'l Limits) -> Self {
+    pub(crate) fn of(kind: ListKind, limits: &'l Limits) -> Self {
         let (cursors, names) = (HashSet::new(), HashSet::new());
         Self {
             kind,
@@ -163,7 +163,7 @@ impl<'l> Pages<'l> {
     }
 
     /// The request for the next page; `None` if the list is complete or long enough.
-    pub(in crate::upstream) fn next(&mut self) -> Option<ClientRequest> {
+    pub(crate) fn next(&mut self) -> Option<ClientRequest> {
         if self.is_whole || self.pages == self.limits.tool_pages_max {
             return None;
         }
@@ -172,7 +172,7 @@ impl<'l> Pages<'l> {
     }
 
     /// Takes in a page.
-    pub(in crate::upstream) fn take(&mut self, page: &RawValue) -> Result<(), InvalidPage> {
+    pub(crate) fn take(&mut self, page: &RawValue) -> Result<(), InvalidPage> {
         let json = repaired(page.get());
         let page = Page::of(&json)?;
         let fresh_for = page.member("ttlMs").as_u64().map(Duration::from_millis);
@@ -235,8 +235,8 @@ impl<'l> Pages<'l> {
 }
 
 /// The tools of a server.
-pub(in crate::upstream) struct Tools {
-    pub(in crate::upstream) all: Arc<[Value]>,
+pub(crate) struct Tools {
+    pub(crate) all: Arc<[Value]>,
     /// The time when the lifetime of the list ends, if the server gives one.
     pub(super) stale_at: Option<Instant>,
 }

@@ -16,7 +16,7 @@ use super::handler::Changes;
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 
 /// Subscribes until the returned set is dropped, if the server says that it notifies about changed tools.
-pub(in crate::upstream) fn subscribe(peer: &Peer<RoleClient>, changes: &Changes) -> JoinSet<()> {
+pub(crate) fn subscribe(peer: &Peer<RoleClient>, changes: &Changes) -> JoinSet<()> {
     let mut listening = JoinSet::new();
     let tools = peer.peer_info().and_then(|info| info.capabilities.tools.clone());
     if tools.is_some_and(|tools| tools.list_changed == Some(true)) {

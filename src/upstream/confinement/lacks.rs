@@ -82,7 +82,7 @@ const BEFORE_HOSTS: [&str; 9] = [
 ];
 
 /// Finds the files and hosts that the text names as missing.
-pub(in crate::upstream) fn lacks(said: &str, plan: &ServerPlan, private: &PrivatePlaces) -> Vec<Lack> {
+pub(crate) fn lacks(said: &str, plan: &ServerPlan, private: &PrivatePlaces) -> Vec<Lack> {
     let said = text::bounded(said, TEXT_BYTES_MAX);
     let looks = LookBudget::new(LOOKS_MAX);
     let mut looked_at = BTreeSet::new();
@@ -123,11 +123,7 @@ pub(in crate::upstream) fn lacks(said: &str, plan: &ServerPlan, private: &Privat
 }
 
 /// The lacks of these files that may be suggested to the user.
-pub(in crate::upstream) fn to_suggest(
-    unfollowed: &[PathBuf],
-    plan: &ServerPlan,
-    private: &PrivatePlaces,
-) -> Vec<Lack> {
+pub(crate) fn to_suggest(unfollowed: &[PathBuf], plan: &ServerPlan, private: &PrivatePlaces) -> Vec<Lack> {
     let looks = LookBudget::new(LOOKS_MAX);
     let all = unfollowed.iter().cloned().map(Lack::Read);
     all.filter(|lack| lack.may_be_suggested(plan, private, &looks)).collect()

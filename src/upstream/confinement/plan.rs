@@ -17,24 +17,24 @@ use crate::upstream::{Inherited, ProcessSpec};
 
 /// The plan by which one confined server is started.
 #[derive(Debug)]
-pub(in crate::upstream) struct Confinement {
+pub(crate) struct Confinement {
     /// The path of its program, since PATH inside the confinement need not lead to it.
-    pub(in crate::upstream) program: PathBuf,
+    pub(crate) program: PathBuf,
     /// Variables that replace the server's own.
-    pub(in crate::upstream) variables: Vec<(String, String)>,
+    pub(crate) variables: Vec<(String, String)>,
     /// The confinement that the server's keeper sets up.
-    pub(in crate::upstream) plan: ServerPlan,
+    pub(crate) plan: ServerPlan,
     /// Paths that the program's files refer to, and that the server does not see.
-    pub(in crate::upstream) unfollowed: Vec<PathBuf>,
+    pub(crate) unfollowed: Vec<PathBuf>,
 }
 
 /// The reason why a server cannot be confined.
 #[derive(Debug)]
-pub(in crate::upstream) struct ConfinementError {
+pub(crate) struct ConfinementError {
     /// What is wrong. Users and models get this text.
-    pub(in crate::upstream) reason: String,
+    pub(crate) reason: String,
     /// A hint for the user, if the reason has none. A model does not get it, since the remedies grant rights.
-    pub(in crate::upstream) remedy: Option<String>,
+    pub(crate) remedy: Option<String>,
 }
 
 impl From<String> for ConfinementError {
@@ -48,10 +48,7 @@ const HOME: &str = "/home/server";
 
 impl Confinement {
     /// Plans the confinement of this command.
-    pub(in crate::upstream) fn new(
-        spec: &ProcessSpec,
-        sandbox: &ServerSandbox,
-    ) -> Result<Self, ConfinementError> {
+    pub(crate) fn new(spec: &ProcessSpec, sandbox: &ServerSandbox) -> Result<Self, ConfinementError> {
         let is_supported =
             cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")));
         if !is_supported || spec.keeper.is_none() {
@@ -153,7 +150,7 @@ impl Confinement {
     }
 
     /// Why a server was not started, by the step of its confinement that failed.
-    pub(in crate::upstream) fn failed(failed: &StepFailure) -> ConfinementError {
+    pub(crate) fn failed(failed: &StepFailure) -> ConfinementError {
         let remedy =
             remedy(failed).map_or_else(|| WITHOUT.to_owned(), |found| format!("{found}; or {WITHOUT}"));
         // Paths in it are quoted.

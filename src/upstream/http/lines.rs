@@ -15,7 +15,7 @@ use crate::upstream::no_response::NoResponse;
 use crate::upstream::raw_results::RawResults;
 
 /// The lines from the server, over either transport.
-pub(in crate::upstream) struct ReceivedLines(pub(super) mpsc::Receiver<Line>);
+pub(crate) struct ReceivedLines(pub(super) mpsc::Receiver<Line>);
 
 impl Incoming for ReceivedLines {
     async fn next(&mut self) -> std::io::Result<Option<Line>> {
@@ -25,7 +25,7 @@ impl Incoming for ReceivedLines {
 
 /// The lines to the server. The task that owns the connection takes them one at a time.
 #[derive(Clone)]
-pub(in crate::upstream) struct SentLines {
+pub(crate) struct SentLines {
     pub(super) sent: mpsc::Sender<SentMessage>,
     pub(super) closing: CancellationToken,
 }

@@ -19,7 +19,7 @@ const BY_NAME: [&str; 4] = ["$defs", "definitions", "dependentSchemas", "pattern
 
 /// The headers of one server's tools. Clones share their state.
 #[derive(Debug, Clone, Default)]
-pub(in crate::upstream) struct ParameterHeaders(Arc<Mutex<HashMap<String, Vec<ParameterHeader>>>>);
+pub(crate) struct ParameterHeaders(Arc<Mutex<HashMap<String, Vec<ParameterHeader>>>>);
 
 /// An argument that is sent as a header.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl ParameterHeaders {
     /// Returns the tools that may be called, without those whose `x-mcp-header` is invalid (MCP 2026-07-28, "Custom
     /// headers"). The headers of the returned tools replace those of the earlier ones.
     /// `left_out` takes in the others.
-    pub(in crate::upstream) fn admit(&self, tools: Vec<Value>, left_out: &mut Vec<String>) -> Vec<Value> {
+    pub(crate) fn admit(&self, tools: Vec<Value>, left_out: &mut Vec<String>) -> Vec<Value> {
         let mut known = HashMap::new();
         let admitted = tools.into_iter().filter(|tool| {
             let name = tool["name"].as_str().unwrap_or_default();

@@ -28,7 +28,7 @@ const EXCHANGES_MAX: usize = 128;
 const FAREWELL: Duration = Duration::from_millis(700);
 
 /// A connection to a remote server.
-pub(in crate::upstream) struct Remote {
+pub(crate) struct Remote {
     closing: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -43,7 +43,7 @@ impl Remote {
     ///
     /// # Errors
     /// The HTTP client cannot be created, for example if the system has no certificates.
-    pub(in crate::upstream) fn open(
+    pub(crate) fn open(
         spec: &RemoteSpec,
         transport: RemoteTransport,
         context: &ConnectContext,
@@ -71,7 +71,7 @@ impl Remote {
     }
 
     /// Ends the session at the server, and all requests in progress.
-    pub(in crate::upstream) async fn end(mut self) {
+    pub(crate) async fn end(mut self) {
         self.closing.cancel();
         if let Err(error) = (&mut self.task).await {
             tracing::warn!(%error, "the task of a remote server broke");

@@ -6,7 +6,7 @@ use url::Url;
 
 /// The scheme by which a token is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::upstream) enum Scheme {
+pub(crate) enum Scheme {
     Bearer,
     /// DPoP: the token comes with a proof that the client has its key.
     Dpop,
@@ -14,20 +14,20 @@ pub(in crate::upstream) enum Scheme {
 
 /// A challenge for tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::upstream) struct Challenge {
-    pub(in crate::upstream) scheme: Scheme,
+pub(crate) struct Challenge {
+    pub(crate) scheme: Scheme,
     /// The text of the challenge.
     pub(super) text: String,
     /// The address of the server's metadata.
     pub(super) resource_metadata: Option<Url>,
     /// The scope that a token needs.
-    pub(in crate::upstream) scope: Option<String>,
+    pub(crate) scope: Option<String>,
     /// The code of the reason why the token was refused.
     error: Option<String>,
 }
 
 impl Scheme {
-    pub(in crate::upstream) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Bearer => "Bearer",
             Self::Dpop => "DPoP",
@@ -37,7 +37,7 @@ impl Scheme {
 
 impl Challenge {
     /// All challenges of a response from this address, those for DPoP first.
-    pub(in crate::upstream) fn all(headers: &HeaderMap, url: &Url) -> Vec<Self> {
+    pub(crate) fn all(headers: &HeaderMap, url: &Url) -> Vec<Self> {
         let texts = headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
         let mut all: Vec<Self> = texts.filter_map(|text| Self::read(text, url)).collect();
         all.sort_by_key(|challenge| challenge.scheme == Scheme::Bearer);
@@ -59,12 +59,12 @@ impl Challenge {
     }
 
     /// Whether the token is valid, but lacks a scope.
-    pub(in crate::upstream) fn is_insufficient_scope(&self) -> bool {
+    pub(crate) fn is_insufficient_scope(&self) -> bool {
         self.error.as_deref() == Some("insufficient_scope")
     }
 
     /// Whether the proof needs a nonce of the server (RFC 9449, section 9).
-    pub(in crate::upstream) fn wants_nonce(&self) -> bool {
+    pub(crate) fn wants_nonce(&self) -> bool {
         self.scheme == Scheme::Dpop && self.error.as_deref() == Some("use_dpop_nonce")
     }
 }

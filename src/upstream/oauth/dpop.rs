@@ -10,8 +10,8 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::json;
 use url::{Position, Url};
 
+use crate::clock;
 use crate::jose::{Algorithm, SigningKey, digest, unique_id};
-use crate::upstream::login_file::now;
 
 const PROOF: HeaderName = HeaderName::from_static("dpop");
 const NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
@@ -19,7 +19,7 @@ const NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
 const NONCE_BYTES_MAX: usize = 1_024;
 
 /// The key of one login.
-pub(in crate::upstream) struct DpopKey {
+pub(crate) struct DpopKey {
     key: SigningKey,
     /// The key in its stored form.
     stored: String,
@@ -47,15 +47,14 @@ impl DpopKey {
 
     /// Adds a new proof to the request. `token` is the token that is sent with it, if any. Returns the nonce in the
     /// proof.
-    pub(in crate::upstream) fn prove(
+    pub(crate) fn prove(
         &self,
         request: &mut Request,
         nonces: &Nonces,
         token: Option<&str>,
     ) -> Result<Option<String>, &'static str> {
         let address = &request.url()[..Position::AfterPath];
-        let mut claims =
-            json!({"jti": unique_id()?, "htm": request.method().as_str(), "htu": address, "iat": now()});
+        let mut claims = json!({"jti": unique_id()?, "htm": request.method().as_str(), "htu": address, "iat": clock::unix_seconds()});
         if let Some(token) = token {
             claims["ath"] = json!(digest(token));
         }
@@ -74,11 +73,11 @@ impl DpopKey {
 
 /// The last nonce of each server of one login, by its origin. A login has two or three servers.
 #[derive(Default)]
-pub(in crate::upstream) struct Nonces(Mutex<BTreeMap<String, String>>);
+pub(crate) struct Nonces(Mutex<BTreeMap<String, String>>);
 
 impl Nonces {
     /// Stores the nonce of a server's response.
-    pub(in crate::upstream) fn note(&self, url: &Url, headers: &HeaderMap) {
+    pub(crate) fn note(&self, url: &Url, headers: &HeaderMap) {
         let nonce = headers.get(NONCE).and_then(|nonce| nonce.to_str().ok());
         if let Some(nonce) = nonce.filter(|nonce| !nonce.is_empty() && nonce.len() <= NONCE_BYTES_MAX) {
             let mut known = self.0.lock();
@@ -87,7 +86,7 @@ impl Nonces {
     }
 
     /// The nonce for the next proof at this address.
-    pub(in crate::upstream) fn of(&self, url: &Url) -> Option<String> {
+    pub(crate) fn of(&self, url: &Url) -> Option<String> {
         self.0.lock().get(&origin(url)).cloned()
     }
 }

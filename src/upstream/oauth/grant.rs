@@ -7,8 +7,9 @@ use url::Url;
 use super::dpop::{DpopKey, Nonces};
 use super::http_policy::{HttpPolicy, Prover};
 use super::token_endpoint::{Authentication, Failure, TokenEndpoint};
+use crate::clock;
 use crate::text;
-use crate::upstream::login_file::{ClientRegistration, Grant, Login, SecretIn, now};
+use crate::upstream::login_file::{ClientRegistration, Grant, Login, SecretIn};
 
 /// A token is renewed this many seconds before it ends, or in the last quarter of its life if that is shorter.
 const MARGIN_S: u64 = 60;
@@ -89,7 +90,7 @@ impl TokenResponse {
             return Err("it gives a token that no header can hold".into());
         }
         let life = self.expires_in.map(|life| life.min(LIFE_MAX_S));
-        let (now, margin) = (now(), |life: u64| MARGIN_S.min(life / 4));
+        let (now, margin) = (clock::unix_seconds(), |life: u64| MARGIN_S.min(life / 4));
         Ok(Login {
             server,
             grant,

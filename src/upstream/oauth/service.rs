@@ -21,12 +21,13 @@ use super::dpop::{DpopKey, Nonces};
 use super::grant::{Binding, TokenResponse};
 use super::http_policy::{HttpPolicy, Prover};
 use super::token_endpoint::{Authentication, TokenEndpoint};
+use crate::clock;
 use crate::jose::{SigningKey, unique_id};
 use crate::service_login::{
     Assertion, ClientAuthentication, IdentityProvider, ServiceClient, ServiceGrant, ServiceLogin,
 };
 use crate::text;
-use crate::upstream::login_file::{ClientRegistration, Grant, Login, SecretIn, now};
+use crate::upstream::login_file::{ClientRegistration, Grant, Login, SecretIn};
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
@@ -263,7 +264,7 @@ pub(super) fn authentication<'c>(
             if let Some(key_id) = key_id {
                 header["kid"] = json!(key_id);
             }
-            let (audience, now) = (audience.as_deref().unwrap_or(&metadata.issuer), now());
+            let (audience, now) = (audience.as_deref().unwrap_or(&metadata.issuer), clock::unix_seconds());
             let claims = json!({"iss": id, "sub": id, "aud": audience, "jti": unique_id()?, "iat": now,
                 "exp": now + ASSERTION_S});
             Ok(Authentication::Signed(key.sign(algorithm, header, &claims)?))

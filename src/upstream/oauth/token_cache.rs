@@ -28,7 +28,7 @@ const SECRETS_MAX: usize = 24;
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// The login at one server, if there is one. It holds secrets, so it has no `Debug`.
-pub(in crate::upstream) struct TokenCache {
+pub(crate) struct TokenCache {
     file: LoginFile,
     asking: HttpPolicy,
     nonces: Nonces,
@@ -62,14 +62,14 @@ struct Current {
 
 /// The token that is sent with a request. It holds a secret, so it has no `Debug`.
 #[derive(Clone)]
-pub(in crate::upstream) struct Token {
-    pub(in crate::upstream) text: String,
-    pub(in crate::upstream) key: Option<Arc<DpopKey>>,
+pub(crate) struct Token {
+    pub(crate) text: String,
+    pub(crate) key: Option<Arc<DpopKey>>,
 }
 
 /// The reason for which there is no token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::upstream) enum MissingToken {
+pub(crate) enum MissingToken {
     /// Nobody has logged in.
     Login,
     /// The login under this name is for another address.
@@ -79,13 +79,13 @@ pub(in crate::upstream) enum MissingToken {
 }
 
 impl Token {
-    pub(in crate::upstream) fn scheme(&self) -> Scheme {
+    pub(crate) fn scheme(&self) -> Scheme {
         if self.key.is_some() { Scheme::Dpop } else { Scheme::Bearer }
     }
 }
 
 impl TokenCache {
-    pub(in crate::upstream) fn new(LoginSpec { file, settings }: LoginSpec) -> Arc<Self> {
+    pub(crate) fn new(LoginSpec { file, settings }: LoginSpec) -> Arc<Self> {
         let cached = CachedLogin {
             settings: Arc::default(),
             fingerprint: None,
@@ -109,7 +109,7 @@ impl TokenCache {
     }
 
     /// Replaces the settings of the entry: commands may have printed other credentials.
-    pub(in crate::upstream) fn set(&self, settings: LoginSettings) {
+    pub(crate) fn set(&self, settings: LoginSettings) {
         let mut cached = self.cached.lock();
         let secrets = settings.service.iter().flat_map(|service| service.secrets());
         let secrets = secrets.filter_map(|(name, value)| Secret::new(name.to_owned(), value).map(Arc::new));
@@ -121,23 +121,23 @@ impl TokenCache {
     }
 
     /// Whether the bridge logs in without a user.
-    pub(in crate::upstream) fn is_service(&self) -> bool {
+    pub(crate) fn is_service(&self) -> bool {
         self.cached.lock().settings.service.is_some()
     }
 
     /// Whether a login without a user has failed since the settings were set.
-    pub(in crate::upstream) fn has_failed(&self) -> bool {
+    pub(crate) fn has_failed(&self) -> bool {
         let cached = self.cached.lock();
         cached.settings.service.is_some() && cached.failed.is_some()
     }
 
     /// The nonces that the servers of the login want in proofs.
-    pub(in crate::upstream) fn nonces(&self) -> &Nonces {
+    pub(crate) fn nonces(&self) -> &Nonces {
         &self.nonces
     }
 
     /// The token to send now. It is renewed first if its end is near.
-    pub(in crate::upstream) async fn token(self: &Arc<Self>) -> Option<Token> {
+    pub(crate) async fn token(self: &Arc<Self>) -> Option<Token> {
         let (token, is_due) = match &self.looked().login {
             Ok(current) => (current.token(), current.login.is_due()),
             Err(_) => return None,
@@ -150,7 +150,7 @@ impl TokenCache {
     }
 
     /// A newer token than the one that the server has refused, or the first one if no token was sent.
-    pub(in crate::upstream) async fn after_refusal(
+    pub(crate) async fn after_refusal(
         self: &Arc<Self>,
         refused: Option<&str>,
         challenge: Option<Challenge>,
@@ -162,12 +162,12 @@ impl TokenCache {
     }
 
     /// The reason why there is no token.
-    pub(in crate::upstream) fn missing(&self) -> MissingToken {
+    pub(crate) fn missing(&self) -> MissingToken {
         self.looked().login.as_ref().err().copied().unwrap_or(MissingToken::Login)
     }
 
     /// The reason why there is no newer token than the refused one.
-    pub(in crate::upstream) fn not_renewed(&self) -> String {
+    pub(crate) fn not_renewed(&self) -> String {
         match &self.looked().failed {
             Some((reason, _)) => format!("the one that there is could not be renewed, since {reason}"),
             None => "it does not take the one that there is".into(),
@@ -175,7 +175,7 @@ impl TokenCache {
     }
 
     /// The reason why a login without a user has not helped.
-    pub(in crate::upstream) fn not_served(&self) -> String {
+    pub(crate) fn not_served(&self) -> String {
         match &self.looked().failed {
             Some((reason, _)) => reason.clone(),
             None => "it does not take the token that its authorization server has given".into(),
@@ -183,24 +183,24 @@ impl TokenCache {
     }
 
     /// The fingerprint of the present login.
-    pub(in crate::upstream) fn fingerprint(&self) -> Option<LoginFingerprint> {
+    pub(crate) fn fingerprint(&self) -> Option<LoginFingerprint> {
         self.file.fingerprint()
     }
 
     /// Whether the login has changed since the last call.
-    pub(in crate::upstream) fn has_changed(&self) -> bool {
+    pub(crate) fn has_changed(&self) -> bool {
         let now = self.file.fingerprint();
         std::mem::replace(&mut self.cached.lock().reported, now) != now
     }
 
     /// The tokens of this login and of earlier ones, and the credentials of the entry.
-    pub(in crate::upstream) fn secrets(&self) -> Vec<Arc<Secret>> {
+    pub(crate) fn secrets(&self) -> Vec<Arc<Secret>> {
         let cached = self.looked();
         cached.configured.iter().chain(&cached.secrets).cloned().collect()
     }
 
     /// Waits for renewals in progress: an interrupted one may lose the login.
-    pub(in crate::upstream) async fn settle(&self) {
+    pub(crate) async fn settle(&self) {
         let mut renewals = std::mem::take(&mut *self.renewals.lock());
         while let Some(ended) = renewals.join_next().await {
             if let Err(error) = ended {

@@ -13,7 +13,7 @@ const ITEMS_MAX: usize = 5;
 
 /// What could not be read of a server since its last start. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(in crate::upstream) struct Unread(Arc<Mutex<State>>);
+pub(crate) struct Unread(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -24,7 +24,7 @@ struct State {
 
 impl Unread {
     /// Forgets what an earlier process or session of the server has sent.
-    pub(in crate::upstream) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         *self.0.lock() = State::default();
     }
 
@@ -38,12 +38,12 @@ impl Unread {
     }
 
     /// Notes the items that the present list of tools lacks.
-    pub(in crate::upstream) fn items(&self, left_out: Vec<String>) {
+    pub(crate) fn items(&self, left_out: Vec<String>) {
         self.0.lock().items = left_out;
     }
 
     /// What was passed over and left out, in words; `None`: nothing.
-    pub(in crate::upstream) fn said(&self) -> Option<String> {
+    pub(crate) fn said(&self) -> Option<String> {
         let state = self.0.lock();
         let lines = (state.lines > 0).then(|| {
             let (count, first) = (state.lines, &state.first_line);
@@ -57,7 +57,7 @@ impl Unread {
 }
 
 /// Items that a list lacks, in words.
-pub(in crate::upstream) fn left_out(items: &[String]) -> String {
+pub(crate) fn left_out(items: &[String]) -> String {
     let more = items.len().saturating_sub(ITEMS_MAX);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let named = items.iter().take(ITEMS_MAX).map(|item| text::inert_excerpt(item, EXCERPT_CHARS_MAX));

@@ -1,9 +1,8 @@
 //! How an entry logs in to its remote server.
 
 mod read;
-mod schema;
 
-pub(in crate::config) use schema::schema;
+pub(crate) use read::schema;
 
 #[cfg(test)]
 #[path = "login_tests.rs"]

@@ -4,11 +4,12 @@
 
 use std::path::PathBuf;
 
+use serde_json::{Value as Json, json};
 use url::Url;
 
+use crate::clients::{Node, Value};
 use crate::config::read::address::{http_url, is_loopback};
-use crate::config::read::json::{Node, Spanned};
-use crate::config::read::named_file::{NamedFile, ReadTime};
+use crate::config::read::changeable::{NamedFile, ReadTime};
 use crate::config::read::references::Files;
 use crate::config::servers::reading::{Reading, STAND_IN, Section};
 use crate::config::servers::server_keys::snake_case;
@@ -42,11 +43,11 @@ struct Fields<'m> {
     at: usize,
     /// Its key, with the keys above it.
     key: String,
-    found: Vec<(String, &'m Spanned)>,
+    found: Vec<(String, &'m Value)>,
 }
 
 impl<'m> Fields<'m> {
-    fn get(&self, name: &str) -> Option<&'m Spanned> {
+    fn get(&self, name: &str) -> Option<&'m Value> {
         self.found.iter().find(|(found, _)| found == name).map(|(_, value)| *value)
     }
 
@@ -57,11 +58,7 @@ impl<'m> Fields<'m> {
 
 impl Reading<'_> {
     /// The login of the entry; `None` where a problem with it was reported.
-    pub(in crate::config::servers) fn login(
-        &mut self,
-        key: &str,
-        value: Option<&Spanned>,
-    ) -> Option<LoginSettings> {
+    pub(crate) fn login(&mut self, key: &str, value: Option<&Value>) -> Option<LoginSettings> {
         let Some(value) = value else { return Some(LoginSettings::default()) };
         let own = TYPES.iter().flat_map(|(_, own)| own.iter().copied());
         let known = [TYPE, DPOP, SCOPES].into_iter().chain(CLIENT_KEYS).chain(SERVER_KEYS).chain(own);
@@ -73,14 +70,14 @@ impl Reading<'_> {
         for name in others.chain(of_services) {
             if let Some(value) = fields.get(name) {
                 self.report(
-                    value.at,
+                    value.at(),
                     &fields.path(name),
                     format!("does not belong to a login of the type {kind:?}"),
                 );
                 return None;
             }
         }
-        let requires_dpop = match fields.get(DPOP).map(|value| (value.at, &value.node)) {
+        let requires_dpop = match fields.get(DPOP).map(|value| (value.at(), &value.node)) {
             None => false,
             Some((_, Node::Bool(value))) => *value,
             Some((at, other)) => {
@@ -110,7 +107,7 @@ impl Reading<'_> {
                 .unwrap_or_else(|| format!("known are {}", names.join(", ")));
             self.push(
                 Severity::Error,
-                (value.at, &fields.path(TYPE)),
+                (value.at(), &fields.path(TYPE)),
                 "is no type of login that belljar knows",
                 &hint,
             );
@@ -123,7 +120,7 @@ impl Reading<'_> {
         let issuer = self.issuer(fields)?;
         let token_endpoint = self.address(fields, "token_endpoint")?;
         if let (None, Some(endpoint)) = (&issuer, fields.get("token_endpoint")) {
-            self.report(endpoint.at, &fields.path("token_endpoint"), "needs an issuer beside it");
+            self.report(endpoint.at(), &fields.path("token_endpoint"), "needs an issuer beside it");
             return None;
         }
         let is_scope = |text: &str| match text.is_empty() || text.contains(char::is_whitespace) {
@@ -174,12 +171,12 @@ impl Reading<'_> {
     }
 
     /// Reads the members of an object and reports unknown keys; `None` where a problem was reported.
-    fn fields<'m>(&mut self, key: &str, value: &'m Spanned, known: &[&str]) -> Option<Fields<'m>> {
-        let Node::Object(members) = &value.node else {
-            self.report(value.at, key, format!("must be an object, not {}", value.node.kind()));
+    fn fields<'m>(&mut self, key: &str, value: &'m Value, known: &[&str]) -> Option<Fields<'m>> {
+        let Node::Table(members) = &value.node else {
+            self.report(value.at(), key, format!("must be an object, not {}", value.kind()));
             return None;
         };
-        let mut fields = Fields { at: value.at, key: key.to_owned(), found: Vec::new() };
+        let mut fields = Fields { at: value.at(), key: key.to_owned(), found: Vec::new() };
         for member in members {
             let path = fields.path(&member.key);
             // In JSON both spellings of a key are the same key.
@@ -190,11 +187,11 @@ impl Reading<'_> {
             if !known.contains(&name.as_str()) {
                 let hint = suggest::did_you_mean(&name, known.iter().copied())
                     .unwrap_or_else(|| format!("known are {}", known.join(", ")));
-                self.push(Severity::Error, (member.key_at, &path), "is no key that belljar knows", &hint);
+                self.push(Severity::Error, (member.at, &path), "is no key that belljar knows", &hint);
                 return None;
             }
             if fields.get(&name).is_some() {
-                self.report(member.key_at, &path, "is repeated");
+                self.report(member.at, &path, "is repeated");
                 return None;
             }
             fields.found.push((name, &member.value));
@@ -207,7 +204,7 @@ impl Reading<'_> {
         let Some(value) = fields.get(name) else { return Some(None) };
         let text = self.value(&fields.path(name), value)?.trim().to_owned();
         if text.is_empty() {
-            self.report(value.at, &fields.path(name), "is empty");
+            self.report(value.at(), &fields.path(name), "is empty");
             return None;
         }
         Some(Some(text))
@@ -231,7 +228,7 @@ impl Reading<'_> {
             _ => None,
         };
         if let Some((name, message)) = wrong {
-            self.report(fields.get(name).map_or(fields.at, |value| value.at), &fields.path(name), message);
+            self.report(fields.get(name).map_or(fields.at, |value| value.at()), &fields.path(name), message);
             return None;
         }
         let authentication = match (secret, pem) {
@@ -290,7 +287,7 @@ impl Reading<'_> {
             Ok(url) => Some(Some(url)),
             Err(message) => {
                 self.report(
-                    fields.get(name).map_or(fields.at, |value| value.at),
+                    fields.get(name).map_or(fields.at, |value| value.at()),
                     &fields.path(name),
                     message,
                 );
@@ -298,4 +295,38 @@ impl Reading<'_> {
             }
         }
     }
+}
+
+/// The schema of `login`.
+pub(crate) fn schema() -> Json {
+    let text = |about: &str| json!({"type": "string", "minLength": 1, "description": about});
+    let client = |properties: &mut Json| {
+        properties["client_id"] = text("the client's name there");
+        properties["client_secret"] = text("its secret, best as a reference");
+        properties["private_key"] = text(
+            "its private key in PEM (PKCS #8), best as a reference; it signs an assertion (private_key_jwt)",
+        );
+        properties["key_id"] = text("the kid of that key");
+        properties["audience"] = text("whom the assertion is for; left out, the issuer");
+        properties["issuer"] = text("the authorization server; left out, the one that the server names");
+        properties["token_endpoint"] =
+            text("where tokens are asked for; left out, what the issuer's metadata say");
+    };
+    let mut properties = json!({
+        "type": {"enum": TYPES.map(|(name, _)| name), "description": "who logs in: the user in a browser, or belljar by itself"},
+        "dpop": {"type": "boolean", "default": false, "description": "whether only tokens that are bound to a key are used"},
+        "scopes": {"type": "array", "items": {"type": "string", "pattern": r"^\S+$"},
+            "description": "what is asked for; left out, what the server says"},
+        "assertion": text("workload_identity: the platform's token"),
+        "assertion_file": text("workload_identity: the file with it, read whenever a token is asked for"),
+        "id_token": text("enterprise: the user's ID token"),
+        "id_token_file": text("enterprise: the file with it, read whenever a token is asked for"),
+    });
+    client(&mut properties);
+    let mut provider = json!({});
+    client(&mut provider);
+    properties["idp"] = json!({"type": "object", "additionalProperties": false, "required": ["issuer", "client_id"],
+        "description": "enterprise: the identity provider that has given the ID token", "properties": provider});
+    json!({"type": "object", "additionalProperties": false, "properties": properties,
+        "description": "how belljar logs in to a remote server; left out, the user does it with `belljar login`"})
 }

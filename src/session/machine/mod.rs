@@ -19,7 +19,7 @@ use tokio::time::Instant;
 pub use self::checkpoints::checkpoint_error;
 use self::keeping::FileSync;
 use super::checkpoints::Checkpoints;
-use super::notes::Notes;
+use super::ending::Notes;
 use super::output::OutputBuffer;
 use super::phase::{AfterRollback, Cause, CheckpointRollback, Phase, Run};
 use super::request::{Snapshot, SnapshotEnd};

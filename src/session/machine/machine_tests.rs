@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::protocol::{DoneFrame, DoneOutcome, FromSandbox, FromSupervisor, FromWorker};
 use crate::run::{FaultCode, Output, OutputStream, PythonError, Reset, ServerScope};
-use crate::session::notes;
+use crate::session::ending;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -827,8 +827,8 @@ fn forged_texts_are_bounded() {
     bench.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
     let report = bench.report();
     assert_eq!(report.notes, [""; 0], "what a worker's frame says is no word of the bridge");
-    assert_eq!(report.sandbox_notes.len(), notes::COUNT_MAX);
-    assert!(report.sandbox_notes.iter().all(|note| note.chars().count() == notes::CHARS_MAX));
+    assert_eq!(report.sandbox_notes.len(), ending::NOTES_MAX);
+    assert!(report.sandbox_notes.iter().all(|note| note.chars().count() == ending::NOTE_CHARS_MAX));
     let RunOutcome::Raised(error) = report.outcome else { panic!("raised") };
     let lengths = [error.class, error.message, error.traceback, error.hint].map(|text| text.chars().count());
     assert_eq!(lengths, [200, 16_000, 64_000, 500]);

@@ -1,0 +1,36 @@
+//! The time of day, for people, files and other processes.
+//!
+//! The user can set that clock, so nothing is measured with it: durations and deadlines use `Instant`.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+
+/// The time of day.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "the one place where that clock is read")]
+pub fn now() -> DateTime<Utc> {
+    SystemTime::now().into()
+}
+
+/// Whole seconds since 1970.
+#[must_use]
+pub fn unix_seconds() -> u64 {
+    SystemTime::from(now()).duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// The time of day in RFC 3339, in UTC and with milliseconds. Such texts sort by time.
+#[must_use]
+pub fn timestamp() -> String {
+    text_of(now())
+}
+
+/// The same form of the time that was this long ago; `None` if no year has it.
+#[must_use]
+pub fn timestamp_before(ago: Duration) -> Option<String> {
+    now().checked_sub_signed(TimeDelta::from_std(ago).ok()?).map(text_of)
+}
+
+fn text_of(time: DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Millis, true)
+}
