@@ -102,8 +102,9 @@ impl ChangeablePlaces {
     /// can change.
     #[must_use]
     pub fn leads_out(&self, way: &ResolvedPath) -> bool {
-        let leads_out = |ChangeablePlace { path: root, .. }: &ChangeablePlace| {
-            !way.end.starts_with(root) && way.links.iter().any(|(link, _)| link.starts_with(root))
+        let leads_out = |place: &ChangeablePlace| {
+            let place = Self([place.clone()].into());
+            !place.holds(&way.end) && place.link_in(way).is_some()
         };
         self.0.iter().any(leads_out)
     }

@@ -114,7 +114,7 @@ pub const LOGIN_PLACES: [&str; 92] = [
     ".local/share/fish/fish_history",
 ];
 /// Files and folders in a home whose content is executed with all rights of the user, at the next login or shell.
-const START_PLACES: [&str; 16] = [
+const START_PLACES: [&str; 24] = [
     ".bashrc",
     ".bash_aliases",
     ".bash_login",
@@ -125,12 +125,20 @@ const START_PLACES: [&str; 16] = [
     ".zprofile",
     ".zshenv",
     ".zshrc",
+    ".zlogout",
+    ".cshrc",
+    ".tcshrc",
+    ".login",
+    ".xinitrc",
     ".xprofile",
+    ".xsession",
     ".xsessionrc",
     ".config/autostart",
     ".config/environment.d",
     ".config/fish",
+    ".config/plasma-workspace/env",
     ".config/systemd/user",
+    ".local/share/systemd/user",
 ];
 /// The home of the machine's administrator.
 const ROOTS_HOME: &str = "/root";

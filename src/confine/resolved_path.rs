@@ -172,17 +172,29 @@ fn is_root(owner: u32) -> bool {
 }
 
 /// Whether a group is there for one user only, as on systems on which users write files for their group (umask 002): it
-/// is the user's first one, has the user's name, and lists nobody else. Without an account, the numbers must be equal.
+/// is the user's first one, has the user's name, lists nobody else, and is no other local account's first one. Without an account, the numbers must be equal.
 fn is_private_group(group: u32, uid: u32) -> bool {
     let user = User::from_uid(Uid::from_raw(uid)).ok().flatten();
     match (user, Group::from_gid(Gid::from_raw(group)).ok().flatten()) {
         (Some(user), Some(group)) => {
             let is_alone = group.mem.iter().all(|name| *name == user.name);
-            user.gid == group.gid && user.name == group.name && is_alone
+            user.gid == group.gid && user.name == group.name && is_alone && {
+                let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
+                !has_other_member(&accounts, &user.name, user.gid.as_raw())
+            }
         }
         (None, None) => group == uid,
         _ => false,
     }
+}
+
+/// Whether this is the first group of another account too, which its list of members does not tell.
+fn has_other_member(accounts: &str, name: &str, group: u32) -> bool {
+    accounts.lines().any(|line| {
+        let mut fields = line.split(':');
+        let is_other = fields.next().is_some_and(|other| other != name);
+        is_other && fields.nth(2).and_then(|field| field.parse().ok()) == Some(group)
+    })
 }
 
 fn parts(path: &Path) -> impl DoubleEndedIterator<Item = OsString> + '_ {
@@ -199,6 +211,13 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     use super::*;
+
+    #[test]
+    fn a_group_that_is_the_first_one_of_another_account_is_shared() {
+        let accounts = "root:x:0:0::/root:/bin/sh\nalice:x:1000:1000::/home/alice:/bin/sh\n\nbob:x:1001:1001::/:/bin/sh\n";
+        assert!(!has_other_member(accounts, "alice", 1000));
+        assert!(has_other_member(&accounts.replace("1001:1001", "1001:1000"), "alice", 1000));
+    }
 
     #[test]
     fn every_place_on_the_way_is_found() {
