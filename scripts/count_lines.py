@@ -29,8 +29,9 @@ def python_lines(text: str) -> int:
     """Counts the lines of a Python file that belong to statements other than docstrings."""
     docstrings: set[int] = set()
     for node in ast.walk(ast.parse(text)):
-        has_docstring = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        if has_docstring and ast.get_docstring(node) is not None:
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if ast.get_docstring(node) is not None:
             first = node.body[0]
             docstrings.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
     lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), 1))
