@@ -2,22 +2,22 @@
 
 use clap::Subcommand;
 
-/// What `image` does.
+/// The subcommands of `image`.
 #[derive(Debug, Subcommand)]
 pub enum Image {
-    /// Build an image with more packages or languages; without any, the one that belljar has by default.
+    /// Build an image with additional packages or languages. Without any, build belljar's default image.
     Build(Build),
-    /// List the images that belljar has built, and say which one sandboxes have.
+    /// List the images that belljar has built, and mark the one that sandboxes use.
     Ls,
-    /// Have sandboxes made of this image from now on, as sandbox.image of your config.toml; `default` is belljar's own.
+    /// Use this image for sandboxes: set sandbox.image in your config.toml. `default` is belljar's own image.
     Use {
-        /// Its name.
+        /// The name of the image.
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Remove an image that belljar has built, and its lock.
+    /// Remove an image that belljar has built, and its lock file.
     Rm {
-        /// Its name.
+        /// The name of the image.
         #[arg(value_name = "NAME")]
         name: String,
     },
@@ -26,10 +26,10 @@ pub enum Image {
 /// Arguments of `image build`.
 #[derive(Debug, clap::Args)]
 pub struct Build {
-    /// Add this package: `NAME`, `NAME==VERSION` or `NAME[EXTRA]>=VERSION`; may be given more than once.
+    /// Add this package: `NAME`, `NAME==VERSION` or `NAME[EXTRA]>=VERSION`; can be repeated.
     #[arg(long = "with", value_name = "PACKAGE", conflicts_with = "locked")]
     pub packages: Vec<String>,
-    /// Add these languages: c, c++, javascript, php, ruby, with commas between them; all of them without a list.
+    /// Add these languages, separated by commas: c, c++, javascript, php, ruby. Without a list, add all of them.
     #[arg(
         long,
         value_name = "LIST",
@@ -39,16 +39,16 @@ pub struct Build {
         conflicts_with = "locked"
     )]
     pub with_languages: Vec<String>,
-    /// Build on this image; without, on the one that sandboxes have now.
+    /// The base image; without it, the one that sandboxes use now.
     #[arg(long, value_name = "BASE", conflicts_with = "locked")]
     pub from: Option<String>,
-    /// What to call it; without, after what is added.
+    /// The name of the new image; without it, a name made of the additions.
     #[arg(long, value_name = "NAME", conflicts_with = "locked")]
     pub name: Option<String>,
-    /// Build this image again, with exactly the packages that its lock has.
+    /// Build this image again with exactly the packages of its lock file.
     #[arg(long, value_name = "NAME")]
     pub locked: Option<String>,
-    /// Have sandboxes made of it right away.
+    /// Use the new image for sandboxes at once.
     #[arg(long = "use")]
     pub use_it: bool,
 }

@@ -23,42 +23,42 @@ pub use image::{Build, Image};
 #[derive(Debug, Parser)]
 #[command(version, about)]
 pub struct Arguments {
-    /// What to do instead of serving a client.
+    /// The command; without one, belljar serves an MCP client.
     #[command(subcommand)]
     pub command: Option<Command>,
 }
 
-/// What belljar can do beside serving a client.
+/// The commands of belljar.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run Python in a sandbox and print what it prints; the exit code is the code's.
+    /// Run Python code in a sandbox, print its output, and exit with its exit code.
     Run(Run),
-    /// Check the engine, the image, the limits that hold, and the configured servers.
+    /// Check the engine, the image, the limits of the sandbox, and the configured servers.
     Doctor(Doctor),
-    /// Show every setting as it counts, and where its value comes from.
+    /// Show each setting with its value and the source of the value.
     Config(Config),
-    /// Take over the servers that your MCP clients have, into ~/MCPs.
+    /// Import the servers of your MCP clients into ~/MCPs.
     Import(Import),
-    /// Put belljar into the configuration of an MCP client.
+    /// Add belljar to the configuration of an MCP client.
     Install(Install),
-    /// Take belljar out of the configuration of an MCP client again.
+    /// Remove belljar from the configuration of an MCP client.
     Uninstall(Uninstall),
-    /// Show what was called and run, and what was not let pass.
+    /// Show the log of calls and runs, including refused ones.
     Log(Log),
-    /// Show what sessions have run, export one, remove some, or run one once more.
+    /// List, show, export, remove or replay recorded sessions.
     Session(Session),
-    /// Show the files that are kept, of a workspace or handed over by a session: take some out, put some in, remove some.
+    /// List, read, add or remove the files of a workspace, or those that a session has handed over.
     Files(Files),
-    /// The images that sandboxes are made of: build one with more packages or languages, list, choose, remove.
+    /// Build, list, choose or remove images for sandboxes.
     #[command(subcommand)]
     Image(Image),
-    /// The functions that code has kept: list, show, accept, undo, or run one.
+    /// List, show, accept, restore, remove or run the functions that code has saved.
     Skill(Skill),
-    /// Accept what a server's tools are now, after it has changed them.
+    /// Accept the tools of a server after it has changed them.
     Trust(Trust),
-    /// Log in to a remote server: your browser does it, the bridge keeps the token and renews it.
+    /// Log in to a remote server in your browser. belljar stores the token and renews it.
     Login(Login),
-    /// Forget the login at a remote server, and have its tokens revoked.
+    /// Delete the login at a remote server, and revoke its tokens.
     Logout(Logout),
     /// Start a server and end everything below it when the bridge goes: the bridge does this itself.
     #[command(hide = true)]
@@ -74,10 +74,10 @@ pub enum Command {
 /// Arguments of `doctor`.
 #[derive(Debug, clap::Args)]
 pub struct Doctor {
-    /// Start or reach each configured server, and say whether it lists its tools; ask the model that is set one question.
+    /// Connect to each configured server and list its tools, and ask the configured model one question.
     #[arg(long)]
     pub ask: bool,
-    /// With the environment that this client starts belljar with: say which variables come through it.
+    /// Check with the environment variables that this client passes to belljar, and name those that are missing.
     #[arg(long, value_name = "NAME", value_parser = client_name())]
     pub client: Option<String>,
 }
@@ -86,68 +86,68 @@ pub struct Doctor {
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Config {
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// What to do instead.
+    /// The subcommand; without one, the settings are shown.
     #[command(subcommand)]
     pub command: Option<ConfigCommand>,
 }
 
-/// What `config` can do beside showing the settings.
+/// The subcommands of `config`.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
     /// Print the JSON schema of a config.toml, for editors.
     Schema(Schema),
-    /// Print the .belljar/config.toml of the working folder, and let it count in full until it changes.
+    /// Show the .belljar/config.toml of the working folder, and trust it until it changes.
     Trust,
-    /// Let the .belljar/config.toml of the working folder only narrow again.
+    /// Stop trusting the .belljar/config.toml of the working folder. It can then only tighten settings.
     Untrust,
 }
 
 /// Arguments of `files`.
 #[derive(Debug, clap::Args)]
 pub struct Files {
-    /// Which workspace; without, the one that MCP_BRIDGE_WORKSPACE names.
+    /// The workspace; without it, the one that MCP_BRIDGE_WORKSPACE names.
     #[arg(long, value_name = "NAME", global = true)]
     pub workspace: Option<String>,
-    /// What this session has handed over, instead: the beginning of its ID, or `last`.
+    /// The session whose handed-over files are meant instead: the beginning of its ID, or `last`.
     #[arg(long, value_name = "ID", global = true, conflicts_with = "workspace")]
     pub session: Option<String>,
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: FilesCommand,
 }
 
-/// What `files` does.
+/// The subcommands of `files`.
 #[derive(Debug, Subcommand)]
 pub enum FilesCommand {
-    /// List its files with their sizes; where none is named, the workspaces, and the sessions that have handed files over.
+    /// List the files with their sizes. Without a workspace and a session, list the workspaces, and the sessions with files.
     Ls,
-    /// Copy a file out of it; nothing that is there is overwritten.
+    /// Copy a file out. An existing file is not overwritten.
     Get {
-        /// Its path below /workspace.
+        /// The path below /workspace.
         #[arg(value_name = "PATH")]
         path: String,
-        /// The new file, or a folder for it; - for stdout, text only on a terminal; without, the working folder.
+        /// The new file or its folder; without it, the working folder. `-` is stdout, on a terminal for text only.
         #[arg(value_name = "TO")]
         to: Option<PathBuf>,
     },
-    /// Copy a file into it, which no belljar may be using.
+    /// Copy a file into a workspace that no running belljar uses.
     Put {
         /// The file.
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// Its path below /workspace; without, its own name.
+        /// The path below /workspace; without it, the name of the file.
         #[arg(value_name = "PATH")]
         path: Option<String>,
     },
-    /// Remove a file from it, which no belljar may be using.
+    /// Remove a file from a workspace that no running belljar uses.
     Rm {
-        /// Its path below /workspace.
+        /// The path below /workspace.
         #[arg(value_name = "PATH", required_unless_present = "all")]
         path: Option<String>,
-        /// All that a session has handed over.
+        /// Remove all files that the session has handed over.
         #[arg(long, conflicts_with = "path")]
         all: bool,
     },
@@ -156,7 +156,7 @@ pub enum FilesCommand {
 /// Arguments of `config schema`.
 #[derive(Debug, clap::Args)]
 pub struct Schema {
-    /// Of a policy.toml instead.
+    /// Print the schema of a policy.toml instead.
     #[arg(long)]
     pub policy: bool,
 }
@@ -167,10 +167,10 @@ pub struct Keep {
     /// The bridge that has started this process.
     #[arg(long, required_unless_present = "inside", default_value_t = 0)]
     pub bridge: u32,
-    /// What its messages to the bridge begin with.
+    /// The beginning of its messages to the bridge.
     #[arg(long, required_unless_present = "inside", default_value_t)]
     pub token: String,
-    /// What a confined server sees, as JSON.
+    /// The files and rights of a confined server, as JSON.
     #[arg(long)]
     pub confine: Option<String>,
     /// The keeper whose namespaces this process is in.
@@ -184,7 +184,7 @@ pub struct Keep {
 /// Arguments of `guardian`.
 #[derive(Debug, clap::Args)]
 pub struct Guardian {
-    /// What the bridge's processes carry in their environment.
+    /// The mark of the bridge's processes in their environment.
     #[arg(long)]
     pub mark: String,
 }
@@ -198,7 +198,7 @@ pub struct Confine {
     /// Whether the namespaces are there already.
     #[arg(long)]
     pub inside: bool,
-    /// What the sandbox consists of, as JSON.
+    /// The plan of the sandbox, as JSON.
     pub plan: String,
 }
 
@@ -212,23 +212,22 @@ pub struct Run {
     /// A file of Python source; `-` is stdin.
     #[arg(value_name = "FILE", group = "source")]
     pub file: Option<PathBuf>,
-    /// Put this file into /workspace first, under its own name; may be given more than once.
+    /// Copy this file to /workspace first; can be repeated.
     #[arg(long = "file", value_name = "PATH")]
     pub files: Vec<PathBuf>,
-    /// Reach only this server; may be given more than once. Without it, all configured servers.
+    /// Allow calls of this server only; can be repeated. Without it, all configured servers can be called.
     #[arg(long = "server", value_name = "NAME")]
     pub servers: Vec<String>,
     /// Seconds until the code is interrupted.
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub timeout: Option<f64>,
-    /// Make only calls whose tool says that it only reads; list the others with their arguments.
+    /// Make only calls of read-only tools, and list the others with their arguments.
     #[arg(long)]
     pub dry_run: bool,
-    /// Say on stderr which system calls the sandbox's filter has refused, how often and to which process.
+    /// Report on stderr which system calls the sandbox refused, how often, and to which process.
     #[arg(long)]
     pub trace_denied: bool,
-    /// Go on from this session: its runs are made once more first, with calls answered from its journal. With :N behind it,
-    /// up to its run N.
+    /// Resume this session first: replay its runs, with calls answered from its journal. `ID:N` replays the runs up to N.
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
 }
@@ -236,19 +235,19 @@ pub struct Run {
 /// Arguments of `import`.
 #[derive(Debug, clap::Args)]
 pub struct Import {
-    /// Only this client's; may be given more than once. Without it, all clients'.
+    /// Import from this client only; can be repeated. Without it, belljar imports from all clients.
     #[arg(long = "client", value_name = "NAME", value_parser = client_name())]
     pub clients: Vec<String>,
-    /// This file instead of the clients' own; --client says whose it is where its name does not.
+    /// Import from this file. If its name does not tell the client, add --client.
     #[arg(long, value_name = "PATH", conflicts_with = "project")]
     pub file: Option<PathBuf>,
-    /// The files of the project in the working folder too: they may be a stranger's.
+    /// Import from the project in the working folder too, whose files may come from a stranger.
     #[arg(long)]
     pub project: bool,
-    /// Confine each server that a command starts, with `sandbox = true`, unless its entry in ~/MCPs says how.
+    /// Add `sandbox = true` to each server that is started by a command, unless its entry in ~/MCPs has a `sandbox`.
     #[arg(long)]
     pub sandbox: bool,
-    /// Only show what would be written.
+    /// Show the changes, and write nothing.
     #[arg(long, conflicts_with = "yes")]
     pub dry_run: bool,
     /// Write without asking.
@@ -259,22 +258,22 @@ pub struct Import {
 /// Arguments of `install`.
 #[derive(Debug, clap::Args)]
 pub struct Install {
-    /// Into this client; may be given more than once. Without it, the clients are listed.
+    /// Add belljar to this client; can be repeated. Without it, the clients are listed.
     #[arg(long = "client", value_name = "NAME", value_parser = client_name())]
     pub clients: Vec<String>,
-    /// Into the client's file of the project in the working folder.
+    /// Use the client's file of the project in the working folder.
     #[arg(long)]
     pub project: bool,
-    /// What the client calls it.
+    /// The name of belljar's entry in the client.
     #[arg(long, value_name = "NAME", default_value = "belljar")]
     pub name: String,
-    /// Only show what would be written.
+    /// Show the changes, and write nothing.
     #[arg(long)]
     pub dry_run: bool,
     /// Replace another server of that name.
     #[arg(long)]
     pub force: bool,
-    /// Have the client make belljar's calls without asking, where it refuses them otherwise: `codex exec` does.
+    /// Let the client call belljar without asking, if it would refuse the calls otherwise, as `codex exec` does.
     #[arg(long)]
     pub approve_calls: bool,
 }
@@ -282,16 +281,16 @@ pub struct Install {
 /// Arguments of `uninstall`.
 #[derive(Debug, clap::Args)]
 pub struct Uninstall {
-    /// Out of this client; may be given more than once. Without it the clients are listed.
+    /// Remove belljar from this client; can be repeated. Without it, the clients are listed.
     #[arg(long = "client", value_name = "NAME", value_parser = client_name())]
     pub clients: Vec<String>,
-    /// Out of the client's file of the project in the working folder.
+    /// Use the client's file of the project in the working folder.
     #[arg(long)]
     pub project: bool,
-    /// What the client calls it.
+    /// The name of belljar's entry in the client.
     #[arg(long, value_name = "NAME", default_value = "belljar")]
     pub name: String,
-    /// Only show what would be written.
+    /// Show the changes, and write nothing.
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -314,16 +313,16 @@ pub struct Login {
     /// The configured server.
     #[arg(value_name = "SERVER")]
     pub server: String,
-    /// Only print the address to open, for example to open it on another machine with a tunnel to this one.
+    /// Print the address instead of opening a browser, for example to open it on another machine with a tunnel to this one.
     #[arg(long)]
     pub no_browser: bool,
-    /// What to ask for, instead of what the server says; may be given more than once.
+    /// Request this scope instead of the server's own ones; can be repeated.
     #[arg(long = "scope", value_name = "SCOPE")]
     pub scopes: Vec<String>,
-    /// The id of a client that you have registered at the authorization server.
+    /// The ID of a client that you have registered at the authorization server.
     #[arg(long, value_name = "ID")]
     pub client_id: Option<String>,
-    /// The environment variable that holds that client's secret.
+    /// The environment variable with the secret of that client.
     #[arg(long, value_name = "VARIABLE", requires = "client_id")]
     pub client_secret_env: Option<String>,
 }
@@ -339,25 +338,25 @@ pub struct Logout {
 /// Arguments of `log`.
 #[derive(Debug, clap::Args)]
 pub struct Log {
-    /// Only calls of this server.
+    /// Show calls of this server only.
     #[arg(long, value_name = "NAME")]
     pub server: Option<String>,
-    /// Only calls of this tool.
+    /// Show calls of this tool only.
     #[arg(long, value_name = "NAME")]
     pub tool: Option<String>,
-    /// Only what ended so: answered, tool_error, denied, invalid_arguments, deadline, finished, raised, not_started, ...
+    /// Show entries with this outcome only: answered, tool_error, denied, invalid_arguments, deadline, finished, raised, not_started, ...
     #[arg(long, value_name = "WORD")]
     pub outcome: Option<String>,
-    /// Only this session, by the beginning of its name.
+    /// Show this session only, by the beginning of its ID.
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
-    /// Only what was not let pass.
+    /// Show refused calls only.
     #[arg(long)]
     pub denied: bool,
-    /// Only what ended since then: 30m, 12h, 7d, or a date and time in UTC such as 2026-11-22T05:00.
+    /// Show entries since this time: 30m, 12h or 7d ago, or a date and time in UTC such as 2026-11-22T05:00.
     #[arg(long, value_name = "TIME")]
     pub since: Option<String>,
-    /// How many, of the last ones.
+    /// The number of entries to show, the last ones.
     #[arg(
         short = 'n',
         long = "lines",
@@ -366,7 +365,7 @@ pub struct Log {
         allow_negative_numbers = true
     )]
     pub lines: usize,
-    /// The lines as they were written, JSON.
+    /// Print the lines of the log, which are JSON.
     #[arg(long)]
     pub json: bool,
 }

@@ -7,84 +7,84 @@ use clap::{Subcommand, ValueEnum};
 /// Arguments of `session`.
 #[derive(Debug, clap::Args)]
 pub struct Session {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: SessionCommand,
 }
 
-/// What `session` does. An ID may be the beginning of one; `last` is the session that began last.
+/// The subcommands of `session`. An ID can be the beginning of one; `last` is the newest session.
 #[derive(Debug, Subcommand)]
 pub enum SessionCommand {
-    /// List the sessions that are kept, the last one last.
+    /// List the recorded sessions, the newest one last.
     Ls {
-        /// As JSON, one line for each.
+        /// Print JSON, one line for each session.
         #[arg(long)]
         json: bool,
     },
-    /// Show the runs of a session: their code, calls, output and outcome.
+    /// Show the code, calls, output and outcome of a session's runs.
     Show {
         /// The session.
         #[arg(value_name = "ID")]
         id: String,
-        /// Only this run.
+        /// Show this run only.
         #[arg(long, value_name = "N")]
         run: Option<u64>,
     },
-    /// Write a session as a Python script of cells, or as a notebook with its outputs.
+    /// Export a session as a Python script, or as a Jupyter notebook with its outputs.
     Export {
         /// The session.
         #[arg(value_name = "ID")]
         id: String,
-        /// As what.
+        /// The format.
         #[arg(long, value_enum, default_value_t = ExportFormat::Py)]
         format: ExportFormat,
-        /// The new file; without, stdout. Nothing that is there is overwritten.
+        /// The new file; without it, stdout. An existing file is not overwritten.
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
     /// Remove sessions that are not in use.
     #[command(group(clap::ArgGroup::new("which").required(true)))]
     Rm {
-        /// These.
+        /// The sessions.
         #[arg(value_name = "ID", group = "which")]
         ids: Vec<String>,
-        /// Those whose last run is so long ago.
+        /// Remove sessions whose last run was more than this many days ago.
         #[arg(long, value_name = "DAYS", group = "which")]
         older_than: Option<u32>,
-        /// All.
+        /// Remove all sessions.
         #[arg(long, group = "which")]
         all: bool,
     },
-    /// Run the code of a session once more in a new sandbox, and say what comes otherwise.
+    /// Replay the code of a session in a new sandbox, and report the differences.
     Replay {
         /// The session.
         #[arg(value_name = "ID")]
         id: String,
-        /// Only up to this run.
+        /// Replay the runs up to this one.
         #[arg(long, value_name = "N")]
         until: Option<u64>,
-        /// Who answers calls: what is kept, so that no server is asked, or the servers.
+        /// The source of answers to calls: the recorded answers, without asking a server, or the servers.
         #[arg(long, value_enum, default_value_t = RecordWay::Recorded)]
         record: RecordWay,
-        /// As JSON, one line for each run.
+        /// Print JSON, one line for each run.
         #[arg(long)]
         json: bool,
     },
 }
 
-/// What a session is written as.
+/// The format of an exported session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ExportFormat {
     /// A Python script.
     Py,
-    /// A notebook of Jupyter.
+    /// A Jupyter notebook.
     Ipynb,
 }
 
-/// Who answers the calls of a replay.
+/// The source of answers to the calls of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RecordWay {
-    /// What is kept.
+    /// The recorded answers.
     Recorded,
     /// The servers.
     Live,

@@ -5,17 +5,17 @@ use clap::Subcommand;
 /// Arguments of `skill`.
 #[derive(Debug, clap::Args)]
 pub struct Skill {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: SkillCommand,
 }
 
-/// What `skill` does.
+/// The subcommands of `skill`.
 #[derive(Debug, Subcommand)]
 pub enum SkillCommand {
-    /// List what is kept, and what waits to be accepted.
+    /// List the skills, and those that wait to be accepted.
     Ls {
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
@@ -24,44 +24,44 @@ pub enum SkillCommand {
         /// The skill.
         #[arg(value_name = "NAME")]
         name: String,
-        /// An earlier version instead.
+        /// The version; without it, the current one.
         #[arg(long, value_name = "N")]
         version: Option<u64>,
     },
-    /// List the versions of a skill that are kept.
+    /// List the stored versions of a skill.
     History {
         /// The skill, which may have been removed.
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Remove a skill; its versions stay.
+    /// Remove a skill. Its earlier versions stay.
     Rm {
         /// The skill.
         #[arg(value_name = "NAME")]
         name: String,
-        /// Forget its versions too.
+        /// Remove its versions too.
         #[arg(long)]
         purge: bool,
     },
-    /// Let an earlier version count again.
+    /// Restore an earlier version of a skill.
     Restore {
         /// The skill, which may have been removed.
         #[arg(value_name = "NAME")]
         name: String,
-        /// Which; without, the one that was removed, or the one before the last.
+        /// The version; without it, the one that was removed, or the one before the current one.
         #[arg(long, value_name = "N")]
         version: Option<u64>,
     },
-    /// Show what was changed in a file, and accept it.
+    /// Show the change of a skill's file, and accept it.
     Trust {
         /// The skill.
         #[arg(value_name = "NAME", required_unless_present = "all")]
         name: Option<String>,
-        /// All that wait.
+        /// Accept all changes.
         #[arg(long, conflicts_with = "name")]
         all: bool,
     },
-    /// Call a skill in a sandbox and print its result: text as it is, anything else as JSON.
+    /// Call a skill in a sandbox, and print its result: text unchanged, anything else as JSON.
     Run(RunSkill),
 }
 
@@ -71,16 +71,16 @@ pub struct RunSkill {
     /// The skill.
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Its arguments: an object by name, or an array by place; `-` reads them from stdin.
+    /// The arguments: an object of named ones, or an array of positional ones; `-` reads them from stdin.
     #[arg(long, value_name = "JSON", default_value = "{}", allow_hyphen_values = true)]
     pub args: String,
-    /// Reach only this server; may be given more than once. Without it, all configured servers.
+    /// Allow calls of this server only; can be repeated. Without it, all configured servers can be called.
     #[arg(long = "server", value_name = "NAME")]
     pub servers: Vec<String>,
     /// Seconds until the code is interrupted.
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub timeout: Option<f64>,
-    /// Make only calls whose tool says that it only reads; list the others with their arguments.
+    /// Make only calls of read-only tools, and list the others with their arguments.
     #[arg(long)]
     pub dry_run: bool,
 }
