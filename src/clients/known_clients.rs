@@ -259,6 +259,18 @@ const CODEX_APPROVING: ApprovalSetting = ApprovalSetting {
     refuses: "`codex exec`, which can ask nobody,",
 };
 
+/// What most clients have in common; the names and places are those of no client.
+const USUAL: Client = Client {
+    name: "",
+    title: "",
+    places: &[],
+    dialect: &dialect::CLAUDE_DESKTOP,
+    own_entry: own_entry::plain,
+    layout: Layout::Plain,
+    passed_variables: PassedVariables::Unknown,
+    approval: None,
+};
+
 static TABLE: [Client; 16] = [
     Client {
         name: "claude-desktop",
@@ -271,9 +283,7 @@ static TABLE: [Client; 16] = [
         )],
         dialect: &dialect::CLAUDE_DESKTOP,
         own_entry: own_entry::plain,
-        layout: Layout::Plain,
-        passed_variables: PassedVariables::Unknown,
-        approval: None,
+        ..USUAL
     },
     Client {
         name: "claude-code",
@@ -290,8 +300,7 @@ static TABLE: [Client; 16] = [
         dialect: &dialect::CLAUDE_CODE,
         own_entry: own_entry::claude_code,
         layout: Layout::ClaudeCode,
-        passed_variables: PassedVariables::Unknown,
-        approval: None,
+        ..USUAL
     },
     Client {
         name: "cursor",
@@ -302,9 +311,7 @@ static TABLE: [Client; 16] = [
         ],
         dialect: &dialect::CURSOR,
         own_entry: own_entry::with_type,
-        layout: Layout::Plain,
-        passed_variables: PassedVariables::Unknown,
-        approval: None,
+        ..USUAL
     },
     Client {
         name: "vscode",
@@ -336,9 +343,7 @@ static TABLE: [Client; 16] = [
         ],
         dialect: &dialect::VSCODE,
         own_entry: own_entry::with_type,
-        layout: Layout::Plain,
-        passed_variables: PassedVariables::Unknown,
-        approval: None,
+        ..USUAL
     },
     Client {
         name: "windsurf",
@@ -351,9 +356,7 @@ static TABLE: [Client; 16] = [
         )],
         dialect: &dialect::WINDSURF,
         own_entry: own_entry::plain,
-        layout: Layout::Plain,
-        passed_variables: PassedVariables::Unknown,
-        approval: None,
+        ..USUAL
     },
     Client {
         name: "gemini",
@@ -366,9 +369,8 @@ static TABLE: [Client; 16] = [
         ],
         dialect: &dialect::GEMINI,
         own_entry: own_entry::gemini,
-        layout: Layout::Plain,
         passed_variables: PassedVariables::Harmless { secret: GEMINI_SECRET, names: GEMINI_NEVER },
-        approval: None,
+        ..USUAL
     },
     Client {
         name: "codex",
@@ -384,9 +386,9 @@ static TABLE: [Client; 16] = [
         ],
         dialect: &dialect::CODEX,
         own_entry: own_entry::codex,
-        layout: Layout::Plain,
         passed_variables: PassedVariables::Listed { key: "env_vars", always: CODEX_ALWAYS },
         approval: Some(CODEX_APPROVING),
+        ..USUAL
     },
     Client {
         name: "opencode",
@@ -400,8 +402,7 @@ static TABLE: [Client; 16] = [
         dialect: &dialect::OPENCODE,
         own_entry: own_entry::opencode,
         layout: Layout::OpenCode,
-        passed_variables: PassedVariables::Unknown,
-        approval: None,
+        ..USUAL
     },
     Client {
         name: "qwen",
@@ -414,9 +415,7 @@ static TABLE: [Client; 16] = [
         ],
         dialect: &dialect::GEMINI,
         own_entry: own_entry::gemini,
-        layout: Layout::Plain,
-        passed_variables: PassedVariables::Unknown,
-        approval: None,
+        ..USUAL
     },
     Client {
         name: "copilot",
@@ -429,9 +428,7 @@ static TABLE: [Client; 16] = [
         )],
         dialect: &dialect::COPILOT,
         own_entry: own_entry::copilot,
-        layout: Layout::Plain,
-        passed_variables: PassedVariables::Unknown,
-        approval: None,
+        ..USUAL
     },
     Client {
         name: "cline",
@@ -444,9 +441,7 @@ static TABLE: [Client; 16] = [
         )],
         dialect: &dialect::CLINE,
         own_entry: own_entry::cline,
-        layout: Layout::Plain,
-        passed_variables: PassedVariables::Unknown,
-        approval: None,
+        ..USUAL
     },
     Client {
         name: "kilo",
@@ -461,9 +456,7 @@ static TABLE: [Client; 16] = [
         ],
         dialect: &dialect::OPENCODE,
         own_entry: own_entry::opencode,
-        layout: Layout::Plain,
-        passed_variables: PassedVariables::Unknown,
-        approval: None,
+        ..USUAL
     },
     Client {
         name: "vibe",
@@ -474,9 +467,8 @@ static TABLE: [Client; 16] = [
         ],
         dialect: &dialect::VIBE,
         own_entry: own_entry::vibe,
-        layout: Layout::Plain,
         passed_variables: PassedVariables::Few { always: SDK_ALWAYS, reference: None },
-        approval: None,
+        ..USUAL
     },
     Client {
         name: "continue",
@@ -506,12 +498,11 @@ static TABLE: [Client; 16] = [
         ],
         dialect: &dialect::CONTINUE,
         own_entry: own_entry::continue_dev,
-        layout: Layout::Plain,
         passed_variables: PassedVariables::Few {
             always: SDK_ALWAYS,
             reference: Some(("${{ secrets.", " }}")),
         },
-        approval: None,
+        ..USUAL
     },
     Client {
         name: "zed",
@@ -522,9 +513,7 @@ static TABLE: [Client; 16] = [
         ],
         dialect: &dialect::ZED,
         own_entry: own_entry::zed,
-        layout: Layout::Plain,
-        passed_variables: PassedVariables::Unknown,
-        approval: None,
+        ..USUAL
     },
     Client {
         name: "goose",
@@ -532,9 +521,7 @@ static TABLE: [Client; 16] = [
         places: &[FileLocation::new(Base::Config, "goose/config.yaml", Format::Yaml, &[&["extensions"]])],
         dialect: &dialect::GOOSE,
         own_entry: own_entry::goose,
-        layout: Layout::Plain,
-        passed_variables: PassedVariables::Unknown,
-        approval: None,
+        ..USUAL
     },
 ];
 

@@ -68,9 +68,9 @@ fn help_names_every_command() {
         "Usage: belljar [COMMAND]",
         "  run        Run Python",
         "  doctor     Check the engine",
-        "  config     Show every",
+        "  config     Show each",
         "  login      Log in to a remote server",
-        "  logout     Forget the login",
+        "  logout     Delete the login",
     ] {
         assert!(help.stdout.contains(line), "{}", help.stdout);
     }

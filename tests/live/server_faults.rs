@@ -112,7 +112,7 @@ fn what_cannot_be_read_of_a_server_is_named_where_it_is_missed(engine: &Engine) 
         text.contains("Server 'other' is not available; a configuration file cannot be used: "),
         "{text}"
     );
-    assert!(text.contains("MCPs/broken.json:1:17: the file ends where"), "{text}");
+    assert!(text.contains("MCPs/broken.json:1:16: unterminated object"), "{text}");
     let told = home.run(&["doctor", "--ask"]).stdout;
     assert!(told.contains("NOT READ: 1 line from it (stdout)") && told.contains("BANNER"), "{told}");
 }

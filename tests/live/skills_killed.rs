@@ -38,7 +38,8 @@ fn acknowledged(fixture: &Fixture) -> u64 {
 fn kept(home: &Home, least: u64) {
     let tools = home.path().join("MCPs/tools");
     let versions = whole_files(&tools.join(".history/counted"));
-    assert!((1..=20).contains(&versions), "{versions} versions");
+    // A kill between a new version and the removal of the oldest one leaves one more than the 20 that are kept.
+    assert!((1..=21).contains(&versions), "{versions} versions");
     let listed = home.run(&["skill", "ls"]);
     assert_eq!((listed.code, listed.stdout.lines().count()), (Some(0), 1), "{listed:?}");
     let history = home.run(&["skill", "history", "counted"]);

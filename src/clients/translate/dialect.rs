@@ -5,7 +5,8 @@
 /// The syntax and the meaning of a client's entries.
 #[derive(Debug)]
 pub(crate) struct Dialect {
-    pub(crate) keys: &'static [(&'static str, KeyMeaning)],
+    /// The keys besides [`COMMON`].
+    pub(crate) own_keys: &'static [(&'static str, KeyMeaning)],
     pub(crate) references: References,
     /// The transport that the type `http` stands for.
     pub(crate) http: Http,
@@ -75,6 +76,13 @@ pub(crate) enum References {
     OwnVariables,
 }
 
+impl Dialect {
+    /// All keys with their meanings. The first one of a name counts.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &'static (&'static str, KeyMeaning)> {
+        self.own_keys.iter().chain(&COMMON)
+    }
+}
+
 impl References {
     /// Advice for the user who wants to keep a secret out of the client's file.
     pub(crate) fn advice(self) -> &'static str {
@@ -100,6 +108,18 @@ pub(crate) enum Http {
     Either,
 }
 
+/// The keys that nearly all clients have. A dialect that gives one of them another meaning has it in its own table.
+const COMMON: [(&str, KeyMeaning); 8] = [
+    ("type", KeyMeaning::Kind),
+    ("command", KeyMeaning::Command),
+    ("args", KeyMeaning::Args),
+    ("env", KeyMeaning::Env),
+    ("cwd", KeyMeaning::Cwd),
+    ("url", KeyMeaning::Url),
+    ("headers", KeyMeaning::Headers),
+    ("disabled", KeyMeaning::Disabled),
+];
+
 const ENV_FILE: KeyMeaning = KeyMeaning::Foreign(
     "write its variables as env, or set them where belljar is started and name them as env_inherit",
 );
@@ -107,30 +127,13 @@ const LOGIN: KeyMeaning = KeyMeaning::Foreign("");
 const OWN: KeyMeaning = KeyMeaning::Foreign("");
 
 pub(crate) const CLAUDE_DESKTOP: Dialect = Dialect {
-    keys: &[
-        ("command", KeyMeaning::Command),
-        ("args", KeyMeaning::Args),
-        ("env", KeyMeaning::Env),
-        ("cwd", KeyMeaning::Cwd),
-        ("url", KeyMeaning::Url),
-        ("headers", KeyMeaning::Headers),
-        ("type", KeyMeaning::Kind),
-        ("transport", KeyMeaning::Kind),
-        ("disabled", KeyMeaning::Disabled),
-    ],
+    own_keys: &[("type", KeyMeaning::Kind), ("transport", KeyMeaning::Kind)],
     references: References::None,
     http: Http::Streamable,
 };
 
 pub(crate) const CLAUDE_CODE: Dialect = Dialect {
-    keys: &[
-        ("type", KeyMeaning::Kind),
-        ("command", KeyMeaning::Command),
-        ("args", KeyMeaning::Args),
-        ("env", KeyMeaning::Env),
-        ("url", KeyMeaning::Url),
-        ("headers", KeyMeaning::Headers),
-        ("disabled", KeyMeaning::Disabled),
+    own_keys: &[
         ("timeout", KeyMeaning::Milliseconds),
         ("headersHelper", KeyMeaning::Foreign("write its header as a reference, such as ${VAR}")),
         ("oauth", LOGIN),
@@ -141,33 +144,14 @@ pub(crate) const CLAUDE_CODE: Dialect = Dialect {
 };
 
 pub(crate) const CURSOR: Dialect = Dialect {
-    keys: &[
-        ("type", KeyMeaning::Kind),
-        ("command", KeyMeaning::Command),
-        ("args", KeyMeaning::Args),
-        ("env", KeyMeaning::Env),
-        ("envFile", ENV_FILE),
-        ("cwd", KeyMeaning::Cwd),
-        ("url", KeyMeaning::Url),
-        ("headers", KeyMeaning::Headers),
-        ("disabled", KeyMeaning::Disabled),
-        ("auth", LOGIN),
-    ],
+    own_keys: &[("envFile", ENV_FILE), ("auth", LOGIN)],
     references: References::Editor,
     http: Http::Either,
 };
 
 pub(crate) const VSCODE: Dialect = Dialect {
-    keys: &[
-        ("type", KeyMeaning::Kind),
-        ("command", KeyMeaning::Command),
-        ("args", KeyMeaning::Args),
-        ("env", KeyMeaning::Env),
+    own_keys: &[
         ("envFile", ENV_FILE),
-        ("cwd", KeyMeaning::Cwd),
-        ("url", KeyMeaning::Url),
-        ("headers", KeyMeaning::Headers),
-        ("disabled", KeyMeaning::Disabled),
         ("dev", OWN),
         ("gallery", OWN),
         ("version", OWN),
@@ -180,33 +164,14 @@ pub(crate) const VSCODE: Dialect = Dialect {
 };
 
 pub(crate) const WINDSURF: Dialect = Dialect {
-    keys: &[
-        ("command", KeyMeaning::Command),
-        ("args", KeyMeaning::Args),
-        ("env", KeyMeaning::Env),
-        ("cwd", KeyMeaning::Cwd),
-        ("serverUrl", KeyMeaning::Url),
-        ("url", KeyMeaning::Url),
-        ("headers", KeyMeaning::Headers),
-        ("type", KeyMeaning::Kind),
-        ("disabled", KeyMeaning::Disabled),
-        ("disabledTools", KeyMeaning::Deny),
-        ("alwaysAllow", OWN),
-    ],
+    own_keys: &[("serverUrl", KeyMeaning::Url), ("disabledTools", KeyMeaning::Deny), ("alwaysAllow", OWN)],
     references: References::EnvAndFile,
     http: Http::Either,
 };
 
 pub(crate) const GEMINI: Dialect = Dialect {
-    keys: &[
-        ("command", KeyMeaning::Command),
-        ("args", KeyMeaning::Args),
-        ("env", KeyMeaning::Env),
-        ("cwd", KeyMeaning::Cwd),
+    own_keys: &[
         ("httpUrl", KeyMeaning::StreamableUrl),
-        ("url", KeyMeaning::Url),
-        ("headers", KeyMeaning::Headers),
-        ("type", KeyMeaning::Kind),
         ("timeout", KeyMeaning::Milliseconds),
         ("description", KeyMeaning::Description),
         ("includeTools", KeyMeaning::Allow),
@@ -222,32 +187,15 @@ pub(crate) const GEMINI: Dialect = Dialect {
 };
 
 pub(crate) const COPILOT: Dialect = Dialect {
-    keys: &[
-        ("type", KeyMeaning::Kind),
-        ("command", KeyMeaning::Command),
-        ("args", KeyMeaning::Args),
-        ("env", KeyMeaning::Env),
-        ("cwd", KeyMeaning::Cwd),
-        ("url", KeyMeaning::Url),
-        ("headers", KeyMeaning::Headers),
-        ("tools", KeyMeaning::Allow),
-        ("timeout", KeyMeaning::Milliseconds),
-    ],
+    own_keys: &[("tools", KeyMeaning::Allow), ("timeout", KeyMeaning::Milliseconds)],
     references: References::Shell,
     http: Http::Streamable,
 };
 
 pub(crate) const CLINE: Dialect = Dialect {
-    keys: &[
+    own_keys: &[
         ("type", KeyMeaning::Kind),
         ("transportType", KeyMeaning::Kind),
-        ("command", KeyMeaning::Command),
-        ("args", KeyMeaning::Args),
-        ("env", KeyMeaning::Env),
-        ("cwd", KeyMeaning::Cwd),
-        ("url", KeyMeaning::Url),
-        ("headers", KeyMeaning::Headers),
-        ("disabled", KeyMeaning::Disabled),
         ("timeout", KeyMeaning::Seconds),
         ("transport", KeyMeaning::Foreign("write its keys into the entry itself, as Cline takes them too")),
         ("autoApprove", OWN),
@@ -261,12 +209,8 @@ pub(crate) const CLINE: Dialect = Dialect {
 };
 
 pub(crate) const CODEX: Dialect = Dialect {
-    keys: &[
-        ("command", KeyMeaning::Command),
-        ("args", KeyMeaning::Args),
-        ("env", KeyMeaning::Env),
+    own_keys: &[
         ("env_vars", KeyMeaning::EnvNames),
-        ("cwd", KeyMeaning::Cwd),
         ("url", KeyMeaning::StreamableUrl),
         ("bearer_token_env_var", KeyMeaning::BearerVariable),
         ("http_headers", KeyMeaning::Headers),
@@ -296,15 +240,9 @@ pub(crate) const CODEX: Dialect = Dialect {
 };
 
 pub(crate) const OPENCODE: Dialect = Dialect {
-    keys: &[
-        ("type", KeyMeaning::Kind),
-        ("command", KeyMeaning::Command),
+    own_keys: &[
         ("environment", KeyMeaning::Env),
-        ("cwd", KeyMeaning::Cwd),
-        ("url", KeyMeaning::Url),
-        ("headers", KeyMeaning::Headers),
         ("enabled", KeyMeaning::Enabled),
-        ("disabled", KeyMeaning::Disabled),
         ("timeout", KeyMeaning::Milliseconds),
         ("oauth", LOGIN),
     ],
@@ -313,22 +251,16 @@ pub(crate) const OPENCODE: Dialect = Dialect {
 };
 
 pub(crate) const VIBE: Dialect = Dialect {
-    keys: &[
+    own_keys: &[
         ("name", KeyMeaning::Silent),
         ("transport", KeyMeaning::Kind),
         ("command", KeyMeaning::CommandLine),
-        ("args", KeyMeaning::Args),
-        ("env", KeyMeaning::Env),
-        ("cwd", KeyMeaning::Cwd),
-        ("url", KeyMeaning::Url),
-        ("headers", KeyMeaning::Headers),
         ("auth", KeyMeaning::Foreign("write its headers as headers, with references such as ${VAR}")),
         ("api_key_env", KeyMeaning::Foreign("write the header with a reference, such as ${VAR}")),
         ("api_key_header", OWN),
         ("api_key_format", OWN),
         ("startup_timeout_sec", KeyMeaning::StartSeconds),
         ("tool_timeout_sec", KeyMeaning::Seconds),
-        ("disabled", KeyMeaning::Disabled),
         ("disabled_tools", KeyMeaning::Deny),
         ("prompt", KeyMeaning::Description),
         ("sampling_enabled", OWN),
@@ -338,14 +270,8 @@ pub(crate) const VIBE: Dialect = Dialect {
 };
 
 pub(crate) const CONTINUE: Dialect = Dialect {
-    keys: &[
+    own_keys: &[
         ("name", KeyMeaning::Silent),
-        ("type", KeyMeaning::Kind),
-        ("command", KeyMeaning::Command),
-        ("args", KeyMeaning::Args),
-        ("env", KeyMeaning::Env),
-        ("cwd", KeyMeaning::Cwd),
-        ("url", KeyMeaning::Url),
         ("connectionTimeout", KeyMeaning::StartMilliseconds),
         ("requestOptions", KeyMeaning::HeadersWithin),
         (
@@ -364,12 +290,7 @@ pub(crate) const CONTINUE: Dialect = Dialect {
 };
 
 pub(crate) const ZED: Dialect = Dialect {
-    keys: &[
-        ("command", KeyMeaning::Command),
-        ("args", KeyMeaning::Args),
-        ("env", KeyMeaning::Env),
-        ("url", KeyMeaning::Url),
-        ("headers", KeyMeaning::Headers),
+    own_keys: &[
         ("enabled", KeyMeaning::Enabled),
         ("timeout", KeyMeaning::Seconds),
         ("source", KeyMeaning::Kind),
@@ -382,15 +303,11 @@ pub(crate) const ZED: Dialect = Dialect {
 };
 
 pub(crate) const GOOSE: Dialect = Dialect {
-    keys: &[
-        ("type", KeyMeaning::Kind),
+    own_keys: &[
         ("cmd", KeyMeaning::Command),
-        ("args", KeyMeaning::Args),
         ("envs", KeyMeaning::Env),
         ("env_keys", KeyMeaning::EnvNames),
-        ("cwd", KeyMeaning::Cwd),
         ("uri", KeyMeaning::Url),
-        ("headers", KeyMeaning::Headers),
         ("enabled", KeyMeaning::Enabled),
         ("timeout", KeyMeaning::Seconds),
         ("description", KeyMeaning::Description),

@@ -64,7 +64,7 @@ fn own_variables(value: &Value, dialect: &Dialect) -> BTreeMap<String, String> {
 
 impl Translator<'_> {
     fn member(&mut self, key: &str, value: &Value, entry: &Value) -> Result<(), UntranslatedEntry> {
-        let meaning = self.surroundings.dialect.keys.iter().find(|(known, _)| *known == key);
+        let meaning = self.surroundings.dialect.keys().find(|(known, _)| *known == key);
         let Some((_, meaning)) = meaning else {
             self.done.foreign.push((key.to_owned(), ""));
             return Ok(());
@@ -148,8 +148,8 @@ impl Translator<'_> {
     /// The key that counts instead of this one, if several keys with one meaning are given: the first one of the
     /// dialect counts.
     fn preferred(&self, key: &str, entry: &Value) -> Option<&'static str> {
-        let keys = self.surroundings.dialect.keys;
-        let (_, meaning) = keys.iter().find(|(known, _)| *known == key)?;
+        let keys = || self.surroundings.dialect.keys();
+        let (_, meaning) = keys().find(|(known, _)| *known == key)?;
         let is_same = |other: KeyMeaning| match meaning {
             KeyMeaning::Url | KeyMeaning::StreamableUrl => {
                 matches!(other, KeyMeaning::Url | KeyMeaning::StreamableUrl)
@@ -161,7 +161,7 @@ impl Translator<'_> {
             _ => false,
         };
         let is_there = |name: &str| entry.get(name).is_some_and(|value| value.node != Node::Null);
-        keys.iter()
+        keys()
             .take_while(|(known, _)| *known != key)
             .find(|(known, other)| is_same(*other) && is_there(known))
             .map(|(known, _)| *known)
