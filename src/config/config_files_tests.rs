@@ -304,6 +304,20 @@ fn a_policy_that_comes_into_a_folder_that_others_can_change_lets_nothing_pass() 
 }
 
 #[test]
+fn a_policy_in_a_store_of_code_lets_nothing_pass_once_it_is_changed() {
+    let (user, files) = with_dots("");
+    let mut policy = files.config().policy.clone();
+    fs::create_dir_all(user.path("MCPs/workspaces")).unwrap();
+    moves(&user, ".config/belljar", "MCPs/workspaces/w");
+    fs::write(user.path("MCPs/workspaces/w/policy.toml"), "[budgets]\ncalls_per_run = 7\n").unwrap();
+    let told = said(&policy.look().unwrap());
+    assert!(
+        policy.policy().defect.as_ref().is_some_and(|why| why.contains("its path leads through")),
+        "{told}"
+    );
+}
+
+#[test]
 fn a_mount_that_is_refused_counts_only_while_it_is_written() {
     let (user, mut files) = with_dots("[[mount]]\nhost = \"~/.config\"\nwritable = true\n");
     let mut policy = files.config().policy.clone();

@@ -306,7 +306,7 @@ impl Config {
         files.extend(config.model.files.iter().cloned());
         variables.extend(config.model.variables.iter().cloned());
         unread.extend(unusable.filter(|problem| !unread.contains(problem)));
-        let has_others = !changeable.are_in(&config.state_dir);
+        let has_others = !changeable.are_in(&stores(&config));
         let of_policy = Changeable { places: changeable, has_others };
         let policy = match before {
             Some(before) => {
@@ -472,9 +472,13 @@ fn own_places(environment: &Environment, config: &Config) -> Vec<PathBuf> {
 
 /// The places of the host that code can change: what it stores, and the folders that are mounted writable.
 fn places_of_code(config: &Config) -> impl Iterator<Item = PathBuf> {
-    let stored = [Config::WORKSPACES, Config::OUTBOX].map(|name| config.state_dir.join(name));
     let mounted = config.mounts.iter().filter(|mount| mount.writable).map(|mount| mount.host.clone());
-    stored.into_iter().chain(mounted)
+    stores(config).into_iter().chain(mounted)
+}
+
+/// The folders in which belljar stores what code writes.
+fn stores(config: &Config) -> [PathBuf; 2] {
+    [Config::WORKSPACES, Config::OUTBOX].map(|name| config.state_dir.join(name))
 }
 
 /// The error for which the settings of the user's file are not used. An error in a project's file costs only that

@@ -2,6 +2,7 @@
 //!
 //! They use real files in a temporary home, and never the developer's own.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
@@ -106,6 +107,30 @@ fn every_variable_is_read() {
     assert_eq!(config.learn_shapes, LearnShapes::Off);
     assert_eq!(config.engine.docker_host.as_deref(), Some("tcp://box:1"));
     assert_eq!(config.problems, vec![]);
+}
+
+#[test]
+fn a_relative_folder_of_path_supplies_no_program_of_an_engine() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("tools")).unwrap();
+    for name in ["podman", "ssh", "tools/podman", "tools/ssh"] {
+        let file = folder.path().join(name);
+        fs::write(&file, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let found = |path: &str| {
+        let engine = Config::load(&Environment {
+            variables: BTreeMap::from([("PATH".into(), path.into())]),
+            home: None,
+            uid: nix::unistd::geteuid().as_raw(),
+            cwd: Some(folder.path().into()),
+            executable: None,
+        })
+        .engine;
+        (engine.podman.is_some(), engine.ssh.is_some())
+    };
+    assert_eq!(found("tools::"), (false, false));
+    assert_eq!(found(folder.path().to_str().unwrap()), (true, true), "the control");
 }
 
 #[test]

@@ -50,10 +50,10 @@ impl ChangeablePlaces {
         Self(self.0.iter().chain(new).cloned().collect())
     }
 
-    /// Whether all of them are in this folder.
+    /// Whether each of them is one of these folders, or is in one.
     #[must_use]
-    pub fn are_in(&self, folder: &Path) -> bool {
-        self.0.iter().all(|place| place.path.starts_with(folder))
+    pub fn are_in(&self, folders: &[PathBuf]) -> bool {
+        self.0.iter().all(|place| folders.iter().any(|folder| place.path.starts_with(folder)))
     }
 
     /// Their paths.

@@ -41,8 +41,8 @@ pub struct PolicyFile {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Changeable {
     pub(crate) places: ChangeablePlaces,
-    /// Whether there are any beyond belljar's own folder, into which nobody moves a configuration. While there are, the
-    /// real places of files are looked at before each run and call, which takes some microseconds.
+    /// Whether there are any beyond the workspaces and the outbox. While there are, the real places of files are looked
+    /// at before each run and call, which takes some microseconds. Otherwise they are looked at when a file has changed.
     pub(crate) has_others: bool,
 }
 
@@ -113,7 +113,8 @@ impl PolicyFile {
         let mut problems = Vec::new();
         let is_elsewhere = before.places != self.seen.places || before.changeable != self.seen.changeable;
         let mut is_changed = before.policy != self.seen.policy;
-        if is_elsewhere {
+        // What a file says counts only if others cannot have written it where it is now.
+        if is_elsewhere || is_changed || before.settings != self.seen.settings {
             let misled = misled(environment, &self.seen.changeable);
             is_changed |= misled != self.misled;
             self.misled = misled;
