@@ -371,7 +371,7 @@ fn a_run_that_waits_for_another_one_says_so_and_reset_ends_the_other_one(engine:
     let waiting = bridge.message("that the run waits", |message| message["params"]["progressToken"] == "x");
     assert_eq!(waiting["params"]["message"], "waiting for the run before this one (0 s)");
     bridge.answer(left).unwrap();
-    let reply = bridge.reply(next).text;
+    let reply = bridge.answer(next).unwrap()["content"][0]["text"].as_str().unwrap().to_owned();
     let note = reply.lines().nth(1).unwrap_or_default();
     assert!(note.starts_with("note: this run waited ") && reply.starts_with("1\n"), "{reply}");
     assert!(

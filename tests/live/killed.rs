@@ -32,7 +32,7 @@ on_every_container_engine!(
 );
 
 /// How long everything may take to go.
-const AFTER_A_KILL: Duration = Duration::from_secs(10);
+const AFTER_A_KILL: Duration = Duration::from_secs(30);
 /// In the environment of everything that a test's bridge starts.
 const TEST: &str = "BELLJAR_TEST";
 /// Servers that do what they can to stay.

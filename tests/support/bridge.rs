@@ -30,6 +30,7 @@ pub struct Bridge {
 /// A reply of `run_python`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
+    /// Without the note about a wait for another run.
     pub text: String,
     pub is_error: bool,
     /// MIME type and base64 of each image.
@@ -357,10 +358,16 @@ impl Reply {
         let part = |block: &Value, key: &str| block[key].as_str().unwrap_or_default().to_owned();
         let of_kind = |kind: &'static str| content.iter().filter(move |block| block["type"] == kind);
         Self {
-            text: of_kind("text").map(|block| part(block, "text")).collect(),
+            text: without_the_wait(&of_kind("text").map(|block| part(block, "text")).collect::<String>()),
             is_error: result["isError"] == json!(true),
             images: of_kind("image").map(|block| (part(block, "mimeType"), part(block, "data"))).collect(),
             structured: result.get("structuredContent").cloned(),
         }
     }
+}
+
+/// A run that is sent behind another one may wait long enough to be told, on a slow machine.
+fn without_the_wait(text: &str) -> String {
+    let lines = text.split('\n').filter(|line| !line.starts_with("note: this run waited "));
+    lines.collect::<Vec<_>>().join("\n")
 }
