@@ -2,6 +2,7 @@
 //!
 //! It sends nothing itself, and repeats no address, which may hold a secret.
 
+use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -82,9 +83,45 @@ pub fn said(error: reqwest::Error) -> String {
 /// Whether the address is one of this machine.
 pub fn is_loopback(url: &Url) -> bool {
     match url.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => {
+            let name = name.strip_suffix('.').unwrap_or(name);
+            name == "localhost" || name.ends_with(".localhost")
+        }
+        Some(Host::Ipv4(address)) => is_of_here(address.into()),
+        Some(Host::Ipv6(address)) => is_of_here(address.to_canonical()),
         None => false,
+    }
+}
+
+/// The address that stands for all of a machine leads to this one, when it is connected to.
+fn is_of_here(address: IpAddr) -> bool {
+    address.is_loopback() || address.is_unspecified()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_of_this_machine_is_known() {
+        for host in [
+            "127.0.0.1",
+            "127.1",
+            "2130706433",
+            "0.0.0.0",
+            "0",
+            "localhost",
+            "localhost.",
+            "a.LOCALHOST",
+            "[::1]",
+            "[::]",
+            "[::ffff:127.0.0.1]",
+            "[::ffff:0.0.0.0]",
+        ] {
+            assert!(is_loopback(&Url::parse(&format!("https://{host}:8/x")).unwrap()), "{host}");
+        }
+        for host in ["example.com", "localhost.example.com", "128.0.0.1", "[::2]", "[::ffff:8.8.8.8]"] {
+            assert!(!is_loopback(&Url::parse(&format!("https://{host}:8/x")).unwrap()), "{host}");
+        }
     }
 }

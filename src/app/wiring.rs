@@ -149,9 +149,9 @@ fn resumed(config: &Config, limits: &Limits) -> Option<Result<(RecordedSession, 
     }
 }
 
-/// The folder of skills. It keeps its original name, `tools`.
+/// The folder of skills.
 pub(super) fn skills(config: &Config) -> PathBuf {
-    config.state_dir.join("tools")
+    config.state_dir.join(Config::SKILLS)
 }
 
 /// The folder of workspaces.

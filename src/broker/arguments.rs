@@ -53,6 +53,19 @@ pub(super) async fn after_others<T>(raw: &RawValue, work: impl FnOnce() -> T) ->
     work()
 }
 
+/// Refuses arguments with keys that the JSON library would take for its own.
+///
+/// # Errors
+/// An object has such a key, at any depth.
+pub(super) fn without_reserved_keys(raw: &RawValue) -> Result<(), ToolFault> {
+    match text::has_reserved_key(raw.get().as_bytes()) {
+        true => Err(invalid(
+            "the arguments have a key that begins with $serde_json::private::, which belljar does not pass on".into(),
+        )),
+        false => Ok(()),
+    }
+}
+
 /// Reads the arguments of a tool's call.
 pub(super) fn object(raw: &RawValue, limits: &Limits) -> Result<Map<String, Value>, ToolFault> {
     let json = raw.get();

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::arguments::ArgumentMemory;
 use super::failure_text::{FAILURE_CHARS_MAX, UNAVAILABLE_HINT};
 use super::gate::admission::Admission;
-use super::gate::pins::{ComparisonContext, Pins};
+use super::gate::pins::Pins;
 use super::models::Models;
 use super::record::audit::AuditSetup;
 use super::record::replay::Replay;
@@ -392,11 +392,8 @@ impl Broker {
     fn compare_with_pins(&self, server: &ServerName, run: &RunContext) {
         let catalog = self.catalog();
         let Some(known) = catalog.server(server.as_str()) else { return };
-        let comparison = ComparisonContext {
-            profile: self.admission.profile(),
-            redacted: &|text| self.upstream.redacted(server, text),
-        };
-        for said in self.pins.listed(known, comparison) {
+        let redacted = |text| self.upstream.redacted(server, text);
+        for said in self.pins.listed(known, self.admission.comparison(&redacted)) {
             run.note(said);
         }
     }

@@ -51,6 +51,19 @@ pub(super) struct ClientFile {
     pub(super) project: Option<PathBuf>,
 }
 
+impl ClientFile {
+    /// Whether it is a project's and lies outside of the project's folder, where links of the project lead. Its author
+    /// is not the user.
+    pub(super) fn leads_out_of_project(&self) -> bool {
+        let Some(project) = &self.project else { return false };
+        // For a missing file, the nearest existing folder above it counts. A dangling link leads out, since its target is
+        // unknown.
+        let there = self.path.ancestors().find(|path| path.symlink_metadata().is_ok());
+        let real = there.zip(project.canonicalize().ok());
+        !real.is_some_and(|(there, project)| there.canonicalize().is_ok_and(|real| real.starts_with(project)))
+    }
+}
+
 impl Client {
     /// The files of one scope.
     pub(super) fn files(&'static self, surroundings: &Surroundings, scope: Scope) -> Vec<ClientFile> {

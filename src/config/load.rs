@@ -198,6 +198,8 @@ impl Config {
     pub const WORKSPACES: &str = "workspaces";
     /// The folder of files that sessions hand over, in [`Self::state_dir`].
     pub const OUTBOX: &str = "outbox";
+    /// The folder of skills, in [`Self::state_dir`]. It keeps its original name.
+    pub const SKILLS: &str = "tools";
 
     /// Reads the captured variables and the configuration files that they lead to.
     #[must_use]
@@ -477,8 +479,8 @@ fn places_of_code(config: &Config) -> impl Iterator<Item = PathBuf> {
 }
 
 /// The folders in which belljar stores what code writes.
-fn stores(config: &Config) -> [PathBuf; 2] {
-    [Config::WORKSPACES, Config::OUTBOX].map(|name| config.state_dir.join(name))
+fn stores(config: &Config) -> [PathBuf; 3] {
+    [Config::WORKSPACES, Config::OUTBOX, Config::SKILLS].map(|name| config.state_dir.join(name))
 }
 
 /// The error for which the settings of the user's file are not used. An error in a project's file costs only that

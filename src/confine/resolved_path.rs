@@ -39,6 +39,13 @@ pub struct ResolvedPath {
 }
 
 impl ResolvedPath {
+    /// The first symlink in a real folder, if the path leaves that folder through one.
+    #[must_use]
+    pub fn link_out_of(&self, folder: &Path) -> Option<&Path> {
+        let mut links = self.links.iter().map(|(link, _)| link.as_path());
+        links.find(|link| link.starts_with(folder)).filter(|_| !self.end.starts_with(folder))
+    }
+
     /// Follows an absolute path as the kernel does.
     #[must_use]
     pub fn of(path: &Path) -> Self {

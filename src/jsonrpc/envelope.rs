@@ -10,6 +10,9 @@ use super::repair::repaired;
 use crate::limits::Limits;
 use crate::text;
 
+const RESERVED_KEY: &str =
+    "it has a key that begins with $serde_json::private::, which belljar does not pass on";
+
 /// The outer object of a message; the inner texts are valid JSON, and unread.
 #[derive(Debug, Deserialize)]
 pub struct Envelope<'a> {
@@ -75,6 +78,9 @@ impl<'a> Envelope<'a> {
         // serde takes an array for a struct as well.
         if !text.starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok() {
             return Err(no_message(LineError::Misshapen("it is no object".into())));
+        }
+        if text::has_reserved_key(line) {
+            return Err(no_message(LineError::Misshapen(RESERVED_KEY.into())));
         }
         serde_json::from_str(text).map_err(|error| {
             no_message(match error.is_data() {
@@ -192,6 +198,16 @@ mod tests {
         let of = |count: usize| message::<serde_json::Value>(format!("[{}0]", "0,".repeat(count)).as_bytes());
         assert!(of(999_997).is_ok());
         assert_eq!(of(1_000_000).unwrap_err(), "it has more than 1000000 values and keys");
+    }
+
+    #[test]
+    fn a_message_has_no_key_that_would_be_read_as_another_value() {
+        let line = br#"{"id":7,"result":{"tools":[{"$serde_json::private::RawValue":"[[[[1]]]]"}]}}"#;
+        let refused = Envelope::read(line).unwrap_err();
+        assert_eq!(
+            (refused.id.as_deref(), refused.why),
+            (Some("7"), LineError::Misshapen(RESERVED_KEY.into()))
+        );
     }
 
     #[test]

@@ -175,6 +175,50 @@ pub fn json_on_one_line(json: &str) -> Cow<'_, str> {
 /// type. The object's only value is the text of the number.
 pub const NUMBER_KEY: &str = "$serde_json::private::Number";
 
+/// The beginning of the keys that serde_json takes for a number or for a JSON text, whoever wrote them.
+const RESERVED_KEYS: &[u8] = b"$serde_json::private::";
+
+/// Whether an object of the JSON text has a key of serde_json's own. As a [`serde_json::Value`] that object would become
+/// another value: what its only text spells, which no bound of depth or size has counted.
+#[must_use]
+pub fn has_reserved_key(json: &[u8]) -> bool {
+    let is_spelled = |part: &[u8]| memchr::memmem::find(json, part).is_some();
+    if !is_spelled(RESERVED_KEYS) && !is_spelled(b"\\u00") {
+        return false;
+    }
+    let mut rest = json;
+    while let Some(start) = memchr::memchr(b'"', rest) {
+        rest = &rest[start + 1..];
+        let Some(end) = end_of_string(rest) else { return false };
+        let (string, behind) = (&rest[..end], &rest[end + 1..]);
+        if behind.trim_ascii_start().first() == Some(&b':') && spells_reserved_key(string) {
+            return true;
+        }
+        rest = behind;
+    }
+    false
+}
+
+fn end_of_string(text: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', &text[at..])?;
+        match text[at] {
+            b'"' => return Some(at),
+            _ if at + 2 > text.len() => return None,
+            _ => at += 2,
+        }
+    }
+}
+
+fn spells_reserved_key(string: &[u8]) -> bool {
+    if !string.contains(&b'\\') {
+        return string.starts_with(RESERVED_KEYS);
+    }
+    let quoted = [b"\"", string, b"\""].concat();
+    serde_json::from_slice::<String>(&quoted).is_ok_and(|key| key.as_bytes().starts_with(RESERVED_KEYS))
+}
+
 /// About how many values and keys a JSON text has, never fewer; what stands in strings does not count. It need not be
 /// valid.
 #[must_use]
@@ -220,6 +264,28 @@ mod tests {
         assert_eq!(json_weight(br#"{"a":[1,2,{}]}"#), 21);
         assert_eq!(json_values(br#"",[{:\",[\\",1"#), 2);
         assert_eq!(json_values(br#"["\"#), 2);
+    }
+
+    #[test]
+    fn keys_that_serde_json_reads_as_its_own_are_found_however_they_are_spelled() {
+        for json in [
+            r#"{"$serde_json::private::RawValue": "[1]"}"#,
+            r#"[{"a": {"$serde_json::private::Number" :"1"}}]"#,
+            r#"{"\u0024serde_json::private::RawValue":""}"#,
+            r#"["x\"", {"$serde_\u006ason::private::RawValue"
+            :"[]"}]"#,
+        ] {
+            assert!(has_reserved_key(json.as_bytes()), "{json}");
+            let read: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
+            assert!(!read.to_string().contains("private"), "serde_json keeps it: {json}");
+        }
+        for json in [
+            r#"{"a": "$serde_json::private::RawValue"}"#,
+            r#"["\u00e9", {"\u00e9": 1, "b\\": "\u0024serde_json::private::RawValue"}]"#,
+            r#"{"a\":$serde_json::private::": 1, "c": "\u00"#,
+        ] {
+            assert!(!has_reserved_key(json.as_bytes()), "{json}");
+        }
     }
 
     #[test]

@@ -16,6 +16,10 @@ use super::error::UpstreamError;
 use super::oauth::TokenCache;
 use super::secrets::Secrets;
 use crate::secret::{Secret, replaced_in, replaced_in_json};
+use crate::text;
+
+/// The longest reason for which a login failed, in characters.
+const LOGIN_CHARS_MAX: usize = 1000;
 
 /// The secrets of one server. Clones share them, including those that are found later.
 #[derive(Clone, Default)]
@@ -76,7 +80,14 @@ impl Redaction {
 
     /// Replaces every value in the texts of an error.
     pub(super) fn error(&self, error: UpstreamError) -> Redacted {
-        Redacted(error.with_texts(&|text| self.text(text)))
+        Redacted(match error.with_texts(&|text| self.text(text)) {
+            // It may repeat whole documents of an authorization server, which must not be cut before.
+            UpstreamError::LoginFailed { server, reason } => {
+                let reason = text::bounded(&reason, LOGIN_CHARS_MAX).into_owned();
+                UpstreamError::LoginFailed { server, reason }
+            }
+            error => error,
+        })
     }
 
     /// As [`Self::text`], for the end of a longer text: the rest of a secret that was cut at the beginning is removed.

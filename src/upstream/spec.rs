@@ -107,6 +107,9 @@ pub struct ProcessSpec {
     pub keeper: Option<Keeper>,
     /// Its confinement; `None`: it has the user's rights.
     pub sandbox: Option<ServerSandbox>,
+    /// The real folder of the project that belljar was started in. Its files may come from strangers, so a confined
+    /// server is not given what symlinks there lead to elsewhere.
+    pub project: Option<PathBuf>,
     /// Private places. The user is not advised to give the server access to them, even if the server says that it lacks
     /// them.
     pub private: PrivatePlaces,
@@ -121,6 +124,16 @@ impl ProcessSpec {
         const LAUNCHERS: [&str; 10] =
             ["bunx", "deno", "docker", "npm", "npx", "pipx", "pnpm", "podman", "uv", "uvx"];
         self.program.file_name().is_some_and(|name| LAUNCHERS.iter().any(|launcher| name == *launcher))
+    }
+
+    /// The variables that it inherits, as far as the bridge knows them as text.
+    pub(super) fn inherited_texts(&self) -> Vec<(&str, &str)> {
+        match &self.inherited {
+            Inherited::All => vec![],
+            Inherited::Only { variables, .. } => {
+                variables.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?))).collect()
+            }
+        }
     }
 
     /// A variable of the server.
@@ -170,6 +183,7 @@ impl ProcessSpec {
             cwd: None,
             keeper: None,
             sandbox: None,
+            project: None,
             private: PrivatePlaces::default(),
             changeable: [].into(),
         }

@@ -43,6 +43,7 @@ fn spec(program: &str, args: &[&str], home: &Path, sandbox: Option<ServerSandbox
         },
         cwd: None,
         keeper: Keeper::new(env!("CARGO_BIN_EXE_belljar").into()),
+        project: None,
         sandbox,
         private: PrivatePlaces::new(Some(home.into()), [home.join(".config/belljar")]),
         changeable: [].into(),

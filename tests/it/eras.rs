@@ -52,6 +52,7 @@ async fn opened(reply: &str, start: Duration) -> (Result<usize, String>, Vec<Str
         inherited: Inherited::All,
         cwd: None,
         keeper: None,
+        project: None,
         sandbox: None,
         private: belljar::confine::PrivatePlaces::default(),
         changeable: [].into(),

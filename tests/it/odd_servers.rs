@@ -88,6 +88,7 @@ impl Odd {
                     inherited: Inherited::All,
                     cwd: None,
                     keeper: None,
+                    project: None,
                     sandbox: None,
                     private: belljar::confine::PrivatePlaces::default(),
                     changeable: [].into(),

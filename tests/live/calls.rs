@@ -251,6 +251,7 @@ fn arguments_that_are_no_json_are_refused_before_they_leave(engine: &Engine) {
         ("object()", "TypeError"),
         (r"'\ud800'", "ValueError"),
         ("'x' * 9_000_000", "ValueError"),
+        ("[{'$serde_json::private::RawValue': '[1]'}]", "InvalidCallError"),
     ];
     bridge.ok("loop = []; loop.append(loop)\ndeep = []\nfor _ in range(100_000): deep = [deep]");
     for (argument, exception) in cases {

@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::audit::Event;
 use crate::broker::answer::Answer;
+use crate::broker::arguments;
 use crate::broker::call::Call;
 use crate::broker::helpers::model_request::{ASK_MODEL, RUNTIME};
 use crate::broker::parts::Broker;
@@ -25,6 +26,7 @@ impl Broker {
     /// # Errors
     /// A fault for the model. No call is ever sent to a server twice.
     pub async fn answer(&self, call: Call<'_>, cancel: &CancellationToken) -> Result<Answer, ToolFault> {
+        arguments::without_reserved_keys(&call.arguments)?;
         let form = self.journal_form(&call);
         let replay = call.run().replay();
         let came = replay.and_then(|replay| replay.came_of(form.as_ref()?));

@@ -12,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 use crate::broker::answer::Answer;
 use crate::broker::arguments::{self, after_others};
 use crate::broker::call::{Call, SendRule};
-use crate::broker::gate::pins::ComparisonContext;
 use crate::broker::human::HumanDeadline;
 use crate::broker::parts::Broker;
 use crate::broker::servers::server_progress::ProgressRelay;
@@ -142,8 +141,7 @@ impl Broker {
     /// Compares the tool with its pin.
     fn check_pin(&self, Target { server, tool }: Target<'_>, call: &Call<'_>) -> Result<(), ToolFault> {
         let redacted = |text| self.upstream.redacted(&server.name, text);
-        let comparison = ComparisonContext { profile: self.admission.profile(), redacted: &redacted };
-        let unpinned = self.pins.admit(server, tool, comparison)?;
+        let unpinned = self.pins.admit(server, tool, self.admission.comparison(&redacted))?;
         unpinned.into_iter().for_each(|note| call.run().note(note));
         Ok(())
     }

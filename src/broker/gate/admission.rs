@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::argument_text::shown as shown_arguments;
+use super::pins::{ComparisonContext, UNWRITABLE_HINT};
 use crate::audit::AuditLog;
 use crate::broker::human::Approval;
 use crate::broker::run::context::RunContext;
@@ -26,10 +27,6 @@ const REASON_CHARS_MAX: usize = 300;
 /// Longest reason for asking the human, in characters, in a fault that also gives the reason why they could not be
 /// asked.
 const BECAUSE_CHARS_MAX: usize = 150;
-
-/// The hint for a call that leaves no record.
-pub(crate) const UNWRITABLE_HINT: &str =
-    "the user gives belljar a state folder that it can write, or chooses another profile";
 
 /// The gate that every call of a tool goes through.
 pub(crate) struct Admission {
@@ -230,6 +227,12 @@ impl Admission {
     /// The profile in effect.
     pub(crate) fn profile(&self) -> Profile {
         self.policy().profile
+    }
+
+    /// What the comparison of tools with their pins needs to know of the policy.
+    pub(crate) fn comparison<'a>(&self, redacted: &'a dyn Fn(String) -> String) -> ComparisonContext<'a> {
+        let policy = self.policy();
+        ComparisonContext { profile: policy.profile, has_policy: policy.defect.is_none(), redacted }
     }
 
     fn policy(&self) -> Arc<Policy> {

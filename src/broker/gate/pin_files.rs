@@ -18,18 +18,21 @@ use crate::catalog::Tool;
 use crate::digest;
 use crate::names::ServerName;
 use crate::own_file;
+use crate::text;
 
 /// Largest part of a tool that is stored whole, in bytes of JSON; for a larger one only the size is stored.
 const PART_BYTES_MAX: usize = 64 << 10;
 /// Largest file, in bytes: six such parts, and their names.
 const FILE_BYTES_MAX: u64 = 512 << 10;
-/// The largest number of pinned tools of one server: twice as many tools as a server may have.
-const FILES_MAX: usize = 20_000;
+/// The largest number of names of one server's pinned tools: two for each, for twice as many tools as a server may have.
+const FILES_MAX: usize = 40_000;
 
 /// The extension of the file of a tool as it was at its first use.
 const FIRST: &str = "pin";
 /// The extension of the file of a tool as its server has changed it.
 const CHANGED: &str = "seen";
+/// The extension of the file with the name of the tool that code has called by a name of this key.
+const CALLED: &str = "called";
 
 /// The definition of a tool at one time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -112,6 +115,31 @@ impl PinFiles {
         self.read(&file(tool, FIRST))
     }
 
+    /// The name of the tool that was pinned first among those that code calls by the same name as this one; `None`: none.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(crate) fn first_called(&self, tool: &str) -> io::Result<Option<String>> {
+        match own_file::read(&self.dir.join(file(&called_name(tool), CALLED)), FILE_BYTES_MAX) {
+            Ok(name) => Ok(Some(String::from_utf8_lossy(&name).into_owned())),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The pin of the other tool that code has called by the same name as this one.
+    pub(super) fn called_before(&self, pin: &Pin) -> Option<Pin> {
+        let first = self.first_called(pin.name()).ok()?.filter(|first| first != pin.name())?;
+        self.first(&first).ok()?
+    }
+
+    fn call(&self, tool: &str) -> io::Result<()> {
+        match own_file::create(&self.dir, &file(&called_name(tool), CALLED), tool.as_bytes()) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Pins a tool at its first use.
     ///
     /// # Errors
@@ -120,6 +148,7 @@ impl PinFiles {
         if self.names()?.len() >= FILES_MAX {
             return Ok(Pinned::TooMany);
         }
+        self.call(pin.name())?;
         match own_file::create(&self.dir, &file(pin.name(), FIRST), &json(pin)) {
             Ok(()) => Ok(Pinned::Now),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Pinned::Before),
@@ -156,7 +185,7 @@ impl PinFiles {
         self.remove(&file(tool, CHANGED))
     }
 
-    /// The keys of all tools with a file; [`key`] makes a key from a tool's name.
+    /// The keys of all tools with a file, and of the names by which code has called them; [`key`] makes a key from a tool's name.
     ///
     /// # Errors
     /// The folder cannot be listed.
@@ -171,7 +200,7 @@ impl PinFiles {
             let name = entry?.file_name();
             let name = name.to_str().and_then(|name| name.rsplit_once('.'));
             names.extend(
-                name.filter(|(_, end)| [FIRST, CHANGED].contains(end)).map(|(key, _)| key.to_owned()),
+                name.filter(|(_, end)| [FIRST, CHANGED, CALLED].contains(end)).map(|(key, _)| key.to_owned()),
             );
         }
         Ok(names)
@@ -182,12 +211,12 @@ impl PinFiles {
         [FIRST, CHANGED].map(|end| self.read(&format!("{key}.{end}")))
     }
 
-    /// Removes both files of the tool with this key from [`Self::names`].
+    /// Removes the files of the tool with this key from [`Self::names`].
     ///
     /// # Errors
     /// A file cannot be removed.
     pub(crate) fn forget(&self, key: &str) -> io::Result<()> {
-        [FIRST, CHANGED].iter().try_for_each(|end| self.remove(&format!("{key}.{end}")))
+        [FIRST, CHANGED, CALLED].iter().try_for_each(|end| self.remove(&format!("{key}.{end}")))
     }
 
     fn read(&self, name: &str) -> io::Result<Option<Pin>> {
@@ -209,6 +238,14 @@ impl PinFiles {
 /// The key of a tool, which is part of its file names.
 pub(crate) fn key(tool: &str) -> String {
     digest::sha256(tool.as_bytes())
+}
+
+/// The name by which code calls a tool, as far as other spellings reach the tool too: letters and digits in any case,
+/// with one underscore for all else.
+pub(crate) fn called_name(tool: &str) -> String {
+    let folded = text::folded(tool);
+    let words = folded.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("_")
 }
 
 fn file(tool: &str, end: &str) -> String {

@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::admission::UNWRITABLE_HINT;
-use super::pin_files::{Pin, PinFileFingerprint, PinFiles, Pinned, key};
+use super::pin_files::{Pin, PinFileFingerprint, PinFiles, Pinned, called_name, key};
 use crate::catalog::{ServerTools, Tool};
 use crate::names::ServerName;
 use crate::policy::Profile;
@@ -21,6 +20,9 @@ use crate::text;
 /// The largest number of tools that one sentence names.
 const NAMED_MAX: usize = 5;
 const NAME_CHARS_MAX: usize = 100;
+/// The hint for a call that leaves no record.
+pub(super) const UNWRITABLE_HINT: &str =
+    "the user gives belljar a state folder that it can write, or chooses another profile";
 
 /// The pins of all servers.
 pub(crate) struct Pins {
@@ -41,6 +43,8 @@ struct VerifiedTools {
 pub(crate) struct ComparisonContext<'a> {
     /// The profile in effect.
     pub(crate) profile: Profile,
+    /// Whether the policy can be read. While it cannot, a change replaces no pin: the profile may be a stricter one.
+    pub(crate) has_policy: bool,
     /// Removes the secrets of the server from a text.
     pub(crate) redacted: &'a dyn Fn(String) -> String,
 }
@@ -54,7 +58,7 @@ enum PinComparison {
 
 impl ComparisonContext<'_> {
     fn blocks(self) -> bool {
-        self.profile.needs_records()
+        self.profile.needs_records() || !self.has_policy
     }
 }
 
@@ -74,7 +78,11 @@ impl Pins {
             Err(error) => return vec![said(&format!("cannot be compared with what they were: {error}"))],
         };
         let (mut changed, mut unreadable) = (Vec::new(), Vec::new());
-        for tool in server.listed().iter().filter(|tool| pinned.contains(&key(tool.name.as_str()))) {
+        let is_known = |tool: &&Tool| {
+            let name = tool.name.as_str();
+            pinned.contains(&key(name)) || pinned.contains(&key(&called_name(name)))
+        };
+        for tool in server.listed().iter().filter(is_known) {
             let pin = Pin::of(tool, context.redacted);
             let name = || text::inert_excerpt(tool.name.as_str(), NAME_CHARS_MAX);
             match compared(&files, &pin) {
@@ -187,10 +195,15 @@ impl Pins {
     }
 }
 
-/// Compares a tool with its pin; `None`: it is not pinned.
+/// Compares a tool with its pin; `None`: neither it is pinned, nor another one that code calls by the same name.
 fn compared(files: &PinFiles, pin: &Pin) -> Option<PinComparison> {
     match files.first(pin.name()) {
-        Ok(None) => None,
+        Ok(None) => match files.first_called(pin.name()) {
+            Ok(None) => None,
+            Ok(Some(first)) if first == pin.name() => None,
+            Ok(Some(_)) => Some(PinComparison::Changed),
+            Err(error) => Some(PinComparison::Unreadable(error)),
+        },
         Ok(Some(first)) if first.hash == pin.hash => Some(PinComparison::Same),
         Ok(Some(_)) => Some(PinComparison::Changed),
         Err(error) => Some(PinComparison::Unreadable(error)),

@@ -30,7 +30,7 @@ fn writes(description: &str) -> Arc<ServerTools> {
 }
 
 fn under(profile: Profile) -> ComparisonContext<'static> {
-    ComparisonContext { profile, redacted: &|text| text }
+    ComparisonContext { profile, has_policy: true, redacted: &|text| text }
 }
 
 fn admit(
@@ -175,4 +175,36 @@ fn a_tool_that_cannot_be_pinned_is_told_of_or_blocked() {
         let said = format!("my files.write was not called: {why}, which profile careful needs");
         assert_eq!(fault.message, said);
     }
+}
+
+#[test]
+fn a_tool_that_takes_over_the_name_that_code_calls_has_changed() {
+    for (first, taking_over) in
+        [("write-file", "write_file"), ("write_file", "Write-File"), ("é", "e\u{301}")]
+    {
+        for stays in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let before = Pins::new(Some(dir.path().to_owned()));
+            assert!(admit(&before, Profile::Careful, &tools(&[(first, "Writes.")]), first).is_ok());
+            let other = (taking_over, "Writes elsewhere.");
+            let now = if stays { tools(&[(first, "Writes."), other]) } else { tools(&[other]) };
+            let pins = Pins::new(Some(dir.path().to_owned()));
+            assert_eq!(pins.listed(&now, under(Profile::Careful)).len(), 1, "{taking_over}");
+            assert!(admit(&pins, Profile::Careful, &now, taking_over).is_err(), "{taking_over}");
+            assert!(trust(dir.path())[0].ends_with("has changed:"));
+            assert!(admit(&pins, Profile::Careful, &now, taking_over).is_ok(), "{taking_over}");
+            assert_eq!(pins.listed(&now, under(Profile::Careful)), [""; 0]);
+        }
+    }
+}
+
+#[test]
+fn while_the_policy_cannot_be_read_a_changed_tool_replaces_no_pin() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(used(dir.path(), Profile::Careful, &writes("Writes.")).1);
+    let pins = Pins::new(Some(dir.path().to_owned()));
+    let unread = ComparisonContext { has_policy: false, ..under(Profile::Open) };
+    let said = pins.listed(&writes("Writes elsewhere."), unread);
+    assert!(said[0].ends_with(BLOCKED), "{said:?}");
+    assert!(!used(dir.path(), Profile::Careful, &writes("Writes elsewhere.")).1);
 }

@@ -39,7 +39,11 @@ impl Changes {
                 [Ok(Some(first)), Ok(Some(now))] => changed.push((first, now)),
                 [Ok(_), Ok(None)] => {}
                 [Err(error), _] | [_, Err(error)] => unreadable.push((key, error.to_string())),
-                [Ok(None), Ok(Some(_))] => unreadable.push((key, "it is not there any more".to_owned())),
+                // Its server may have renamed a tool to another spelling, by which code calls it as before.
+                [Ok(None), Ok(Some(now))] => match files.called_before(&now) {
+                    Some(first) => changed.push((first, now)),
+                    None => unreadable.push((key, "it is not there any more".to_owned())),
+                },
             }
         }
         changed.sort_by(|(one, _), (other, _)| one.name().cmp(other.name()));

@@ -259,6 +259,7 @@ impl LaunchContext {
             // them.
             changeable: if sandbox.is_some() { Arc::clone(changeable) } else { [].into() },
             sandbox,
+            project: launch.project.clone(),
             private: private.clone(),
         }
     }
@@ -318,6 +319,7 @@ fn command_spec(command: &CommandLine, mark: &Mark) -> ProcessSpec {
         cwd: command.folder.clone(),
         keeper: None,
         sandbox: None,
+        project: None,
         private: PrivatePlaces::default(),
         changeable: [].into(),
     }

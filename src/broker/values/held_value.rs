@@ -42,6 +42,11 @@ pub(super) fn held_value(result: Value, wraps: bool, part: &Part<'_>) -> Result<
     if (part.json || !part.path.is_empty())
         && let Value::String(text) = &value
     {
+        if text::has_reserved_key(text.as_bytes()) {
+            return Err(
+                "has a key that begins with $serde_json::private::, which belljar does not read".into()
+            );
+        }
         value = serde_json::from_str(text)
             .or_else(|error| json_of_repr(text).ok_or_else(|| format!("is no JSON: {error}")))?;
     }

@@ -267,8 +267,8 @@ impl<'s> ExistingFile<'s> {
         let file = client
             .written_file(context.surroundings, registration.scope)
             .ok_or(InstallError::NoSuchPlace { title: client.title })?;
-        if registration.scope == Scope::Project {
-            check_inside(&file, context.surroundings)?;
+        if file.leads_out_of_project() {
+            return Err(InstallError::Outside { path: file.path });
         }
         let text = read(&file.path, context)?;
         let bare = without_mark(text.as_deref().unwrap_or_default());
@@ -318,22 +318,6 @@ impl<'s> ExistingFile<'s> {
         let before = masked(self.text.as_deref(), !replaces);
         let shown = compared(&before, &masked(after.as_deref(), backup_plan != BackupPlan::Nothing), 0).text;
         Edit { path: self.file.path, replaces, before: self.text, after, shown, backup, backup_plan }
-    }
-}
-
-/// Refuses a file outside of the project. A project may come from a stranger, and its links could lead to any file of
-/// the user.
-fn check_inside(file: &ClientFile, surroundings: &Surroundings) -> Result<(), InstallError> {
-    let project = surroundings.project.as_deref().unwrap_or(Path::new("/"));
-    // For a missing file, the nearest existing folder above it is checked. A dangling link is refused, since its target
-    // is unknown.
-    let there = file.path.ancestors().find(|path| path.symlink_metadata().is_ok());
-    let is_inside = there
-        .zip(project.canonicalize().ok())
-        .is_some_and(|(there, project)| there.canonicalize().is_ok_and(|real| real.starts_with(project)));
-    match is_inside {
-        true => Ok(()),
-        false => Err(InstallError::Outside { path: file.path.clone() }),
     }
 }
 

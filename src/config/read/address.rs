@@ -2,7 +2,7 @@
 //!
 //! It connects to nothing and looks up no name.
 
-use url::{Host, Url};
+use url::Url;
 
 /// An address that HTTP requests can be sent to, or what is wrong with it. The message repeats nothing of the text, which
 /// may contain a secret.
@@ -21,14 +21,4 @@ pub(crate) fn http_url(text: &str) -> Result<Url, &'static str> {
         return Err("holds a fragment (#), which no server sees");
     }
     Ok(url)
-}
-
-/// Whether the host is this machine, without a lookup of its name.
-pub(crate) fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
 }

@@ -9,6 +9,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::confine::ResolvedPath;
 use crate::guard::PARENT_VARIABLE;
 
 /// Longest name of a time zone, in bytes.
@@ -58,6 +59,14 @@ impl Environment {
             .get(OsStr::new(name))
             .map(OsString::as_os_str)
             .filter(|value| !value.as_encoded_bytes().trim_ascii().is_empty())
+    }
+
+    /// The real folder of the project that belljar was started in: clients start their servers in the folder that they
+    /// have open. `None`: it is not known, or it is HOME or holds HOME, and so is the user's own.
+    pub(crate) fn project(&self) -> Option<PathBuf> {
+        let project = ResolvedPath::of(self.cwd.as_ref()?).end;
+        let is_own = self.home.as_ref().is_some_and(|home| ResolvedPath::of(home).end.starts_with(&project));
+        (!is_own).then_some(project)
     }
 
     /// Whether [`PARENT_VARIABLE`] is set.

@@ -15,7 +15,7 @@ use crate::clients::{Node, Value};
 use crate::confine::PrivatePlaces;
 use crate::confine::ResolvedPath;
 use crate::limits::Limits;
-use crate::programs::locate_program;
+use crate::programs::tried_programs;
 use crate::text;
 
 /// The beginnings of references that other programs use.
@@ -253,17 +253,17 @@ impl Sources<'_> {
 }
 
 impl Sources<'_> {
-    /// Records the program of a command, and those of its arguments that name existing files.
+    /// Records the program of a command, and its arguments as files, whether they exist or not: a file that is missing
+    /// now can be there when the command runs.
     fn files_of_command(&self, words: &[String], folder: Option<&Path>, resolved: &mut ResolvedReferences) {
         let shown = format!("${{cmd:{} …}}", text::bounded(&words[0], SHOWN_CHARS_MAX));
         let folder = folder.or(self.environment.cwd.as_deref()).unwrap_or(Path::new("/"));
-        let program = locate_program(Path::new(&words[0]), self.environment.variable("PATH"), folder);
+        let programs = tried_programs(Path::new(&words[0]), self.environment.variable("PATH"), folder);
         let values = words[1..]
             .iter()
             .flat_map(|word| [Some(word.as_str()), word.split_once('=').map(|(_, value)| value)]);
-        let files =
-            values.flatten().map(|value| folder.join(value)).filter(|path| path.symlink_metadata().is_ok());
-        for path in program.into_iter().chain(files) {
+        let files = values.flatten().map(|value| folder.join(value));
+        for path in programs.into_iter().chain(files) {
             resolved.named.push(NamedFile {
                 shown: shown.clone(),
                 way: ResolvedPath::of(&path),

@@ -3,9 +3,10 @@
 use super::reading::{Parts, Reading, STAND_IN};
 use super::transport::{Endpoint, NamedSecrets};
 use crate::clients::{Node, Value};
-use crate::config::read::address::{http_url, is_loopback};
+use crate::config::read::address::http_url;
 use crate::problem::Severity;
 use crate::upstream::RemoteTransport;
+use crate::web::is_loopback;
 
 /// Headers that the transport sets itself, in lower case.
 const OWN_HEADERS: [&str; 12] = [

@@ -159,6 +159,7 @@ mod tests {
             env_inherit: patterns.iter().map(|pattern| EnvPattern::new(pattern).unwrap()).collect(),
             cwd: None,
             sandbox: SandboxChoice::Default,
+            project: None,
         };
         let Inherited::Only { variables, withheld } = environment.inherited(&launch, sandbox.as_ref()) else {
             panic!("every variable is inherited");

@@ -16,7 +16,7 @@ use super::self_reference;
 use super::server::{RefusedServer, ServerConfig};
 use super::transport::{Launch, SandboxChoice, Transport};
 use crate::clients::{Member, Node, read_json};
-use crate::config::read::changeable::{misled, of_configuration, shown_path};
+use crate::config::read::changeable::{NamedFile, misled, of_configuration, shown_path};
 use crate::config::read::environment::{Environment, Nesting};
 use crate::config::read::file;
 use crate::config::read::file::WatchedFile;
@@ -30,7 +30,7 @@ use crate::confine::{ChangeablePlaces, PrivatePlaces, ResolvedPath};
 use crate::guard::PARENT_VARIABLE;
 use crate::limits::Limits;
 use crate::problem::{OF_FILE_MAX, Origin, Problem, Severity};
-use crate::programs::locate_program;
+use crate::programs::tried_programs;
 use crate::text::suggest;
 
 /// The endings of names of scripts, and of files that programs load and execute.
@@ -188,11 +188,12 @@ pub(crate) fn load(
     };
     let misled_files: BTreeMap<PathBuf, Problem> = entries_by_file.iter().filter_map(of_files).collect();
     problems.extend(misled_files.values().cloned());
+    let project = environment.project();
     for (_, entry) in &mut entries {
         if let Some(problem) = misled_files.get(&entry.path) {
             entry.read = Err(format!("cannot be used: {problem}"));
         }
-        refuse_misled(entry, &changeable, problems);
+        refuse_misled(entry, project.as_deref(), &changeable, problems);
         if let Ok(server) = &entry.read
             && let Transport::Launch(launch) = &server.transport
             && launch.sandbox.resolved(rules.sandbox_servers).is_none()
@@ -443,9 +444,21 @@ fn changeable<'e>(entries: impl Iterator<Item = &'e Entry>, of_code: &[PathBuf])
     of_servers.chain(of_code.iter().map(|place| (CODE.to_owned(), place.clone()))).collect()
 }
 
-/// Refuses an entry that names a file which a confined server or code could replace.
-fn refuse_misled(entry: &mut Entry, changeable: &ChangeablePlaces, problems: &mut Vec<Problem>) {
-    let misled = entry.named.iter().find_map(|file| misled(changeable, file));
+/// Refuses an entry that names a file which a confined server or code could replace, or whoever sends the files of the
+/// project.
+fn refuse_misled(
+    entry: &mut Entry,
+    project: Option<&Path>,
+    changeable: &ChangeablePlaces,
+    problems: &mut Vec<Problem>,
+) {
+    let leaves = |file: &NamedFile| {
+        let link = shown_path(file.way.link_out_of(project?)?);
+        let message =
+            format!("refers to {}, which leaves the project's folder through the link {link}", file.shown);
+        Some((message, "name the file itself"))
+    };
+    let misled = entry.named.iter().find_map(|file| misled(changeable, file).or_else(|| leaves(file)));
     if let (Ok(_), Some((message, hint))) = (&entry.read, misled) {
         let problem = Problem::of_file(&entry.path, message);
         let problem = problem.at(entry.position).key(entry.key.clone()).hint(hint);
@@ -463,13 +476,13 @@ fn replaced_program(
     changeable: &ChangeablePlaces,
 ) -> Option<Problem> {
     let folder = launch.folder(environment);
-    let program = locate_program(&launch.program, environment.variable("PATH"), &folder);
+    let programs = tried_programs(&launch.program, environment.variable("PATH"), &folder);
     let values = launch
         .args
         .iter()
         .flat_map(|arg| arg.split_once('=').map(|(_, value)| value).into_iter().chain([arg.as_str()]));
     let scripts = values.map(|value| folder.join(value)).filter(|path| is_executed(path));
-    let run = program.into_iter().chain(scripts).map(|path| ("runs", path));
+    let run = programs.into_iter().chain(scripts).map(|path| ("runs", path));
     let replaced = run.chain([("starts in", folder.clone())]).find_map(|(does, path)| {
         let way = ResolvedPath::of(&path);
         let (who, place) = changeable.changed_in(&way)?;
@@ -484,14 +497,16 @@ fn replaced_program(
     Some(problem.key(entry.key.clone()).hint(hint))
 }
 
-/// Whether an argument of a server's command is most likely a script, or a folder with a package, that is executed.
+/// Whether an argument of a server's command is most likely a script, or a folder with a package, that is executed. A
+/// script that is missing now can be there when the server is started.
 fn is_executed(path: &Path) -> bool {
-    let Ok(about) = path.metadata() else { return false };
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let is_script = SCRIPTS.contains(&ending.to_ascii_lowercase().as_str());
+    let Ok(about) = path.metadata() else { return is_script };
     if about.is_dir() {
         return PACKAGES.iter().any(|name| path.join(name).is_file());
     }
-    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    about.is_file() && (about.mode() & 0o111 != 0 || SCRIPTS.contains(&ending.to_ascii_lowercase().as_str()))
+    about.is_file() && (about.mode() & 0o111 != 0 || is_script)
 }
 
 /// Refuses an entry without a `sandbox` while the setting that would confine its server cannot be read.

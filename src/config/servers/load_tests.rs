@@ -687,3 +687,19 @@ fn only_a_trusted_projects_entry_or_its_cwd_starts_a_server_in_the_folder_of_the
     assert_eq!(folders("command = 'c'\ncwd = '.'\n"), ["work/.belljar/./", ".config/belljar/./"]);
     assert_eq!(folders("command = 'c'\ncwd = 'x'\n"), ["work/.belljar/x/", ".config/belljar/x/"]);
 }
+
+#[test]
+fn a_trusted_projects_entry_is_not_led_out_of_the_project_by_a_link() {
+    let entry = "[servers.project]\ncommand = 'c'\nenv = { T = '${file:../token}' }\n";
+    let home = || Home::new().file("key", "secret").file("work/own", "own").project(entry);
+    for (target, is_used) in [("../key", false), ("own", true)] {
+        let home = home();
+        std::os::unix::fs::symlink(target, home.path("work/token")).unwrap();
+        let config = home.trusted().load();
+        assert_eq!(config.servers.len(), usize::from(is_used), "{target}: {:?}", config.problems);
+        if !is_used {
+            let reason = &config.refused[0].reason;
+            assert!(reason.contains("which leaves the project's folder through the link"), "{reason}");
+        }
+    }
+}

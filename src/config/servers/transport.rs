@@ -40,6 +40,8 @@ pub struct Launch {
     pub cwd: Option<PathBuf>,
     /// The confinement that its entry sets.
     pub sandbox: SandboxChoice,
+    /// The real folder of the project that belljar was started in. Its files may come from strangers.
+    pub project: Option<PathBuf>,
 }
 
 impl Launch {

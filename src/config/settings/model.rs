@@ -12,7 +12,7 @@ use url::Url;
 use super::choices::{AllowCommands, ModelVia};
 use super::resolve::{Settings, Source};
 use super::values as read;
-use crate::config::read::address::{http_url, is_loopback};
+use crate::config::read::address::http_url;
 use crate::config::read::changeable::NamedFile;
 use crate::config::read::environment::Environment;
 use crate::config::read::file::WatchedFile;
@@ -23,6 +23,7 @@ use crate::confine::PrivatePlaces;
 use crate::limits::Limits;
 use crate::models::Bounds;
 use crate::problem::Severity;
+use crate::web::is_loopback;
 
 const ENDPOINT: &str = "MCP_BRIDGE_MODEL_ENDPOINT";
 const KEY: &str = "MCP_BRIDGE_MODEL_KEY";

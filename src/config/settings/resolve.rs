@@ -123,7 +123,10 @@ impl<'s> Settings<'s> {
                         // A narrowed value differs from the written one, so it is parsed again.
                         let value = if text == written.text { Some(value) } else { parse(&text).ok() };
                         counting = EffectiveValue { value, text: Some(text), source };
-                        unreadable = None;
+                        // What a project asks for does not stand in for a limit of the user.
+                        if is_trusted(file.owner) {
+                            unreadable = None;
+                        }
                     }
                 },
             }

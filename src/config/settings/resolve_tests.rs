@@ -213,6 +213,15 @@ fn a_file_that_may_have_held_a_limit_and_cannot_be_read_starts_no_sandbox() {
     // A valid value in the environment replaces it.
     let home = Home::new().user("[sandbox]\nmemory = \"6x\"").variable("MCP_BRIDGE_MEMORY", "64m");
     assert_eq!(home.load().sandbox_problem, None);
+    // What an untrusted project asks for does not stand in for it.
+    for (user, project) in [
+        ("[sandbox]\npids = 8", "[sandbox]\npids = 128"),
+        ("[sandbox]\ncpus = 0.0", "[sandbox]\ncpus = 1.0"),
+        ("[sandbox]\nmemory = \"6x\"", "[sandbox]\nmemory = \"64m\""),
+    ] {
+        assert!(Home::new().user(user).project(project).load().sandbox_problem.is_some(), "{user}");
+        assert_eq!(Home::new().user(user).project(project).trusted().load().sandbox_problem, None, "{user}");
+    }
     // A problem in an untrusted project's file has no effect.
     assert_eq!(Home::new().project("[sandbox]\nmemory = 64m").load().sandbox_problem, None);
 }

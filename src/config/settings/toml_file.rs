@@ -255,7 +255,8 @@ impl Reading<'_> {
                     ("guest", _) => "a path below /mnt, such as \"/mnt/data\"",
                     ("writable", _) => "true or false",
                     (unknown, _) => {
-                        let hint = suggest::did_you_mean(unknown, MOUNT_KEYS)
+                        let hint = self
+                            .did_you_mean(unknown, MOUNT_KEYS)
                             .unwrap_or_else(|| "a mount has host, guest and writable".into());
                         let message = "is no key that belljar knows, so that the folder is not mounted";
                         self.report(key.span().start, &full, message, &hint);
@@ -286,7 +287,7 @@ impl Reading<'_> {
             // A key without its section is as common a mistake as a misspelt section.
             let of_key = keys.clone().find(|key| key.split('.').next_back() == Some(section));
             let of_key = of_key.map(|key| format!("did you mean {key:?}?"));
-            let hint = of_key.or_else(|| suggest::did_you_mean(section, sections())).unwrap_or_default();
+            let hint = of_key.or_else(|| self.did_you_mean(section, sections())).unwrap_or_default();
             return self.report(at, section, "is no section that belljar knows", &hint);
         }
         let DeValue::Table(keys) = value.get_ref() else {
@@ -310,7 +311,7 @@ impl Reading<'_> {
             let elsewhere = known.clone().find(|(_, known)| *known == key);
             let hint = match elsewhere {
                 Some((of, key)) => format!("did you mean \"{of}.{key}\"?"),
-                None => suggest::did_you_mean(key, here).unwrap_or_default(),
+                None => self.did_you_mean(key, here).unwrap_or_default(),
             };
             return self.report(at, &full, "is no key that belljar knows", &hint);
         };
@@ -324,6 +325,12 @@ impl Reading<'_> {
                 self.report(value.span().start, &full, message, "");
             }
         }
+    }
+
+    /// The known name that is meant, if this problem is told at all: a comparison with all of them takes its time.
+    fn did_you_mean<'n>(&self, unknown: &str, known: impl IntoIterator<Item = &'n str>) -> Option<String> {
+        let is_told = self.problems.len() < self.told_max;
+        is_told.then(|| suggest::did_you_mean(unknown, known)).flatten()
     }
 
     fn report(&mut self, at: usize, key: &str, message: impl Into<String>, hint: &str) {

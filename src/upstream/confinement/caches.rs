@@ -192,8 +192,7 @@ fn projects(runner: Runner, args: &RunnerArguments<'_>, at: &Surroundings<'_>) -
     if runs_project {
         let marks = ["pyproject.toml", "package.json"];
         let is_project = |folder: &&Path| marks.iter().any(|mark| at.leads_to_file(&folder.join(mark)));
-        let folders = at.folder.into_iter().flat_map(Path::ancestors);
-        let root = folders.take_while(|folder| !at.is_too_wide(folder)).find(is_project);
+        let root = at.folder.into_iter().flat_map(|folder| at.folders_from(folder)).find(is_project);
         found.extend(root.map(Path::to_path_buf));
     }
     found

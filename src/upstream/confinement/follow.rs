@@ -12,7 +12,7 @@ use super::caches::{self, INSTALLERS, Runner};
 use super::resolve::{beginning, inside, is_file, is_folder, names_in, resolve, resolve_within};
 use super::runner_arguments::RunnerArguments;
 use super::surroundings::Surroundings;
-use crate::confine::{Access, ChangeablePlaces, PROGRAM_FOLDERS, ResolvedPath};
+use crate::confine::{Access, PROGRAM_FOLDERS, ResolvedPath};
 
 /// The files that a confined server sees, as far as they were found.
 #[derive(Debug)]
@@ -34,9 +34,6 @@ pub(super) struct VisibleFiles {
     led: BTreeSet<PathBuf>,
     /// The virtual environments that were followed.
     environments: BTreeSet<PathBuf>,
-    /// The paths that confined servers can change. Files there are not read, and symlinks there are not followed out of
-    /// them.
-    changeable: ChangeablePlaces,
     /// The number of bytes that may still be read of files that list packages.
     listing_bytes_left: u64,
     /// Prefixes of programs whose names begin with `python`, and whether a Python is installed there.
@@ -63,8 +60,6 @@ const LED_MAX: usize = 256;
 const PATH_BYTES_MAX: usize = 4096;
 /// The largest number of files in a folder that are looked at.
 const CHILDREN_MAX: usize = 4096;
-/// The number of parent folders in which the root of an installation is searched.
-const LEVELS_MAX: usize = 8;
 /// The largest number of paths that were not followed and are named to the user.
 const UNFOLLOWED_MAX: usize = 5;
 
@@ -91,8 +86,8 @@ const BESIDE_SCRIPTS: [&str; 3] = [".venv", "__pycache__", "node_modules"];
 const SCRIPT_RUNNERS: [&str; 2] = ["mcp", "fastmcp"];
 
 impl VisibleFiles {
-    /// Begins without visible files. Symlinks in changeable paths are not followed out of them.
-    pub(super) fn new(changeable: ChangeablePlaces, at: &Surroundings<'_>) -> Self {
+    /// Begins without visible files.
+    pub(super) fn new(at: &Surroundings<'_>) -> Self {
         let mut found = Self {
             links: BTreeMap::new(),
             visible: BTreeMap::new(),
@@ -102,7 +97,6 @@ impl VisibleFiles {
             named: BTreeSet::new(),
             led: BTreeSet::new(),
             environments: BTreeSet::new(),
-            changeable,
             listing_bytes_left: LISTING_BYTES_ALL,
             prefixes: BTreeMap::new(),
             led_left: LED_MAX,
@@ -113,16 +107,12 @@ impl VisibleFiles {
         found
     }
 
-    pub(super) fn changeable(&self) -> &ChangeablePlaces {
-        &self.changeable
-    }
-
     /// The symlink by which a confined server could have chosen another program; `None` if the program may be followed.
-    pub(super) fn link_before(&self, program: &Path) -> Option<PathBuf> {
+    pub(super) fn link_before(&self, program: &Path, at: &Surroundings<'_>) -> Option<PathBuf> {
         let way = resolve(program).ok()?;
         let is_seen = is_of_system(&way.end) || self.visible.keys().any(|path| way.end.starts_with(path));
-        let is_followed = is_seen || !self.changeable.leads_out(&way);
-        (!is_followed).then(|| self.changeable.link_in(&way).map(Path::to_path_buf))?
+        let is_followed = is_seen || !at.changeable.leads_out(&way);
+        (!is_followed).then(|| at.changeable.link_in(&way).map(Path::to_path_buf))?
     }
 
     /// Follows a command with its arguments.
@@ -199,15 +189,27 @@ impl VisibleFiles {
 
     /// Follows the script among an interpreter's arguments.
     fn interpreted(&mut self, name: &str, args: &[String], at: &Surroundings<'_>) {
-        if let Some(module) = args.iter().position(|arg| arg == "-m").and_then(|place| args.get(place + 1)) {
+        let ends_options: &[&str] = if name.starts_with("python") { &["-m", "-c"] } else { &[] };
+        let (options, rest) =
+            args.split_at(args.iter().position(|arg| ends_options.contains(&&**arg)).unwrap_or(args.len()));
+        if let [option, module, ..] = rest
+            && option == "-m"
+        {
             // Python searches the module in the working folder first.
             let first = module.split('.').next().filter(|first| !first.is_empty() && !first.contains('/'));
             let names = first.map(|first| [first.to_owned(), format!("{first}.py")]);
             let files = names.iter().flatten().filter_map(|name| at.in_folder(name));
             files.for_each(|path| self.tree(&path, Access::Execute, at));
         }
-        let mut files = args.iter().filter(|arg| !arg.starts_with('-')).filter_map(|arg| at.argument(arg));
-        if let Some(script) = files.find(|path| at.leads_to_file(path)) {
+        // The arguments behind a module or a code are its own. An argument that somebody has removed stays the script.
+        let mut words = options.iter().filter(|arg| !arg.starts_with('-'));
+        let is_path = |word: &str| word.contains('/') || is_script(Path::new(word));
+        let script = words.find_map(|word| match at.argument(word).filter(|path| at.leads_to_file(path)) {
+            None if is_path(word) && at.is_changeable(word) => Some(None),
+            None => None,
+            found => Some(found),
+        });
+        if let Some(script) = script.flatten() {
             self.program(&script, at);
         }
         if name.starts_with("python") {
@@ -260,7 +262,7 @@ impl VisibleFiles {
 
     /// Follows the interpreter in the first line of a script.
     fn interpreter(&mut self, script: &Path, at: &Surroundings<'_>) {
-        if self.changeable.holds(script) {
+        if at.changeable.holds(script) {
             return;
         }
         let Some((interpreter, of_it)) = interpreter_of(script, at) else { return };
@@ -358,8 +360,7 @@ impl VisibleFiles {
     /// Follows the package that a script belongs to. If it belongs to none, its folder is visible only if nothing but
     /// programs is there, since a folder such as the user's documents can hold a script too.
     fn package(&mut self, script: &Path, at: &Surroundings<'_>) {
-        let folders =
-            || script.ancestors().skip(1).take(LEVELS_MAX).take_while(|folder| !at.is_too_wide(folder));
+        let folders = || script.parent().into_iter().flat_map(|folder| at.folders_from(folder));
         match (folders().find(|folder| has_one_of(&MARKS, folder, at)), folders().next()) {
             (Some(folder), _) => self.tree(folder, Access::Execute, at),
             (None, Some(folder)) if holds_only_programs(folder, at) => self.tree(folder, Access::Execute, at),
@@ -405,7 +406,9 @@ impl VisibleFiles {
     /// that the server can change.
     fn way(&self, path: &Path, at: &Surroundings<'_>) -> Option<ResolvedPath> {
         let way = resolve_within(path, &at.looks).ok()?;
-        (is_of_system(&way.end) || !self.changeable.leads_out(&way)).then_some(way)
+        let is_store = || self.stores.iter().any(|store| way.end.starts_with(store));
+        let leaves = !is_store() && at.link_out_of_project(&way).is_some();
+        (is_of_system(&way.end) || !leaves && !at.changeable.leads_out(&way)).then_some(way)
     }
 
     /// Resolves a path that a file names; `None` if files of packages may not refer to the target, or if they name too
@@ -417,7 +420,7 @@ impl VisibleFiles {
         let way = self.way(path, at)?;
         let is_known = is_of_system(&way.end)
             || self.is_ground(&way.end)
-            || !self.changeable.holds(&way.end) && self.python_prefix(&way.end, at).is_some();
+            || !at.changeable.holds(&way.end) && self.python_prefix(&way.end, at).is_some();
         let is_new = |link: &Path| !is_of_system(link) && !self.links.contains_key(link);
         let new_links = way.links.iter().filter(|(link, _)| is_new(link)).count();
         let new = new_links + usize::from(!is_of_system(&way.end) && !self.visible.contains_key(&way.end));
@@ -482,7 +485,7 @@ impl VisibleFiles {
 
     /// The text of a file of a package; empty if a confined server can change the file.
     fn text_of(&mut self, file: &Path, at: &Surroundings<'_>) -> String {
-        let is_readable = |way: &ResolvedPath| self.is_ground(&way.end) && !self.changeable.holds(&way.end);
+        let is_readable = |way: &ResolvedPath| self.is_ground(&way.end) && !at.changeable.holds(&way.end);
         let Some(way) = self.way(file, at).filter(is_readable) else { return String::new() };
         let text = beginning(&way.end, LISTING_BYTES.min(self.listing_bytes_left), &at.looks);
         self.listing_bytes_left = self.listing_bytes_left.saturating_sub(text.len() as u64);
@@ -563,8 +566,8 @@ fn outermost_modules(file: &Path) -> Option<PathBuf> {
 
 /// The nearest virtual environment that a file is in.
 fn environment_of(file: &Path, at: &Surroundings<'_>) -> Option<PathBuf> {
-    let folders = file.ancestors().skip(1).take(LEVELS_MAX).take_while(|folder| !at.is_too_wide(folder));
-    folders.into_iter().find(|folder| is_file(&folder.join("pyvenv.cfg"), &at.looks)).map(Path::to_path_buf)
+    let is_environment = |folder: &&Path| is_file(&folder.join("pyvenv.cfg"), &at.looks);
+    at.folders_from(file.parent()?).find(is_environment).map(Path::to_path_buf)
 }
 
 fn has_one_of(marks: &[&str], folder: &Path, at: &Surroundings<'_>) -> bool {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::surroundings::LOOKS_MAX;
 use super::*;
+use crate::confine::ChangeablePlaces;
 use crate::confine::{LookBudget, PrivatePlaces, SecretPlaces};
 
 /// A home with files.
@@ -75,7 +76,10 @@ impl Home {
         variables.extend(entrys.iter().map(|(name, value)| ((*name).to_owned(), self.expanded(value))));
         let homes = [home.clone()];
         let private = PrivatePlaces::new(Some(home.clone()), ["MCPs", "all/own"].map(|own| home.join(own)));
+        let changeable = changeable.iter().map(|path| ((*path).to_owned(), home.join(path)));
         let at = Surroundings {
+            changeable: &ChangeablePlaces::new(changeable),
+            project: Some(&home.join("work")),
             variables: &variables,
             inherited: &inherited,
             home: &home,
@@ -88,8 +92,7 @@ impl Home {
         };
         let mut words = command.split(' ').map(|word| self.expanded(word));
         let program = at.locate(Path::new(&words.next().unwrap())).unwrap();
-        let changeable = changeable.iter().map(|path| ((*path).to_owned(), home.join(path)));
-        let mut found = VisibleFiles::new(ChangeablePlaces::new(changeable), &at);
+        let mut found = VisibleFiles::new(&at);
         found.command(&program, &words.collect::<Vec<_>>(), &at);
         let parts = found.into_parts();
         let named = |path: &Path| path.strip_prefix(&home).unwrap_or(path).display().to_string();
@@ -271,6 +274,47 @@ fn what_a_server_can_change_is_not_followed_out_of() {
 }
 
 #[test]
+fn whoever_can_change_a_package_does_not_choose_another_one_by_hiding_it() {
+    let package = |mark: &str| {
+        let home =
+            Home::new().file("mono/.env", "secret").file("mono/package.json", "").folder("mono/servers/data");
+        home.file("mono/servers/server.py", "").file("mono/pyproject.toml", "").folder("work").file(mark, "")
+    };
+    let (python, of_other) = ("python3 ~/mono/servers/server.py", "work/mark");
+    for (command, mark) in [(python, "mono/servers/package.json"), (python, of_other)] {
+        for changeable in ["mono/servers", "mono/servers/data"] {
+            let is_hidden = mark == of_other;
+            let home = package(mark);
+            let found = home.found("/usr/bin", command, &[changeable]).0;
+            // The control: who cannot change the package's own folder cannot hide it.
+            let expected = match (is_hidden, changeable) {
+                (true, "mono/servers/data") => "Execute mono",
+                (true, _) => "Execute mono/servers/server.py",
+                (false, _) => "Execute mono/servers",
+            };
+            assert_eq!(found, expected, "{mark} {changeable}");
+        }
+    }
+    let notes = || Home::new().file("priv/secret.py", "").file("priv/package.json", "").folder("notes");
+    for command in
+        ["python3 ~/notes/gone.py ~/priv/secret.py", "python3 -m served ~/notes/db ~/priv/secret.py"]
+    {
+        assert_eq!(notes().found("/usr/bin", command, &["notes"]).0, "", "{command}");
+    }
+    assert_eq!(notes().found("/usr/bin", "python3 ~/notes/gone.py ~/priv/secret.py", &[]).0, "Execute priv");
+}
+
+#[test]
+fn symlinks_of_a_project_do_not_lead_out_of_it() {
+    let home = Home::new().file("priv/key.py", "").file("priv/package.json", "").file(".nvm/bin/node", "");
+    let home =
+        home.folder("work").link("work/server.py", "../priv/key.py").link("work/node", "../.nvm/bin/node");
+    assert_eq!(home.found("", "sh ~/work/server.py", &[]).0, "");
+    assert_eq!(home.found("", "sh ~/priv/key.py", &[]).0, "Execute priv", "the control");
+    assert_eq!(home.found("", "~/work/node x", &[]).0, "Execute .nvm", "installed programs stay visible");
+}
+
+#[test]
 fn only_regular_files_are_read() {
     let pth = "src/repo/.venv/lib/python3/site-packages/x.pth";
     let repository = || repository().file("src/repo/.venv/pyvenv.cfg", "").file(pth, "");
@@ -374,8 +418,10 @@ fn names_in_the_working_folder_lead_nowhere_else() {
         let (visible, _) = home.found("bin", command, &[]);
         assert!(!visible.contains(".ssh"), "{command}: {visible}");
     }
-    // The user chose the paths that the entry writes in full.
-    assert!(home.visible("bin", "sh ~/work/server").contains(".ssh/id"));
+    // With a reference to the open folder, also a path that the entry writes in full.
+    assert_eq!(home.visible("bin", "sh ~/work/server"), "");
+    let home = home.link("srv/server", "~/.ssh/id");
+    assert!(home.visible("bin", "sh ~/srv/server").contains(".ssh/id"), "the user chose that link");
 }
 
 #[test]
@@ -446,6 +492,8 @@ impl Home {
         let variables = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
         let (root, homes, folder) = (self.at(""), [self.at("")], self.at("src/repo"));
         let at = Surroundings {
+            changeable: &ChangeablePlaces::default(),
+            project: None,
             variables: &variables,
             inherited: &variables,
             home: &root,
@@ -456,7 +504,7 @@ impl Home {
             secret: &SecretPlaces::default(),
             looks: LookBudget::new(LOOKS_MAX),
         };
-        let mut found = VisibleFiles::new(ChangeablePlaces::default(), &at);
+        let mut found = VisibleFiles::new(&at);
         found.command(
             Path::new("/bin/sh"),
             &[self.at("src/repo/server.py").to_str().unwrap().to_owned()],

@@ -13,7 +13,7 @@ use crate::confine::{
     remedy,
 };
 use crate::text as texts;
-use crate::upstream::{Inherited, ProcessSpec};
+use crate::upstream::ProcessSpec;
 
 /// The plan by which one confined server is started.
 #[derive(Debug)]
@@ -70,7 +70,11 @@ impl Confinement {
         };
         let homes = with_real(&home);
         let user_homes = home_in(&inherited).as_ref().map(with_real).unwrap_or_default();
+        let changeable = spec.changeable.iter().chain(&sandbox.write);
+        let changeable = ChangeablePlaces::new(changeable.map(|path| (String::new(), path.clone())));
         let at = Surroundings {
+            changeable: &changeable,
+            project: spec.project.as_deref(),
             variables: &own,
             inherited: &inherited,
             home: &home,
@@ -83,24 +87,26 @@ impl Confinement {
         };
         // If the program does not exist, its start fails with that error.
         let program = at.locate(&spec.program).unwrap_or_else(|| spec.program.clone());
-        let changeable = spec.changeable.iter().chain(&sandbox.write);
-        let changeable = ChangeablePlaces::new(changeable.map(|path| (String::new(), path.clone())));
-        let mut found = VisibleFiles::new(changeable, &at);
+        let mut found = VisibleFiles::new(&at);
         // These paths come first, since files of the program may lead to them.
         for (paths, access) in [(&sandbox.read, Access::Execute), (&sandbox.write, Access::Change)] {
             for path in paths {
-                let way = granted(path, access, found.changeable(), &at)?;
+                let way = granted(path, access, at.changeable, &at)?;
                 is_text(&way)?;
                 found.give(&way, access);
             }
         }
         let cwd = spec.cwd.as_ref().and_then(|folder| resolve(folder).ok());
-        if let Some(link) = cwd.as_ref().and_then(|way| found.changeable().link_in(way)) {
+        if let Some(link) = cwd.as_ref().and_then(|way| at.changeable.link_in(way)) {
             return Err(format!(
                 "its folder goes through the symlink {}; confined servers can change that one, so name the real path in cwd",
                 texts::name_in_sentence(&link.to_string_lossy(), STEP_CHARS_MAX)
             )
             .into());
+        }
+        if let Some(link) = cwd.as_ref().and_then(|way| at.link_out_of_project(way)) {
+            let link = texts::name_in_sentence(&link.to_string_lossy(), STEP_CHARS_MAX);
+            return Err(format!("its cwd leaves the project's folder through the symlink {link}").into());
         }
         if let Some((place, why)) =
             cwd.as_ref().and_then(|way| way.chosen_by_others(nix::unistd::geteuid().as_raw()))
@@ -108,7 +114,7 @@ impl Confinement {
             let place = texts::name_in_sentence(&place.to_string_lossy(), STEP_CHARS_MAX);
             return Err(format!("its cwd leads through {place}, {why}").into());
         }
-        if let Some(link) = found.link_before(&program) {
+        if let Some(link) = found.link_before(&program, &at) {
             return Err(format!(
                 "its command goes through the symlink {}; confined servers can change that one, so name the real path, or \
                  add it to sandbox.read",
@@ -166,12 +172,7 @@ const WITHOUT: &str = "`sandbox = false` in its entry starts it with all your ri
 
 /// The variables that the server inherits from the bridge's environment.
 fn inherited(spec: &ProcessSpec) -> BTreeMap<String, String> {
-    let inherited = match &spec.inherited {
-        Inherited::All => &[][..],
-        Inherited::Only { variables, .. } => variables,
-    };
-    let inherited = inherited.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
-    inherited.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    spec.inherited_texts().into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// Refuses a path of the entry that is not UTF-8, since the plan is text. Such a path that files refer to is left out

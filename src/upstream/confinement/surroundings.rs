@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::resolve::{inside, is_file, is_folder, resolve_within};
-use crate::confine::{LookBudget, PrivatePlaces, SecretPlaces};
+use crate::confine::{ChangeablePlaces, LookBudget, PrivatePlaces, ResolvedPath, SecretPlaces};
 use crate::programs::locate_program;
 
 /// The folder and the environment that a command is started in.
@@ -26,9 +26,17 @@ pub(super) struct Surroundings<'a> {
     pub(super) private: &'a PrivatePlaces,
     /// The places of keys, logins and belljar's own files.
     pub(super) secret: &'a SecretPlaces,
+    /// The paths that confined servers or code can change. Files there are not read, symlinks there are not followed out
+    /// of them, and no file there, or its absence, decides what is visible elsewhere.
+    pub(super) changeable: &'a ChangeablePlaces,
+    /// The real folder of the project that belljar was started in.
+    pub(super) project: Option<&'a Path>,
     /// The number of file-system operations that may still be done to find the server's files.
     pub(super) looks: LookBudget,
 }
+
+/// The number of parent folders in which the root of an installation or a package is searched.
+const LEVELS_MAX: usize = 8;
 
 /// The largest number of file-system operations for one plan. Each takes some microseconds, and a plan is made on the
 /// bridge's thread. Real packages need some hundreds, and about one more for each package in a virtual environment.
@@ -65,6 +73,27 @@ impl Surroundings<'_> {
     /// so a symlink that leads out of that folder is not followed.
     pub(super) fn in_folder(&self, name: &str) -> Option<PathBuf> {
         inside(self.folder?, name, &self.looks)
+    }
+
+    /// The symlink by which a path leaves the project that belljar was started in. Whoever sends the project's files could
+    /// turn it to any place.
+    pub(super) fn link_out_of_project<'w>(&self, way: &'w ResolvedPath) -> Option<&'w Path> {
+        self.project.and_then(|project| way.link_out_of(project))
+    }
+
+    /// Whether the path that an argument names can be changed, whether it exists or not.
+    pub(super) fn is_changeable(&self, word: &str) -> bool {
+        let path = self.folder.map_or_else(|| word.into(), |folder| folder.join(word));
+        self.changeable.changed_in(&ResolvedPath::within(&path, &self.looks)).is_some()
+    }
+
+    /// The folders in which the package that a real folder belongs to is searched: the folder and those above it. If the
+    /// folder can be changed, they end with the outermost one that can be, since whoever changes it could hide a package
+    /// from the search, which would then find another one above.
+    pub(super) fn folders_from<'p>(&'p self, folder: &'p Path) -> impl Iterator<Item = &'p Path> {
+        let is_changeable = self.changeable.holds(folder);
+        let folders = folder.ancestors().take(LEVELS_MAX).take_while(|folder| !self.is_too_wide(folder));
+        folders.take_while(move |folder| !is_changeable || self.changeable.holds(folder))
     }
 
     /// Whether a path leads to an existing file or folder.

@@ -7,7 +7,7 @@ use url::Url;
 
 use super::events::{BodyError, BodyLimits, Events};
 use super::lines::{Deliveries, SentMessage};
-use super::requests::{Requests, media_type};
+use super::requests::{Requests, media_type, written_type};
 use crate::jsonrpc::Line;
 use crate::upstream::no_response::NoResponse;
 
@@ -39,8 +39,8 @@ impl Legacy {
     async fn read(&self) -> Result<(), NoResponse> {
         let request = self.requests.to(Method::GET, self.url.clone()).header(ACCEPT, "text/event-stream");
         let response = self.requests.send(request).await??;
-        let kind = media_type(&response);
-        if kind != "text/event-stream" {
+        if media_type(&response) != "text/event-stream" {
+            let kind = written_type(&response);
             return Err(NoResponse::NotReached(format!(
                 "its reply is no stream of events (content type {kind:?})"
             )));

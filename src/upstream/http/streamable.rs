@@ -14,7 +14,7 @@ use url::Url;
 use super::events::{BodyError, BodyLimits, Events};
 use super::lines::{Deliveries, SentMessage};
 use super::parameter_headers::{ParameterHeaders, header_of};
-use super::requests::{Requests, media_type};
+use super::requests::{Requests, media_type, written_type};
 use crate::jsonrpc::{Line, answer_with_id, answered_error, answered_id, repaired};
 use crate::upstream::no_response::NoResponse;
 
@@ -190,14 +190,14 @@ impl Streamable {
     }
 
     async fn answered(&self, awaited: &Awaited<'_>, response: Response) -> Result<(), NoResponse> {
-        let kind = media_type(&response);
+        let (kind, written) = (media_type(&response), written_type(&response));
         if kind == EVENTS {
             return self.streamed(awaited, response).await;
         }
         let status = response.status();
         match self.body_limits.whole(response).await {
             Ok(body) if !kind.ends_with("json") && !is_answer(&body, awaited.id) => {
-                Err(NoResponse::Broken(format!("HTTP {status} with no answer (content type {kind:?})")))
+                Err(NoResponse::Broken(format!("HTTP {status} with no answer (content type {written:?})")))
             }
             Ok(body) => match self.delivered(awaited, body).await? {
                 true => Ok(()),

@@ -13,9 +13,6 @@ use super::http_policy::{HttpPolicy, Redirects};
 use crate::jose::Algorithm;
 use crate::text;
 
-/// The longest text of a server that is repeated, in characters.
-const SAID_CHARS_MAX: usize = 200;
-
 /// The metadata of an MCP server about its tokens.
 #[derive(Deserialize)]
 pub(super) struct ResourceMetadata {
@@ -53,7 +50,7 @@ impl ResourceMetadata {
         for place in advertised.into_iter().chain(own).chain([well_known("")]) {
             let Some(found) = fetched::<Self>(asking, place).await? else { continue };
             if !found.is_for(server) {
-                let named = text::inert_excerpt(&found.resource, SAID_CHARS_MAX);
+                let named = text::inert_line(&found.resource);
                 return Err(format!("its metadata are those of another server ({named})"));
             }
             return Ok(Some(found));
@@ -79,7 +76,7 @@ impl ServerMetadata {
 
     /// Fetches the metadata of the authorization server with this name.
     pub(super) async fn of(asking: &HttpPolicy, issuer: &str) -> Result<Self, String> {
-        let shown = text::inert_excerpt(issuer, SAID_CHARS_MAX);
+        let shown = text::inert_line(issuer);
         let url =
             Url::parse(issuer).map_err(|_| format!("{shown} is no address of an authorization server"))?;
         let path = url.path().trim_end_matches('/');
@@ -93,7 +90,7 @@ impl ServerMetadata {
             let Some(found) = fetched::<Self>(asking, place).await? else { continue };
             // People often leave out the slash at the end.
             if found.issuer.trim_end_matches('/') != issuer.trim_end_matches('/') {
-                let named = text::inert_excerpt(&found.issuer, SAID_CHARS_MAX);
+                let named = text::inert_line(&found.issuer);
                 return Err(format!("the authorization server {shown} calls itself {named}"));
             }
             return Ok(found);
@@ -113,7 +110,7 @@ impl ServerMetadata {
             return Err(format!(
                 "its authorization server {} names a token endpoint at {}, another origin; if that is right, write it into \
                  the entry as login.token_endpoint, beside login.issuer",
-                text::inert_excerpt(&self.issuer, SAID_CHARS_MAX),
+                text::inert_line(&self.issuer),
                 endpoint.origin().ascii_serialization()
             ));
         }

@@ -82,7 +82,7 @@ impl TokenResponse {
             }
             _ if is("bearer") => None,
             _ => {
-                let kind = text::inert_excerpt(&self.token_type, 40);
+                let kind = text::inert_line(&self.token_type);
                 return Err(format!("it gives tokens of the type {kind:?}, which belljar did not ask for"));
             }
         };

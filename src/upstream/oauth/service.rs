@@ -151,7 +151,7 @@ impl Service<'_> {
         if let Some(known) = before.and_then(|before| before.grant.issuer.as_ref())
             && known.trim_end_matches('/') != issuer.trim_end_matches('/')
         {
-            let [known, issuer] = [known, &issuer].map(|name| text::inert_excerpt(name, 200));
+            let [known, issuer] = [known, &issuer].map(|name| text::inert_line(name));
             return Err(format!(
                 "its authorization server was {known} and is now said to be {issuer}; if that is right, write it into the entry \
                  as login.issuer"
@@ -223,7 +223,7 @@ impl Service<'_> {
         let response: ExchangeResponse = serde_json::from_slice(&body)
             .map_err(|_| "its answer was no grant for the authorization server")?;
         if response.issued_token_type != ID_JAG {
-            let kind = text::inert_excerpt(&response.issued_token_type, 80);
+            let kind = text::inert_line(&response.issued_token_type);
             return Err(format!("it gives {kind:?} instead of a grant for the authorization server"));
         }
         Ok(response.access_token)

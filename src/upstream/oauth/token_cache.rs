@@ -338,11 +338,10 @@ impl CachedLogin {
         });
     }
 
-    /// Adds a secret to redact.
+    /// Adds a secret to redact. One that is in use stays the newest, however many tokens a server asks for.
     fn hide(&mut self, value: &str) {
-        if !self.secrets.iter().any(|known| known.is_value(value))
-            && let Some(secret) = Secret::new("login".to_owned(), value)
-        {
+        if let Some(secret) = Secret::new("login".to_owned(), value) {
+            self.secrets.retain(|known| !known.is_value(value));
             self.secrets.push_front(Arc::new(secret));
             self.secrets.truncate(SECRETS_MAX);
         }

@@ -66,8 +66,16 @@ impl Secrets {
                 (name.as_str(), value.clone(), holds_reference(value) || is_credential(name, value))
             })
             .collect();
-        let named = values.iter().map(|(name, value)| (name.as_str(), value));
-        for (name, value) in named.chain(arguments.iter().map(|argument| ("args", argument))) {
+        let inherited = match transport {
+            ServerTransport::Process(process) => process.inherited_texts(),
+            ServerTransport::Remote(_) => vec![],
+        };
+        // Most inherited variables name places and languages, which may appear in results.
+        let of_secrets = inherited.iter().filter(|(name, value)| is_credential(name, value));
+        all.extend(of_secrets.map(|(name, value)| (*name, (*value).to_owned(), true)));
+        let named = values.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let arguments = arguments.iter().map(|argument| ("args", argument.as_str()));
+        for (name, value) in named.chain(arguments).chain(inherited.iter().copied()) {
             all.extend(parts::of(value).into_iter().map(|part| (name, part, true)));
         }
         let new = all.iter().filter_map(|(name, value, is_credential)| {

@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use url::Url;
 
 use crate::clients::{Node, Value};
-use crate::config::read::address::{http_url, is_loopback};
+use crate::config::read::address::http_url;
 use crate::config::read::changeable::{NamedFile, ReadTime};
 use crate::config::read::references::Files;
 use crate::config::servers::reading::{Reading, STAND_IN, Section};
@@ -21,6 +21,7 @@ use crate::service_login::{
     ServiceLogin,
 };
 use crate::text::suggest;
+use crate::web::is_loopback;
 
 /// Keys that describe the client to the authorization server and to an identity provider.
 const CLIENT_KEYS: [&str; 5] = ["client_id", "client_secret", "private_key", "key_id", "audience"];
