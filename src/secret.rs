@@ -9,18 +9,16 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use memchr::memmem::{self, Finder};
-use memchr::{memchr, memchr_iter, memchr2};
+use memchr::{memchr, memchr2};
 
 /// Shorter values are words like any other, and replacing them would make texts unreadable.
 pub const SECRET_BYTES_MIN: usize = 6;
 /// How often a text is decoded: JSON in a string of JSON has two levels of escapes.
 const ESCAPE_LEVELS_MAX: usize = 4;
-/// A shorter part of a secret, left at the edge of a truncated text, is not recognised.
-const PART_BYTES_MIN: usize = 4;
 /// Bytes of text that are decoded at once, so that a search of a large text needs little memory.
 const BLOCK_BYTES: usize = 64 * 1024;
-/// The longest escape, two `\uXXXX` for one character, in bytes.
-const ESCAPE_BYTES_MAX: usize = 12;
+/// The most bytes with which JSON spells one byte of a text: `\u0061`.
+const SPELLED_BYTES_MAX: usize = 6;
 
 /// Characters that have a short escape, and its letter.
 const SHORT_ESCAPES: [(u8, u8); 8] = [
@@ -99,41 +97,11 @@ impl Secret {
         self.value.needle() == without_blank_ends(value).as_bytes()
     }
 
-    /// Length of the end of the value, in any spelling, with which a text begins that was truncated before; 0 without one.
-    pub fn rest_bytes(&self, text: &str) -> usize {
-        let value = self.value.needle();
-        let levels = levels(text.as_bytes());
-        let of_level = |(level, text): (usize, &Cow<'_, [u8]>)| {
-            // The truncation may have left the end of an escape, too.
-            let is_part = |byte: &&u8| matches!(byte, b'\\' | b'u') || byte.is_ascii_hexdigit();
-            let parts_max = if level == 0 { 0 } else { ESCAPE_BYTES_MAX };
-            let parts = text.iter().take(parts_max).take_while(is_part).count();
-            let ends = (0..=parts).filter_map(|begin| {
-                let mut lengths = (PART_BYTES_MIN..value.len()).rev();
-                let rest = lengths.find(|rest| text[begin..].starts_with(&value[value.len() - rest..]))?;
-                Some(begin + rest)
-            });
-            Some(origins(&levels[..level], vec![ends.max()?])[0])
-        };
-        levels.iter().enumerate().filter_map(of_level).max().unwrap_or_default()
-    }
-
-    /// Length of the beginning of the value, in any spelling, with which a text ends that was truncated there; 0 without one.
-    pub fn begun_bytes(&self, text: &str) -> usize {
-        let value = self.value.needle();
-        let levels = levels(text.as_bytes());
-        let of_level = |(level, decoded): (usize, &Cow<'_, [u8]>)| {
-            // The truncation may have left the beginning of an escape, too.
-            let last = &decoded[decoded.len().saturating_sub(ESCAPE_BYTES_MAX)..];
-            let escapes = memchr_iter(b'\\', last).map(|at| decoded.len() - last.len() + at);
-            let begins = std::iter::once(decoded.len()).chain(escapes).filter_map(|end| {
-                let mut lengths = (PART_BYTES_MIN..value.len()).rev();
-                let begun = lengths.find(|begun| decoded[..end].ends_with(&value[..*begun]))?;
-                Some(end - begun)
-            });
-            Some(text.len() - origins(&levels[..level], vec![begins.min()?])[0])
-        };
-        levels.iter().enumerate().filter_map(of_level).max().unwrap_or_default()
+    /// How many bytes at the cut of a truncated text may be a part of the value, in any usual spelling. It depends on the
+    /// value's length only: if what is removed depended on what matches, whoever can have texts cut could find out the
+    /// value piece by piece.
+    pub fn bytes_at_cut(&self) -> usize {
+        self.value.needle().len().saturating_sub(1) * SPELLED_BYTES_MAX
     }
 
     /// Where the value stands in the text, in any spelling; sorted and apart from each other. In the content of a JSON string

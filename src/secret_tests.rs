@@ -144,33 +144,6 @@ fn a_secret_is_found_at_every_place_of_a_large_text() {
     }
 }
 
-#[test]
-fn a_truncated_secret_is_recognised_in_any_spelling() {
-    let secret = secret("hunter+22");
-    for (text, rest) in [
-        ("ter+22 x", 6),
-        (r"ter\u002B22 x", 11),
-        ("2B22 x", 0),
-        (r"\u0072\u002B22 x", 14),
-        (r"0072\u002B22\u0032 x", 0),
-        (r"65r\u002B22 x", 11),
-        (r"er\\u002B22 x", 11),
-        ("er22 x", 0),
-    ] {
-        assert_eq!(secret.rest_bytes(text), rest, "{text}");
-    }
-    for (text, begun) in [
-        ("x hunter", 6),
-        (r"x hunter\u00", 10),
-        (r"x hunter\", 7),
-        (r"x h\u0075nter\u002B", 17),
-        (r"x hunte\\u007", 11),
-        (r"x hun\u00", 0),
-    ] {
-        assert_eq!(secret.begun_bytes(text), begun, "{text}");
-    }
-}
-
 /// The value as a JSON writer may write it: each character as it is, in a short escape, or by its number.
 pub(crate) fn spelled(value: &str, choices: &[u8]) -> String {
     let mut choices = choices.iter().copied().cycle();
@@ -233,7 +206,5 @@ proptest! {
         let replaced = replaced_in(text.clone(), &[&secret]);
         prop_assert!(replaced.len() <= text.len());
         replaced_in_json(&text, &[&secret]);
-        prop_assert!(text.is_char_boundary(secret.rest_bytes(&text)));
-        prop_assert!(text.is_char_boundary(text.len() - secret.begun_bytes(&text)));
     }
 }

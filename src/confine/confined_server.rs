@@ -16,7 +16,7 @@ use nix::sys::prctl::{set_dumpable, set_no_new_privs, set_pdeathsig};
 use nix::sys::resource::Resource;
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{Pid, chdir, getegid, geteuid, sethostname};
+use nix::unistd::{Pid, chdir, getegid, geteuid, sethostname, setsid};
 
 use super::lock::{
     FileRights, drop_capabilities, keep_capabilities, limit, restrict_files, scopes_abstract_sockets,
@@ -96,6 +96,8 @@ pub fn serve_confined(
 ) -> Result<u8, ServeError> {
     is_first_process()?;
     set_pdeathsig(Signal::SIGKILL).step("bind itself to its keeper")?;
+    // The kernel schedules a session as one, and lets each of its processes change the priority of all.
+    setsid().step("leave the session of the user's programs")?;
     if parent_on_machine() != Some(keeper) {
         return Ok(0);
     }

@@ -71,7 +71,7 @@ pub fn limit(limits: &[(Resource, u64)]) -> nix::Result<()> {
 pub struct FileRights<'a> {
     /// Folders in which files can be executed.
     pub executable: &'a [&'a str],
-    /// Files and folders that can be changed, in addition to existing files in /proc and /dev.
+    /// Files and folders that can be changed, in addition to existing files in /dev.
     pub writable: Vec<String>,
     /// Whether it can use TCP.
     pub tcp: bool,
@@ -98,7 +98,7 @@ fn restrict(allowed: &FileRights<'_>) -> Result<(), landlock::RulesetError> {
     let mut ruleset = ruleset.scope(Scope::from_all(LANDLOCK))?.create()?;
     let programs = allowed.executable.iter().map(|path| (*path, read | AccessFs::Execute));
     let writable = allowed.writable.iter().map(|path| (path.as_str(), all & !never));
-    let others = [("/", read), ("/proc", change), ("/dev", change | AccessFs::IoctlDev)];
+    let others = [("/", read), ("/dev", change | AccessFs::IoctlDev)];
     for (path, rights) in programs.chain(writable).chain(others) {
         // A path that does not exist needs no rule.
         let Ok(place) = PathFd::new(path) else { continue };

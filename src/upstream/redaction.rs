@@ -90,20 +90,22 @@ impl Redaction {
         })
     }
 
-    /// As [`Self::text`], for the end of a longer text: the rest of a secret that was cut at the beginning is removed.
+    /// As [`Self::text`], for the end of a longer text: as much is removed at its beginning as the rest of a secret may
+    /// have.
     pub(super) fn tail(&self, bytes: &[u8]) -> String {
         let text = self.text(String::from_utf8_lossy(bytes).into_owned());
-        let text = text.trim_start_matches(char::REPLACEMENT_CHARACTER);
-        let rest = self.all().iter().map(|secret| secret.rest_bytes(text)).max().unwrap_or_default();
-        text[rest..].to_owned()
+        text[text.ceil_char_boundary(self.bytes_at_cut())..].to_owned()
     }
 
-    /// As [`Self::text`], for the beginning of a longer text: the part of a secret that was cut at the end is removed.
+    /// As [`Self::text`], for the beginning of a longer text: as much is removed at its end as the beginning of a secret
+    /// may have.
     pub(super) fn beginning(&self, bytes: &[u8]) -> String {
         let text = self.text(String::from_utf8_lossy(bytes).into_owned());
-        let text = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
-        let begun = self.all().iter().map(|secret| secret.begun_bytes(text)).max().unwrap_or_default();
-        text[..text.len() - begun].to_owned()
+        text[..text.floor_char_boundary(text.len().saturating_sub(self.bytes_at_cut()))].to_owned()
+    }
+
+    fn bytes_at_cut(&self) -> usize {
+        self.all().iter().map(|secret| secret.bytes_at_cut()).max().unwrap_or_default()
     }
 
     /// Replaces the credentials in a JSON text by their names; `None`: it has no credentials.
@@ -206,19 +208,17 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_before_leaves_no_part_of_a_secret() {
-        let redaction = of(&[("PIN", "hunter22"), ("LONG", "0123456789"), ("WORD", "pässwörd")]);
-        let said = "ter22 is not 0123456789 nor hunter22 but 012345".as_bytes();
-        assert_eq!(redaction.tail(said), " is not [LONG] nor [PIN] but 012345");
-        assert_eq!(redaction.beginning(said), "ter22 is not [LONG] nor [PIN] but ");
-        let word = "pässwörd".as_bytes();
-        assert_eq!(
-            (redaction.tail(&word[2..]), redaction.beginning(&word[..8])),
-            (String::new(), String::new())
-        );
-        assert_eq!(
-            (redaction.tail(b"hunter22!"), redaction.beginning(b"!hunter22")),
-            ("[PIN]!".into(), "![PIN]".into())
-        );
+    fn what_was_cut_off_leaves_no_part_of_a_secret_and_tells_nothing_of_it() {
+        let redaction = of(&[("PIN", "hunter22"), ("WORD", "pässwörd")]);
+        let filler = "x".repeat(redaction.bytes_at_cut());
+        for part in ["", "hunt", "hunter2", r"hunt\u0065r2", "passer-by", "päss"] {
+            let said = format!("{part}{filler}hunter22{filler}{part}");
+            let (tail, beginning) = (redaction.tail(said.as_bytes()), redaction.beginning(said.as_bytes()));
+            assert!(!tail.starts_with(part) || part.is_empty(), "{tail}");
+            // Nothing but the length of what was sent decides how much is left.
+            assert_eq!(tail.len(), format!("{part}[PIN]{filler}{part}").len(), "{part}");
+            assert_eq!(beginning.len(), tail.len(), "{part}");
+        }
+        assert_eq!(redaction.tail(&"pässwörd".as_bytes()[2..]), "");
     }
 }

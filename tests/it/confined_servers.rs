@@ -139,6 +139,7 @@ impl Prey {
             ("read", format!("/proc/{process}/root{}", self.at("other/server.db")), "secret"),
             ("read", self.shared.path().to_str().unwrap().to_owned(), ""),
             ("write", self.at("program/server.new"), "written"),
+            ("write", "/proc/self/comm".to_owned(), "written"),
             ("names", self.at("other"), "server.db"),
             ("environment", MARK.to_owned(), "found"),
             ("memory", process.clone(), "opened"),
@@ -191,6 +192,8 @@ async fn a_hostile_server_gets_nothing_when_confined_and_everything_else() {
     }
     let of = attempt(&without, "identity", "").await;
     assert_eq!(of, "CapBnd=0000000000000000 CapEff=0000000000000000 NoNewPrivs=1 Seccomp=2");
+    // The kernel gives the programs of a session one priority together.
+    assert_eq!(attempt(&without, "session", "").await, "its own");
     // HOME and /tmp are its own, and empty: its program is in the one, and both in the other here.
     assert_eq!(attempt(&without, "names", &prey.at("")).await, "program");
     assert_eq!(attempt(&without, "write", &prey.at("of-its-own")).await, "written");

@@ -293,6 +293,12 @@ if not [name for name in os.listdir('/dev') if stat.S_ISBLK(os.lstat('/dev/' + n
         "import stat\nos.mknod('/tmp/device-of-probe', stat.S_IFCHR | 0o600, os.makedev(1, 3))\nos.remove('/tmp/device-of-probe')",
     ),
     Probe::attempt(
+        "files.set-id",
+        "make a file that runs as its owner",
+        CLOSED,
+        "open('/tmp/set-id', 'w').close()\nos.chmod('/tmp/set-id', 0o4700)\nassert os.stat('/tmp/set-id').st_mode & 0o4000",
+    ),
+    Probe::attempt(
         "files.fifo",
         "make a FIFO",
         &["EACCES"],

@@ -125,6 +125,10 @@ def _where(position: int, value: int, check: Block) -> Block:
     return (_load(position), (_EQUAL, 0, len(check), value), *check)
 
 
+def _where_any(position: int, mask: int, check: Block) -> Block:
+    return (_load(position), (_ANY_BIT, 0, len(check), mask), *check)
+
+
 _AF_UNIX, _SOL_SOCKET, _MSG_OOB, _DEVICE_OR_SOCKET = 1, 1, 1, 0x6000
 # Never SOCK_DGRAM: through such a pair, a process can reach sockets that have a name.
 _SOCK_STREAM, _SOCK_SEQPACKET, _SOCK_NONBLOCK, _SOCK_CLOEXEC = 1, 5, 0x800, 0x80000
@@ -160,6 +164,10 @@ _DEVICE_CONTROLS = (
 _ARCHITECTURE_CONTROLS = (0x1001, 0x1002, 0x1003, 0x1004, 0x1021, 0x1022, 0x1023, 0x3001, 0x5005)
 _O_WRONLY, _O_RDWR = 1, 2
 _F_SETLEASE, _F_NOTIFY, _MADV_MERGEABLE = 1024, 1026, 12
+# With these modes a file on a writable mount would run as its owner or group outside of the sandbox.
+_SET_ID = 0o6000
+# O_CREAT, and the bit of O_TMPFILE that O_DIRECTORY does not have: with them a call that opens a file uses its mode.
+_CREATES = 0o100 | 0o20000000
 # Also a bit of MAP_SHARED_VALIDATE, and not one of MAP_PRIVATE.
 _MAP_SHARED, _MAP_ANONYMOUS = 0x01, 0x20
 
@@ -193,10 +201,13 @@ def checks(supervisor: int, memory_watched: bool = False) -> dict[str, Block]:
         # Pages shared with other processes reveal what those contain.
         "madvise": _none_of(2, _MADV_MERGEABLE),
         # An access mode that neither reads nor writes needs no Landlock right, and still creates a terminal.
-        "open": _not_both_bits(1, _O_WRONLY, _O_RDWR),
-        "openat": _not_both_bits(2, _O_WRONLY, _O_RDWR),
-        "mknod": _no_bit(1, _DEVICE_OR_SOCKET),
-        "mknodat": _no_bit(2, _DEVICE_OR_SOCKET),
+        "open": (*_not_both_bits(1, _O_WRONLY, _O_RDWR), *_where_any(1, _CREATES, _no_bit(2, _SET_ID))),
+        "openat": (*_not_both_bits(2, _O_WRONLY, _O_RDWR), *_where_any(2, _CREATES, _no_bit(3, _SET_ID))),
+        "mknod": _no_bit(1, _DEVICE_OR_SOCKET | _SET_ID),
+        "mknodat": _no_bit(2, _DEVICE_OR_SOCKET | _SET_ID),
+        "chmod": _no_bit(1, _SET_ID),
+        "fchmod": _no_bit(1, _SET_ID),
+        "fchmodat": _no_bit(2, _SET_ID),
     }
 
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 Frame = dict[str, object]
 
 PIECE_BYTES = 256 * 1024
+# The latest time of a change that is told: file systems have later ones.
+TIME_US_MAX = 2**63 - 1
 _UNKNOWN: State = (-1, 0)
 
 
@@ -135,7 +137,7 @@ class Workspace:
             yield {**piece, "executable": False, "modified_us": 0, "offset": 0, "base64": "", "last": True}
             return
         _, size, mode, modified_ns, _ = state
-        piece |= {"executable": bool(mode & 0o100), "modified_us": max(0, modified_ns // 1000)}
+        piece |= {"executable": bool(mode & 0o100), "modified_us": min(max(0, modified_ns // 1000), TIME_US_MAX)}
         file = self._open(path)
         try:
             offset = 0

@@ -321,7 +321,13 @@ impl Messages for RawResults {
         if let Some(message) = id.and_then(|id| self.take_in(id, RawResult::Unreadable(why.clone()))) {
             return OnUnreadable::Message(message);
         }
-        self.unread.line(|| self.redaction.beginning(line), why.reason());
+        let is_cut = matches!(why, LineError::Overlong(_));
+        let shown = || match is_cut {
+            true => self.redaction.beginning(line),
+            // In a whole line, what happens to look like the beginning of a secret stays: its absence would tell so.
+            false => self.redaction.text(String::from_utf8_lossy(line).into_owned()),
+        };
+        self.unread.line(shown, why.reason());
         match why {
             // It is unknown which request the line answers. Its caller would wait for ever if the connection did not
             // end.

@@ -152,7 +152,10 @@ fn check_all(value: &str, spelled: &str) {
         let is_whole = !["initialize", "/status", "list_changed"].iter().any(|lost| what.ends_with(lost));
         assert!(!is_whole || message.to_string().contains("[KEY]"), "{what}: {message}");
     }
-    for text in [format!("no {spelled}!"), format!(r#"{{"key":"{spelled}"}}"#)] {
+    let around = "-".repeat(6 * value.len() + 60);
+    for text in
+        [format!("{around} {spelled}! {around}"), format!(r#"{{"{around}":"{spelled}","{around}":0}}"#)]
+    {
         for said in [
             redaction.text(text.clone()),
             redaction.tail(text.as_bytes()),

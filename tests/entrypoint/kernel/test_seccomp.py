@@ -95,16 +95,32 @@ ARGUMENTS: dict[str, tuple[list[Arguments], list[Arguments]]] = {
     "arch_prctl": ([(0x1002, 4096), (0x1023, 18)], [(0x1012, 0), (0x2001, 4096)]),
     "fcntl": ([(3, command) for command in (0, 1, 2, 3, 4, 6, 1030, 1031, 1032)], [(3, 1024, 1), (3, 1026, 1)]),
     "madvise": ([(4096, 4096, advice) for advice in (0, 4, 8, 14)], [(4096, 4096, 12)]),
-    "open": ([(4096, flags) for flags in (0, 1, 2, 0x80002)], [(4096, flags) for flags in (3, 0x103, 1 << 32 | 3)]),
-    "openat": ([(3, 4096, flags) for flags in (0, 1, 2, 0x80002)], [(3, 4096, flags) for flags in (3, 0x103)]),
+    # The mode counts only with O_CREAT or O_TMPFILE.
+    "open": (
+        [*((4096, flags) for flags in (0, 1, 2, 0x80002)), (4096, 0x41, 0o755), (4096, 0x10000, 0o4755)],
+        [
+            *((4096, flags) for flags in (3, 0x103, 1 << 32 | 3)),
+            *((4096, flags, mode) for flags in (0x41, 0x410001) for mode in (0o4755, 0o2755, 0o6000)),
+        ],
+    ),
+    "openat": (
+        [*((3, 4096, flags) for flags in (0, 1, 2, 0x80002)), (3, 4096, 0x41, 0o755), (3, 4096, 0x10000, 0o4755)],
+        [
+            *((3, 4096, flags) for flags in (3, 0x103)),
+            *((3, 4096, flags, mode) for flags in (0x41, 0x410001) for mode in (0o4755, 0o2755, 0o6000)),
+        ],
+    ),
     "mknod": (
         [(4096, mode) for mode in (0o010600, 0o100600, 0o600)],
-        [(4096, kind | 0o600) for kind in (0x2000, 0x6000, 0xC000)],
+        [(4096, kind | 0o600) for kind in (0x2000, 0x6000, 0xC000, 0o104000, 0o102000)],
     ),
     "mknodat": (
         [(3, 4096, mode) for mode in (0o010600, 0o100600, 0o600)],
-        [(3, 4096, kind | 0o600) for kind in (0x2000, 0x6000, 0xC000)],
+        [(3, 4096, kind | 0o600) for kind in (0x2000, 0x6000, 0xC000, 0o104000, 0o102000)],
     ),
+    "chmod": ([(4096, 0o1755)], [(4096, mode) for mode in (0o4755, 0o2755, 0o6000)]),
+    "fchmod": ([(3, 0o1755)], [(3, mode) for mode in (0o4755, 0o2755, 0o6000)]),
+    "fchmodat": ([(3, 4096, 0o1755)], [(3, 4096, mode) for mode in (0o4755, 0o2755, 0o6000)]),
 }
 
 # What the interpreter below has executed.

@@ -38,6 +38,7 @@ class Kept:
                     self.files[path] = None
                 case {"type": "file", "path": path}:
                     self.pieces += 1
+                    assert 0 <= frame["modified_us"] < 2**64
                     part = part if frame["offset"] else b""
                     assert frame["offset"] == len(part)
                     part += base64.b64decode(frame["base64"])
@@ -139,6 +140,13 @@ def test_more_files_than_the_limit_are_left_out(sandbox: Sandbox, root: Path) ->
     assert len(kept.files) == 50 and len(kept.left_out) == 5
     assert kept.left_out[0].endswith("more than 50 files and folders")
     assert changed(sandbox, "1")
+
+
+def test_a_file_with_a_time_beyond_the_bridges_is_kept(sandbox: Sandbox, root: Path) -> None:
+    (root / "late").write_text("x")
+    os.utime(root / "late", ns=(0, 2**62 * 10**9))
+    known = Kept().ask(sandbox)
+    assert "late" in known.files and not known.left_out
 
 
 def put(sandbox: Sandbox, path: str, data: bytes, **other: object) -> None:
