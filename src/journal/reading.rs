@@ -98,6 +98,12 @@ impl RecordedCall {
 }
 
 impl RecordedSession {
+    /// All calls of its runs and jobs.
+    pub fn calls(&self) -> impl Iterator<Item = &RecordedCall> {
+        let of_runs = self.runs.iter().flat_map(|run| &run.calls);
+        of_runs.chain(self.jobs.iter().flat_map(|job| &job.calls))
+    }
+
     /// The runs that lead to the variables at the end of this run: those since the interpreter was new, or all if one of
     /// them went back to a checkpoint, which may be older. `None` if there is no such run.
     #[must_use]

@@ -28,12 +28,14 @@ impl Policy {
         }
         let usual = if self.profile == Profile::Careful { Verdict::Ask } else { Verdict::Warn };
         let verdict = self.labels.when_mixed.unwrap_or(usual);
-        if by_rule.verdict >= verdict {
-            return by_rule;
-        }
-        let because =
-            "labels: this session has read private and untrusted data, and the server lets data out";
-        Decision { verdict, because: because.into() }
+        let mixed = "labels: this session has read private and untrusted data, and the server lets data out";
+        let because = match by_rule.verdict {
+            // The human has to know both.
+            Verdict::Ask if verdict <= Verdict::Ask => format!("{}; {mixed}", by_rule.because),
+            by_rule_verdict if by_rule_verdict >= verdict => return by_rule,
+            _ => mixed.into(),
+        };
+        Decision { verdict: verdict.max(by_rule.verdict), because }
     }
 
     /// Whether a rule that asks or denies could match a call of this tool because of its arguments.
@@ -304,6 +306,9 @@ mod tests {
         let allowed = json!({"profile": "careful", "labels": labels, "rule": [{"decision": "allow"}]});
         assert_eq!(of(allowed.clone(), "chat", true), Verdict::Ask);
         assert_eq!(of(allowed, "chat", false), Verdict::Allow);
+        let asks = json!({"labels": labels, "rule": [{"decision": "ask", "reason": "it posts"}]});
+        let because = policy(asks).decide(&called("chat"), true).because;
+        assert!(because.starts_with("rule 1: it posts; labels: this session has read private"), "{because}");
         assert_eq!(of(json!({"profile": "read-only", "labels": labels}), "chat", true), Verdict::Deny);
         let mut denied = labels.clone();
         denied["when_mixed"] = json!("deny");

@@ -102,13 +102,23 @@ impl Ledger {
         server: Names<'_>,
         bytes: u64,
     ) -> Result<(), String> {
-        self.has_private |= policy.labels.has(Label::Private, server);
-        self.has_untrusted |= policy.labels.has(Label::Untrusted, server);
+        self.touch(policy, server);
         self.covers_bytes(policy, run, bytes)?;
         for used in [&mut run.used, &mut self.session] {
             used.bytes = used.bytes.saturating_add(bytes);
         }
         Ok(())
+    }
+
+    /// Notes that code has data of this server.
+    pub fn touch(&mut self, policy: &Policy, server: Names<'_>) {
+        let was_mixed = self.is_mixed();
+        self.has_private |= policy.labels.has(Label::Private, server);
+        self.has_untrusted |= policy.labels.has(Label::Untrusted, server);
+        if self.is_mixed() && !was_mixed {
+            // The human has approved the further calls of servers that let data out while there was no danger in them.
+            self.plans.retain(|plan| !policy.labels.has(Label::Egress, Names::only(&plan.server)));
+        }
     }
 
     fn covers_bytes(&self, policy: &Policy, run: &RunBudget, bytes: u64) -> Result<(), String> {
@@ -236,6 +246,30 @@ mod tests {
         assert!(!ledger.is_mixed());
         ledger.answered(&policy, &mut RunBudget::default(), Names::only("web"), 1).unwrap();
         assert!(ledger.is_mixed());
+    }
+
+    #[test]
+    fn what_was_approved_before_the_mixture_is_asked_for_again_where_data_can_leave() {
+        let labels = json!({"private": ["mail"], "untrusted": ["web"], "egress": ["chat"]});
+        let policy = policy(json!({ "labels": labels }));
+        let (none, implied) = (Map::new(), ImpliedArguments::default());
+        let mut ledger = Ledger::default();
+        for server in ["chat", "files"] {
+            let calls = NonZeroU32::new(50).unwrap();
+            ledger.approve(Plan { server: server.into(), tool: "t".into(), calls, arguments: vec![] });
+        }
+        let is_approved = |ledger: &mut Ledger| {
+            ["chat", "files"].map(|server| {
+                let (server, tool) = (Names::only(server), Names::only("t"));
+                let called =
+                    PolicyCall { server, tool, annotations: &none, arguments: &none, implied: &implied };
+                ledger.take_approved(&called)
+            })
+        };
+        ledger.touch(&policy, Names::only("mail"));
+        assert_eq!(is_approved(&mut ledger), [true, true]);
+        ledger.touch(&policy, Names::only("web"));
+        assert_eq!(is_approved(&mut ledger), [false, true]);
     }
 
     #[test]

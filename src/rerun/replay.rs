@@ -122,6 +122,7 @@ impl ResumedSession {
             // Files that are there already are put back afterwards: what is stored of them is right all the time.
             keep_files: !self.has_files,
         };
+        of.calls().for_each(|call| reruns.broker.note_recorded(call));
         let runs = of.runs.iter().filter(|run| run.begun.run <= until);
         let RerunSummary { count, remarks, stop } =
             reruns.make_runs(turn, runs, (&options, &self.is_begun)).await;

@@ -19,6 +19,7 @@ on_one_engine_and_processes!(
     answers_to_calls_at_once_do_not_exceed_a_budget,
     mixed_data_is_asked_for_where_the_policy_says_so,
     an_error_of_a_server_is_its_content_too,
+    what_a_resumed_session_has_counts_for_labels,
     a_human_who_cannot_be_asked_lets_nothing_pass_and_is_not_asked_again,
     a_dry_run_saves_no_function_and_reads_nothing_at_an_address_that_does_not_exist,
     a_profile_that_is_edited_counts_and_an_emptied_policy_lets_nothing_pass,
@@ -377,6 +378,27 @@ fn mixed_data_is_asked_for_where_the_policy_says_so(engine: &Engine) {
             assert_eq!(bridge.reply(run).is_error, decision == "refuse");
         }
         assert_eq!(chat.ledger(), ["before", "let pass"].map(echoed), "{profile}");
+    }
+}
+
+fn what_a_resumed_session_has_counts_for_labels(engine: &Engine) {
+    let of_error = "try: await mcp_mail.refuse()\nexcept Exception as error: kept = str(error)";
+    let of_job =
+        "async def read(): return str(await mcp_mail.echo(text='x'))\nkept = await runtime.spawn(read)";
+    for code in [of_error, of_job, "kept = await mcp_mail.echo(text='x')"] {
+        let [mail, web, chat] = [(); 3].map(|()| Fixture::new(&[]));
+        let labels = "[labels]\nprivate = [\"mail\"]\nuntrusted = [\"web\"]\negress = [\"chat\"]\nwhen_mixed = \"deny\"\n";
+        let home = Home::on(engine).file(POLICY, labels).env("MCP_BRIDGE_JOURNAL", "full");
+        let home = home.server("mail", mail.entry()).server("web", web.entry()).server("chat", chat.entry());
+        let mut earlier = Bridge::start(&home).warm();
+        earlier.ok(code);
+        earlier.hang_up();
+        drop(earlier);
+        let mut bridge = Bridge::start(&home).warm();
+        bridge.ok("runtime.resume('last')");
+        let raised = tried(&mut bridge, &["mcp_web.echo.sync(text='x')", "mcp_chat.echo.sync(text=kept)"]);
+        assert!(raised[1].starts_with("denied chat.echo was not called: labels: "), "{code}: {raised:?}");
+        assert_eq!(chat.ledger(), [""; 0], "{code}");
     }
 }
 

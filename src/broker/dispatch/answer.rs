@@ -1,6 +1,6 @@
 //! Has a call answered: by a server, if the user's policy allows the call, or by the bridge itself.
 
-use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
@@ -13,6 +13,7 @@ use crate::broker::parts::Broker;
 use crate::broker::record::audit::logged;
 use crate::broker::record::replay::replayed;
 use crate::broker::run::call_record::CallRecord;
+use crate::journal::RecordedCall;
 use crate::names::ServerName;
 use crate::policy::Names;
 use crate::run::ToolFault;
@@ -60,24 +61,37 @@ impl Broker {
         answer
     }
 
+    /// Notes for labels that code has what this call of an earlier session brought: a result, an error, or what a job has
+    /// made of it.
+    pub fn note_recorded(&self, call: &RecordedCall) {
+        let arguments = call.begun.arguments.value().unwrap_or_default();
+        let server = call.begun.server.clone();
+        self.with_recorded((server, &call.begun.tool), &arguments, |names| self.admission.touch(names));
+    }
+
     /// Counts a recorded answer for labels and budgets as if the server had given it now. Code gets it in any case, as it
     /// did in the recorded run.
     fn count_recorded(&self, call: &Call<'_>, answer: &Result<Answer, ToolFault>) {
         let Ok(Answer::Value(said) | Answer::ToolError(said)) = answer else { return };
-        #[derive(Deserialize)]
-        struct Reading {
-            server: Option<String>,
-        }
         let bytes = said.get().len() as u64;
-        let count = |names: Names<'_>| drop(self.admission.answered(call.run(), names, bytes));
-        let is_reading = || READINGS.contains(&call.tool.as_str());
-        let named = match &call.server {
-            Some(server) => Some(server.clone()),
-            None if call.tool == ASK_MODEL => {
-                return count(Names::only(RUNTIME));
-            }
-            None if is_reading() => {
-                serde_json::from_str(call.arguments.get()).ok().and_then(|Reading { server }| server)
+        let arguments = serde_json::from_str(call.arguments.get()).unwrap_or_default();
+        self.with_recorded((call.server.clone(), &call.tool), &arguments, |names| {
+            drop(self.admission.answered(call.run(), names, bytes));
+        });
+    }
+
+    /// Does this with the names of each server that may have given the answer to a recorded call.
+    fn with_recorded(
+        &self,
+        (server, tool): (Option<String>, &str),
+        arguments: &Value,
+        count: impl Fn(Names<'_>),
+    ) {
+        let named = match server {
+            Some(server) => Some(server),
+            None if tool == ASK_MODEL => return count(Names::only(RUNTIME)),
+            None if READINGS.contains(&tool) => {
+                arguments.get("server").and_then(Value::as_str).map(str::to_owned)
             }
             None => return,
         };

@@ -144,6 +144,11 @@ impl Admission {
         self.ledger.lock().answered(&self.policy(), &mut run.budget().policy, server, bytes)
     }
 
+    /// Notes that code has data of this server.
+    pub(crate) fn touch(&self, server: Names<'_>) {
+        self.ledger.lock().touch(&self.policy(), server);
+    }
+
     /// Whether the shapes of the server's results may be learned and shown: it has neither private data nor content of
     /// strangers.
     pub(crate) fn lets_learn(&self, server: Names<'_>) -> bool {
