@@ -48,7 +48,7 @@ pub fn make_folder(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     let folder = fs::symlink_metadata(dir)?;
     if !folder.is_dir() || !is_ours(&folder) {
-        return Err(io::Error::other("its folder must be one of yours, that only you can write"));
+        return Err(io::Error::other("its folder must be one of yours, no link, that only you can write"));
     }
     if folder.mode() & 0o077 != 0 {
         fs::set_permissions(dir, Permissions::from_mode(0o700))?;
