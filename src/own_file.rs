@@ -2,7 +2,7 @@
 //!
 //! It knows nothing of what is in them.
 
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
@@ -14,14 +14,9 @@ use nix::fcntl::OFlag;
 /// # Errors
 /// When it is not there, or is something else or larger.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-    // Neither a link nor a pipe is followed or waited for.
-    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
-    let file = fs::File::options().read(true).custom_flags(flags.bits()).open(path)?;
-    let about = file.metadata()?;
-    let is_alone = about.is_file() && is_ours(&about) && about.mode() & 0o077 == 0;
-    let folder = fs::metadata(path.parent().unwrap_or(path))?;
-    if !is_alone || !is_ours(&folder) || folder.mode() & 0o022 != 0 {
-        return Err(io::Error::other("it must be a plain file of yours, mode 0600, in a folder of yours"));
+    let file = open(path, File::options().read(true))?;
+    if file.metadata()?.mode() & 0o077 != 0 {
+        return Err(not_alone());
     }
     let mut bytes = Vec::new();
     file.take(bytes_max + 1).read_to_end(&mut bytes)?;
@@ -29,6 +24,36 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::other("it is too large"));
     }
     Ok(bytes)
+}
+
+/// Opens a plain file that nobody else could have written, in a folder that nobody else can write. One that it makes has mode
+/// 0600. Whoever writes makes the folder with [`make_folder()`] first.
+///
+/// # Errors
+/// When it cannot be opened, or is something else.
+pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    // Neither a link nor a pipe is followed or waited for.
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file = options.mode(0o600).custom_flags(flags.bits()).open(path)?;
+    let folder = fs::metadata(path.parent().unwrap_or(path))?;
+    let about = file.metadata()?;
+    if about.is_file() && is_ours(&about) && is_ours(&folder) { Ok(file) } else { Err(not_alone()) }
+}
+
+/// Makes the folder if need be, so that only this user can use it.
+///
+/// # Errors
+/// When it cannot be made, or is a link, or somebody else owns it or can write it.
+pub fn make_folder(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    let folder = fs::symlink_metadata(dir)?;
+    if !folder.is_dir() || !is_ours(&folder) {
+        return Err(io::Error::other("its folder must be one of yours, no link, that only you can write"));
+    }
+    if folder.mode() & 0o077 != 0 {
+        fs::set_permissions(dir, Permissions::from_mode(0o700))?;
+    }
+    Ok(())
 }
 
 /// Writes the file whole, in a folder that is made if need be: either the old or the new one is there at any time.
@@ -69,22 +94,22 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// A file of these bytes in the folder, which has no name that lasts yet.
 fn written(dir: &Path, bytes: &[u8]) -> io::Result<tempfile::NamedTempFile> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    let folder = fs::symlink_metadata(dir)?;
-    if !folder.is_dir() || !is_ours(&folder) || folder.mode() & 0o022 != 0 {
-        return Err(io::Error::other("its folder must be one of yours, that only you can write"));
-    }
-    if folder.mode() & 0o077 != 0 {
-        fs::set_permissions(dir, Permissions::from_mode(0o700))?;
-    }
+    make_folder(dir)?;
     // tempfile makes files of mode 0600.
     let mut file = tempfile::NamedTempFile::new_in(dir)?;
     file.write_all(bytes)?;
     Ok(file)
 }
 
+fn not_alone() -> io::Error {
+    io::Error::other(
+        "it must be a plain file of yours, mode 0600, in a folder of yours that only you can write",
+    )
+}
+
+/// Whether it belongs to this user, and nobody else can write it.
 fn is_ours(about: &fs::Metadata) -> bool {
-    about.uid() == nix::unistd::geteuid().as_raw()
+    about.uid() == nix::unistd::geteuid().as_raw() && about.mode() & 0o022 == 0
 }
 
 #[cfg(test)]
@@ -127,6 +152,52 @@ mod tests {
         fs::set_permissions(dir.path(), Permissions::from_mode(0o700)).unwrap();
         symlink(dir.path(), dir.path().join("elsewhere")).unwrap();
         assert!(write(&dir.path().join("elsewhere"), "f", b"x").is_err());
+    }
+
+    #[test]
+    fn a_file_is_opened_only_where_nobody_else_can_have_made_or_changed_it() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("a/b");
+        let add = || {
+            make_folder(&folder)?;
+            open(&folder.join("f"), File::options().append(true).create(true))?.write_all(b"x")
+        };
+        let change = |name: &str, mode| {
+            fs::set_permissions(folder.join(name), Permissions::from_mode(mode)).unwrap();
+        };
+        add().unwrap();
+        assert_eq!((mode(&folder), mode(&folder.join("f"))), (0o700, 0o600));
+        for open_to_others in [0o720, 0o702, 0o777, 0o1777] {
+            change("", open_to_others);
+            assert!(add().is_err(), "{open_to_others:o}");
+            assert!(open(&folder.join("f"), File::options().read(true)).is_err(), "{open_to_others:o}");
+        }
+        change("", 0o700);
+        for open_to_others in [0o620, 0o602, 0o666] {
+            change("f", open_to_others);
+            assert!(add().is_err(), "{open_to_others:o}");
+        }
+        change("f", 0o644);
+        add().unwrap();
+        assert_eq!(fs::read(folder.join("f")).unwrap(), b"xx");
+        fs::rename(folder.join("f"), folder.join("g")).unwrap();
+        symlink("g", folder.join("f")).unwrap();
+        assert!(add().is_err());
+        fs::remove_file(folder.join("f")).unwrap();
+        nix::unistd::mkfifo(&folder.join("f"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(add().is_err() && open(&folder.join("f"), File::options().read(true)).is_err());
+        fs::rename(&folder, home.path().join("elsewhere")).unwrap();
+        symlink(home.path().join("elsewhere"), &folder).unwrap();
+        assert!(make_folder(&folder).is_err());
+        if nix::unistd::geteuid().is_root() {
+            fs::remove_file(&folder).unwrap();
+            add().unwrap();
+            std::os::unix::fs::chown(folder.join("f"), Some(1), None).unwrap();
+            assert!(add().is_err());
+            fs::remove_file(folder.join("f")).unwrap();
+            std::os::unix::fs::chown(&folder, Some(1), None).unwrap();
+            assert!(add().is_err());
+        }
     }
 
     fn mode(path: &Path) -> u32 {

@@ -3,15 +3,15 @@
 //! Several bridges write to the same files: each batch is written under a lock. What one session writes beyond its share
 //! goes to `audit-more.jsonl`, so that it takes no space of other sessions.
 
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::fcntl::{Flock, FlockArg};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 use super::entry::{CallEvent, Entry, Event};
 use super::refusals::Refusals;
 use crate::limits::Limits;
+use crate::own_file;
 
 /// Lines that may wait for the disk; then who has more waits as well, since none is left out.
 const WAITING_MAX: usize = 1_024;
@@ -287,7 +288,7 @@ fn append(
 }
 
 fn begun(dir: &Path, ring: &Ring) -> io::Result<Files> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    own_file::make_folder(dir)?;
     Ok(Files { lock: opened(&dir.join("audit.lock"))?, lines: opened(&dir.join(ring.name()))? })
 }
 
@@ -331,12 +332,14 @@ fn put_aside(dir: &Path, ring: &Ring) -> io::Result<()> {
 }
 
 fn opened(path: &Path) -> io::Result<File> {
-    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-    OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags.bits()).open(path)
+    own_file::open(path, File::options().append(true).create(true))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{OpenOptions, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
     use crate::audit::entry::RunEvent;
     use crate::audit::{Filter, entries};
@@ -429,6 +432,25 @@ mod tests {
         broken.close().await;
         assert!(broken.trouble().is_some());
         assert_eq!(AuditLog::nowhere("no home").trouble().unwrap(), "no home");
+    }
+
+    #[tokio::test]
+    async fn where_others_can_write_nothing_is_logged_or_read_and_that_is_trouble() {
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        let file = dir.path().join("audit.jsonl");
+        fs::write(&file, "").unwrap();
+        for (of_folder, of_file) in [(0o777, 0o600), (0o700, 0o666)] {
+            mode(dir.path(), of_folder);
+            mode(&file, of_file);
+            let log = AuditLog::start(Some(dir.path().into()), "a", &Limits::default());
+            let trouble = log.trouble().unwrap();
+            assert!(trouble.contains("of yours"), "{trouble}");
+            log.record(event(1)).await;
+            log.close().await;
+            assert!(log.trouble().is_some() && entries(dir.path(), &Filter::default()).is_err());
+            assert_eq!(fs::read(&file).unwrap(), b"");
+        }
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! Reads the log back, for the user.
 
 use crate::clock;
+use crate::own_file;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind};
 use std::path::Path;
@@ -57,11 +58,11 @@ pub fn time(text: &str) -> Result<String, String> {
 /// The wanted entries, oldest first. Lines that are none are left out.
 ///
 /// # Errors
-/// When a file cannot be read; that there is none is no error.
+/// When a file cannot be read, or somebody else could have written it; that there is none is no error.
 pub fn entries(dir: &Path, filter: &Filter) -> io::Result<Vec<Entry>> {
     let mut found = Vec::new();
     for name in RINGS.iter().flat_map(Ring::names) {
-        let file = match File::open(dir.join(name)) {
+        let file = match own_file::open(&dir.join(name), File::options().read(true)) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(error) => return Err(error),

@@ -3,14 +3,13 @@
 //! No caller of a server waits for it: entries that do not fit are dropped, and the disk is written at intervals.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use chrono::DateTime;
-use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::fcntl::{Flock, FlockArg};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
@@ -20,6 +19,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::clock;
 use crate::digest;
 use crate::names::ServerName;
+use crate::own_file;
 use crate::text;
 
 /// Remarks of one server that are kept.
@@ -145,13 +145,8 @@ async fn write_all(dir: PathBuf, mut entries: mpsc::Receiver<(ServerName, Server
 
 /// Under a lock: other bridges write there too.
 fn add(dir: &Path, batch: Batch) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    let file = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
-        .open(dir.join("lock"))?;
+    own_file::make_folder(dir)?;
+    let file = own_file::open(&dir.join("lock"), File::options().append(true).create(true))?;
     let _locked = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| io::Error::from(errno))?;
     for (server, entries) in batch {
         let path = dir.join(file_name(&server));
@@ -185,8 +180,7 @@ fn forget_the_silent(dir: &Path) -> io::Result<()> {
 }
 
 fn read(path: &Path) -> io::Result<VecDeque<ServerLogEntry>> {
-    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
-    let file = match OpenOptions::new().read(true).custom_flags(flags.bits()).open(path) {
+    let file = match own_file::open(path, File::options().read(true)) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(VecDeque::new()),
         Err(error) => return Err(error),
@@ -204,7 +198,7 @@ fn file_name(server: &ServerName) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use super::*;
 
@@ -241,6 +235,15 @@ mod tests {
             assert_eq!(entry.unwrap().metadata().unwrap().mode() & 0o777, 0o600);
         }
         assert_eq!(dir.metadata().unwrap().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn where_others_can_write_nothing_is_kept_or_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let batch = || Batch::from([(name("x"), vec![])]);
+        add(dir.path(), batch()).unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(add(dir.path(), batch()).is_err() && last_entries(dir.path(), &name("x"), 1).is_err());
     }
 
     #[test]

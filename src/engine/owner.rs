@@ -4,14 +4,14 @@
 //! This module does not wait for engines that do not answer: `cleanup_list` does, for the guardian.
 
 use std::collections::HashMap;
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
-use nix::unistd::geteuid;
 
 use super::error::EngineError;
+use crate::own_file;
 
 /// The label with the owner's id.
 pub(super) const OWNER: &str = "belljar.owner";
@@ -65,22 +65,12 @@ impl Owner {
     pub fn claim(path: PathBuf) -> Result<Self, EngineError> {
         let dir = path.parent().unwrap_or(Path::new(".")).to_owned();
         let failed = |source| EngineError::OwnerLock { dir: dir.display().to_string(), source };
-        DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(failed)?;
         // Below the folder of temporary files, another user may have created it first.
-        let found = std::fs::symlink_metadata(&dir).map_err(failed)?;
-        if !found.is_dir() || found.uid() != geteuid().as_raw() || found.mode() & 0o022 != 0 {
-            return Err(failed(std::io::Error::other("it is not a folder that only you can write")));
-        }
+        own_file::make_folder(&dir).map_err(failed)?;
         // Another bridge that starts at the same time may find the file before it is locked, take its owner for dead,
         // and remove the file.
         for _ in 0..CLAIMS_MAX {
-            let file = OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .open(&path)
-                .map_err(failed)?;
+            let file = own_file::open(&path, File::options().append(true).create(true)).map_err(failed)?;
             // Other bridges hold it only for a moment.
             let lock = Flock::lock(file, FlockArg::LockExclusive)
                 .map_err(|(_, errno)| failed(std::io::Error::from(errno)))?;

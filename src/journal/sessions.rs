@@ -2,10 +2,9 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::fcntl::{Flock, FlockArg};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -352,8 +351,7 @@ impl Sessions {
     }
 
     fn opened(&self, id: &str) -> io::Result<File> {
-        let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-        File::options().read(true).custom_flags(flags.bits()).open(self.path(id))
+        own_file::open(&self.path(id), File::options().read(true))
     }
 }
 

@@ -3,12 +3,11 @@
 //! What has been written outlives the process, however it ends; it is not forced to the disk. A journal that cannot be
 //! written ends, and says so once: no run waits for it or fails by it.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::fcntl::{Flock, FlockArg};
 use parking_lot::Mutex;
 
 use super::reading::RecordedSession;
@@ -18,6 +17,7 @@ use super::repetitions::Repetitions;
 use super::sessions::Sessions;
 use crate::clock;
 use crate::limits::Limits;
+use crate::own_file;
 use crate::protocol;
 
 /// What the last line of a full journal takes at most.
@@ -225,21 +225,19 @@ impl WriterState {
 
 /// Makes room for the new file among the others, and makes it.
 fn opened(sessions: &Sessions, path: &Path) -> io::Result<Flock<File>> {
-    DirBuilder::new().recursive(true).mode(0o700).create(sessions.dir())?;
+    own_file::make_folder(sessions.dir())?;
     // Until the file has its own lock: so one that is only begun, and has none, is nobody's.
     let of_all = File::open(sessions.dir())?;
     of_all.lock()?;
     sessions.remove_begun();
     sessions.make_room();
-    let flags = OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let file =
-        OpenOptions::new().append(true).create_new(true).mode(0o600).custom_flags(flags.bits()).open(path)?;
+    let file = own_file::open(path, File::options().append(true).create_new(true))?;
     Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno.into())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::path::Path;
 
     use serde_json::value::RawValue;
@@ -332,6 +330,21 @@ mod tests {
             assert_eq!((off.take_said(), off.is_on()), (None, false));
         }
         assert!(!dir.path().join(format!("{ID}.jsonl")).exists());
+    }
+
+    #[test]
+    fn where_others_can_write_no_journal_is_kept_or_listed() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = || Journal::new(JournalDetail::Full, Some(dir.path().into()), ID, &Limits::default());
+        let first = journal();
+        first.begin("me", &run(1, "1"));
+        let (sessions, _) = first.among().unwrap();
+        assert_eq!(sessions.all().unwrap().len(), 1);
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        let next = journal();
+        next.begin("me", &run(1, "1"));
+        assert!(next.take_said().unwrap().contains("only you can write"));
+        assert_eq!(sessions.all().unwrap(), []);
     }
 
     fn refused(number: u64, tool: &str, message: &str) -> Record {

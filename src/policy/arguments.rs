@@ -320,7 +320,9 @@ mod tests {
             ("//data/./a", true, false),
             ("/%2e/data/a", true, false),
             ("/tmp/data/a", false, false),
-            ("../data/a", false, false),
+            ("../data/a", true, false),
+            ("a/../../data/a", true, false),
+            ("../tmp/data/a", false, false),
         ] {
             assert_eq!(of(path), [tightens, loosens], "{path}");
         }

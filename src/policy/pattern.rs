@@ -21,8 +21,8 @@ pub struct Pattern {
     compiled: WildMatch,
     /// The pattern after [`text::folded`].
     folded: WildMatch,
-    /// The readings of the folded pattern as a file URI or a web address.
-    uris: Vec<WildMatch>,
+    /// The readings of the folded pattern as a file URI, with the paths of these, or as a web address.
+    places: Vec<WildMatch>,
     /// The values that it means, if it has no wildcards.
     named: Option<LiteralMeaning>,
 }
@@ -51,10 +51,10 @@ impl Pattern {
             text: text.to_owned(),
             compiled: WildMatch::new(text),
             folded: WildMatch::new(&folded),
-            uris: file_uris(&folded)
+            places: file_places(&folded)
                 .iter()
                 .chain(&web_addresses(&folded))
-                .map(|uri| WildMatch::new(uri))
+                .map(|place| WildMatch::new(place))
                 .collect(),
             named: (!text.contains(['*', '?'])).then(|| LiteralMeaning::of(text)),
         }
@@ -78,7 +78,7 @@ impl Pattern {
     /// Whether the text matches as written or [folded](text::folded); `None` if it is too long to compare.
     pub(super) fn matches_loosely(&self, text: &str) -> Option<bool> {
         let is_like =
-            |text: &str| self.folded.matches(text) || self.uris.iter().any(|pattern| pattern.matches(text));
+            |text: &str| self.folded.matches(text) || self.places.iter().any(|place| place.matches(text));
         Some(self.matches(text)? || is_like(&text::folded(text)))
     }
 
@@ -100,8 +100,8 @@ impl<'de> Deserialize<'de> for Pattern {
     }
 }
 
-/// All readings of a file URI in the form `file:///path`; none if the text is no file URI.
-pub(super) fn file_uris(folded: &str) -> Vec<String> {
+/// All readings of a file URI in the forms `file:///path` and `/path`; none if the text is no file URI.
+pub(super) fn file_places(folded: &str) -> Vec<String> {
     let Some(rest) = folded.strip_prefix("file:") else { return vec![] };
     let path = rest.replace('\\', "/");
     let mut paths = vec![path.as_str()];
@@ -112,9 +112,9 @@ pub(super) fn file_uris(folded: &str) -> Vec<String> {
     let mut readings: Vec<String> = Vec::new();
     for path in paths {
         for path in [path, path.split(['?', '#']).next().unwrap_or(path)] {
-            let reading = format!("file://{}", plain_path(&format!("/{path}")));
-            if !readings.contains(&reading) {
-                readings.push(reading);
+            let path = plain_path(&format!("/{path}"));
+            if !readings.contains(&path) {
+                readings.extend([format!("file://{path}"), path]);
             }
         }
     }
@@ -122,8 +122,17 @@ pub(super) fn file_uris(folded: &str) -> Vec<String> {
 }
 
 /// The readings of a web address as parsers of the URL standard have it, which ignore how it is written: with and without
-/// the usual port and a last slash, always without user and fragment. None if the text is no web address.
+/// the usual port and a last slash, always without user and fragment. For other parsers a backslash ends no host. None if the
+/// text is no web address.
 pub(super) fn web_addresses(text: &str) -> Vec<String> {
+    let mut addresses = standard_addresses(text);
+    if text.contains('\\') {
+        addresses.extend(standard_addresses(&text.replace('\\', "%5c")));
+    }
+    addresses
+}
+
+fn standard_addresses(text: &str) -> Vec<String> {
     let Ok(url) = Url::parse(text) else { return vec![] };
     let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else { return vec![] };
     // Only these ignore how many slashes there are, and in which direction.

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::literal_meaning::number;
-use super::pattern::{Pattern, file_uris, plain_path, web_addresses};
+use super::pattern::{Pattern, file_places, plain_path, web_addresses};
 use super::readings::{DecodingDepth, decodings, inner};
 use crate::text;
 
@@ -59,20 +59,37 @@ pub(super) fn climbs(text: &str) -> bool {
     goes_up(text) || decodings(text, DecodingDepth::OUTERMOST).iter().any(|(decoded, _)| goes_up(decoded))
 }
 
-/// The places to which a path or URI may lead: without `..`, `.` and empty segments, and for a file URI or a web address in all readings.
+/// The places to which a path or URI may lead: without `..`, `.` and empty segments, and for a file URI or a web address in all
+/// readings. A path that leads above its unknown beginning may lead to the root.
 fn targets(text: &str) -> Vec<String> {
     let folded = text::folded(text);
-    let file_uris = file_uris(&folded);
-    if !file_uris.is_empty() {
-        let paths = file_uris.iter().filter_map(|uri| uri.strip_prefix("file://").map(str::to_owned));
-        return paths.chain(file_uris.iter().cloned()).collect();
+    let place = unwrapped(&folded);
+    let file_places = file_places(place);
+    if !file_places.is_empty() {
+        return file_places;
     }
-    let (before, path) = match folded.split_once("://") {
+    let (before, path) = match place.split_once("://") {
         Some((scheme, path)) => (format!("{scheme}://"), path),
-        None => (String::new(), &folded[..]),
+        None => (String::new(), place),
     };
-    let plain = Some(before + &plain_path(path)).filter(|plain| *plain != folded);
-    plain.into_iter().chain(web_addresses(&folded)).collect()
+    let plain = plain_path(path);
+    let from_root = plain
+        .split('/')
+        .any(|segment| segment == "..")
+        .then(|| before.clone() + &plain_path(&format!("/{plain}")));
+    let plain = Some(before + &plain).filter(|plain| *plain != folded);
+    plain.into_iter().chain(from_root).chain(web_addresses(place)).collect()
+}
+
+/// A folded text without what marks it as an address: `<URL:address>`, as in letters, or `view-source:address`.
+fn unwrapped(folded: &str) -> &str {
+    let mut inner = folded;
+    loop {
+        inner = inner.trim_matches(|one: char| one.is_whitespace() || matches!(one, '<' | '>'));
+        let marks = ["url:", "view-source:"];
+        let Some(marked) = marks.iter().find_map(|mark| inner.strip_prefix(mark)) else { return inner };
+        inner = marked;
+    }
 }
 
 #[cfg(test)]
@@ -147,6 +164,12 @@ mod tests {
                 assert!(of(pattern, &json!(value)), "{pattern} {value}");
             }
             assert!(!of("https://good.example/*", &json!(value)), "{value}");
+        }
+        // For Python the first host is the user, for the URL standard the second one is in the path.
+        for value in [r"https://evil.example\@good.example/x", r"https://good.example\@evil.example/x"] {
+            for pattern in ["https://evil.example/*", "https://good.example/*"] {
+                assert!(of(pattern, &json!(value)), "{pattern} {value}");
+            }
         }
         assert!(of("https://evil.example", &json!("https:/evil.example#x")));
         assert!(of("https://bücher.example/*", &json!("https://xn--bcher-kva.example/x")));
@@ -360,9 +383,55 @@ mod tests {
             }
             assert!(!of("file:///data/*", &json!(uri)), "{uri}");
         }
+        for path in ["/etc/passwd", "//etc/passwd", "/tmp/../etc/passwd", "/%65tc/passwd"] {
+            for pattern in ["file:///etc/*", "file:/etc/passwd", "file://localhost/etc/*"] {
+                assert!(of(pattern, &json!(path)), "{pattern} {path}");
+                assert!(!of(pattern, &json!(format!("/data{path}"))), "{pattern} {path}");
+            }
+        }
         assert!(!of("file:///etc/*", &json!("file:///data/etc/x")));
         assert!(!of("file:///etc/*", &json!("https://x/etc/passwd")));
         assert!(!of("file:///etc/*", &json!("a file: /etc/x")));
+    }
+
+    #[test]
+    fn what_marks_a_text_as_an_address_hides_nothing() {
+        for (pattern, address) in [
+            ("file:///etc/*", "file:///etc/x"),
+            ("/etc/*", "file:/etc/x"),
+            ("/etc/*", "/tmp/../etc/x"),
+            ("https://evil.example/*", "https://evil.example/x"),
+            ("https://evil.example/*", "HTTPS:/u@evil.example/x"),
+        ] {
+            for (before, behind) in [
+                ("<", ">"),
+                ("< ", " >"),
+                ("URL:", ""),
+                ("url: ", ""),
+                ("<URL:", ">"),
+                ("URL:<", ">"),
+                ("<URL:URL:", ""),
+                ("view-source:", ""),
+                ("%3CURL%3A", "%3E"),
+            ] {
+                let text = format!("{before}{address}{behind}");
+                assert!(of(pattern, &json!(text)), "{pattern} {text}");
+            }
+            assert!(!of(pattern, &json!(format!("curl:{address}"))) && !of(pattern, &json!("<URL:>")));
+        }
+    }
+
+    #[test]
+    fn a_path_that_leads_above_its_beginning_may_lead_to_the_root() {
+        for up in ["../", "../../../../", "a/../../", "./..//..\\", "%2e%2e/", "<../", "..\u{200b}/"] {
+            for pattern in ["/etc/*", "/etc/x", "file:///etc/*"] {
+                assert!(of(pattern, &json!(format!("{up}etc/x"))), "{pattern} {up}");
+                assert!(!of(pattern, &json!(format!("{up}data/etc/x"))), "{pattern} {up}");
+            }
+        }
+        for below in ["etc/x", "./etc/x", "a/../etc/x", "..etc/x", ".../etc/x"] {
+            assert!(!of("/etc/*", &json!(below)), "{below}");
+        }
     }
 
     /// An integer of up to 40 digits times a power of ten, in spellings of JSON numbers and texts.

@@ -68,8 +68,13 @@ impl Reruns {
                 Err(fault) => report.outcome = RunOutcome::Raised(checkpoint_error(&fault)),
             }
         }
-        if is_dry && !report.saved.is_empty() {
-            report.notes.push("a dry run hands no file over to the user".to_owned());
+        if is_dry {
+            let saved =
+                (!report.saved.is_empty()).then(|| "a dry run hands no file over to the user".to_owned());
+            let folders = self.writable_folders().join(", ");
+            let stays =
+                (!folders.is_empty()).then(|| format!("what a dry run writes to {folders} stays there"));
+            report.notes.extend(saved.into_iter().chain(stays));
         } else {
             report.notes.extend(self.session.files().hand_over(&report.saved).await);
         }
@@ -85,9 +90,13 @@ impl Reruns {
 
     /// Why no run can be run again: a folder of the user's that it would write to.
     pub(super) fn mounted_writable(&self) -> Option<String> {
-        let folders = self.session.wanted_now().folders;
-        let folder = folders.iter().find(|folder| folder.writable)?;
-        Some(format!("{} is mounted writable, and earlier runs would write to it again", folder.guest))
+        let guest = self.writable_folders().into_iter().next()?;
+        Some(format!("{guest} is mounted writable, and earlier runs would write to it again"))
+    }
+
+    fn writable_folders(&self) -> Vec<String> {
+        let folders = self.session.wanted_now().folders.into_iter();
+        folders.filter(|folder| folder.writable).map(|folder| folder.guest).collect()
     }
 
     /// Makes the state from which a run is to begin. Returns sentences about that.

@@ -5,7 +5,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -190,10 +190,9 @@ impl LoginFile {
 
     /// Locks the login, so that no other process renews or replaces it until the lock is dropped.
     pub(super) async fn lock(&self) -> io::Result<Flock<File>> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
-        let mut options = File::options();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let mut file = options.open(self.path().with_extension("lock"))?;
+        own_file::make_folder(&self.dir)?;
+        let lock = self.path().with_extension("lock");
+        let mut file = own_file::open(&lock, File::options().append(true).create(true))?;
         let (longest, pause) = LOCK;
         let until = tokio::time::Instant::now() + longest;
         loop {
@@ -307,5 +306,8 @@ mod tests {
         drop(held);
         waiting.await.unwrap();
         assert_eq!(*order.lock(), ["first", "second"]);
+        let folder = dir.path().join("oauth");
+        fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        assert!(file.lock().await.is_err(), "others could hold it for ever");
     }
 }

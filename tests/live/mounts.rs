@@ -20,6 +20,7 @@ on_every_engine!(
     a_folder_with_a_pipe_or_socket_is_not_mounted,
     code_does_not_rewrite_a_configuration_file_that_is_a_link,
     code_does_not_choose_what_is_mounted_next,
+    a_dry_run_stores_no_file_and_says_which_folders_it_can_change,
     a_later_mount_of_the_host_does_not_appear_and_stays_on_the_host,
     a_confined_server_does_not_choose_what_code_sees,
     examples_on_mounts_reply_as_the_page_says,
@@ -190,6 +191,22 @@ fn code_does_not_rewrite_a_configuration_file_that_is_a_link(engine: &Engine) {
     fs::copy(stow.path().join("s.json"), &linked).unwrap();
     home.run(&["doctor", "--ask"]);
     assert!(mark.exists());
+}
+
+fn a_dry_run_stores_no_file_and_says_which_folders_it_can_change(engine: &Engine) {
+    let out = shared();
+    let config = mount(out.path(), "/mnt/out", "writable = true");
+    let home = writing_home(engine).env("MCP_BRIDGE_WORKSPACE", "kept").file(CONFIG, &config);
+    let kept = home.path().join("MCPs/workspaces/kept/files/f.txt");
+    let run = |more: &[&str], text: &str| {
+        let code = format!("for f in '/workspace/f.txt', '/mnt/out/f.txt': open(f, 'w').write('{text}')");
+        home.run(&[&["run"], more, &["-c", &code]].concat()).stderr
+    };
+    assert!(!run(&[], "first").contains("dry run"));
+    let said = run(&["--dry-run"], "second");
+    assert!(said.contains("what a dry run writes to /mnt/out stays there"), "{said}");
+    assert_eq!(fs::read_to_string(kept).unwrap(), "first");
+    assert_eq!(fs::read_to_string(out.path().join("f.txt")).unwrap(), "second");
 }
 
 fn code_does_not_choose_what_is_mounted_next(engine: &Engine) {

@@ -31,9 +31,9 @@ impl Machine {
         matches!(self.phase, Phase::StoringFiles { .. }) && answer.is_none_or(|seq| seq == self.files.seq)
     }
 
-    /// Whether files have to be stored before the report of the run is given.
+    /// Whether files have to be stored before the report of the run is given. A dry run changes no stored file.
     pub(super) fn is_kept_now(&self, run: &Run, has_changed_files: bool) -> bool {
-        (has_changed_files || self.files.everything) && run.request.keep_files
+        (has_changed_files || self.files.everything) && run.request.keep_files && !run.request.dry_run
     }
 
     /// Continues after the reported files were stored. `failed`: the problem with those that were not. `left_out`: the

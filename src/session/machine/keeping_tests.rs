@@ -43,6 +43,21 @@ fn what_was_not_asked_for_is_not_taken() {
 }
 
 #[test]
+fn no_file_is_stored_after_a_dry_run() {
+    let mut bench = Bench { dry_run: true, ..Bench::running() };
+    bench.done_with_files(DoneOutcome::Finished, false);
+    bench.ask(false);
+    bench.effects.clear();
+    bench.done_with_files(DoneOutcome::Finished, true);
+    assert_eq!(bench.effects, ["end calls", "finish"]);
+    bench.ask(false);
+    bench.exited(Some(9), true, false);
+    bench.effects.clear();
+    bench.restored(Some(0));
+    assert_eq!(bench.effects, ["finish"]);
+}
+
+#[test]
 fn after_a_failure_all_is_told_anew() {
     let mut bench = keeping();
     bench.kept(Some("a.csv cannot be kept: no space left"), &[], 0);

@@ -19,6 +19,7 @@ pub(super) struct Bench {
     pub(super) snapshots: Vec<SnapshotEnd>,
     /// Whether files are stored as soon as the machine asks for it, without an effect to check.
     pub(super) keeps_at_once: bool,
+    pub(super) dry_run: bool,
 }
 
 impl Bench {
@@ -33,6 +34,7 @@ impl Bench {
             effects: vec![],
             snapshots: vec![],
             keeps_at_once: true,
+            dry_run: false,
         }
     }
 
@@ -101,7 +103,7 @@ impl Bench {
             timeout: TIMEOUT,
             timeout_max: TIMEOUT,
             reset,
-            dry_run: false,
+            dry_run: self.dry_run,
             keep_files: true,
         };
         let id = self.machine.next_run();
