@@ -140,7 +140,8 @@ pub(crate) fn mounts(
     });
     // Code never gets the others, which may be as wide as the root.
     let writable = writable.filter(|(_, host)| is_kept_from_code(environment, &real(host)).is_none());
-    let rules = Rules { environment, private, writable: ChangeablePlaces::new(writable) };
+    let (writable, project) = (ChangeablePlaces::new(writable), environment.project());
+    let rules = Rules { environment, private, writable, project };
     let mut mounts = Mounts::default();
     for file in files {
         for written in &file.mounts {
@@ -190,6 +191,8 @@ struct Rules<'r> {
     private: &'r PrivatePlaces,
     /// All folders of the file that code may write to, whether they can be mounted or not.
     writable: ChangeablePlaces,
+    /// The project that belljar was started in. Its files may come from strangers.
+    project: Option<PathBuf>,
 }
 
 impl Rules<'_> {
@@ -207,6 +210,12 @@ impl Rules<'_> {
         // This comes first: what the path leads to now is what code has chosen.
         if let Some(message) = replaced(&self.writable, way, path) {
             return Err(message.into());
+        }
+        if let Some(link) = self.project.as_deref().and_then(|project| way.link_out_of(project)) {
+            let link = shown_path(link);
+            return Err(
+                format!("host: {shown} leaves the project's folder through the symlink {link}").into()
+            );
         }
         if let Some((place, why)) = way.chosen_by_others(self.environment.uid) {
             let place = shown_path(place);

@@ -362,3 +362,28 @@ fn an_edited_mount_is_followed_and_said() {
     let said = edited_settings(&before, files.config());
     assert_eq!(said.unwrap(), "the user has changed settings (mount for the next sandbox)");
 }
+
+#[test]
+fn a_folder_to_which_a_link_of_the_opened_project_leads_is_not_mounted() {
+    let user = User::new();
+    fs::create_dir_all(user.path("proj/own")).unwrap();
+    fs::create_dir_all(user.path("docs")).unwrap();
+    std::os::unix::fs::symlink("../docs", user.path("proj/data")).unwrap();
+    std::os::unix::fs::symlink("own", user.path("proj/inside")).unwrap();
+    for (cwd, folder, mounted) in [
+        (Some("proj"), "data", 0),
+        (Some("proj"), "inside", 1),
+        (None, "data", 1),
+        // A client that opens HOME opens the user's own files.
+        (Some(""), "data", 1),
+    ] {
+        user.writes(&format!("[[mount]]\nhost = \"~/proj/{folder}\"\n"));
+        let cwd = cwd.map(|cwd| user.path(cwd));
+        let (folders, said) = user.loads_in(Environment { cwd, ..user.environment() });
+        assert_eq!(folders.len(), mounted, "{folder}: {said:?}");
+        assert!(
+            mounted == 1 || said[0].contains("leaves the project's folder through the symlink"),
+            "{said:?}"
+        );
+    }
+}

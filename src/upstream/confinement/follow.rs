@@ -189,11 +189,13 @@ impl VisibleFiles {
 
     /// Follows the script among an interpreter's arguments.
     fn interpreted(&mut self, name: &str, args: &[String], at: &Surroundings<'_>) {
-        let ends_options: &[&str] = if name.starts_with("python") { &["-m", "-c"] } else { &[] };
-        let (options, rest) =
-            args.split_at(args.iter().position(|arg| ends_options.contains(&&**arg)).unwrap_or(args.len()));
-        if let [option, module, ..] = rest
-            && option == "-m"
+        let is_python = name.starts_with("python");
+        let last = args.iter().position(|arg| is_python && last_option(arg).is_some()).unwrap_or(args.len());
+        let (options, rest) = args.split_at(last);
+        let option = rest.first().and_then(|option| last_option(option));
+        if let Some(('m', inline)) = option
+            && let Some(module) =
+                Some(inline).filter(|inline| !inline.is_empty()).or(rest.get(1).map(String::as_str))
         {
             // Python searches the module in the working folder first.
             let first = module.split('.').next().filter(|first| !first.is_empty() && !first.contains('/'));
@@ -201,18 +203,18 @@ impl VisibleFiles {
             let files = names.iter().flatten().filter_map(|name| at.in_folder(name));
             files.for_each(|path| self.tree(&path, Access::Execute, at));
         }
-        // The arguments behind a module or a code are its own. An argument that somebody has removed stays the script.
+        // The arguments behind a module or a code are its own. An argument that somebody can have removed or replaced by a
+        // folder may still be the script.
         let mut words = options.iter().filter(|arg| !arg.starts_with('-'));
-        let is_path = |word: &str| word.contains('/') || is_script(Path::new(word));
         let script = words.find_map(|word| match at.argument(word).filter(|path| at.leads_to_file(path)) {
-            None if is_path(word) && at.is_changeable(word) => Some(None),
+            None if at.is_changeable(word) => Some(None),
             None => None,
             found => Some(found),
         });
         if let Some(script) = script.flatten() {
             self.program(&script, at);
         }
-        if name.starts_with("python") {
+        if is_python {
             // These packages were installed by the user without a virtual environment.
             let libraries = at.home.join(".local/lib");
             for name in
@@ -544,6 +546,15 @@ pub(super) fn name_of(path: &Path) -> String {
 fn is_interpreter(name: &str) -> bool {
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     INTERPRETERS.contains(&plain)
+}
+
+/// The option of Python that ends its options, `m` or `c`, with what follows it in the same word. Others, such as `-I`, may
+/// stand before it.
+fn last_option(word: &str) -> Option<(char, &str)> {
+    const FLAGS: &str = "bBdEhiIOPqRsStuvVx?";
+    let rest = word.strip_prefix('-')?.trim_start_matches(|flag| FLAGS.contains(flag));
+    let option = rest.chars().next().filter(|option| ['m', 'c'].contains(option))?;
+    Some((option, &rest[1..]))
 }
 
 fn is_script(file: &Path) -> bool {

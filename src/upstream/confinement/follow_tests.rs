@@ -79,7 +79,7 @@ impl Home {
         let changeable = changeable.iter().map(|path| ((*path).to_owned(), home.join(path)));
         let at = Surroundings {
             changeable: &ChangeablePlaces::new(changeable),
-            project: Some(&home.join("work")),
+            project: Some(&ResolvedPath::of(&home.join("work")).end),
             variables: &variables,
             inherited: &inherited,
             home: &home,
@@ -296,12 +296,30 @@ fn whoever_can_change_a_package_does_not_choose_another_one_by_hiding_it() {
         }
     }
     let notes = || Home::new().file("priv/secret.py", "").file("priv/package.json", "").folder("notes");
-    for command in
-        ["python3 ~/notes/gone.py ~/priv/secret.py", "python3 -m served ~/notes/db ~/priv/secret.py"]
-    {
+    for command in [
+        "python3 ~/notes/gone.py ~/priv/secret.py",
+        "python3 ~/notes/gone ~/priv/secret.py",
+        "python3 -m served ~/notes/db ~/priv/secret.py",
+    ] {
         assert_eq!(notes().found("/usr/bin", command, &["notes"]).0, "", "{command}");
     }
+    // What follows a module or a code is its own, wherever the files are.
+    for options in ["-m served", "-mserved", "-Im served", "-uImserved", "-c pass", "-Ec pass", "-cpass"] {
+        let command = format!("python3 {options} ~/priv/secret.py");
+        assert_eq!(notes().found("/usr/bin", &command, &[]).0, "", "{command}");
+    }
+    let server = notes().folder("work").file("work/server/__main__.py", "");
+    assert_eq!(server.found("/usr/bin", "python3 server ~/priv/secret.py", &["work"]).0, "");
     assert_eq!(notes().found("/usr/bin", "python3 ~/notes/gone.py ~/priv/secret.py", &[]).0, "Execute priv");
+}
+
+#[test]
+fn what_a_project_lacks_is_not_looked_for_above_it() {
+    let home =
+        Home::new().file("code/package.json", "").file("code/.env", "").file("code/node_modules/x", "");
+    let home = home.file("code/app/server.py", "").folder("code/app/sub").link("work", "code/app");
+    // The project is opened through a link.
+    assert_eq!(home.found("/usr/bin", "python3 ~/code/app/server.py", &[]).0, "Execute code/app/server.py");
 }
 
 #[test]

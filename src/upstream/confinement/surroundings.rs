@@ -88,12 +88,17 @@ impl Surroundings<'_> {
     }
 
     /// The folders in which the package that a real folder belongs to is searched: the folder and those above it. If the
-    /// folder can be changed, they end with the outermost one that can be, since whoever changes it could hide a package
-    /// from the search, which would then find another one above.
+    /// folder can be changed, they end with the outermost one that can be, and if it is in the project, with that. Whoever
+    /// changes the folder or sends the project could hide a package from the search, which would then find another one
+    /// above.
     pub(super) fn folders_from<'p>(&'p self, folder: &'p Path) -> impl Iterator<Item = &'p Path> {
         let is_changeable = self.changeable.holds(folder);
         let folders = folder.ancestors().take(LEVELS_MAX).take_while(|folder| !self.is_too_wide(folder));
-        folders.take_while(move |folder| !is_changeable || self.changeable.holds(folder))
+        let project = self.project.filter(|project| folder.starts_with(project));
+        folders.take_while(move |folder| {
+            (!is_changeable || self.changeable.holds(folder))
+                && project.is_none_or(|project| folder.starts_with(project))
+        })
     }
 
     /// Whether a path leads to an existing file or folder.
