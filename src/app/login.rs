@@ -53,9 +53,14 @@ pub(super) async fn login(config: &Config, arguments: cli::Login, secret: Option
     let name = text::inert_line(&arguments.server);
     let browser = (!arguments.no_browser).then(|| opener(config)).flatten();
     let login = async {
-        let requires_dpop = settings.requires_dpop;
-        let request =
-            LoginRequest { remote, file: file.clone(), scopes: arguments.scopes, client, requires_dpop };
+        let request = LoginRequest {
+            remote,
+            file: file.clone(),
+            scopes: arguments.scopes,
+            client,
+            token_endpoint: arguments.token_endpoint,
+            requires_dpop: settings.requires_dpop,
+        };
         let started = upstream::begin(request).await?;
         show(&name, &started, browser.as_deref());
         started.finish().await

@@ -91,6 +91,11 @@ fn the_browser_is_opened_at_the_address_unless_the_user_says_otherwise() {
 
 /// What `login` says at a server whose metadata are these; `ISSUER` in them is that of the fixture.
 fn login_at(resource: Value, metadata: Value) -> (Option<i32>, String, usize) {
+    login_with(resource, metadata, &[])
+}
+
+/// The same with further arguments, in which `ISSUER` is that of the fixture, too.
+fn login_with(resource: Value, metadata: Value, arguments: &[&str]) -> (Option<i32>, String, usize) {
     let other = HttpFixture::start(|_, stream| reply(stream, "200 OK", &[], "{}"));
     let place = other.url.clone();
     let fixture = HttpFixture::start(move |request, stream| {
@@ -98,7 +103,9 @@ fn login_at(resource: Value, metadata: Value) -> (Option<i32>, String, usize) {
         let filled = |value: &Value| value.to_string().replace("ISSUER", &issuer).replace("OTHER", &place);
         match request.path.as_str() {
             "/.well-known/oauth-protected-resource/mcp" => reply(stream, "200 OK", &[], &filled(&resource)),
-            "/.well-known/oauth-authorization-server" => reply(stream, "200 OK", &[], &filled(&metadata)),
+            "/.well-known/oauth-authorization-server" | "/.well-known/forged" => {
+                reply(stream, "200 OK", &[], &filled(&metadata))
+            }
             "/register" => {
                 reply(stream, "201 Created", &[], &json!({"client_id": "c", "redirect_uris": []}).to_string())
             }
@@ -110,7 +117,11 @@ fn login_at(resource: Value, metadata: Value) -> (Option<i32>, String, usize) {
             _ => reply(stream, "404 No", &[], ""),
         }
     });
-    let done = home(&fixture.url).run(&["login", "far"]);
+    let own = fixture.url.trim_end_matches("/mcp");
+    let arguments: Vec<String> = arguments.iter().map(|argument| argument.replace("ISSUER", own)).collect();
+    let mut words = vec!["login", "far"];
+    words.extend(arguments.iter().map(String::as_str));
+    let done = home(&fixture.url).run(&words);
     (done.code, done.stderr, other.requests().len())
 }
 
@@ -172,6 +183,36 @@ fn what_a_server_says_of_its_authorization_server_is_checked_before_it_is_used()
         );
         assert_eq!(stderr.lines().count(), 1, "{stderr}");
     }
+}
+
+#[test]
+fn a_code_goes_only_to_the_service_at_which_the_user_logs_in() {
+    let metadata = |issuer: &str, page: &str, token: &str| {
+        json!({"issuer": issuer, "authorization_endpoint": format!("{page}/authorize"), "token_endpoint":
+            format!("{token}/token"), "registration_endpoint": "OTHER/register",
+            "code_challenge_methods_supported": ["S256"]})
+    };
+    let named = |issuer: &str| json!({"resource": "ISSUER/mcp", "authorization_servers": [issuer]});
+    let refused = login_at(named("ISSUER"), metadata("ISSUER", "OTHER", "ISSUER"));
+    // At another place than the issuer's own one, rmcp does not compare the issuer.
+    let forged = login_at(named("ISSUER/.well-known/forged"), metadata("OTHER", "OTHER", "ISSUER"));
+    for ((code, stderr, _), said) in
+        [(&refused, "add --token-endpoint http://"), (&forged, "publishes no metadata")]
+    {
+        assert!(*code == Some(1) && stderr.contains(said), "{stderr}");
+    }
+    assert_eq!(refused.2, 0, "nobody is registered there");
+    let by_user = ["--token-endpoint", "ISSUER/token"];
+    for (page, token, arguments) in
+        [("ISSUER", "OTHER", &[][..]), ("OTHER", "OTHER", &[]), ("OTHER", "ISSUER", &by_user)]
+    {
+        let mut metadata = metadata("ISSUER", page, token);
+        metadata["registration_endpoint"] = Value::Null;
+        let (_, stderr, _) = login_with(named("ISSUER"), metadata, arguments);
+        assert!(stderr.contains("give its id with --client-id"), "{stderr}");
+    }
+    let (_, stderr, _) = login_with(named("ISSUER"), metadata("ISSUER", "OTHER", "OTHER"), &by_user);
+    assert!(stderr.contains("not the one that you named"), "{stderr}");
 }
 
 #[test]

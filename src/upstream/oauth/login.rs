@@ -10,6 +10,7 @@ use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetada
 use url::Url;
 
 use super::callback::{Callback, of};
+use super::discovery::ServerMetadata;
 use super::dpop::{DpopKey, Nonces};
 use super::grant::{Binding, TokenResponse};
 use super::http_policy::HttpPolicy;
@@ -44,6 +45,8 @@ pub struct LoginRequest {
     pub scopes: Vec<String>,
     /// The client; `None`: one is registered.
     pub client: Option<Client>,
+    /// The token endpoint that the user has named, if any.
+    pub token_endpoint: Option<Url>,
     /// Whether a token that is bound to no key is refused.
     pub requires_dpop: bool,
 }
@@ -120,7 +123,7 @@ pub async fn begin(request: LoginRequest) -> Result<PendingLogin, LoginError> {
 }
 
 async fn begun(request: LoginRequest) -> Result<PendingLogin, LoginError> {
-    let LoginRequest { remote, file, scopes, client, requires_dpop } = request;
+    let LoginRequest { remote, file, scopes, client, token_endpoint, requires_dpop } = request;
     let probed = probe(&remote).await.map_err(|reason| LoginError::NotReached { reason })?;
     let asking = HttpPolicy::of(&remote.url);
     let asked = Arc::new(asking.clone());
@@ -140,6 +143,7 @@ async fn begun(request: LoginRequest) -> Result<PendingLogin, LoginError> {
     }
     let metadata = found.metadata;
     let endpoints = Endpoints::of(&metadata, &asking)?;
+    endpoints.check_owner(&metadata, token_endpoint.as_ref(), &asking).await?;
     let key = is_bound.then(|| bound_to(&metadata, &endpoints.token, &asking)).transpose()?;
     manager.set_metadata(metadata.clone());
     let scopes = match scopes.is_empty() {
@@ -241,8 +245,9 @@ fn with_granted(scopes: Vec<String>, file: &LoginFile) -> Vec<String> {
     all
 }
 
-/// The addresses of the token and revocation endpoints, checked.
+/// The addresses of the endpoints, checked.
 struct Endpoints {
+    authorization: Url,
     token: Url,
     revocation: Option<Url>,
 }
@@ -256,14 +261,56 @@ impl Endpoints {
                 said(&format!("the {what} that its authorization server names cannot be used: {why}"))
             })
         };
-        checked("authorization endpoint", &metadata.authorization_endpoint)?;
+        let authorization = checked("authorization endpoint", &metadata.authorization_endpoint)?;
+        let token = checked("token endpoint", &metadata.token_endpoint)?;
         if let Some(registration) = &metadata.registration_endpoint {
             checked("registration endpoint", registration)?;
         }
         let revocation =
             metadata.additional_fields.get("revocation_endpoint").and_then(|value| value.as_str());
         let revocation = revocation.map(|url| checked("revocation endpoint", url)).transpose()?;
-        Ok(Self { token: checked("token endpoint", &metadata.token_endpoint)?, revocation })
+        // It gets the tokens.
+        let is_beside =
+            |url: &Url| [&authorization, &token].iter().any(|beside| beside.origin() == url.origin());
+        let revocation = revocation.filter(is_beside);
+        Ok(Self { authorization, token, revocation })
+    }
+
+    /// Checks that the token endpoint belongs to the service at which the user logs in. A server could otherwise name the
+    /// login page of another service together with a token endpoint of its own, which would get the code of that service
+    /// and the client's secret (RFC 9700, section 4.4). The token endpoint belongs to the service if it has the origin of
+    /// the page, if the issuer has this origin and its own document names the endpoint, or if the user names it.
+    async fn check_owner(
+        &self,
+        metadata: &AuthorizationMetadata,
+        named: Option<&Url>,
+        asking: &HttpPolicy,
+    ) -> Result<(), LoginError> {
+        if let Some(named) = named {
+            return match *named == self.token {
+                true => Ok(()),
+                false => {
+                    Err(said(&format!("the token endpoint is {}, not the one that you named", self.token)))
+                }
+            };
+        }
+        if self.token.origin() == self.authorization.origin() {
+            return Ok(());
+        }
+        let issuer = metadata.issuer.as_deref().unwrap_or_default();
+        if Url::parse(issuer).is_ok_and(|issuer| issuer.origin() == self.authorization.origin()) {
+            let own = ServerMetadata::of(asking, issuer).await.map_err(|reason| said(&reason))?;
+            if own.token_endpoint.as_ref() == Some(&self.token) {
+                return Ok(());
+            }
+        }
+        Err(said(&format!(
+            "you would log in at {}, but the answer would go to {}, which may be somebody else's; if both are of one \
+             service, add --token-endpoint {}",
+            self.authorization.origin().ascii_serialization(),
+            self.token.origin().ascii_serialization(),
+            self.token
+        )))
     }
 }
 
