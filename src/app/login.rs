@@ -31,7 +31,7 @@ pub(super) fn client_secret(arguments: &cli::Login, environment: &Environment) -
 
 /// Logs in; the exit code is 0 if the login is stored.
 pub(super) async fn login(config: &Config, arguments: cli::Login, secret: Option<String>) -> ExitCode {
-    let (remote, login_spec) = match place(config, &arguments.server) {
+    let (remote, secrets, login_spec) = match place(config, &arguments.server) {
         Ok(place) => place,
         Err(message) => return usage(&message),
     };
@@ -55,6 +55,7 @@ pub(super) async fn login(config: &Config, arguments: cli::Login, secret: Option
     let login = async {
         let request = LoginRequest {
             remote,
+            secrets,
             file: file.clone(),
             scopes: arguments.scopes,
             client,
@@ -79,7 +80,7 @@ pub(super) async fn login(config: &Config, arguments: cli::Login, secret: Option
 
 /// Logs out; the exit code is 1 if the login is still stored.
 pub(super) async fn logout(config: &Config, arguments: &cli::Logout) -> ExitCode {
-    let (_, login) = match place(config, &arguments.server) {
+    let (_, _, login) = match place(config, &arguments.server) {
         Ok(place) => place,
         Err(message) => return usage(&message),
     };
@@ -139,8 +140,8 @@ pub(super) async fn state(config: &Config, server: &ServerConfig, endpoint: &End
     }
 }
 
-/// The specifications of a server and its login, or the reason why it has no login.
-fn place(config: &Config, name: &str) -> Result<(RemoteSpec, LoginSpec), String> {
+/// The specification of a server, the values of its references, and that of its login; or the reason why it has no login.
+fn place(config: &Config, name: &str) -> Result<(RemoteSpec, Vec<(String, String)>, LoginSpec), String> {
     let server = named(config, name)?;
     let Transport::Endpoint(endpoint) = &server.transport else {
         return Err(format!("server {name:?} is started by a command; only one with a url has a login"));
@@ -149,8 +150,9 @@ fn place(config: &Config, name: &str) -> Result<(RemoteSpec, LoginSpec), String>
         return Err("no home folder is known, so there is no place for a login".into());
     };
     let remote = remote_spec(&server.name, endpoint, Some(&dir));
+    let references = server.references.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
     match remote.login.clone() {
-        Some(login) => Ok((remote, login)),
+        Some(login) => Ok((remote, references.collect(), login)),
         None => Err(format!(
             "server {name:?} has an Authorization header in {}, which is what is used; remove it first",
             server.source.display()

@@ -96,6 +96,18 @@ fn login_at(resource: Value, metadata: Value) -> (Option<i32>, String, usize) {
 
 /// The same with further arguments, in which `ISSUER` is that of the fixture, too.
 fn login_with(resource: Value, metadata: Value, arguments: &[&str]) -> (Option<i32>, String, usize) {
+    login_of(&resource, &metadata, &home, arguments)
+}
+
+/// The same for an entry of its own. The authorization server refuses with the headers of the request to `/mcp`.
+fn login_of(
+    resource: &Value,
+    metadata: &Value,
+    home: &dyn Fn(&str) -> Home,
+    arguments: &[&str],
+) -> (Option<i32>, String, usize) {
+    let (resource, metadata) = (resource.clone(), metadata.clone());
+    let seen = std::sync::Mutex::new(String::new());
     let other = HttpFixture::start(|_, stream| reply(stream, "200 OK", &[], "{}"));
     let place = other.url.clone();
     let fixture = HttpFixture::start(move |request, stream| {
@@ -109,7 +121,9 @@ fn login_with(resource: Value, metadata: Value, arguments: &[&str]) -> (Option<i
             "/register" => {
                 reply(stream, "201 Created", &[], &json!({"client_id": "c", "redirect_uris": []}).to_string())
             }
+            "/refuse" => reply(stream, "400 No", &[], &seen.lock().unwrap()),
             "/mcp" => {
+                *seen.lock().unwrap() = format!("{:?}", request.headers);
                 let challenge =
                     format!("Bearer resource_metadata=\"{issuer}/.well-known/oauth-protected-resource/mcp\"");
                 reply(stream, "401 No", &[("WWW-Authenticate", &challenge)], "")
@@ -122,7 +136,7 @@ fn login_with(resource: Value, metadata: Value, arguments: &[&str]) -> (Option<i
     let mut words = vec!["login", "far"];
     words.extend(arguments.iter().map(String::as_str));
     let done = home(&fixture.url).run(&words);
-    (done.code, done.stderr, other.requests().len())
+    (done.code, done.stdout + &done.stderr, other.requests().len())
 }
 
 #[test]
@@ -213,6 +227,63 @@ fn a_code_goes_only_to_the_service_at_which_the_user_logs_in() {
     }
     let (_, stderr, _) = login_with(named("ISSUER"), metadata("ISSUER", "OTHER", "OTHER"), &by_user);
     assert!(stderr.contains("not the one that you named"), "{stderr}");
+}
+
+#[test]
+fn what_a_login_sends_in_confidence_is_shown_nowhere() {
+    let key = "Xk9-Hunter2-Abcd1234";
+    let resource = || json!({"resource": "ISSUER/mcp", "authorization_servers": ["ISSUER"]});
+    let usual = || {
+        json!({"issuer": "ISSUER", "authorization_endpoint": "ISSUER/a", "token_endpoint": "ISSUER/t",
+            "registration_endpoint": "ISSUER/register"})
+    };
+    let with = |mut of: Value, key: &str, value: Value| {
+        of[key] = value;
+        of
+    };
+    let long = format!("https://{}/{key}", "x".repeat(260));
+    let cases = [
+        (resource(), with(usual(), "issuer", json!(long))),
+        (with(resource(), "resource", json!(long)), usual()),
+        (resource(), with(usual(), "authorization_endpoint", json!(format!("http://{key}.test/a")))),
+        (resource(), with(usual(), "authorization_endpoint", json!(format!("ISSUER/a?k={key}")))),
+        (with(resource(), "scopes_supported", json!([key])), usual()),
+        (resource(), with(usual(), "registration_endpoint", json!("ISSUER/refuse"))),
+    ];
+    for (resource, metadata) in cases {
+        let entry = |url: &str| Home::new().server("far", json!({"url": url, "headers": {"X-Api-Key": key}}));
+        let (code, said, _) = login_of(&resource, &metadata, &entry, &["--no-browser"]);
+        assert!(code == Some(1) && !said.to_lowercase().contains(&key.to_lowercase()[..16]), "{said}");
+    }
+}
+
+#[test]
+fn a_client_s_secret_is_not_shown_when_the_token_endpoint_repeats_it() {
+    let secret = "registered-secret-1234";
+    let fixture = HttpFixture::start(move |request, stream| {
+        let issuer = format!("http://{}", request.header("host").unwrap());
+        let body = match request.path.as_str() {
+            "/.well-known/oauth-authorization-server" => {
+                json!({"issuer": issuer, "token_endpoint": format!("{issuer}/t"),
+                "authorization_endpoint": format!("{issuer}/a"), "registration_endpoint": format!("{issuer}/r")})
+            }
+            "/r" => json!({"client_id": "c", "client_secret": secret, "redirect_uris": []}),
+            "/t" => {
+                let said = format!("{secret} {}", request.header("authorization").unwrap());
+                let refusal = json!({"error": "invalid_client", "error_description": said});
+                return reply(stream, "400 No", &[], &refusal.to_string());
+            }
+            _ => return reply(stream, "404 No", &[], ""),
+        };
+        reply(stream, "200 OK", &[], &body.to_string())
+    });
+    let home = Home::new().server("far", json!({"url": fixture.url.replace("/mcp", "")}));
+    let login = Login::start(&home, &["far", "--no-browser"]);
+    let address: url::Url = login.address.parse().unwrap();
+    let of = |name: &str| address.query_pairs().find(|(found, _)| found == name).unwrap().1.into_owned();
+    assert_eq!(visit(&format!("{}?code=x&state={}", of("redirect_uri"), of("state"))).status, 200);
+    let said = login.end().stderr;
+    assert!(said.contains("[client_secret] Basic [client_secret]"), "{said}");
 }
 
 #[test]

@@ -15,9 +15,11 @@ use super::dpop::{DpopKey, Nonces};
 use super::grant::{Binding, TokenResponse};
 use super::http_policy::HttpPolicy;
 use super::probe::{ProbeResult, probe};
+use super::token_endpoint::spellings;
 use crate::text;
 use crate::upstream::RemoteSpec;
 use crate::upstream::login_file::{ClientRegistration, Grant, LoginFile, SecretIn};
+use crate::upstream::redaction::Redaction;
 use crate::web::is_loopback;
 
 /// The time that the user has to log in.
@@ -39,6 +41,8 @@ pub struct Client {
 pub struct LoginRequest {
     /// The server.
     pub remote: RemoteSpec,
+    /// Further values to redact, each with the name that replaces it.
+    pub secrets: Vec<(String, String)>,
     /// The file for the login.
     pub file: LoginFile,
     /// Scopes to request in addition to those of the present login; empty: those that the server names.
@@ -62,6 +66,7 @@ pub struct PendingLogin {
     /// The key that the token is bound to.
     key: Option<Arc<DpopKey>>,
     requires_dpop: bool,
+    redaction: Redaction,
 }
 
 /// The reason why a login failed.
@@ -87,7 +92,7 @@ pub enum LoginError {
     /// The metadata of the authorization server cannot be used, or it refuses.
     #[error("{reason}")]
     Refused {
-        /// The reason, on one line.
+        /// The reason, on one line and without secrets.
         reason: String,
     },
     /// The authorization server registers no clients.
@@ -117,13 +122,14 @@ pub async fn begin(request: LoginRequest) -> Result<PendingLogin, LoginError> {
     if url.scheme() != "https" && !is_loopback(&url) {
         return Err(LoginError::InTheClear);
     }
-    let beginning = tokio::time::timeout(DISCOVERY, begun(request));
+    let redaction = Redaction::of_login(&request.remote, &request.secrets);
+    let beginning = tokio::time::timeout(DISCOVERY, begun(request, redaction.clone()));
     let late = || LoginError::NotReached { reason: format!("no answer within {} s", DISCOVERY.as_secs()) };
-    beginning.await.map_err(|_| late())?
+    beginning.await.map_err(|_| late())?.map_err(|error| error.shown(&redaction))
 }
 
-async fn begun(request: LoginRequest) -> Result<PendingLogin, LoginError> {
-    let LoginRequest { remote, file, scopes, client, token_endpoint, requires_dpop } = request;
+async fn begun(request: LoginRequest, redaction: Redaction) -> Result<PendingLogin, LoginError> {
+    let LoginRequest { remote, secrets: _, file, scopes, client, token_endpoint, requires_dpop } = request;
     let probed = probe(&remote).await.map_err(|reason| LoginError::NotReached { reason })?;
     let asking = HttpPolicy::of(&remote.url);
     let asked = Arc::new(asking.clone());
@@ -169,9 +175,18 @@ async fn begun(request: LoginRequest) -> Result<PendingLogin, LoginError> {
             manager.register_client("belljar", callback.address.as_str(), &scopes).await.map_err(refused)?
         }
     };
+    if let Some(secret) = &config.client_secret {
+        let spellings = spellings(&config.client_id, secret).map(|value| ("client_secret".to_owned(), value));
+        redaction.add_sent(&remote, &spellings);
+    }
     let address = manager.get_authorization_url(&scopes).await.map_err(refused)?;
     let address = Url::parse(&address).map_err(|error| refused(error.into()))?;
     asking.check(&address).map_err(|reason| LoginError::Refused { reason })?;
+    let with_pair = |text, (name, value)| format!("{text} {name} {value}");
+    let shown = address.query_pairs().fold(address.to_string(), with_pair);
+    if redaction.has_credential(&shown, remote.url.as_str()) {
+        return Err(said("the address for your browser would show a credential of the server's entry"));
+    }
     let state = of(&address, "state").unwrap_or_default();
     let grant = Grant {
         issuer: metadata.issuer.clone(),
@@ -185,7 +200,7 @@ async fn begun(request: LoginRequest) -> Result<PendingLogin, LoginError> {
             secret_in: secret_in(&metadata),
         },
     };
-    Ok(PendingLogin { manager, callback, address, state, file, grant, key, requires_dpop })
+    Ok(PendingLogin { manager, callback, address, state, file, grant, key, requires_dpop, redaction })
 }
 
 impl PendingLogin {
@@ -200,6 +215,11 @@ impl PendingLogin {
     /// # Errors
     /// See [`LoginError`]. A stored login is unchanged then.
     pub async fn finish(self) -> Result<(), LoginError> {
+        let redaction = self.redaction.clone();
+        self.finished().await.map_err(|error| error.shown(&redaction))
+    }
+
+    async fn finished(self) -> Result<(), LoginError> {
         let answer = tokio::time::timeout(USER, self.callback.answer(&self.state)).await;
         let answer = answer.map_err(|_| LoginError::TooLate)?;
         let answer =
@@ -356,7 +376,19 @@ fn refused(error: AuthError) -> LoginError {
 }
 
 fn said(text: &str) -> LoginError {
-    LoginError::Refused { reason: text::inert_excerpt(text, SAID_CHARS_MAX) }
+    LoginError::Refused { reason: text.to_owned() }
+}
+
+impl LoginError {
+    /// The error as the user sees it: without the secrets of the login, and then on one line and cut.
+    fn shown(self, redaction: &Redaction) -> Self {
+        let shown = |reason| text::inert_excerpt(&redaction.text(reason), SAID_CHARS_MAX);
+        match self {
+            Self::Refused { reason } => Self::Refused { reason: shown(reason) },
+            Self::NotReached { reason } => Self::NotReached { reason: shown(reason) },
+            error => error,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -388,6 +420,7 @@ mod tests {
             },
             key: None,
             requires_dpop: false,
+            redaction: Redaction::default(),
         };
         let began = tokio::time::Instant::now();
         assert_eq!(started.finish().await.unwrap_err().to_string(), "nobody has logged in within 5 minutes");
