@@ -327,7 +327,7 @@ pub struct Login {
     pub client_secret_env: Option<String>,
     /// The token endpoint, if belljar cannot see that it belongs to the service at which you log in.
     #[arg(long, value_name = "URL")]
-    pub token_endpoint: Option<url::Url>,
+    pub token_endpoint: Option<String>,
 }
 
 /// Arguments of `logout`.

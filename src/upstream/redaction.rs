@@ -15,7 +15,6 @@ use serde_json::value::RawValue;
 use super::error::UpstreamError;
 use super::oauth::TokenCache;
 use super::secrets::Secrets;
-use super::{RemoteSpec, ServerTransport};
 use crate::secret::{Secret, replaced_in, replaced_in_json};
 use crate::text;
 
@@ -60,30 +59,6 @@ impl From<Redacted> for UpstreamError {
 impl Redaction {
     pub(super) fn new(secrets: Arc<Secrets>, access: Option<Arc<TokenCache>>) -> Self {
         Self { secrets, access, masked: Arc::default() }
-    }
-
-    /// The redaction for a login of the user at this server. `further`: values with the names that replace them.
-    pub(super) fn of_login(remote: &RemoteSpec, further: &[(String, String)]) -> Self {
-        let redaction = Self::new(Arc::default(), remote.login.clone().map(TokenCache::new));
-        redaction.add_sent(remote, further);
-        redaction
-    }
-
-    /// Adds what is sent for a login of the user, also in lower case: a server can have it written as a host's name.
-    pub(super) fn add_sent(&self, remote: &RemoteSpec, further: &[(String, String)]) {
-        for spelled in [str::to_ascii_lowercase, str::to_owned] {
-            let pairs = |pairs: &[(String, String)]| -> Vec<(String, String)> {
-                pairs.iter().map(|(name, value)| (name.clone(), spelled(value))).collect()
-            };
-            let remote = RemoteSpec { headers: pairs(&remote.headers), ..remote.clone() };
-            self.secrets.add(&ServerTransport::Remote(remote), &pairs(further));
-        }
-    }
-
-    /// Whether the text has a credential that the other text does not have.
-    pub(super) fn has_credential(&self, text: &str, other: &str) -> bool {
-        let has = |text: &str, secret: &Secret| replaced_in(text.to_owned(), &[secret]) != text;
-        self.credentials().iter().any(|secret| has(text, secret) && !has(other, secret))
     }
 
     /// The texts that stand for credentials in results so far, such as `[TOKEN]`.

@@ -16,10 +16,11 @@ use super::grant::{Binding, TokenResponse};
 use super::http_policy::HttpPolicy;
 use super::probe::{ProbeResult, probe};
 use super::token_endpoint::spellings;
+use crate::secret::{Secret, replaced_in};
 use crate::text;
-use crate::upstream::RemoteSpec;
 use crate::upstream::login_file::{ClientRegistration, Grant, LoginFile, SecretIn};
-use crate::upstream::redaction::Redaction;
+use crate::upstream::secrets::Secrets;
+use crate::upstream::{RemoteSpec, ServerTransport};
 use crate::web::is_loopback;
 
 /// The time that the user has to log in.
@@ -50,7 +51,7 @@ pub struct LoginRequest {
     /// The client; `None`: one is registered.
     pub client: Option<Client>,
     /// The token endpoint that the user has named, if any.
-    pub token_endpoint: Option<Url>,
+    pub token_endpoint: Option<String>,
     /// Whether a token that is bound to no key is refused.
     pub requires_dpop: bool,
 }
@@ -66,8 +67,12 @@ pub struct PendingLogin {
     /// The key that the token is bound to.
     key: Option<Arc<DpopKey>>,
     requires_dpop: bool,
-    redaction: Redaction,
+    confidence: Confidence,
 }
+
+/// What is sent in confidence, and may be repeated. This type has no `Debug`.
+#[derive(Clone, Default)]
+struct Confidence(Arc<Secrets>);
 
 /// The reason why a login failed.
 #[derive(Debug, thiserror::Error)]
@@ -122,13 +127,13 @@ pub async fn begin(request: LoginRequest) -> Result<PendingLogin, LoginError> {
     if url.scheme() != "https" && !is_loopback(&url) {
         return Err(LoginError::InTheClear);
     }
-    let redaction = Redaction::of_login(&request.remote, &request.secrets);
-    let beginning = tokio::time::timeout(DISCOVERY, begun(request, redaction.clone()));
+    let confidence = Confidence::of(&request);
+    let beginning = tokio::time::timeout(DISCOVERY, begun(request, confidence.clone()));
     let late = || LoginError::NotReached { reason: format!("no answer within {} s", DISCOVERY.as_secs()) };
-    beginning.await.map_err(|_| late())?.map_err(|error| error.shown(&redaction))
+    beginning.await.map_err(|_| late())?.map_err(|error| error.shown(&confidence))
 }
 
-async fn begun(request: LoginRequest, redaction: Redaction) -> Result<PendingLogin, LoginError> {
+async fn begun(request: LoginRequest, confidence: Confidence) -> Result<PendingLogin, LoginError> {
     let LoginRequest { remote, secrets: _, file, scopes, client, token_endpoint, requires_dpop } = request;
     let probed = probe(&remote).await.map_err(|reason| LoginError::NotReached { reason })?;
     let asking = HttpPolicy::of(&remote.url);
@@ -149,7 +154,7 @@ async fn begun(request: LoginRequest, redaction: Redaction) -> Result<PendingLog
     }
     let metadata = found.metadata;
     let endpoints = Endpoints::of(&metadata, &asking)?;
-    endpoints.check_owner(&metadata, token_endpoint.as_ref(), &asking).await?;
+    endpoints.check_owner(&metadata, token_endpoint.as_deref(), &asking).await?;
     let key = is_bound.then(|| bound_to(&metadata, &endpoints.token, &asking)).transpose()?;
     manager.set_metadata(metadata.clone());
     let scopes = match scopes.is_empty() {
@@ -177,14 +182,14 @@ async fn begun(request: LoginRequest, redaction: Redaction) -> Result<PendingLog
     };
     if let Some(secret) = &config.client_secret {
         let spellings = spellings(&config.client_id, secret).map(|value| ("client_secret".to_owned(), value));
-        redaction.add_sent(&remote, &spellings);
+        confidence.add(&remote, &spellings);
     }
     let address = manager.get_authorization_url(&scopes).await.map_err(refused)?;
     let address = Url::parse(&address).map_err(|error| refused(error.into()))?;
     asking.check(&address).map_err(|reason| LoginError::Refused { reason })?;
     let with_pair = |text, (name, value)| format!("{text} {name} {value}");
     let shown = address.query_pairs().fold(address.to_string(), with_pair);
-    if redaction.has_credential(&shown, remote.url.as_str()) {
+    if confidence.has_credential(&shown, remote.url.as_str()) {
         return Err(said("the address for your browser would show a credential of the server's entry"));
     }
     let state = of(&address, "state").unwrap_or_default();
@@ -200,7 +205,7 @@ async fn begun(request: LoginRequest, redaction: Redaction) -> Result<PendingLog
             secret_in: secret_in(&metadata),
         },
     };
-    Ok(PendingLogin { manager, callback, address, state, file, grant, key, requires_dpop, redaction })
+    Ok(PendingLogin { manager, callback, address, state, file, grant, key, requires_dpop, confidence })
 }
 
 impl PendingLogin {
@@ -215,8 +220,8 @@ impl PendingLogin {
     /// # Errors
     /// See [`LoginError`]. A stored login is unchanged then.
     pub async fn finish(self) -> Result<(), LoginError> {
-        let redaction = self.redaction.clone();
-        self.finished().await.map_err(|error| error.shown(&redaction))
+        let confidence = self.confidence.clone();
+        self.finished().await.map_err(|error| error.shown(&confidence))
     }
 
     async fn finished(self) -> Result<(), LoginError> {
@@ -249,6 +254,41 @@ impl PendingLogin {
             self.file.write(&login)
         };
         kept.await.map_err(|source| LoginError::System { what: "the login cannot be kept", source })
+    }
+}
+
+impl Confidence {
+    fn of(request: &LoginRequest) -> Self {
+        let confidence = Self::default();
+        let present = request.file.kept().ok().flatten();
+        let tokens = present.iter().flat_map(|login| login.secrets());
+        let tokens = tokens.map(|token| ("login".to_owned(), token.to_owned()));
+        let further: Vec<_> = request.secrets.iter().cloned().chain(tokens).collect();
+        confidence.add(&request.remote, &further);
+        confidence
+    }
+
+    /// Adds secrets, also in lower case: in an address they can stand as the name of a host.
+    fn add(&self, remote: &RemoteSpec, further: &[(String, String)]) {
+        for spelled in [str::to_ascii_lowercase, str::to_owned] {
+            let pairs = |pairs: &[(String, String)]| -> Vec<(String, String)> {
+                pairs.iter().map(|(name, value)| (name.clone(), spelled(value))).collect()
+            };
+            let remote = RemoteSpec { headers: pairs(&remote.headers), ..remote.clone() };
+            self.0.add(&ServerTransport::Remote(remote), &pairs(further));
+        }
+    }
+
+    /// The text with each secret replaced by its name.
+    fn text(&self, text: String) -> String {
+        let secrets = self.0.all();
+        replaced_in(text, &secrets.iter().map(|secret| &**secret).collect::<Vec<_>>())
+    }
+
+    /// Whether the text has a credential that the other text does not have.
+    fn has_credential(&self, text: &str, other: &str) -> bool {
+        let has = |text: &str, secret: &Secret| replaced_in(text.to_owned(), &[secret]) != text;
+        self.0.credentials().iter().any(|secret| has(text, secret) && !has(other, secret))
     }
 }
 
@@ -303,11 +343,11 @@ impl Endpoints {
     async fn check_owner(
         &self,
         metadata: &AuthorizationMetadata,
-        named: Option<&Url>,
+        named: Option<&str>,
         asking: &HttpPolicy,
     ) -> Result<(), LoginError> {
         if let Some(named) = named {
-            return match *named == self.token {
+            return match Url::parse(named).as_ref() == Ok(&self.token) {
                 true => Ok(()),
                 false => {
                     Err(said(&format!("the token endpoint is {}, not the one that you named", self.token)))
@@ -381,8 +421,8 @@ fn said(text: &str) -> LoginError {
 
 impl LoginError {
     /// The error as the user sees it: without the secrets of the login, and then on one line and cut.
-    fn shown(self, redaction: &Redaction) -> Self {
-        let shown = |reason| text::inert_excerpt(&redaction.text(reason), SAID_CHARS_MAX);
+    fn shown(self, confidence: &Confidence) -> Self {
+        let shown = |reason| text::inert_excerpt(&confidence.text(reason), SAID_CHARS_MAX);
         match self {
             Self::Refused { reason } => Self::Refused { reason: shown(reason) },
             Self::NotReached { reason } => Self::NotReached { reason: shown(reason) },
@@ -420,7 +460,7 @@ mod tests {
             },
             key: None,
             requires_dpop: false,
-            redaction: Redaction::default(),
+            confidence: Confidence::default(),
         };
         let began = tokio::time::Instant::now();
         assert_eq!(started.finish().await.unwrap_err().to_string(), "nobody has logged in within 5 minutes");
