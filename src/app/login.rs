@@ -31,7 +31,7 @@ pub(super) fn client_secret(arguments: &cli::Login, environment: &Environment) -
 
 /// Logs in; the exit code is 0 if the login is stored.
 pub(super) async fn login(config: &Config, arguments: cli::Login, secret: Option<String>) -> ExitCode {
-    let (remote, secrets, login_spec) = match place(config, &arguments.server) {
+    let (server, remote, login_spec) = match place(config, &arguments.server) {
         Ok(place) => place,
         Err(message) => return usage(&message),
     };
@@ -53,9 +53,11 @@ pub(super) async fn login(config: &Config, arguments: cli::Login, secret: Option
     let name = text::inert_line(&arguments.server);
     let browser = (!arguments.no_browser).then(|| opener(config)).flatten();
     let login = async {
+        let references = server.references.iter();
+        let references = references.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let request = LoginRequest {
             remote,
-            secrets,
+            secrets: references.collect(),
             file: file.clone(),
             scopes: arguments.scopes,
             client,
@@ -140,8 +142,8 @@ pub(super) async fn state(config: &Config, server: &ServerConfig, endpoint: &End
     }
 }
 
-/// The specification of a server, the values of its references, and that of its login; or the reason why it has no login.
-fn place(config: &Config, name: &str) -> Result<(RemoteSpec, Vec<(String, String)>, LoginSpec), String> {
+/// A server with the specifications of itself and its login, or the reason why it has no login.
+fn place<'c>(config: &'c Config, name: &str) -> Result<(&'c ServerConfig, RemoteSpec, LoginSpec), String> {
     let server = named(config, name)?;
     let Transport::Endpoint(endpoint) = &server.transport else {
         return Err(format!("server {name:?} is started by a command; only one with a url has a login"));
@@ -150,9 +152,8 @@ fn place(config: &Config, name: &str) -> Result<(RemoteSpec, Vec<(String, String
         return Err("no home folder is known, so there is no place for a login".into());
     };
     let remote = remote_spec(&server.name, endpoint, Some(&dir));
-    let references = server.references.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
     match remote.login.clone() {
-        Some(login) => Ok((remote, references.collect(), login)),
+        Some(login) => Ok((server, remote, login)),
         None => Err(format!(
             "server {name:?} has an Authorization header in {}, which is what is used; remove it first",
             server.source.display()
