@@ -31,7 +31,7 @@ pub(super) fn client_secret(arguments: &cli::Login, environment: &Environment) -
 
 /// Logs in; the exit code is 0 if the login is stored.
 pub(super) async fn login(config: &Config, arguments: cli::Login, secret: Option<String>) -> ExitCode {
-    let (remote, login_spec) = match place(config, &arguments.server) {
+    let (server, remote, login_spec) = match place(config, &arguments.server) {
         Ok(place) => place,
         Err(message) => return usage(&message),
     };
@@ -53,9 +53,17 @@ pub(super) async fn login(config: &Config, arguments: cli::Login, secret: Option
     let name = text::inert_line(&arguments.server);
     let browser = (!arguments.no_browser).then(|| opener(config)).flatten();
     let login = async {
-        let requires_dpop = settings.requires_dpop;
-        let request =
-            LoginRequest { remote, file: file.clone(), scopes: arguments.scopes, client, requires_dpop };
+        let references = server.references.iter();
+        let references = references.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let request = LoginRequest {
+            remote,
+            secrets: references.collect(),
+            file: file.clone(),
+            scopes: arguments.scopes,
+            client,
+            token_endpoint: arguments.token_endpoint,
+            requires_dpop: settings.requires_dpop,
+        };
         let started = upstream::begin(request).await?;
         show(&name, &started, browser.as_deref());
         started.finish().await
@@ -74,7 +82,7 @@ pub(super) async fn login(config: &Config, arguments: cli::Login, secret: Option
 
 /// Logs out; the exit code is 1 if the login is still stored.
 pub(super) async fn logout(config: &Config, arguments: &cli::Logout) -> ExitCode {
-    let (_, login) = match place(config, &arguments.server) {
+    let (_, _, login) = match place(config, &arguments.server) {
         Ok(place) => place,
         Err(message) => return usage(&message),
     };
@@ -134,8 +142,8 @@ pub(super) async fn state(config: &Config, server: &ServerConfig, endpoint: &End
     }
 }
 
-/// The specifications of a server and its login, or the reason why it has no login.
-fn place(config: &Config, name: &str) -> Result<(RemoteSpec, LoginSpec), String> {
+/// A server with the specifications of itself and its login, or the reason why it has no login.
+fn place<'c>(config: &'c Config, name: &str) -> Result<(&'c ServerConfig, RemoteSpec, LoginSpec), String> {
     let server = named(config, name)?;
     let Transport::Endpoint(endpoint) = &server.transport else {
         return Err(format!("server {name:?} is started by a command; only one with a url has a login"));
@@ -145,7 +153,7 @@ fn place(config: &Config, name: &str) -> Result<(RemoteSpec, LoginSpec), String>
     };
     let remote = remote_spec(&server.name, endpoint, Some(&dir));
     match remote.login.clone() {
-        Some(login) => Ok((remote, login)),
+        Some(login) => Ok((server, remote, login)),
         None => Err(format!(
             "server {name:?} has an Authorization header in {}, which is what is used; remove it first",
             server.source.display()

@@ -325,6 +325,9 @@ pub struct Login {
     /// The environment variable with the secret of that client.
     #[arg(long, value_name = "VARIABLE", requires = "client_id")]
     pub client_secret_env: Option<String>,
+    /// The token endpoint, if belljar cannot see that it belongs to the service at which you log in.
+    #[arg(long, value_name = "URL")]
+    pub token_endpoint: Option<String>,
 }
 
 /// Arguments of `logout`.

@@ -91,6 +91,23 @@ fn the_browser_is_opened_at_the_address_unless_the_user_says_otherwise() {
 
 /// What `login` says at a server whose metadata are these; `ISSUER` in them is that of the fixture.
 fn login_at(resource: Value, metadata: Value) -> (Option<i32>, String, usize) {
+    login_with(resource, metadata, &[])
+}
+
+/// The same with further arguments, in which `ISSUER` is that of the fixture, too.
+fn login_with(resource: Value, metadata: Value, arguments: &[&str]) -> (Option<i32>, String, usize) {
+    login_of(&resource, &metadata, &home, arguments)
+}
+
+/// The same for an entry of its own. The authorization server refuses with the headers of the request to `/mcp`.
+fn login_of(
+    resource: &Value,
+    metadata: &Value,
+    home: &dyn Fn(&str) -> Home,
+    arguments: &[&str],
+) -> (Option<i32>, String, usize) {
+    let (resource, metadata) = (resource.clone(), metadata.clone());
+    let seen = std::sync::Mutex::new(String::new());
     let other = HttpFixture::start(|_, stream| reply(stream, "200 OK", &[], "{}"));
     let place = other.url.clone();
     let fixture = HttpFixture::start(move |request, stream| {
@@ -98,11 +115,15 @@ fn login_at(resource: Value, metadata: Value) -> (Option<i32>, String, usize) {
         let filled = |value: &Value| value.to_string().replace("ISSUER", &issuer).replace("OTHER", &place);
         match request.path.as_str() {
             "/.well-known/oauth-protected-resource/mcp" => reply(stream, "200 OK", &[], &filled(&resource)),
-            "/.well-known/oauth-authorization-server" => reply(stream, "200 OK", &[], &filled(&metadata)),
+            "/.well-known/oauth-authorization-server" | "/.well-known/forged" => {
+                reply(stream, "200 OK", &[], &filled(&metadata))
+            }
             "/register" => {
                 reply(stream, "201 Created", &[], &json!({"client_id": "c", "redirect_uris": []}).to_string())
             }
+            "/refuse" => reply(stream, "400 No", &[], &seen.lock().unwrap()),
             "/mcp" => {
+                *seen.lock().unwrap() = format!("{:?}", request.headers);
                 let challenge =
                     format!("Bearer resource_metadata=\"{issuer}/.well-known/oauth-protected-resource/mcp\"");
                 reply(stream, "401 No", &[("WWW-Authenticate", &challenge)], "")
@@ -110,8 +131,12 @@ fn login_at(resource: Value, metadata: Value) -> (Option<i32>, String, usize) {
             _ => reply(stream, "404 No", &[], ""),
         }
     });
-    let done = home(&fixture.url).run(&["login", "far"]);
-    (done.code, done.stderr, other.requests().len())
+    let own = fixture.url.trim_end_matches("/mcp");
+    let arguments: Vec<String> = arguments.iter().map(|argument| argument.replace("ISSUER", own)).collect();
+    let mut words = vec!["login", "far"];
+    words.extend(arguments.iter().map(String::as_str));
+    let done = home(&fixture.url).run(&words);
+    (done.code, done.stdout + &done.stderr, other.requests().len())
 }
 
 #[test]
@@ -172,6 +197,93 @@ fn what_a_server_says_of_its_authorization_server_is_checked_before_it_is_used()
         );
         assert_eq!(stderr.lines().count(), 1, "{stderr}");
     }
+}
+
+#[test]
+fn a_code_goes_only_to_the_service_at_which_the_user_logs_in() {
+    let metadata = |issuer: &str, page: &str, token: &str| {
+        json!({"issuer": issuer, "authorization_endpoint": format!("{page}/authorize"), "token_endpoint":
+            format!("{token}/token"), "registration_endpoint": "OTHER/register",
+            "code_challenge_methods_supported": ["S256"]})
+    };
+    let named = |issuer: &str| json!({"resource": "ISSUER/mcp", "authorization_servers": [issuer]});
+    let refused = login_at(named("ISSUER"), metadata("ISSUER", "OTHER", "ISSUER"));
+    // At another place than the issuer's own one, rmcp does not compare the issuer.
+    let forged = login_at(named("ISSUER/.well-known/forged"), metadata("OTHER", "OTHER", "ISSUER"));
+    for ((code, stderr, _), said) in
+        [(&refused, "add --token-endpoint http://"), (&forged, "publishes no metadata")]
+    {
+        assert!(*code == Some(1) && stderr.contains(said), "{stderr}");
+    }
+    assert_eq!(refused.2, 0, "nobody is registered there");
+    let by_user = ["--token-endpoint", "ISSUER/token"];
+    for (page, token, arguments) in
+        [("ISSUER", "OTHER", &[][..]), ("OTHER", "OTHER", &[]), ("OTHER", "ISSUER", &by_user)]
+    {
+        let mut metadata = metadata("ISSUER", page, token);
+        metadata["registration_endpoint"] = Value::Null;
+        let (_, stderr, _) = login_with(named("ISSUER"), metadata, arguments);
+        assert!(stderr.contains("give its id with --client-id"), "{stderr}");
+    }
+    let (_, stderr, _) = login_with(named("ISSUER"), metadata("ISSUER", "OTHER", "OTHER"), &by_user);
+    assert!(stderr.contains("not the one that you named"), "{stderr}");
+}
+
+#[test]
+fn what_a_login_sends_in_confidence_is_shown_nowhere() {
+    let key = "Xk9-Hunter2-Abcd1234";
+    let resource = || json!({"resource": "ISSUER/mcp", "authorization_servers": ["ISSUER"]});
+    let usual = || {
+        json!({"issuer": "ISSUER", "authorization_endpoint": "ISSUER/a", "token_endpoint": "ISSUER/t",
+            "registration_endpoint": "ISSUER/register"})
+    };
+    let with = |mut of: Value, key: &str, value: Value| {
+        of[key] = value;
+        of
+    };
+    let long = format!("https://{}/{key}", "x".repeat(260));
+    let cases = [
+        (resource(), with(usual(), "issuer", json!(long))),
+        (with(resource(), "resource", json!(long)), usual()),
+        (resource(), with(usual(), "authorization_endpoint", json!(format!("http://{key}.test/a")))),
+        (resource(), with(usual(), "authorization_endpoint", json!(format!("ISSUER/a?k={key}")))),
+        (with(resource(), "scopes_supported", json!([key])), usual()),
+        (resource(), with(usual(), "registration_endpoint", json!("ISSUER/refuse"))),
+    ];
+    for (resource, metadata) in cases {
+        let entry = |url: &str| Home::new().server("far", json!({"url": url, "headers": {"X-Api-Key": key}}));
+        let (code, said, _) = login_of(&resource, &metadata, &entry, &["--no-browser"]);
+        assert!(code == Some(1) && !said.to_lowercase().contains(&key.to_lowercase()[..16]), "{said}");
+    }
+}
+
+#[test]
+fn a_client_s_secret_is_not_shown_when_the_token_endpoint_repeats_it() {
+    let secret = "registered-secret-1234";
+    let fixture = HttpFixture::start(move |request, stream| {
+        let issuer = format!("http://{}", request.header("host").unwrap());
+        let body = match request.path.as_str() {
+            "/.well-known/oauth-authorization-server" => {
+                json!({"issuer": issuer, "token_endpoint": format!("{issuer}/t"),
+                "authorization_endpoint": format!("{issuer}/a"), "registration_endpoint": format!("{issuer}/r")})
+            }
+            "/r" => json!({"client_id": "c", "client_secret": secret, "redirect_uris": []}),
+            "/t" => {
+                let said = format!("{secret} {}", request.header("authorization").unwrap());
+                let refusal = json!({"error": "invalid_client", "error_description": said});
+                return reply(stream, "400 No", &[], &refusal.to_string());
+            }
+            _ => return reply(stream, "404 No", &[], ""),
+        };
+        reply(stream, "200 OK", &[], &body.to_string())
+    });
+    let home = Home::new().server("far", json!({"url": fixture.url.replace("/mcp", "")}));
+    let login = Login::start(&home, &["far", "--no-browser"]);
+    let address: url::Url = login.address.parse().unwrap();
+    let of = |name: &str| address.query_pairs().find(|(found, _)| found == name).unwrap().1.into_owned();
+    assert_eq!(visit(&format!("{}?code=x&state={}", of("redirect_uri"), of("state"))).status, 200);
+    let said = login.end().stderr;
+    assert!(said.contains("[client_secret] Basic [client_secret]"), "{said}");
 }
 
 #[test]

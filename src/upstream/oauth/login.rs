@@ -10,13 +10,17 @@ use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetada
 use url::Url;
 
 use super::callback::{Callback, of};
+use super::discovery::ServerMetadata;
 use super::dpop::{DpopKey, Nonces};
 use super::grant::{Binding, TokenResponse};
 use super::http_policy::HttpPolicy;
 use super::probe::{ProbeResult, probe};
+use super::token_endpoint::spellings;
+use crate::secret::{Secret, replaced_in};
 use crate::text;
-use crate::upstream::RemoteSpec;
 use crate::upstream::login_file::{ClientRegistration, Grant, LoginFile, SecretIn};
+use crate::upstream::secrets::Secrets;
+use crate::upstream::{RemoteSpec, ServerTransport};
 use crate::web::is_loopback;
 
 /// The time that the user has to log in.
@@ -38,12 +42,16 @@ pub struct Client {
 pub struct LoginRequest {
     /// The server.
     pub remote: RemoteSpec,
+    /// Further values to redact, each with the name that replaces it.
+    pub secrets: Vec<(String, String)>,
     /// The file for the login.
     pub file: LoginFile,
     /// Scopes to request in addition to those of the present login; empty: those that the server names.
     pub scopes: Vec<String>,
     /// The client; `None`: one is registered.
     pub client: Option<Client>,
+    /// The token endpoint that the user has named, if any.
+    pub token_endpoint: Option<String>,
     /// Whether a token that is bound to no key is refused.
     pub requires_dpop: bool,
 }
@@ -59,7 +67,12 @@ pub struct PendingLogin {
     /// The key that the token is bound to.
     key: Option<Arc<DpopKey>>,
     requires_dpop: bool,
+    confidence: Confidence,
 }
+
+/// What is sent in confidence, and may be repeated. This type has no `Debug`.
+#[derive(Clone, Default)]
+struct Confidence(Arc<Secrets>);
 
 /// The reason why a login failed.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +97,7 @@ pub enum LoginError {
     /// The metadata of the authorization server cannot be used, or it refuses.
     #[error("{reason}")]
     Refused {
-        /// The reason, on one line.
+        /// The reason, on one line and without secrets.
         reason: String,
     },
     /// The authorization server registers no clients.
@@ -114,13 +127,14 @@ pub async fn begin(request: LoginRequest) -> Result<PendingLogin, LoginError> {
     if url.scheme() != "https" && !is_loopback(&url) {
         return Err(LoginError::InTheClear);
     }
-    let beginning = tokio::time::timeout(DISCOVERY, begun(request));
+    let confidence = Confidence::of(&request);
+    let beginning = tokio::time::timeout(DISCOVERY, begun(request, confidence.clone()));
     let late = || LoginError::NotReached { reason: format!("no answer within {} s", DISCOVERY.as_secs()) };
-    beginning.await.map_err(|_| late())?
+    beginning.await.map_err(|_| late())?.map_err(|error| error.shown(&confidence))
 }
 
-async fn begun(request: LoginRequest) -> Result<PendingLogin, LoginError> {
-    let LoginRequest { remote, file, scopes, client, requires_dpop } = request;
+async fn begun(request: LoginRequest, confidence: Confidence) -> Result<PendingLogin, LoginError> {
+    let LoginRequest { remote, secrets: _, file, scopes, client, token_endpoint, requires_dpop } = request;
     let probed = probe(&remote).await.map_err(|reason| LoginError::NotReached { reason })?;
     let asking = HttpPolicy::of(&remote.url);
     let asked = Arc::new(asking.clone());
@@ -140,6 +154,7 @@ async fn begun(request: LoginRequest) -> Result<PendingLogin, LoginError> {
     }
     let metadata = found.metadata;
     let endpoints = Endpoints::of(&metadata, &asking)?;
+    endpoints.check_owner(&metadata, token_endpoint.as_deref(), &asking).await?;
     let key = is_bound.then(|| bound_to(&metadata, &endpoints.token, &asking)).transpose()?;
     manager.set_metadata(metadata.clone());
     let scopes = match scopes.is_empty() {
@@ -165,9 +180,18 @@ async fn begun(request: LoginRequest) -> Result<PendingLogin, LoginError> {
             manager.register_client("belljar", callback.address.as_str(), &scopes).await.map_err(refused)?
         }
     };
+    if let Some(secret) = &config.client_secret {
+        let spellings = spellings(&config.client_id, secret).map(|value| ("client_secret".to_owned(), value));
+        confidence.add(&remote, &spellings);
+    }
     let address = manager.get_authorization_url(&scopes).await.map_err(refused)?;
     let address = Url::parse(&address).map_err(|error| refused(error.into()))?;
     asking.check(&address).map_err(|reason| LoginError::Refused { reason })?;
+    let with_pair = |text, (name, value)| format!("{text} {name} {value}");
+    let shown = address.query_pairs().fold(address.to_string(), with_pair);
+    if confidence.has_credential(&shown, remote.url.as_str()) {
+        return Err(said("the address for your browser would show a credential of the server's entry"));
+    }
     let state = of(&address, "state").unwrap_or_default();
     let grant = Grant {
         issuer: metadata.issuer.clone(),
@@ -181,7 +205,7 @@ async fn begun(request: LoginRequest) -> Result<PendingLogin, LoginError> {
             secret_in: secret_in(&metadata),
         },
     };
-    Ok(PendingLogin { manager, callback, address, state, file, grant, key, requires_dpop })
+    Ok(PendingLogin { manager, callback, address, state, file, grant, key, requires_dpop, confidence })
 }
 
 impl PendingLogin {
@@ -196,6 +220,11 @@ impl PendingLogin {
     /// # Errors
     /// See [`LoginError`]. A stored login is unchanged then.
     pub async fn finish(self) -> Result<(), LoginError> {
+        let confidence = self.confidence.clone();
+        self.finished().await.map_err(|error| error.shown(&confidence))
+    }
+
+    async fn finished(self) -> Result<(), LoginError> {
         let answer = tokio::time::timeout(USER, self.callback.answer(&self.state)).await;
         let answer = answer.map_err(|_| LoginError::TooLate)?;
         let answer =
@@ -228,6 +257,41 @@ impl PendingLogin {
     }
 }
 
+impl Confidence {
+    fn of(request: &LoginRequest) -> Self {
+        let confidence = Self::default();
+        let present = request.file.kept().ok().flatten();
+        let tokens = present.iter().flat_map(|login| login.secrets());
+        let tokens = tokens.map(|token| ("login".to_owned(), token.to_owned()));
+        let further: Vec<_> = request.secrets.iter().cloned().chain(tokens).collect();
+        confidence.add(&request.remote, &further);
+        confidence
+    }
+
+    /// Adds secrets, also in lower case: in an address they can stand as the name of a host.
+    fn add(&self, remote: &RemoteSpec, further: &[(String, String)]) {
+        for spelled in [str::to_ascii_lowercase, str::to_owned] {
+            let pairs = |pairs: &[(String, String)]| -> Vec<(String, String)> {
+                pairs.iter().map(|(name, value)| (name.clone(), spelled(value))).collect()
+            };
+            let remote = RemoteSpec { headers: pairs(&remote.headers), ..remote.clone() };
+            self.0.add(&ServerTransport::Remote(remote), &pairs(further));
+        }
+    }
+
+    /// The text with each secret replaced by its name.
+    fn text(&self, text: String) -> String {
+        let secrets = self.0.all();
+        replaced_in(text, &secrets.iter().map(|secret| &**secret).collect::<Vec<_>>())
+    }
+
+    /// Whether the text has a credential that the other text does not have.
+    fn has_credential(&self, text: &str, other: &str) -> bool {
+        let has = |text: &str, secret: &Secret| replaced_in(text.to_owned(), &[secret]) != text;
+        self.0.credentials().iter().any(|secret| has(text, secret) && !has(other, secret))
+    }
+}
+
 /// Adds the scopes of the present login: a login for one more scope must not remove the others.
 fn with_granted(scopes: Vec<String>, file: &LoginFile) -> Vec<String> {
     let granted = file.read().ok().flatten().map(|login| login.grant.scopes);
@@ -241,8 +305,9 @@ fn with_granted(scopes: Vec<String>, file: &LoginFile) -> Vec<String> {
     all
 }
 
-/// The addresses of the token and revocation endpoints, checked.
+/// The addresses of the endpoints, checked.
 struct Endpoints {
+    authorization: Url,
     token: Url,
     revocation: Option<Url>,
 }
@@ -256,14 +321,56 @@ impl Endpoints {
                 said(&format!("the {what} that its authorization server names cannot be used: {why}"))
             })
         };
-        checked("authorization endpoint", &metadata.authorization_endpoint)?;
+        let authorization = checked("authorization endpoint", &metadata.authorization_endpoint)?;
+        let token = checked("token endpoint", &metadata.token_endpoint)?;
         if let Some(registration) = &metadata.registration_endpoint {
             checked("registration endpoint", registration)?;
         }
         let revocation =
             metadata.additional_fields.get("revocation_endpoint").and_then(|value| value.as_str());
         let revocation = revocation.map(|url| checked("revocation endpoint", url)).transpose()?;
-        Ok(Self { token: checked("token endpoint", &metadata.token_endpoint)?, revocation })
+        // It gets the tokens.
+        let is_beside =
+            |url: &Url| [&authorization, &token].iter().any(|beside| beside.origin() == url.origin());
+        let revocation = revocation.filter(is_beside);
+        Ok(Self { authorization, token, revocation })
+    }
+
+    /// Checks that the token endpoint belongs to the service at which the user logs in. A server could otherwise name the
+    /// login page of another service together with a token endpoint of its own, which would get the code of that service
+    /// and the client's secret (RFC 9700, section 4.4). The token endpoint belongs to the service if it has the origin of
+    /// the page, if the issuer has this origin and its own document names the endpoint, or if the user names it.
+    async fn check_owner(
+        &self,
+        metadata: &AuthorizationMetadata,
+        named: Option<&str>,
+        asking: &HttpPolicy,
+    ) -> Result<(), LoginError> {
+        if let Some(named) = named {
+            return match Url::parse(named).as_ref() == Ok(&self.token) {
+                true => Ok(()),
+                false => {
+                    Err(said(&format!("the token endpoint is {}, not the one that you named", self.token)))
+                }
+            };
+        }
+        if self.token.origin() == self.authorization.origin() {
+            return Ok(());
+        }
+        let issuer = metadata.issuer.as_deref().unwrap_or_default();
+        if Url::parse(issuer).is_ok_and(|issuer| issuer.origin() == self.authorization.origin()) {
+            let own = ServerMetadata::of(asking, issuer).await.map_err(|reason| said(&reason))?;
+            if own.token_endpoint.as_ref() == Some(&self.token) {
+                return Ok(());
+            }
+        }
+        Err(said(&format!(
+            "you would log in at {}, but the answer would go to {}, which may be somebody else's; if both are of one \
+             service, add --token-endpoint {}",
+            self.authorization.origin().ascii_serialization(),
+            self.token.origin().ascii_serialization(),
+            self.token
+        )))
     }
 }
 
@@ -309,7 +416,19 @@ fn refused(error: AuthError) -> LoginError {
 }
 
 fn said(text: &str) -> LoginError {
-    LoginError::Refused { reason: text::inert_excerpt(text, SAID_CHARS_MAX) }
+    LoginError::Refused { reason: text.to_owned() }
+}
+
+impl LoginError {
+    /// The error as the user sees it: without the secrets of the login, and then on one line and cut.
+    fn shown(self, confidence: &Confidence) -> Self {
+        let shown = |reason| text::inert_excerpt(&confidence.text(reason), SAID_CHARS_MAX);
+        match self {
+            Self::Refused { reason } => Self::Refused { reason: shown(reason) },
+            Self::NotReached { reason } => Self::NotReached { reason: shown(reason) },
+            error => error,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -341,6 +460,7 @@ mod tests {
             },
             key: None,
             requires_dpop: false,
+            confidence: Confidence::default(),
         };
         let began = tokio::time::Instant::now();
         assert_eq!(started.finish().await.unwrap_err().to_string(), "nobody has logged in within 5 minutes");

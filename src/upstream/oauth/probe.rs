@@ -73,7 +73,9 @@ pub async fn probe(spec: &RemoteSpec) -> Result<ProbeResult, String> {
             return older;
         }
     }
-    let kind = if status.is_success() && !kind.is_empty() { format!(" with {kind}") } else { String::new() };
+    // Another type could repeat a credential of the request.
+    let is_common = ["application/json", "text/html", "text/plain"].contains(&kind.as_str());
+    let kind = if status.is_success() && is_common { format!(" with {kind}") } else { String::new() };
     Ok(ProbeResult::Other(format!("it answers HTTP {status}{kind}, not MCP")))
 }
 

@@ -61,6 +61,13 @@ struct Refusal {
     error_description: Option<String>,
 }
 
+/// The spellings of the client's secret: that of the header, that of the header before it was encoded, and its own one.
+pub(super) fn spellings(id: &str, secret: &str) -> [String; 3] {
+    let coded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+    let basic = STANDARD.encode(format!("{}:{}", coded(id), coded(secret)));
+    [basic, coded(secret), secret.to_owned()]
+}
+
 impl TokenEndpoint<'_> {
     /// Sends a form, and returns the body of the response.
     pub(super) async fn ask<'f>(
@@ -74,11 +81,10 @@ impl TokenEndpoint<'_> {
             Authentication::Anonymous => {}
             Authentication::Id(id) => form.push(("client_id", id.into())),
             Authentication::Basic(id, secret) => {
-                let coded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
-                let basic = STANDARD.encode(format!("{}:{}", coded(id), coded(secret)));
-                header = HeaderValue::from_str(&format!("Basic {basic}")).ok();
-                let named = |value| Secret::new("client_secret".into(), value);
-                secrets.extend([secret, &basic, &coded(secret)].into_iter().filter_map(named));
+                let spellings = spellings(id, secret);
+                header = HeaderValue::from_str(&format!("Basic {}", spellings[0])).ok();
+                let named = |value: &String| Secret::new("client_secret".into(), value);
+                secrets.extend(spellings.iter().filter_map(named));
             }
             Authentication::Post(id, secret) => {
                 form.extend([("client_id", id.into()), ("client_secret", secret.into())]);

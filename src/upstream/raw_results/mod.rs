@@ -25,8 +25,9 @@ use crate::jsonrpc::{self, Envelope, LineError, Messages, OnUnreadable, repaired
 use crate::text;
 pub(super) use unread::{Unread, left_out};
 
-/// The size above which secrets are removed from a result on another thread, in bytes. That can take longer than the
-/// rest of a call, and the bridge's thread has to send heartbeats to the sandbox meanwhile.
+/// The largest text from which secrets are removed on the bridge's thread, in bytes. That can take longer than the rest
+/// of a call, and this thread has to send heartbeats to the sandbox meanwhile. Larger results are left to another thread.
+/// Larger errors, requests and notifications of a server are refused.
 const LARGE_BYTES: usize = 1 << 20;
 /// The largest number of requests whose late answers are expected.
 const GIVEN_UP_MAX: usize = 256;
@@ -213,8 +214,23 @@ impl RawResults {
         })
     }
 
+    /// An unreadable line without secrets, or its beginning. In a whole line, what happens to look like the beginning of a
+    /// secret stays: its absence would tell so.
+    fn shown(&self, line: &[u8], is_cut: bool) -> String {
+        match is_cut || line.len() > LARGE_BYTES {
+            true => self.redaction.beginning(&line[..line.len().min(LARGE_BYTES)]),
+            false => self.redaction.text(String::from_utf8_lossy(line).into_owned()),
+        }
+    }
+
     /// A value of a message, without half characters and secrets.
     fn parsed(&self, json: &str) -> Result<Value, String> {
+        if json.len() > LARGE_BYTES {
+            return Err(format!(
+                "it has {} bytes, and only a result may have more than {LARGE_BYTES}",
+                json.len()
+            ));
+        }
         let json = repaired(json);
         let clean = self.redaction.json(&json);
         jsonrpc::message(clean.as_deref().unwrap_or(&json).as_bytes())
@@ -314,6 +330,12 @@ impl Messages for RawResults {
     }
 
     fn unreadable(&mut self, line: &[u8], id: Option<RequestId>, why: LineError) -> OnUnreadable<RoleClient> {
+        let shown = || self.shown(line, matches!(why, LineError::Overlong(_)));
+        let envelope = serde_json::from_slice::<Envelope<'_>>(line);
+        if envelope.is_ok_and(|envelope| envelope.method.is_some()) {
+            self.unread.line(shown, why.reason());
+            return id.map_or(OnUnreadable::Nothing, |id| OnUnreadable::Refusal(Some(id)));
+        }
         let id = id.map(|id| match id {
             RequestId::String(text) => text.parse().map_or(RequestId::String(text), RequestId::Number),
             number => number,
@@ -321,12 +343,6 @@ impl Messages for RawResults {
         if let Some(message) = id.and_then(|id| self.take_in(id, RawResult::Unreadable(why.clone()))) {
             return OnUnreadable::Message(message);
         }
-        let is_cut = matches!(why, LineError::Overlong(_));
-        let shown = || match is_cut {
-            true => self.redaction.beginning(line),
-            // In a whole line, what happens to look like the beginning of a secret stays: its absence would tell so.
-            false => self.redaction.text(String::from_utf8_lossy(line).into_owned()),
-        };
         self.unread.line(shown, why.reason());
         match why {
             // It is unknown which request the line answers. Its caller would wait for ever if the connection did not

@@ -179,6 +179,41 @@ async fn the_thread_beats_on_while_a_large_result_is_cleaned() {
 }
 
 #[test]
+fn only_a_result_may_be_large_and_who_waits_for_something_else_is_told() {
+    let mut answers = RawResults::default();
+    let text = "x".repeat(LARGE_BYTES);
+    let kept = SentRequest::Kept { is_list: false, answer: None };
+    answers
+        .table
+        .lock()
+        .extend([(RequestId::Number(0), SentRequest::Initialize), (RequestId::Number(1), kept)]);
+    for (message, told) in [
+        (format!(r#"{{"id":0,"result":{{"instructions":"{text}"}}}}"#), "Message"),
+        (format!(r#"{{"id":1,"error":{{"code":-1,"message":"{text}"}}}}"#), "Message"),
+        (format!(r#"{{"id":2,"method":"x","params":{{"a":"{text}"}}}}"#), "Refusal(Some(Number(2)))"),
+        // The ids of a server's requests are its own.
+        (format!(r#"{{"id":1,"method":"x","params":{{"a":"{text}"}}}}"#), "Refusal(Some(Number(1)))"),
+        (
+            format!(r#"{{"method":"notifications/message","params":{{"level":"info","data":"{text}"}}}}"#),
+            "Nothing",
+        ),
+    ] {
+        let envelope: Envelope<'_> = serde_json::from_str(&message).unwrap();
+        let id = envelope.id.and_then(|id| serde_json::from_str(id.get()).ok());
+        let why = match answers.read(message.as_bytes(), &envelope) {
+            Err(why) => why,
+            // rmcp reads this answer, and is told at once.
+            Ok(read) => format!("{read:?}"),
+        };
+        assert!(why.contains("only a result may have more than 1048576"), "{told}: {}", why.len());
+        if told != "Message" || id == Some(RequestId::Number(1)) {
+            let done = answers.unreadable(message.as_bytes(), id, LineError::Misshapen(why));
+            assert!(format!("{done:?}").starts_with(told), "{done:?}");
+        }
+    }
+}
+
+#[test]
 fn a_result_is_one_line_whatever_stands_between_its_parts() {
     let [pretty, line] = ["{\r\n  \"a\": [1,\n2],\n  \"b\": \"x\\ny\"\n}", r#"{"a": [1, 2], "b": "x\ny"}"#];
     let read = |json: &str| RawValue::from_string(json.to_owned()).unwrap();

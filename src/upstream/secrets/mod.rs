@@ -48,11 +48,17 @@ impl Secrets {
     pub(super) fn add(&self, transport: &ServerTransport, further: &[(String, String)]) {
         let mut values: Vec<(String, String)> = match transport {
             ServerTransport::Process(ProcessSpec { env, .. }) => env.clone(),
-            ServerTransport::Remote(RemoteSpec { url, headers, .. }) => {
-                headers.iter().flat_map(of_header).chain(of_address(url)).collect()
+            ServerTransport::Remote(RemoteSpec { headers, .. }) => {
+                headers.iter().flat_map(of_header).collect()
             }
         };
-        values.extend(further.iter().cloned());
+        let address: Vec<(String, String)> = match transport {
+            ServerTransport::Process(_) => vec![],
+            ServerTransport::Remote(RemoteSpec { url, .. }) => of_address(url).collect(),
+        };
+        values.extend(address.iter().chain(further).cloned());
+        // The parts of an address have no names that say which of them are credentials.
+        let is_token = |value: &str| parts::is_token(value) && address.iter().any(|(_, part)| part == value);
         let found: Vec<&str> = further.iter().map(|(_, found)| found.trim()).collect();
         let holds_reference =
             |value: &str| found.iter().any(|found| found.len() >= SECRET_BYTES_MIN && value.contains(found));
@@ -63,7 +69,8 @@ impl Secrets {
         let mut all: Vec<(&str, String, bool)> = values
             .iter()
             .map(|(name, value)| {
-                (name.as_str(), value.clone(), holds_reference(value) || is_credential(name, value))
+                let is_credential = holds_reference(value) || is_credential(name, value) || is_token(value);
+                (name.as_str(), value.clone(), is_credential)
             })
             .collect();
         let inherited = match transport {
@@ -267,6 +274,16 @@ mod tests {
             login: None,
         });
         assert_eq!(kept(transport, &[]), "Authorization Authorization key key");
+        let transport = ServerTransport::Remote(RemoteSpec {
+            url: Url::parse(
+                "https://x.test/s/Xk9hunter2Abcd1234/0123456789abcdef0123456789abcdef/mcp?k=Yk9hunter2Abcd1234",
+            )
+            .unwrap(),
+            transport: None,
+            headers: pairs(&[("X-Region", "Region1ofTheWorld2")]),
+            login: None,
+        });
+        assert_eq!(kept(transport, &[]), "k k path path");
         // The reference's value has a blank at its end, and is part of a header with a scheme.
         let transport = ServerTransport::Remote(RemoteSpec {
             url: Url::parse("https://x.test/mcp").unwrap(),

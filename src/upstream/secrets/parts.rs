@@ -71,7 +71,7 @@ fn is_secret(name: &str, value: &str) -> bool {
 
 /// Whether the value looks like a token: one long word of capitals, other characters and digits, or of hexadecimal
 /// digits.
-fn is_token(value: &str) -> bool {
+pub(super) fn is_token(value: &str) -> bool {
     let has = |is: fn(&u8) -> bool| value.bytes().any(|byte| is(&byte));
     let is_word = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.+=".contains(&byte));
     let is_hash = value.len() >= 2 * TOKEN_BYTES_MIN && value.bytes().all(|byte| byte.is_ascii_hexdigit());
