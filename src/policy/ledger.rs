@@ -18,6 +18,8 @@ const PLANS_MAX: usize = 100;
 pub struct Plan {
     /// The server's name.
     pub server: String,
+    /// The server's alias, which labels may name.
+    pub alias: String,
     /// The tool's name.
     pub tool: String,
     /// The number of further calls.
@@ -117,7 +119,10 @@ impl Ledger {
         self.has_untrusted |= policy.labels.has(Label::Untrusted, server);
         if self.is_mixed() && !was_mixed {
             // The human has approved the further calls of servers that let data out while there was no danger in them.
-            self.plans.retain(|plan| !policy.labels.has(Label::Egress, Names::only(&plan.server)));
+            let lets_out = |plan: &Plan| {
+                policy.labels.has(Label::Egress, Names { name: &plan.server, alias: &plan.alias })
+            };
+            self.plans.retain(|plan| !lets_out(plan));
         }
     }
 
@@ -250,13 +255,14 @@ mod tests {
 
     #[test]
     fn what_was_approved_before_the_mixture_is_asked_for_again_where_data_can_leave() {
-        let labels = json!({"private": ["mail"], "untrusted": ["web"], "egress": ["chat"]});
+        let labels = json!({"private": ["mail"], "untrusted": ["web"], "egress": ["chat_"]});
         let policy = policy(json!({ "labels": labels }));
         let (none, implied) = (Map::new(), ImpliedArguments::default());
         let mut ledger = Ledger::default();
         for server in ["chat", "files"] {
             let calls = NonZeroU32::new(50).unwrap();
-            ledger.approve(Plan { server: server.into(), tool: "t".into(), calls, arguments: vec![] });
+            let (server, tool) = (server.to_owned(), "t".to_owned());
+            ledger.approve(Plan { alias: format!("{server}_"), server, tool, calls, arguments: vec![] });
         }
         let is_approved = |ledger: &mut Ledger| {
             ["chat", "files"].map(|server| {
@@ -279,6 +285,7 @@ mod tests {
         let mut ledger = Ledger::default();
         ledger.approve(Plan {
             server: "files".into(),
+            alias: "files".into(),
             tool: "write".into(),
             calls: NonZeroU32::new(2).unwrap(),
             arguments: ["/data/*", "/*"].map(|text| ("path".into(), Pattern::new(text).unwrap())).into(),

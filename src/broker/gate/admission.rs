@@ -78,18 +78,27 @@ impl Admission {
         let used_up = |reason: String| denied(called, &reason).hint("the user sets budgets in policy.toml");
         let policy = self.policy();
         self.check_log(run, called, policy.profile)?;
-        let decision = {
+        let decide = || -> Result<Decision, ToolFault> {
             let ledger = self.ledger.lock();
             ledger.covers(&policy, &run.budget().policy, bytes).map_err(used_up)?;
-            policy.decide(called, ledger.is_mixed())
+            Ok(policy.decide(called, ledger.is_mixed()))
         };
-        match decision.verdict {
-            Verdict::Allow => {}
-            Verdict::Warn => {
-                run.note(format!("{} was called: {}", shown(called), bounded(&decision.because)));
+        let mut decision = decide()?;
+        loop {
+            match decision.verdict {
+                Verdict::Allow => {}
+                Verdict::Warn => {
+                    run.note(format!("{} was called: {}", shown(called), bounded(&decision.because)));
+                }
+                Verdict::Deny => return Err(denied_by_policy(called, &decision)),
+                Verdict::Ask => self.ask(run, called, &decision.because, cancel).await?,
             }
-            Verdict::Deny => return Err(denied_by_policy(called, &decision)),
-            Verdict::Ask => self.ask(run, called, &decision.because, cancel).await?,
+            // The session may have become mixed while the human was asked, who did not know that.
+            let now = decide()?;
+            if now == decision {
+                break;
+            }
+            decision = now;
         }
         // The budgets are checked again, since other calls may have been counted while the human was asked.
         self.ledger.lock().charge(&policy, &mut run.budget().policy, bytes).map_err(used_up)?;
@@ -170,14 +179,18 @@ impl Admission {
             if let Some(before) = self.answered_before(run, called) {
                 return before;
             }
+            let was_mixed = self.ledger.lock().is_mixed();
             let Some(question) = question(called, because) else {
                 return Approval::missing("the arguments are too many to be shown to them");
             };
             let approval = self.answer(run, question).await;
             match &approval {
                 Approval::Once | Approval::Narrowed => {}
+                // The human did not know of the mixture.
+                Approval::Further { .. } if self.ledger.lock().is_mixed() != was_mixed => {}
                 Approval::Further { calls, arguments } => self.ledger.lock().approve(Plan {
                     server: called.server.name.to_owned(),
+                    alias: called.server.alias.to_owned(),
                     tool: called.tool.name.to_owned(),
                     calls: *calls,
                     arguments: arguments.clone(),

@@ -24,7 +24,7 @@ use crate::text;
 const PART_BYTES_MAX: usize = 64 << 10;
 /// Largest file, in bytes: six such parts, and their names.
 const FILE_BYTES_MAX: u64 = 512 << 10;
-/// The largest number of names of one server's pinned tools: two for each, for twice as many tools as a server may have.
+/// The largest number of names of one server's pinned tools: two or three for each, for as many tools as a server may have.
 const FILES_MAX: usize = 40_000;
 
 /// The extension of the file of a tool as it was at its first use.
@@ -41,6 +41,9 @@ pub(super) struct Pin {
     pub(crate) hash: String,
     /// The parts of the definition by name, to be shown.
     pub(crate) parts: Map<String, Value>,
+    /// The name by which code called the tool: it depends on the server's other tools, too.
+    #[serde(default)]
+    pub(super) alias: String,
 }
 
 /// The fingerprint of a pin file: its times and its inode.
@@ -85,7 +88,11 @@ impl Pin {
                 if is_kept { part } else { json!(format!("{bytes} bytes, too many to be kept")) },
             )
         });
-        Self { hash, parts: kept.collect() }
+        Self { hash, parts: kept.collect(), alias: tool.alias.clone() }
+    }
+
+    fn called_keys(&self) -> [String; 2] {
+        [&self.alias, self.name()].map(called_key)
     }
 
     /// The tool's own name.
@@ -115,29 +122,40 @@ impl PinFiles {
         self.read(&file(tool, FIRST))
     }
 
-    /// The name of the tool that was pinned first among those that code calls by the same name as this one; `None`: none.
+    /// The names of other tools that were pinned before and that code has called by the name or alias of this one.
     ///
     /// # Errors
-    /// The file cannot be read.
-    pub(crate) fn first_called(&self, tool: &str) -> io::Result<Option<String>> {
-        match own_file::read(&self.dir.join(file(&called_name(tool), CALLED)), FILE_BYTES_MAX) {
-            Ok(name) => Ok(Some(String::from_utf8_lossy(&name).into_owned())),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+    /// A file cannot be read.
+    pub(crate) fn others_called(&self, pin: &Pin) -> io::Result<Vec<String>> {
+        let mut others = Vec::new();
+        for key in pin.called_keys() {
+            match own_file::read(&self.dir.join(format!("{key}.{CALLED}")), FILE_BYTES_MAX) {
+                Ok(name) => others.push(String::from_utf8_lossy(&name).into_owned()),
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
         }
+        others.retain(|other| other != pin.name());
+        Ok(others)
     }
 
-    /// The pin of the other tool that code has called by the same name as this one.
+    /// The pin of another tool that code has called by the name or alias of this one.
     pub(super) fn called_before(&self, pin: &Pin) -> Option<Pin> {
-        let first = self.first_called(pin.name()).ok()?.filter(|first| first != pin.name())?;
-        self.first(&first).ok()?
+        self.others_called(pin).ok()?.iter().find_map(|other| self.first(other).ok()?)
     }
 
-    fn call(&self, tool: &str) -> io::Result<()> {
-        match own_file::create(&self.dir, &file(&called_name(tool), CALLED), tool.as_bytes()) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
-            _ => Ok(()),
+    /// Notes that code calls this tool by its name and alias, where it has called no other one so before.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub(super) fn note_called(&self, pin: &Pin) -> io::Result<()> {
+        for key in pin.called_keys() {
+            match own_file::create(&self.dir, &format!("{key}.{CALLED}"), pin.name().as_bytes()) {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
         }
+        Ok(())
     }
 
     /// Pins a tool at its first use.
@@ -148,7 +166,7 @@ impl PinFiles {
         if self.names()?.len() >= FILES_MAX {
             return Ok(Pinned::TooMany);
         }
-        self.call(pin.name())?;
+        self.note_called(pin)?;
         match own_file::create(&self.dir, &file(pin.name(), FIRST), &json(pin)) {
             Ok(()) => Ok(Pinned::Now),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Pinned::Before),
@@ -240,12 +258,9 @@ pub(crate) fn key(tool: &str) -> String {
     digest::sha256(tool.as_bytes())
 }
 
-/// The name by which code calls a tool, as far as other spellings reach the tool too: letters and digits in any case,
-/// with one underscore for all else.
-pub(crate) fn called_name(tool: &str) -> String {
-    let folded = text::folded(tool);
-    let words = folded.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty());
-    words.collect::<Vec<_>>().join("_")
+/// The key of a name by which code calls a tool, in another case or Unicode form, too.
+pub(crate) fn called_key(called: &str) -> String {
+    key(&text::folded(called))
 }
 
 fn file(tool: &str, end: &str) -> String {

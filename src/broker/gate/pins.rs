@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::pin_files::{Pin, PinFileFingerprint, PinFiles, Pinned, called_name, key};
+use super::pin_files::{Pin, PinFileFingerprint, PinFiles, Pinned, called_key, key};
 use crate::catalog::{ServerTools, Tool};
 use crate::names::ServerName;
 use crate::policy::Profile;
@@ -79,13 +79,13 @@ impl Pins {
         };
         let (mut changed, mut unreadable) = (Vec::new(), Vec::new());
         let is_known = |tool: &&Tool| {
-            let name = tool.name.as_str();
-            pinned.contains(&key(name)) || pinned.contains(&key(&called_name(name)))
+            let called = [tool.name.as_str(), &tool.alias].map(called_key);
+            pinned.contains(&key(tool.name.as_str())) || called.iter().any(|called| pinned.contains(called))
         };
         for tool in server.listed().iter().filter(is_known) {
             let pin = Pin::of(tool, context.redacted);
             let name = || text::inert_excerpt(tool.name.as_str(), NAME_CHARS_MAX);
-            match compared(&files, &pin) {
+            match compared(&files, &pin, server) {
                 None => {}
                 Some(PinComparison::Same) => warn(&server.name, files.forget_change(pin.name())),
                 Some(PinComparison::Changed) => {
@@ -140,11 +140,11 @@ impl Pins {
             let hint = format!("the user looks at it and runs: belljar trust {}", quoted(&server.name));
             Err(ToolFault::new(FaultCode::Denied, format!("{what} was not called: {why}")).hint(hint))
         };
-        let compared = match compared(&files, &pin) {
+        let compared = match compared(&files, &pin, server) {
             Some(compared) => compared,
             None => match files.pin(&pin) {
                 // Another bridge may have pinned the tool in between.
-                Ok(Pinned::Before) => compared(&files, &pin).unwrap_or(PinComparison::Same),
+                Ok(Pinned::Before) => compared(&files, &pin, server).unwrap_or(PinComparison::Same),
                 Ok(Pinned::TooMany) if context.blocks() => {
                     return denied("too many tools of its server are remembered");
                 }
@@ -156,6 +156,7 @@ impl Pins {
         };
         let why = match compared {
             PinComparison::Same => {
+                warn(&server.name, files.note_called(&pin));
                 self.verify(server, tool, fingerprint);
                 return Ok(None);
             }
@@ -195,13 +196,17 @@ impl Pins {
     }
 }
 
-/// Compares a tool with its pin; `None`: neither it is pinned, nor another one that code calls by the same name.
-fn compared(files: &PinFiles, pin: &Pin) -> Option<PinComparison> {
+/// Compares a tool with its pin; `None`: neither it is pinned, nor another one that code has called by its name or alias.
+/// Another one that its server lists with that alias in another case is called by that, and does not count.
+fn compared(files: &PinFiles, pin: &Pin, server: &ServerTools) -> Option<PinComparison> {
+    let is_called_still = |name: &String| {
+        let mut listed = server.listed().iter().filter(|tool| tool.name.as_str() == name);
+        listed.any(|tool| called_key(&tool.alias) == called_key(&pin.alias))
+    };
     match files.first(pin.name()) {
-        Ok(None) => match files.first_called(pin.name()) {
-            Ok(None) => None,
-            Ok(Some(first)) if first == pin.name() => None,
-            Ok(Some(_)) => Some(PinComparison::Changed),
+        Ok(None) => match files.others_called(pin) {
+            Ok(others) if others.iter().all(is_called_still) => None,
+            Ok(_) => Some(PinComparison::Changed),
             Err(error) => Some(PinComparison::Unreadable(error)),
         },
         Ok(Some(first)) if first.hash == pin.hash => Some(PinComparison::Same),

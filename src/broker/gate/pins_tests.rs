@@ -179,21 +179,53 @@ fn a_tool_that_cannot_be_pinned_is_told_of_or_blocked() {
 
 #[test]
 fn a_tool_that_takes_over_the_name_that_code_calls_has_changed() {
-    for (first, taking_over) in
-        [("write-file", "write_file"), ("write_file", "Write-File"), ("é", "e\u{301}")]
-    {
+    for (first, taking_over, may_stay) in [
+        ("write-file", "write_file", true),
+        ("write_file", "Write-File", false),
+        ("write-file", "write\u{e9}file", true),
+        ("\u{e9}", "e\u{301}", false),
+        ("\u{65e5}", "\u{4e2d}", false),
+    ] {
         for stays in [false, true] {
             let dir = tempfile::tempdir().unwrap();
             let before = Pins::new(Some(dir.path().to_owned()));
-            assert!(admit(&before, Profile::Careful, &tools(&[(first, "Writes.")]), first).is_ok());
+            let first_tools = tools(&[(first, "Writes.")]);
+            let called = first_tools.listed()[0].alias.clone();
+            assert!(admit(&before, Profile::Careful, &first_tools, first).is_ok());
             let other = (taking_over, "Writes elsewhere.");
             let now = if stays { tools(&[(first, "Writes."), other]) } else { tools(&[other]) };
+            let reached = [called.as_str(), first]
+                .iter()
+                .any(|called| now.resolve(called).is_ok_and(|tool| tool.name.as_str() == taking_over));
             let pins = Pins::new(Some(dir.path().to_owned()));
-            assert_eq!(pins.listed(&now, under(Profile::Careful)).len(), 1, "{taking_over}");
-            assert!(admit(&pins, Profile::Careful, &now, taking_over).is_err(), "{taking_over}");
-            assert!(trust(dir.path())[0].ends_with("has changed:"));
-            assert!(admit(&pins, Profile::Careful, &now, taking_over).is_ok(), "{taking_over}");
+            let said = pins.listed(&now, under(Profile::Careful)).len();
+            let is_admitted = admit(&pins, Profile::Careful, &now, taking_over).is_ok();
+            assert_eq!(
+                (said, is_admitted),
+                if reached { (1, false) } else { (said, is_admitted) },
+                "{taking_over}"
+            );
+            assert!(reached || stays, "{taking_over}");
+            if said == 1 {
+                assert!(trust(dir.path())[0].ends_with("has changed:"));
+            }
+            assert!(!may_stay || admit(&pins, Profile::Careful, &now, taking_over).is_ok(), "{taking_over}");
             assert_eq!(pins.listed(&now, under(Profile::Careful)), [""; 0]);
+        }
+    }
+}
+
+#[test]
+fn tools_whose_names_are_alike_are_pinned_side_by_side() {
+    for names in [["read-file", "read_file"], ["+", "-"], ["c", "c++"], ["Read", "read"]] {
+        let dir = tempfile::tempdir().unwrap();
+        let both = tools(&names.map(|name| (name, "Reads.")));
+        for _ in 0..2 {
+            let pins = Pins::new(Some(dir.path().to_owned()));
+            assert_eq!(pins.listed(&both, under(Profile::Careful)), [""; 0], "{names:?}");
+            for name in names {
+                assert!(admit(&pins, Profile::Careful, &both, name).is_ok(), "{names:?} {name}");
+            }
         }
     }
 }

@@ -374,7 +374,8 @@ impl VisibleFiles {
             ),
             (None, None) => {}
         }
-        for folder in folders() {
+        // Packages are installed above, too, whatever the folder holds.
+        for folder in script.parent().into_iter().flat_map(|folder| at.folders_above(folder)) {
             match inside(folder, "node_modules", &at.looks) {
                 Some(modules) => self.tree(&modules, Access::Execute, at),
                 None => self.tell(&folder.join("node_modules"), at),

@@ -319,7 +319,8 @@ fn what_a_project_lacks_is_not_looked_for_above_it() {
         Home::new().file("code/package.json", "").file("code/.env", "").file("code/node_modules/x", "");
     let home = home.file("code/app/server.py", "").folder("code/app/sub").link("work", "code/app");
     // The project is opened through a link.
-    assert_eq!(home.found("/usr/bin", "python3 ~/code/app/server.py", &[]).0, "Execute code/app/server.py");
+    let (visible, _) = home.found("/usr/bin", "python3 ~/code/app/server.py", &[]);
+    assert_eq!(visible, "Execute code/app/server.py, Execute code/node_modules");
 }
 
 #[test]

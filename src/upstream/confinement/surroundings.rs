@@ -93,12 +93,17 @@ impl Surroundings<'_> {
     /// above.
     pub(super) fn folders_from<'p>(&'p self, folder: &'p Path) -> impl Iterator<Item = &'p Path> {
         let is_changeable = self.changeable.holds(folder);
-        let folders = folder.ancestors().take(LEVELS_MAX).take_while(|folder| !self.is_too_wide(folder));
+        let folders = self.folders_above(folder);
         let project = self.project.filter(|project| folder.starts_with(project));
         folders.take_while(move |folder| {
             (!is_changeable || self.changeable.holds(folder))
                 && project.is_none_or(|project| folder.starts_with(project))
         })
+    }
+
+    /// A real folder and those above it, as far as they may belong to one installation.
+    pub(super) fn folders_above<'p>(&'p self, folder: &'p Path) -> impl Iterator<Item = &'p Path> {
+        folder.ancestors().take(LEVELS_MAX).take_while(|folder| !self.is_too_wide(folder))
     }
 
     /// Whether a path leads to an existing file or folder.

@@ -15,8 +15,7 @@ const PATH_SECRET_BYTES_MIN: usize = 16;
 /// The shortest value written in an entry that counts as a credential, in bytes; shorter ones may be ordinary words.
 const TOKEN_BYTES_MIN: usize = 16;
 /// Parts of the names of secrets, in lower case.
-const SECRET_NAMES: [&str; 8] =
-    ["token", "secret", "key", "password", "passwd", "auth", "credential", "cookie"];
+const SECRET_NAMES: [&str; 8] = ["token", "secret", "key", "pass", "pwd", "auth", "credential", "cookie"];
 
 /// The number of earlier values that are remembered.
 const FOUND_MAX: usize = 64;
@@ -78,7 +77,8 @@ impl Secrets {
             ServerTransport::Remote(_) => vec![],
         };
         // Most inherited variables name places and languages, which may appear in results.
-        let of_secrets = inherited.iter().filter(|(name, value)| is_credential(name, value));
+        let of_secrets =
+            inherited.iter().filter(|(name, value)| parts::is_secret(name, value) || parts::is_token(value));
         all.extend(of_secrets.map(|(name, value)| (*name, (*value).to_owned(), true)));
         let named = values.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let arguments = arguments.iter().map(|argument| ("args", argument.as_str()));
