@@ -141,8 +141,9 @@ impl Catalog {
     pub fn server(&self, name_or_alias: &str) -> Option<&Arc<ServerTools>> {
         let named = self.servers.iter().find(|server| server.name.as_str() == name_or_alias);
         named.or_else(|| {
+            let composed = text::composed(name_or_alias);
             let is_it = |server: &&Arc<ServerTools>| {
-                server.alias == name_or_alias || text::is_same_name(server.name.as_str(), name_or_alias)
+                server.alias == name_or_alias || text::composed(server.name.as_str()) == composed
             };
             self.servers.iter().find(is_it)
         })

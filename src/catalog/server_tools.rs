@@ -143,10 +143,11 @@ pub fn resolved<'t>(tools: &'t [Tool], tool_or_alias: &str) -> Option<&'t Tool> 
     if exact.is_some() {
         return exact;
     }
+    let composed = text::composed(tool_or_alias);
     let mut folded = tools.iter().filter(|tool| {
         tool.alias.eq_ignore_ascii_case(tool_or_alias)
             || tool.name.as_str().eq_ignore_ascii_case(tool_or_alias)
-            || text::is_same_name(tool.name.as_str(), tool_or_alias)
+            || text::composed(tool.name.as_str()) == composed
     });
     folded.next().filter(|_| folded.next().is_none())
 }

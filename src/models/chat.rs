@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::text;
 
 /// Longest name of a model, or of a reason to stop, in characters.
-const WORD_CHARS_MAX: usize = 200;
+pub(super) const WORD_CHARS_MAX: usize = 200;
 
 /// A request to a language model.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,7 +106,8 @@ pub fn stop_reason(said: &str) -> String {
     }
 }
 
-/// The answer in a body, or what is wrong with it.
+/// The answer in a body, or what is wrong with it. The texts are as the service has written them: what is cut before it is
+/// redacted can hold a part of the key.
 pub(super) fn said(body: &[u8]) -> Result<ModelAnswer, String> {
     let reply: Reply = serde_json::from_slice(body).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => "its answer is no chat completion".to_owned(),
@@ -118,7 +119,6 @@ pub(super) fn said(body: &[u8]) -> Result<ModelAnswer, String> {
         Some(Content::Text(text)) => text,
         Some(Content::Parts(parts)) => parts.into_iter().filter_map(|part| part.text).collect(),
         None => {
-            let refusal = refusal.map(|words| text::inert_excerpt(&words, WORD_CHARS_MAX));
             return Err(refusal.map_or_else(
                 || "its answer has no text".to_owned(),
                 |words| format!("the model refused: {words}"),
@@ -127,8 +127,8 @@ pub(super) fn said(body: &[u8]) -> Result<ModelAnswer, String> {
     };
     Ok(ModelAnswer {
         text,
-        model: reply.model.map(|name| text::inert_excerpt(&name, WORD_CHARS_MAX)),
-        stop_reason: choice.finish_reason.as_deref().map(stop_reason),
+        model: reply.model,
+        stop_reason: choice.finish_reason,
         usage: reply.usage.as_ref().and_then(usage),
     })
 }
@@ -218,8 +218,8 @@ mod tests {
             said(body.to_string().as_bytes()).unwrap(),
             ModelAnswer {
                 text: "4".into(),
-                model: Some("m-1".into()),
-                stop_reason: Some("max_tokens".into()),
+                model: Some("m-1\n".into()),
+                stop_reason: Some("length".into()),
                 usage: Some(Usage { prompt_tokens: 7, completion_tokens: 1 }),
             }
         );
@@ -242,7 +242,7 @@ mod tests {
             (r#"{"choices": [{"message": {"content": 4}}]}"#, "its answer is no chat completion"),
             (
                 r#"{"choices": [{"message": {"refusal": "I\u001b won't"}}]}"#,
-                "the model refused: I\\x1b won't",
+                "the model refused: I\u{1b} won't",
             ),
             (r#"{"choices": [{"message": {"content": "\ud800"}}]}"#, "its answer is no JSON"),
         ] {

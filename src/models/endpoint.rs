@@ -154,11 +154,11 @@ impl Endpoint {
         }
         let said = chat::said(&body);
         let said =
-            said.map_err(|reason| ModelError::Nonsense { origin: origin(), reason: self.redacted(reason) })?;
+            said.map_err(|reason| ModelError::Nonsense { origin: origin(), reason: self.word(reason) })?;
         Ok(AttemptOutcome::Said(Box::new(ModelAnswer {
             text: self.redacted(said.text),
-            model: said.model.map(|model| self.redacted(model)),
-            stop_reason: said.stop_reason.map(|reason| self.redacted(reason)),
+            model: said.model.map(|model| self.word(model)),
+            stop_reason: said.stop_reason.map(|reason| chat::stop_reason(&self.redacted(reason))),
             usage: said.usage,
         })))
     }
@@ -191,6 +191,10 @@ impl Endpoint {
             _ if retry::is_passing(status) => Ok(AttemptOutcome::Passing { status, said, wants }),
             _ => Err(ModelError::Refused { origin, status, said }),
         }
+    }
+
+    fn word(&self, text: String) -> String {
+        text::inert_excerpt(&self.redacted(text), chat::WORD_CHARS_MAX)
     }
 
     fn redacted(&self, text: String) -> String {

@@ -9,7 +9,7 @@ mod unseen;
 
 use std::borrow::Cow;
 
-pub use folded::{decimal_digit, drawn, folded, is_same_name};
+pub use folded::{composed, decimal_digit, drawn, folded};
 pub use question::{for_human, for_human_excerpt, stands_alone};
 pub use unseen::{is_mark, is_unseen, says_nothing};
 

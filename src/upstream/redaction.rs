@@ -94,14 +94,17 @@ impl Redaction {
     /// have.
     pub(super) fn tail(&self, bytes: &[u8]) -> String {
         let text = self.text(String::from_utf8_lossy(bytes).into_owned());
-        text[text.ceil_char_boundary(self.bytes_at_cut())..].to_owned()
+        let from = (self.bytes_at_cut()..text.len()).find(|at| text.is_char_boundary(*at));
+        from.map(|from| text[from..].to_owned()).unwrap_or_default()
     }
 
     /// As [`Self::text`], for the beginning of a longer text: as much is removed at its end as the beginning of a secret
     /// may have.
     pub(super) fn beginning(&self, bytes: &[u8]) -> String {
         let text = self.text(String::from_utf8_lossy(bytes).into_owned());
-        text[..text.floor_char_boundary(text.len().saturating_sub(self.bytes_at_cut()))].to_owned()
+        let until = text.len().saturating_sub(self.bytes_at_cut());
+        let until = (0..=until).rfind(|at| text.is_char_boundary(*at)).unwrap_or_default();
+        text[..until].to_owned()
     }
 
     fn bytes_at_cut(&self) -> usize {

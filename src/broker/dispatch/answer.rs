@@ -13,6 +13,7 @@ use crate::broker::parts::Broker;
 use crate::broker::record::audit::logged;
 use crate::broker::record::replay::replayed;
 use crate::broker::run::call_record::CallRecord;
+use crate::catalog::server_aliases;
 use crate::journal::RecordedCall;
 use crate::names::ServerName;
 use crate::policy::Names;
@@ -97,9 +98,14 @@ impl Broker {
         };
         let catalog = self.catalog();
         match named {
-            Some(server) => {
-                count(catalog.server(&server).map_or(Names::only(&server), |known| known.names()));
-            }
+            Some(server) => match catalog.server(&server) {
+                Some(known) => count(known.names()),
+                // It is not configured any more, and a label may name it by the alias that it had.
+                None => {
+                    let aliases = server_aliases([server.as_str()], self.limits.alias_bytes_max);
+                    aliases.iter().for_each(|(name, alias)| count(Names { name, alias }));
+                }
+            },
             // The server of the recorded answer is unknown, so every server counts.
             None => catalog.servers().iter().for_each(|server| count(server.names())),
         }

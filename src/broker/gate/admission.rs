@@ -78,12 +78,12 @@ impl Admission {
         let used_up = |reason: String| denied(called, &reason).hint("the user sets budgets in policy.toml");
         let policy = self.policy();
         self.check_log(run, called, policy.profile)?;
-        let decide = || -> Result<Decision, ToolFault> {
+        let decide = || -> Result<(Decision, bool), ToolFault> {
             let ledger = self.ledger.lock();
             ledger.covers(&policy, &run.budget().policy, bytes).map_err(used_up)?;
-            Ok(policy.decide(called, ledger.is_mixed()))
+            Ok((policy.decide(called, ledger.is_mixed()), ledger.is_mixed()))
         };
-        let mut decision = decide()?;
+        let (mut decision, mut is_mixed) = decide()?;
         loop {
             match decision.verdict {
                 Verdict::Allow => {}
@@ -91,14 +91,14 @@ impl Admission {
                     run.note(format!("{} was called: {}", shown(called), bounded(&decision.because)));
                 }
                 Verdict::Deny => return Err(denied_by_policy(called, &decision)),
-                Verdict::Ask => self.ask(run, called, &decision.because, cancel).await?,
+                Verdict::Ask => self.ask(run, called, (&decision.because, is_mixed), cancel).await?,
             }
             // The session may have become mixed while the human was asked, who did not know that.
             let now = decide()?;
-            if now == decision {
+            if now.0 == decision {
                 break;
             }
-            decision = now;
+            (decision, is_mixed) = now;
         }
         // The budgets are checked again, since other calls may have been counted while the human was asked.
         self.ledger.lock().charge(&policy, &mut run.budget().policy, bytes).map_err(used_up)?;
@@ -170,7 +170,7 @@ impl Admission {
         &self,
         run: &RunContext,
         called: &PolicyCall<'_>,
-        because: &str,
+        (because, was_mixed): (&str, bool),
         cancel: &CancellationToken,
     ) -> Result<(), ToolFault> {
         let _waiting = run.human.wait();
@@ -179,7 +179,6 @@ impl Admission {
             if let Some(before) = self.answered_before(run, called) {
                 return before;
             }
-            let was_mixed = self.ledger.lock().is_mixed();
             let Some(question) = question(called, because) else {
                 return Approval::missing("the arguments are too many to be shown to them");
             };

@@ -13,7 +13,7 @@ use super::super::tool::Tool;
 use super::cost::is_bounded;
 use super::defaults::defaults;
 use super::messages::Messages;
-use super::names::{Names, as_declared};
+use super::names::{DeclaredNames, Names};
 use crate::names::ServerName;
 use crate::policy::ImpliedArguments;
 use crate::run::{FaultCode, ToolFault};
@@ -115,7 +115,8 @@ pub fn check_names(server: &ServerName, tool: &Tool, given: LiteralArguments<'_>
         LiteralArguments::ByPlace => vec!["arguments are given by name only".to_owned()],
         LiteralArguments::Names(_) if tool.checker.validator(&tool.input_schema).is_none() => return Ok(()),
         LiteralArguments::Names(names) => {
-            let names: Vec<&str> = names.iter().map(|name| as_declared(&tool.input_schema, name)).collect();
+            let declared = DeclaredNames::of(&tool.input_schema);
+            let names: Vec<&str> = names.iter().map(|name| declared.meant(name)).collect();
             of_names(&Messages { schema: &tool.input_schema, arguments: &Value::Null }, &names)
         }
     };
@@ -127,9 +128,9 @@ fn declared(schema: &Map<String, Value>, arguments: Map<String, Value>) -> Map<S
     if arguments.keys().all(|name| name.is_ascii()) {
         return arguments;
     }
-    let mut named = Map::new();
+    let (mut named, names) = (Map::new(), DeclaredNames::of(schema));
     for (name, value) in arguments {
-        let declared = as_declared(schema, &name);
+        let declared = names.meant(&name);
         let name = if named.contains_key(declared) { name } else { declared.to_owned() };
         named.insert(name, value);
     }

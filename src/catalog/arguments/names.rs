@@ -2,7 +2,8 @@
 //!
 //! It examines no values, and only the outermost object.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -102,13 +103,27 @@ impl<'s> Names<'s> {
     }
 }
 
-/// The declared name that a name is another Unicode form of; the name itself if it is declared or there is none.
-pub(super) fn as_declared<'n>(schema: &'n Map<String, Value>, name: &'n str) -> &'n str {
-    let Some(known) = schema.get("properties").and_then(Value::as_object) else { return name };
-    if known.contains_key(name) {
-        return name;
+/// The declared names of a schema, also by their one Unicode form.
+pub(super) struct DeclaredNames<'s> {
+    names: HashSet<&'s str>,
+    composed: HashMap<Cow<'s, str>, &'s str>,
+}
+
+impl<'s> DeclaredNames<'s> {
+    pub(super) fn of(schema: &'s Map<String, Value>) -> Self {
+        let known = schema.get("properties").and_then(Value::as_object);
+        let names: HashSet<&str> = known.into_iter().flat_map(Map::keys).map(String::as_str).collect();
+        let composed = names.iter().map(|name| (text::composed(name), *name)).collect();
+        Self { names, composed }
     }
-    known.keys().find(|known| text::is_same_name(known, name)).map_or(name, String::as_str)
+
+    /// The declared name that a name is another Unicode form of; the name itself if it is declared or there is none.
+    pub(super) fn meant<'n>(&'n self, name: &'n str) -> &'n str {
+        match self.names.contains(name) {
+            true => name,
+            false => self.composed.get(&text::composed(name)).copied().unwrap_or(name),
+        }
+    }
 }
 
 /// The known name that a name resembles most, and how much, or else one that means the same.
@@ -163,14 +178,14 @@ mod tests {
     #[test]
     fn a_name_in_another_unicode_form_is_the_declared_one() {
         let schema = json!({"properties": {"\u{e9}t\u{e9}": {}, "e\u{301}": {}, "plain": {}}});
-        let schema = schema.as_object().unwrap();
+        let names = DeclaredNames::of(schema.as_object().unwrap());
         for (given, declared) in [
             ("e\u{301}te\u{301}", "\u{e9}t\u{e9}"),
             ("\u{e9}", "e\u{301}"),
             ("e\u{301}", "e\u{301}"),
             ("Plain", "Plain"),
         ] {
-            assert_eq!(as_declared(schema, given), declared);
+            assert_eq!(names.meant(given), declared);
         }
     }
 

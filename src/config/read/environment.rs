@@ -64,9 +64,13 @@ impl Environment {
     /// The real folder of the project that belljar was started in: clients start their servers in the folder that they
     /// have open. `None`: it is not known, or it is HOME or holds HOME, and so is the user's own.
     pub(crate) fn project(&self) -> Option<PathBuf> {
-        let project = ResolvedPath::of(self.cwd.as_ref()?).end;
-        let is_own = self.home.as_ref().is_some_and(|home| ResolvedPath::of(home).end.starts_with(&project));
-        (!is_own).then_some(project)
+        let (folder, home) = (ResolvedPath::of(self.cwd.as_ref()?).end, self.home.as_ref());
+        let home = home.map(|home| ResolvedPath::of(home).end);
+        let is_foreign = |folder: &&Path| home.as_ref().is_none_or(|home| !home.starts_with(folder));
+        let foreign: Vec<&Path> = folder.ancestors().take_while(is_foreign).collect();
+        // A client can have opened a folder of a repository.
+        let repository = foreign.iter().rfind(|folder| folder.join(".git").symlink_metadata().is_ok());
+        repository.or(foreign.first()).map(|project| project.to_path_buf())
     }
 
     /// Whether [`PARENT_VARIABLE`] is set.

@@ -186,9 +186,12 @@ fn projects(runner: Runner, args: &RunnerArguments<'_>, at: &Surroundings<'_>) -
         _ => &[],
     };
     let values = args.options.iter().filter(|(name, _)| names.contains(name)).filter_map(|(_, value)| *value);
-    let mut found: Vec<PathBuf> =
-        values.filter_map(|value| at.argument(value)).filter(|path| at.leads_to_folder(path)).collect();
-    let runs_project = found.is_empty() && runner.is_of_projects() && args.runs_project();
+    let values: Vec<&str> = values.collect();
+    let folders = values.iter().filter_map(|value| at.argument(value));
+    let mut found: Vec<PathBuf> = folders.filter(|path| at.leads_to_folder(path)).collect();
+    // A named folder that somebody can have removed is not replaced by the project of the working folder.
+    let names_folder = !found.is_empty() || values.iter().any(|value| at.is_changeable(value));
+    let runs_project = !names_folder && runner.is_of_projects() && args.runs_project();
     if runs_project {
         let marks = ["pyproject.toml", "package.json"];
         let is_project = |folder: &&Path| marks.iter().any(|mark| at.leads_to_file(&folder.join(mark)));

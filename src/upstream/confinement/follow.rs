@@ -82,6 +82,9 @@ const INTERPRETERS: [&str; 13] = [
 ];
 /// What interpreters and installers put beside scripts.
 const BESIDE_SCRIPTS: [&str; 3] = [".venv", "__pycache__", "node_modules"];
+/// Options of interpreters whose values are no scripts.
+const OPTIONS_WITH_VALUES: [&str; 9] =
+    ["-W", "-X", "-r", "--require", "--import", "--loader", "--experimental-loader", "-C", "--conditions"];
 /// Programs in packages that run a script of the user.
 const SCRIPT_RUNNERS: [&str; 2] = ["mcp", "fastmcp"];
 
@@ -157,7 +160,12 @@ impl VisibleFiles {
         };
         let own = script(command).filter(|_| args.runs_scripts());
         let is_of_other = || is_interpreter(command) || SCRIPT_RUNNERS.contains(&command.as_str());
-        if let Some(script) = own.or_else(|| rest.iter().find_map(script).filter(|_| is_of_other())) {
+        // An argument that somebody can have removed or replaced by a folder may still be the script.
+        let first = rest.iter().filter(|word| !word.starts_with('-') && *word != "run").find_map(|word| {
+            let found = script(word);
+            (found.is_some() || at.is_changeable(word)).then_some(found)
+        });
+        if let Some(script) = own.or_else(|| first.flatten().filter(|_| is_of_other())) {
             self.program(&script, at);
         }
     }
@@ -205,12 +213,14 @@ impl VisibleFiles {
         }
         // The arguments behind a module or a code are its own. An argument that somebody can have removed or replaced by a
         // folder may still be the script.
-        let mut words = options.iter().filter(|arg| !arg.starts_with('-'));
-        let script = words.find_map(|word| match at.argument(word).filter(|path| at.leads_to_file(path)) {
-            None if at.is_changeable(word) => Some(None),
-            None => None,
-            found => Some(found),
-        });
+        let mut words = options.iter().enumerate().filter(|(_, arg)| !arg.starts_with('-'));
+        let is_value = |place: usize| place > 0 && OPTIONS_WITH_VALUES.contains(&&*options[place - 1]);
+        let script =
+            words.find_map(|(place, word)| match at.argument(word).filter(|path| at.leads_to_file(path)) {
+                None if !is_value(place) && at.is_changeable(word) => Some(None),
+                None => None,
+                found => Some(found),
+            });
         if let Some(script) = script.flatten() {
             self.program(&script, at);
         }
@@ -322,8 +332,13 @@ impl VisibleFiles {
             return;
         }
         self.tree(folder, Access::Execute, at);
-        // The package whose folder contains the environment may be installed in it in editable mode.
+        // The package whose folder contains the environment may be installed in it in editable mode. Files of the project
+        // may not refer to the folders above it.
+        let holds_project = |package: &&Path| {
+            at.project.is_some_and(|project| project != *package && project.starts_with(package))
+        };
         let package = folder.parent().filter(|parent| has_one_of(&MARKS_OF_PYTHON, parent, at));
+        let package = package.filter(|package| !holds_project(package));
         self.grounds.extend(package.filter(|package| !at.is_too_wide(package)).map(Path::to_path_buf));
         let about = self.text_of(&folder.join("pyvenv.cfg"), at);
         let home =

@@ -308,6 +308,14 @@ fn whoever_can_change_a_package_does_not_choose_another_one_by_hiding_it() {
         let command = format!("python3 {options} ~/priv/secret.py");
         assert_eq!(notes().found("/usr/bin", &command, &[]).0, "", "{command}");
     }
+    for options in ["-W ignore", "-X utf8"] {
+        let command = format!("python3 {options} ~/priv/secret.py");
+        assert_eq!(
+            notes().folder("work").found("/usr/bin", &command, &["work"]).0,
+            "Execute priv",
+            "{command}"
+        );
+    }
     let server = notes().folder("work").file("work/server/__main__.py", "");
     assert_eq!(server.found("/usr/bin", "python3 server ~/priv/secret.py", &["work"]).0, "");
     assert_eq!(notes().found("/usr/bin", "python3 ~/notes/gone.py ~/priv/secret.py", &[]).0, "Execute priv");
@@ -321,6 +329,14 @@ fn what_a_project_lacks_is_not_looked_for_above_it() {
     // The project is opened through a link.
     let (visible, _) = home.found("/usr/bin", "python3 ~/code/app/server.py", &[]);
     assert_eq!(visible, "Execute code/app/server.py, Execute code/node_modules");
+    // Nor may its files refer to the folder above, whose environment is used.
+    let home = home
+        .file("code/pyproject.toml", "")
+        .file("code/.venv/pyvenv.cfg", "")
+        .file("code/app/package.json", "");
+    let home = home.file("code/app/server.py", "#!~/code/.env\n");
+    let (visible, _) = home.found("/usr/bin", "python3 ~/code/app/server.py", &[]);
+    assert!(!visible.contains("code/.env"), "{visible}");
 }
 
 #[test]

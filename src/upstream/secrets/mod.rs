@@ -77,8 +77,9 @@ impl Secrets {
             ServerTransport::Remote(_) => vec![],
         };
         // Most inherited variables name places and languages, which may appear in results.
-        let of_secrets =
-            inherited.iter().filter(|(name, value)| parts::is_secret(name, value) || parts::is_token(value));
+        let of_secrets = inherited.iter().filter(|(name, value)| {
+            !value.starts_with(['/', '~']) && (parts::is_secret(name, value) || parts::is_token(value))
+        });
         all.extend(of_secrets.map(|(name, value)| (*name, (*value).to_owned(), true)));
         let named = values.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let arguments = arguments.iter().map(|argument| ("args", argument.as_str()));
