@@ -4,7 +4,11 @@ use super::arguments::fit;
 use super::names::Names;
 use super::policy_call::PolicyCall;
 use super::rules::{Label, Policy, Profile, Rule};
+use super::spelling::readings_exceed;
 use super::verdict::{Effect, Verdict};
+
+/// The largest number of comparisons of readings of encoded texts with rules, for one call.
+const READINGS_MAX: usize = 50_000;
 
 /// A verdict, and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +52,19 @@ impl Policy {
     }
 
     fn by_rule(&self, called: &PolicyCall<'_>) -> Decision {
+        let weighs = |rule: &Rule| {
+            let effect = rule.effect();
+            let weighs = effect == Effect::Tightens && !rule.arguments.is_empty();
+            weighs && rule.names(called.server, called.tool, effect)
+        };
+        let weighing = self.rules.iter().filter(|rule| weighs(rule)).count();
+        if let Some(first) = self.rules.iter().position(weighs)
+            && readings_exceed(called.arguments.values(), READINGS_MAX / weighing)
+        {
+            let because =
+                format!("rule {} cannot be applied: the arguments have too many encoded texts", first + 1);
+            return Decision { verdict: Verdict::Deny, because };
+        }
         for (at, rule) in self.rules.iter().enumerate() {
             match rule.fits(called) {
                 RuleMatch::No => {}
@@ -286,6 +303,29 @@ mod tests {
             "no exact match"
         );
         assert_eq!(by(json!({"tool": "t", "decision": "warn"})), (Verdict::Warn, "rule 1".into(), false));
+    }
+
+    #[test]
+    fn encoded_texts_are_compared_up_to_a_bound_of_the_whole_call() {
+        let rule = |path: String| json!({"decision": "deny", "arguments": {path: "/etc/*"}});
+        let of = |rules: usize, text: &str, count: usize| {
+            let rules: Vec<Value> = (0..rules).map(|number| rule(format!("x{number}"))).collect();
+            let policy = policy(json!({"rule": rules}));
+            verdict(&policy, "s", "t", json!({}), json!({"list": vec![text; count], "x0": "/a"}))
+        };
+        let nested = json!(json!(["/a/%25%2541", 1]).to_string()).to_string();
+        let list = json!(vec!["\u{e9}"; 1_000]).to_string();
+        for (rules, text, count, expected) in [
+            (1, "/a/b", 60_000, Verdict::Allow),
+            (1, nested.as_str(), 1_000, Verdict::Allow),
+            (1, nested.as_str(), 20_000, Verdict::Deny),
+            (1, list.as_str(), 10, Verdict::Allow),
+            (1, list.as_str(), 100, Verdict::Deny),
+            (40, list.as_str(), 10, Verdict::Deny),
+            (0, list.as_str(), 100, Verdict::Allow),
+        ] {
+            assert_eq!(of(rules, text, count), expected, "{rules} {count}");
+        }
     }
 
     #[test]

@@ -10,29 +10,20 @@ use std::path::{Path, PathBuf};
 /// from `cwd` when it is relative. `None` when there is no such file or it may not be executed.
 #[must_use]
 pub fn locate_program(program: &Path, path_variable: Option<&OsStr>, cwd: &Path) -> Option<PathBuf> {
-    tried_programs(program, path_variable, cwd).pop().filter(|file| is_executable(file))
-}
-
-/// The files that [`locate_program`] looks at. Whoever can put one of them there decides what is started.
-#[must_use]
-pub fn tried_programs(program: &Path, path_variable: Option<&OsStr>, cwd: &Path) -> Vec<PathBuf> {
     if program.as_os_str().is_empty() {
-        return vec![];
+        return None;
     }
     if program.as_os_str().as_encoded_bytes().contains(&b'/') {
-        return vec![cwd.join(program)];
+        return Some(cwd.join(program)).filter(|file| is_executable(file));
     }
-    let folders =
+    path_folders(path_variable, cwd).map(|folder| folder.join(program)).find(|file| is_executable(file))
+}
+
+/// The folders of `path_variable`. An empty part of PATH is the working folder.
+pub fn path_folders(path_variable: Option<&OsStr>, cwd: &Path) -> impl Iterator<Item = PathBuf> {
+    let parts =
         path_variable.into_iter().flat_map(|path| path.as_encoded_bytes().split(|byte| *byte == b':'));
-    let mut tried = Vec::new();
-    for folder in folders {
-        // An empty part of PATH is the working folder.
-        tried.push(cwd.join(std::os::unix::ffi::OsStrExt::from_bytes(folder) as &OsStr).join(program));
-        if tried.last().is_some_and(|file| is_executable(file)) {
-            break;
-        }
-    }
-    tried
+    parts.map(|folder| cwd.join(std::os::unix::ffi::OsStrExt::from_bytes(folder) as &OsStr))
 }
 
 /// As [`locate_program`]; a name that is not on the path is also looked for in the folders of version managers, which

@@ -107,9 +107,9 @@ pub struct ProcessSpec {
     pub keeper: Option<Keeper>,
     /// Its confinement; `None`: it has the user's rights.
     pub sandbox: Option<ServerSandbox>,
-    /// The real folder of the project that belljar was started in. Its files may come from strangers, so a confined
-    /// server is not given what symlinks there lead to elsewhere.
-    pub project: Option<PathBuf>,
+    /// The real folders of the project that belljar was started in, the innermost first. Files there may come from
+    /// strangers, so a confined server is not given what symlinks there lead to elsewhere.
+    pub projects: Vec<PathBuf>,
     /// Private places. The user is not advised to give the server access to them, even if the server says that it lacks
     /// them.
     pub private: PrivatePlaces,
@@ -183,7 +183,7 @@ impl ProcessSpec {
             cwd: None,
             keeper: None,
             sandbox: None,
-            project: None,
+            projects: vec![],
             private: PrivatePlaces::default(),
             changeable: [].into(),
         }

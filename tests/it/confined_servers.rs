@@ -43,7 +43,7 @@ fn spec(program: &str, args: &[&str], home: &Path, sandbox: Option<ServerSandbox
         },
         cwd: None,
         keeper: Keeper::new(env!("CARGO_BIN_EXE_belljar").into()),
-        project: None,
+        projects: vec![],
         sandbox,
         private: PrivatePlaces::new(Some(home.into()), [home.join(".config/belljar")]),
         changeable: [].into(),
@@ -353,6 +353,69 @@ async fn a_confined_server_cannot_replace_a_folder_that_is_given() {
             std::fs::remove_file(&sub).unwrap();
             std::fs::create_dir(&sub).unwrap();
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_confined_server_is_given_nothing_that_links_of_the_opened_project_lead_to() {
+    let prey = Prey::new();
+    let project = prey.at("named");
+    symlink("../.ssh", prey.at("named/data")).unwrap();
+    let linked = || vec![prey.at("named/data").into()];
+    let reads = ServerSandbox { read: linked(), ..ServerSandbox::default() };
+    let writes = ServerSandbox { write: linked(), ..ServerSandbox::default() };
+    let cwd = Some(prey.at("named/data").into());
+    for (sandbox, cwd, said) in [
+        (reads, None, "its sandbox.read names"),
+        (writes, None, "its sandbox.write names"),
+        (ServerSandbox::default(), cwd, "its cwd leaves"),
+    ] {
+        let of = |projects: &[&String]| ProcessSpec {
+            projects: projects.iter().map(Into::into).collect(),
+            cwd: cwd.clone(),
+            ..prey.server(Some(sandbox.clone()))
+        };
+        let refused = upstream(of(&[&project]));
+        let error = connected(&refused).await.err().unwrap().to_string();
+        assert!(
+            error.contains(said) && error.contains("the project's folder through the symlink"),
+            "{error}"
+        );
+        refused.close().await;
+        let users = upstream(of(&[]));
+        assert!(connected(&users).await.is_ok(), "{said}: the user may name what a link leads to");
+        users.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_confined_servers_program_is_not_found_where_servers_can_put_one() {
+    let prey = Prey::new();
+    std::fs::create_dir(prey.at("tools")).unwrap();
+    let python = format!("#!/bin/sh\nexec python3 {}\n", prey.at("program/server.py"));
+    std::fs::write(prey.at("tools/served"), python).unwrap();
+    std::fs::set_permissions(prey.at("tools/served"), std::fs::Permissions::from_mode(0o700)).unwrap();
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", prey.at("tools"));
+    for (program, changeable, is_refused) in [
+        ("served".to_owned(), vec![prey.at("tools").into()], true),
+        (prey.at("tools/served"), vec![prey.at("tools").into()], false),
+        ("served".to_owned(), vec![], false),
+    ] {
+        let sandbox = ServerSandbox { read: vec![prey.at("program").into()], ..ServerSandbox::default() };
+        let process = ProcessSpec {
+            env: vec![("PATH".to_owned(), path.clone())],
+            changeable: changeable.into(),
+            ..spec(&program, &[], prey.home.path(), Some(sandbox))
+        };
+        let upstream = upstream(process);
+        let error = connected(&upstream).await.err().map(|error| error.to_string());
+        let said = "which confined servers can change; name the full path";
+        assert_eq!(
+            error.as_ref().is_some_and(|error| error.contains(said)),
+            is_refused,
+            "{program}: {error:?}"
+        );
+        upstream.close().await;
     }
 }
 

@@ -52,7 +52,7 @@ async fn opened(reply: &str, start: Duration) -> (Result<usize, String>, Vec<Str
         inherited: Inherited::All,
         cwd: None,
         keeper: None,
-        project: None,
+        projects: vec![],
         sandbox: None,
         private: belljar::confine::PrivatePlaces::default(),
         changeable: [].into(),

@@ -88,7 +88,7 @@ impl Odd {
                     inherited: Inherited::All,
                     cwd: None,
                     keeper: None,
-                    project: None,
+                    projects: vec![],
                     sandbox: None,
                     private: belljar::confine::PrivatePlaces::default(),
                     changeable: [].into(),

@@ -33,7 +33,7 @@ fn process(program: &str, args: &[&str], env: &[(&str, &str)]) -> ProcessSpec {
         inherited: Inherited::All,
         cwd: None,
         keeper: None,
-        project: None,
+        projects: vec![],
         sandbox: None,
         private: belljar::confine::PrivatePlaces::default(),
         changeable: [].into(),

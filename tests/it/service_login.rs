@@ -247,7 +247,7 @@ async fn credentials_of_a_command_are_printed_anew_once_they_are_refused() {
         inherited: Inherited::All,
         cwd: None,
         keeper: None,
-        project: None,
+        projects: vec![],
         sandbox: None,
         private: belljar::confine::PrivatePlaces::default(),
         changeable: [].into(),

@@ -259,7 +259,7 @@ impl LaunchContext {
             // them.
             changeable: if sandbox.is_some() { Arc::clone(changeable) } else { [].into() },
             sandbox,
-            project: launch.project.clone(),
+            projects: launch.projects.clone(),
             private: private.clone(),
         }
     }
@@ -319,7 +319,7 @@ fn command_spec(command: &CommandLine, mark: &Mark) -> ProcessSpec {
         cwd: command.folder.clone(),
         keeper: None,
         sandbox: None,
-        project: None,
+        projects: vec![],
         private: PrivatePlaces::default(),
         changeable: [].into(),
     }

@@ -69,7 +69,7 @@ impl CacheKey {
             hash.update(bytes);
         };
         let named = match &server.transport {
-            Transport::Launch(Launch { program, args, env, env_inherit, cwd, sandbox: _, project: _ }) => {
+            Transport::Launch(Launch { program, args, env, env_inherit, cwd, sandbox: _, projects: _ }) => {
                 part(program.as_os_str().as_encoded_bytes());
                 part(&(args.len() as u64).to_le_bytes());
                 for argument in args {

@@ -61,16 +61,18 @@ impl Environment {
             .filter(|value| !value.as_encoded_bytes().trim_ascii().is_empty())
     }
 
-    /// The real folder of the project that belljar was started in: clients start their servers in the folder that they
-    /// have open. `None`: it is not known, or it is HOME or holds HOME, and so is the user's own.
-    pub(crate) fn project(&self) -> Option<PathBuf> {
-        let (folder, home) = (ResolvedPath::of(self.cwd.as_ref()?).end, self.home.as_ref());
-        let home = home.map(|home| ResolvedPath::of(home).end);
+    /// The real folders whose files may come from strangers: the one that belljar was started in, since clients start their
+    /// servers in the folder that they have open, and the repository that it is in. None that is HOME or holds HOME.
+    pub(crate) fn projects(&self) -> Vec<PathBuf> {
+        let Some(folder) = self.cwd.as_ref().map(|cwd| ResolvedPath::of(cwd).end) else { return vec![] };
+        let home = self.home.as_ref().map(|home| ResolvedPath::of(home).end);
         let is_foreign = |folder: &&Path| home.as_ref().is_none_or(|home| !home.starts_with(folder));
-        let foreign: Vec<&Path> = folder.ancestors().take_while(is_foreign).collect();
-        // A client can have opened a folder of a repository.
-        let repository = foreign.iter().rfind(|folder| folder.join(".git").symlink_metadata().is_ok());
-        repository.or(foreign.first()).map(|project| project.to_path_buf())
+        let mut foreign = folder.ancestors().take_while(is_foreign);
+        let is_repository = |folder: &&Path| folder.join(".git").symlink_metadata().is_ok();
+        let opened = foreign.next().map(Path::to_owned);
+        let repository = opened.iter().filter(|folder| !is_repository(&folder.as_path()));
+        let repository = repository.filter_map(|_| foreign.find(is_repository)).map(Path::to_owned).next();
+        opened.into_iter().chain(repository).collect()
     }
 
     /// Whether [`PARENT_VARIABLE`] is set.
@@ -248,5 +250,26 @@ mod tests {
         assert_eq!(environment.resolve("~/MCPs", None), Path::new("/home/ada/MCPs"));
         assert_eq!(environment.resolve("~eve/x", None), Path::new("~eve/x"));
         assert_eq!(environment.resolve("x", Some(Path::new("/base"))), Path::new("/base/x"));
+    }
+
+    #[test]
+    fn the_opened_folder_and_its_repository_are_not_the_users_own() {
+        let home = tempfile::tempdir().unwrap();
+        let real = home.path().canonicalize().unwrap();
+        let at = |path: &str| real.join(path);
+        for folder in ["code/.git", "code/clone/sub", "code/own/.git", "plain"] {
+            std::fs::create_dir_all(at(folder)).unwrap();
+        }
+        std::os::unix::fs::symlink("code/clone", at("linked")).unwrap();
+        let projects = |cwd: &str| {
+            let cwd = Some(real.join(cwd));
+            let environment = Environment { home: Some(real.clone()), cwd, ..Environment::capture() };
+            environment.projects()
+        };
+        assert_eq!(projects("code/clone/sub"), [at("code/clone/sub"), at("code")]);
+        assert_eq!(projects("linked"), [at("code/clone"), at("code")]);
+        assert_eq!(projects("code/own"), [at("code/own")]);
+        assert_eq!(projects("plain"), [at("plain")]);
+        assert!(projects("").is_empty() && projects("..").is_empty());
     }
 }

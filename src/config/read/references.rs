@@ -15,7 +15,7 @@ use crate::clients::{Node, Value};
 use crate::confine::PrivatePlaces;
 use crate::confine::ResolvedPath;
 use crate::limits::Limits;
-use crate::programs::tried_programs;
+use crate::programs::{locate_program, path_folders};
 use crate::text;
 
 /// The beginnings of references that other programs use.
@@ -254,16 +254,18 @@ impl Sources<'_> {
 
 impl Sources<'_> {
     /// Records the program of a command, and its arguments as files, whether they exist or not: a file that is missing
-    /// now can be there when the command runs.
+    /// now can be there when the command runs. The folders of PATH count as well, since programs look for others there.
     fn files_of_command(&self, words: &[String], folder: Option<&Path>, resolved: &mut ResolvedReferences) {
         let shown = format!("${{cmd:{} …}}", text::bounded(&words[0], SHOWN_CHARS_MAX));
         let folder = folder.or(self.environment.cwd.as_deref()).unwrap_or(Path::new("/"));
-        let programs = tried_programs(Path::new(&words[0]), self.environment.variable("PATH"), folder);
+        let path = self.environment.variable("PATH");
+        let program =
+            locate_program(Path::new(&words[0]), path, folder).unwrap_or_else(|| folder.join(&words[0]));
         let values = words[1..]
             .iter()
             .flat_map(|word| [Some(word.as_str()), word.split_once('=').map(|(_, value)| value)]);
         let files = values.flatten().map(|value| folder.join(value));
-        for path in programs.into_iter().chain(files) {
+        for path in [program].into_iter().chain(path_folders(path, folder)).chain(files) {
             resolved.named.push(NamedFile {
                 shown: shown.clone(),
                 way: ResolvedPath::of(&path),

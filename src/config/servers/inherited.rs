@@ -159,7 +159,7 @@ mod tests {
             env_inherit: patterns.iter().map(|pattern| EnvPattern::new(pattern).unwrap()).collect(),
             cwd: None,
             sandbox: SandboxChoice::Default,
-            project: None,
+            projects: vec![],
         };
         let Inherited::Only { variables, withheld } = environment.inherited(&launch, sandbox.as_ref()) else {
             panic!("every variable is inherited");

@@ -67,8 +67,8 @@ impl Reading<'_> {
         let env_inherit = env_inherit?.into_iter().flatten().chain(further).collect();
         let is_of_project = || project_file(environment).is_some_and(|file| file == self.path);
         let cwd = cwd.or_else(|| environment.cwd.clone().filter(|_| is_of_project()));
-        let project = environment.project();
-        Some(Launch { program, args: args?, env: env?, env_inherit, cwd, sandbox, project })
+        let projects = environment.projects();
+        Some(Launch { program, args: args?, env: env?, env_inherit, cwd, sandbox, projects })
     }
 
     /// Reports quotation marks and blanks around a value: where it was copied from, a shell has removed them.

@@ -30,7 +30,7 @@ use crate::confine::{ChangeablePlaces, PrivatePlaces, ResolvedPath};
 use crate::guard::PARENT_VARIABLE;
 use crate::limits::Limits;
 use crate::problem::{OF_FILE_MAX, Origin, Problem, Severity};
-use crate::programs::tried_programs;
+use crate::programs::{locate_program, path_folders};
 use crate::text::suggest;
 
 /// The endings of names of scripts, and of files that programs load and execute.
@@ -188,12 +188,12 @@ pub(crate) fn load(
     };
     let misled_files: BTreeMap<PathBuf, Problem> = entries_by_file.iter().filter_map(of_files).collect();
     problems.extend(misled_files.values().cloned());
-    let project = environment.project();
+    let projects = environment.projects();
     for (_, entry) in &mut entries {
         if let Some(problem) = misled_files.get(&entry.path) {
             entry.read = Err(format!("cannot be used: {problem}"));
         }
-        refuse_misled(entry, project.as_deref(), &changeable, problems);
+        refuse_misled(entry, &projects, &changeable, problems);
         if let Ok(server) = &entry.read
             && let Transport::Launch(launch) = &server.transport
             && launch.sandbox.resolved(rules.sandbox_servers).is_none()
@@ -448,12 +448,12 @@ fn changeable<'e>(entries: impl Iterator<Item = &'e Entry>, of_code: &[PathBuf])
 /// project.
 fn refuse_misled(
     entry: &mut Entry,
-    project: Option<&Path>,
+    projects: &[PathBuf],
     changeable: &ChangeablePlaces,
     problems: &mut Vec<Problem>,
 ) {
     let leaves = |file: &NamedFile| {
-        let link = shown_path(file.way.link_out_of(project?)?);
+        let link = shown_path(projects.iter().find_map(|project| file.way.link_out_of(project))?);
         let message =
             format!("refers to {}, which leaves the project's folder through the link {link}", file.shown);
         Some((message, "name the file itself"))
@@ -476,13 +476,16 @@ fn replaced_program(
     changeable: &ChangeablePlaces,
 ) -> Option<Problem> {
     let folder = launch.folder(environment);
-    let programs = tried_programs(&launch.program, environment.variable("PATH"), &folder);
+    let path = environment.variable("PATH");
+    let program =
+        locate_program(&launch.program, path, &folder).unwrap_or_else(|| folder.join(&launch.program));
     let values = launch
         .args
         .iter()
         .flat_map(|arg| arg.split_once('=').map(|(_, value)| value).into_iter().chain([arg.as_str()]));
     let scripts = values.map(|value| folder.join(value)).filter(|path| is_executed(path));
-    let run = programs.into_iter().chain(scripts).map(|path| ("runs", path));
+    let run =
+        [program].into_iter().chain(path_folders(path, &folder)).chain(scripts).map(|path| ("runs", path));
     let replaced = run.chain([("starts in", folder.clone())]).find_map(|(does, path)| {
         let way = ResolvedPath::of(&path);
         let (who, place) = changeable.changed_in(&way)?;

@@ -263,6 +263,9 @@ fn a_link_that_a_confined_server_can_change_leads_to_no_file() {
     for (entry, said) in [
         ("command = \"c\"\nenv = { T = \"${cmd:cat @/w/token}\" }", "${cmd:cat …}"),
         ("command = \"c\"\nenv = { T = \"${cmd:cat --file=@/mine}\" }", "${cmd:cat …}"),
+        // It can be put there before the command runs.
+        ("command = \"c\"\nenv = { T = \"${cmd:cat @/w/none}\" }", "${cmd:cat …}"),
+        ("command = \"c\"\nenv = { T = \"${cmd:@/w/none}\" }", "${cmd:w/none …}"),
         (
             "url = \"https://x.test\"\nlogin = { type = \"workload_identity\", assertion_file = \"~/w/token\" }",
             "servers.x.login.assertion_file",
@@ -701,5 +704,20 @@ fn a_trusted_projects_entry_is_not_led_out_of_the_project_by_a_link() {
             let reason = &config.refused[0].reason;
             assert!(reason.contains("which leaves the project's folder through the link"), "{reason}");
         }
+    }
+}
+
+#[test]
+fn no_command_runs_that_looks_for_programs_where_servers_or_code_can_put_them() {
+    for (path, is_refused) in
+        [("/usr/bin:@/w", true), ("@/w:/usr/bin", true), ("@/MCPs/tools", true), ("/usr/bin", false)]
+    {
+        let home = Home::new().file("w/x", "").file("MCPs/tools/x", "").user(
+            "[policy]\nallow_cmd = true\n[servers.e]\ncommand = 'c'\nsandbox = { write = ['~/w'] }\n\
+             [servers.x]\ncommand = 'c'\nenv = { T = '${cmd:/usr/bin/env python3}' }\n",
+        );
+        let path = path.replace('@', home.folder.path().to_str().unwrap());
+        let config = home.variable("PATH", &path).load();
+        assert_eq!(config.refused.len(), usize::from(is_refused), "{path}: {:?}", config.refused);
     }
 }

@@ -40,8 +40,9 @@ pub struct Launch {
     pub cwd: Option<PathBuf>,
     /// The confinement that its entry sets.
     pub sandbox: SandboxChoice,
-    /// The real folder of the project that belljar was started in. Its files may come from strangers.
-    pub project: Option<PathBuf>,
+    /// The real folders of the project that belljar was started in, the innermost first. Files there may come from
+    /// strangers.
+    pub projects: Vec<PathBuf>,
 }
 
 impl Launch {

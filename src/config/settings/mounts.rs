@@ -140,8 +140,8 @@ pub(crate) fn mounts(
     });
     // Code never gets the others, which may be as wide as the root.
     let writable = writable.filter(|(_, host)| is_kept_from_code(environment, &real(host)).is_none());
-    let (writable, project) = (ChangeablePlaces::new(writable), environment.project());
-    let rules = Rules { environment, private, writable, project };
+    let (writable, projects) = (ChangeablePlaces::new(writable), environment.projects());
+    let rules = Rules { environment, private, writable, projects };
     let mut mounts = Mounts::default();
     for file in files {
         for written in &file.mounts {
@@ -191,8 +191,8 @@ struct Rules<'r> {
     private: &'r PrivatePlaces,
     /// All folders of the file that code may write to, whether they can be mounted or not.
     writable: ChangeablePlaces,
-    /// The project that belljar was started in. Its files may come from strangers.
-    project: Option<PathBuf>,
+    /// The folders of the project that belljar was started in. Files there may come from strangers.
+    projects: Vec<PathBuf>,
 }
 
 impl Rules<'_> {
@@ -211,7 +211,7 @@ impl Rules<'_> {
         if let Some(message) = replaced(&self.writable, way, path) {
             return Err(message.into());
         }
-        if let Some(link) = self.project.as_deref().and_then(|project| way.link_out_of(project)) {
+        if let Some(link) = self.projects.iter().find_map(|project| way.link_out_of(project)) {
             let link = shown_path(link);
             return Err(
                 format!("host: {shown} leaves the project's folder through the symlink {link}").into()

@@ -82,9 +82,9 @@ const INTERPRETERS: [&str; 13] = [
 ];
 /// What interpreters and installers put beside scripts.
 const BESIDE_SCRIPTS: [&str; 3] = [".venv", "__pycache__", "node_modules"];
-/// Options of interpreters whose values are no scripts.
-const OPTIONS_WITH_VALUES: [&str; 9] =
-    ["-W", "-X", "-r", "--require", "--import", "--loader", "--experimental-loader", "-C", "--conditions"];
+/// Options of Node whose values are no scripts.
+const OPTIONS_OF_NODE: [&str; 7] =
+    ["-r", "--require", "--import", "--loader", "--experimental-loader", "-C", "--conditions"];
 /// Programs in packages that run a script of the user.
 const SCRIPT_RUNNERS: [&str; 2] = ["mcp", "fastmcp"];
 
@@ -214,7 +214,12 @@ impl VisibleFiles {
         // The arguments behind a module or a code are its own. An argument that somebody can have removed or replaced by a
         // folder may still be the script.
         let mut words = options.iter().enumerate().filter(|(_, arg)| !arg.starts_with('-'));
-        let is_value = |place: usize| place > 0 && OPTIONS_WITH_VALUES.contains(&&*options[place - 1]);
+        let with_values: &[&str] = match name {
+            _ if is_python => &["-W", "-X"],
+            "node" | "nodejs" | "bun" | "tsx" | "ts-node" => &OPTIONS_OF_NODE,
+            _ => &[],
+        };
+        let is_value = |place: usize| place > 0 && with_values.contains(&&*options[place - 1]);
         let script =
             words.find_map(|(place, word)| match at.argument(word).filter(|path| at.leads_to_file(path)) {
                 None if !is_value(place) && at.is_changeable(word) => Some(None),
@@ -262,7 +267,7 @@ impl VisibleFiles {
         self.see(&way, Access::Execute);
         for name in way.names.iter().filter(|name| self.is_ground(name)).cloned().collect::<Vec<_>>() {
             if let Some(environment) = environment_of(&name, at).filter(|folder| self.is_ground(folder)) {
-                self.environment(&environment, at);
+                self.environment(&environment, &name, at);
             }
         }
         let store = self.stores.iter().find(|store| way.end.starts_with(store)).cloned();
@@ -304,13 +309,14 @@ impl VisibleFiles {
             self.tree(&modules, Access::Execute, at);
         }
         if let Some(environment) = environment_of(file, at) {
-            self.environment(&environment, at);
+            self.environment(&environment, file, at);
             return;
         }
         let (Some(bin), Some(prefix)) = (file.parent(), file.parent().and_then(Path::parent)) else { return };
         let has_libraries =
             ["lib", "lib64", "libexec"].iter().any(|name| is_folder(&prefix.join(name), &at.looks));
-        if name_of(bin) == "bin" && has_libraries {
+        // Neither the project nor a folder that can be changed makes the folder above it an installation.
+        if name_of(bin) == "bin" && has_libraries && at.folders_from(bin).any(|folder| folder == prefix) {
             self.tree(prefix, Access::Execute, at);
         }
         // Some programs that are installed as a single file start another one beside them.
@@ -325,20 +331,21 @@ impl VisibleFiles {
         }
     }
 
-    /// Follows a virtual environment at a real path: its packages, those in other places, and the Python that it was
+    /// Follows a virtual environment at a real path, which was found for this file: its packages, those in other places, and the Python that it was
     /// made with.
-    fn environment(&mut self, folder: &Path, at: &Surroundings<'_>) {
+    fn environment(&mut self, folder: &Path, file: &Path, at: &Surroundings<'_>) {
         if at.is_too_wide(folder) || !self.environments.insert(folder.to_owned()) {
             return;
         }
         self.tree(folder, Access::Execute, at);
-        // The package whose folder contains the environment may be installed in it in editable mode. Files of the project
-        // may not refer to the folders above it.
-        let holds_project = |package: &&Path| {
-            at.project.is_some_and(|project| project != *package && project.starts_with(package))
+        // The package whose folder contains the environment may be installed in it in editable mode, if the file belongs to
+        // that package.
+        let is_its_package = |parent: &&Path| {
+            let mut folders = file.parent().into_iter().flat_map(|folder| at.folders_from(folder));
+            folders.find(|folder| has_one_of(&MARKS, folder, at)) == Some(*parent)
         };
         let package = folder.parent().filter(|parent| has_one_of(&MARKS_OF_PYTHON, parent, at));
-        let package = package.filter(|package| !holds_project(package));
+        let package = package.filter(is_its_package);
         self.grounds.extend(package.filter(|package| !at.is_too_wide(package)).map(Path::to_path_buf));
         let about = self.text_of(&folder.join("pyvenv.cfg"), at);
         let home =
@@ -397,7 +404,7 @@ impl VisibleFiles {
             }
             match inside(folder, ".venv", &at.looks) {
                 Some(environment) if is_file(&environment.join("pyvenv.cfg"), &at.looks) => {
-                    self.environment(&environment, at);
+                    self.environment(&environment, script, at);
                 }
                 Some(_) => {}
                 None => self.tell(&folder.join(".venv"), at),

@@ -79,7 +79,7 @@ impl Home {
         let changeable = changeable.iter().map(|path| ((*path).to_owned(), home.join(path)));
         let at = Surroundings {
             changeable: &ChangeablePlaces::new(changeable),
-            project: Some(&ResolvedPath::of(&home.join("work")).end),
+            projects: &[ResolvedPath::of(&home.join("work")).end],
             variables: &variables,
             inherited: &inherited,
             home: &home,
@@ -340,6 +340,28 @@ fn what_a_project_lacks_is_not_looked_for_above_it() {
 }
 
 #[test]
+fn a_package_does_not_make_the_folder_above_it_its_own() {
+    // It says of itself that it is a virtual environment, in a package that is installed in editable mode.
+    let home =
+        Home::new().file("code/pyproject.toml", "").file("code/.env", "").file("code/pkg/server.py", "");
+    let home = home.file("code/pkg/package.json", "").file("code/pkg/pyvenv.cfg", "");
+    let home = home.file("code/pkg/lib/python3/site-packages/x.pth", "~/code").folder("work");
+    assert_eq!(home.found("/usr/bin", "python3 ~/code/pkg/server.py", &[]).0, "Execute code/pkg");
+    let own = Home::new().file("code/pyproject.toml", "").file("code/.venv/pyvenv.cfg", "").folder("work");
+    let own = own
+        .file("code/.venv/bin/served", "")
+        .file("code/.venv/lib/python3/site-packages/x.pth", "~/code/src");
+    let own = own.folder("code/src");
+    assert!(own.found("code/.venv/bin", "served", &[]).0.contains("code/src"), "the control");
+    // A project that is called bin, beside lib.
+    let home = Home::new().file("code/.env", "").folder("code/lib").file("code/bin/served", "#!/bin/sh");
+    let opened = home.link("work", "code/bin");
+    assert_eq!(opened.found("", "~/code/bin/served", &[]).0, "Execute code/bin/served");
+    let home = Home::new().folder("code/lib").file("code/bin/served", "#!/bin/sh").folder("work");
+    assert_eq!(home.found("", "~/code/bin/served", &[]).0, "Execute code", "the control");
+}
+
+#[test]
 fn symlinks_of_a_project_do_not_lead_out_of_it() {
     let home = Home::new().file("priv/key.py", "").file("priv/package.json", "").file(".nvm/bin/node", "");
     let home =
@@ -528,7 +550,7 @@ impl Home {
         let (root, homes, folder) = (self.at(""), [self.at("")], self.at("src/repo"));
         let at = Surroundings {
             changeable: &ChangeablePlaces::default(),
-            project: None,
+            projects: &[],
             variables: &variables,
             inherited: &variables,
             home: &root,

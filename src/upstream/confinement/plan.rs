@@ -74,7 +74,7 @@ impl Confinement {
         let changeable = ChangeablePlaces::new(changeable.map(|path| (String::new(), path.clone())));
         let at = Surroundings {
             changeable: &changeable,
-            project: spec.project.as_deref(),
+            projects: &spec.projects,
             variables: &own,
             inherited: &inherited,
             home: &home,
@@ -113,6 +113,15 @@ impl Confinement {
         {
             let place = texts::name_in_sentence(&place.to_string_lossy(), STEP_CHARS_MAX);
             return Err(format!("its cwd leads through {place}, {why}").into());
+        }
+        let is_searched = !spec.program.as_os_str().as_encoded_bytes().contains(&b'/');
+        let way = resolve(&program).ok().filter(|_| is_searched);
+        if let Some((_, place)) = way.as_ref().and_then(|way| at.changeable.changed_in(way)) {
+            return Err(format!(
+                "its command is searched in PATH and found at {}, which confined servers can change; name the full path",
+                texts::name_in_sentence(&place.to_string_lossy(), STEP_CHARS_MAX)
+            )
+            .into());
         }
         if let Some(link) = found.link_before(&program, &at) {
             return Err(format!(

@@ -29,8 +29,8 @@ pub(super) struct Surroundings<'a> {
     /// The paths that confined servers or code can change. Files there are not read, symlinks there are not followed out
     /// of them, and no file there, or its absence, decides what is visible elsewhere.
     pub(super) changeable: &'a ChangeablePlaces,
-    /// The real folder of the project that belljar was started in.
-    pub(super) project: Option<&'a Path>,
+    /// The real folders of the project that belljar was started in, the innermost first.
+    pub(super) projects: &'a [PathBuf],
     /// The number of file-system operations that may still be done to find the server's files.
     pub(super) looks: LookBudget,
 }
@@ -78,7 +78,7 @@ impl Surroundings<'_> {
     /// The symlink by which a path leaves the project that belljar was started in. Whoever sends the project's files could
     /// turn it to any place.
     pub(super) fn link_out_of_project<'w>(&self, way: &'w ResolvedPath) -> Option<&'w Path> {
-        self.project.and_then(|project| way.link_out_of(project))
+        self.projects.iter().find_map(|project| way.link_out_of(project))
     }
 
     /// Whether the path that an argument names can be changed, whether it exists or not.
@@ -94,7 +94,7 @@ impl Surroundings<'_> {
     pub(super) fn folders_from<'p>(&'p self, folder: &'p Path) -> impl Iterator<Item = &'p Path> {
         let is_changeable = self.changeable.holds(folder);
         let folders = self.folders_above(folder);
-        let project = self.project.filter(|project| folder.starts_with(project));
+        let project = self.projects.iter().find(|project| folder.starts_with(project));
         folders.take_while(move |folder| {
             (!is_changeable || self.changeable.holds(folder))
                 && project.is_none_or(|project| folder.starts_with(project))

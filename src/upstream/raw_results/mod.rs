@@ -16,8 +16,9 @@ use rmcp::model::{
     ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerNotification, ServerRequest,
     ServerResult,
 };
-use serde_json::Value;
+use serde::Deserialize;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::no_response::NoResponse;
 use super::redaction::Redaction;
@@ -27,8 +28,10 @@ pub(super) use unread::{Unread, left_out};
 
 /// The largest text from which secrets are removed on the bridge's thread, in bytes. That can take longer than the rest
 /// of a call, and this thread has to send heartbeats to the sandbox meanwhile. Larger results are left to another thread.
-/// Larger errors, requests and notifications of a server are refused.
+/// Larger requests and notifications of a server are refused.
 const LARGE_BYTES: usize = 1 << 20;
+/// The bytes of the message that stay of an error that is larger.
+const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 /// The largest number of requests whose late answers are expected.
 const GIVEN_UP_MAX: usize = 256;
 /// The code of an error that stands for an answer that cannot be read. No server can send it.
@@ -223,6 +226,23 @@ impl RawResults {
         }
     }
 
+    /// An error, without half characters and secrets. Of a very large one, the code and the beginning of its message stay.
+    fn parsed_error(&self, json: &str) -> Result<Value, String> {
+        #[derive(Deserialize)]
+        struct LargeError {
+            code: i64,
+            message: String,
+        }
+        let large = Some(json).filter(|json| json.len() > LARGE_BYTES);
+        match large.and_then(|json| serde_json::from_str(&repaired(json)).ok()) {
+            Some(LargeError { code, message }) => {
+                let first = &message.as_bytes()[..message.len().min(MESSAGE_BYTES_MAX)];
+                Ok(json!({"code": code, "message": self.redaction.beginning(first)}))
+            }
+            None => self.parsed(json),
+        }
+    }
+
     /// A value of a message, without half characters and secrets.
     fn parsed(&self, json: &str) -> Result<Value, String> {
         if json.len() > LARGE_BYTES {
@@ -244,7 +264,7 @@ impl RawResults {
             let is_late = id.is_some_and(|id: RequestId| self.given_up.lock().contains(&id));
             return if is_late { Ok(None) } else { Err("it answers no request that is open".into()) };
         };
-        let error = envelope.error.map(|error| self.parsed(error.get())).transpose()?;
+        let error = envelope.error.map(|error| self.parsed_error(error.get())).transpose()?;
         if let Some(error) = lenient::error(error.as_ref(), envelope.result.is_some()) {
             let mut table = self.table.lock();
             let is_late = matches!(table.get(&id), Some(SentRequest::DiscoverGivenUp));

@@ -189,7 +189,7 @@ fn only_a_result_may_be_large_and_who_waits_for_something_else_is_told() {
         .extend([(RequestId::Number(0), SentRequest::Initialize), (RequestId::Number(1), kept)]);
     for (message, told) in [
         (format!(r#"{{"id":0,"result":{{"instructions":"{text}"}}}}"#), "Message"),
-        (format!(r#"{{"id":1,"error":{{"code":-1,"message":"{text}"}}}}"#), "Message"),
+        (format!(r#"{{"id":1,"error":{{"code":-1,"data":"{text}"}}}}"#), "Message"),
         (format!(r#"{{"id":2,"method":"x","params":{{"a":"{text}"}}}}"#), "Refusal(Some(Number(2)))"),
         // The ids of a server's requests are its own.
         (format!(r#"{{"id":1,"method":"x","params":{{"a":"{text}"}}}}"#), "Refusal(Some(Number(1)))"),
@@ -211,6 +211,21 @@ fn only_a_result_may_be_large_and_who_waits_for_something_else_is_told() {
             assert!(format!("{done:?}").starts_with(told), "{done:?}");
         }
     }
+}
+
+#[test]
+fn of_a_large_error_the_code_and_the_beginning_stay() {
+    let mut answers = RawResults::of(redaction::tests::of(&[("KEY", "abc+def")]), Unread::default());
+    answers.table.lock().insert(RequestId::Number(1), SentRequest::Kept { is_list: false, answer: None });
+    let text = "no: abc\\u002Bdef ".repeat(LARGE_BYTES / 8);
+    let message = format!(r#"{{"id":1,"error":{{"code":-7,"message":"{text}","data":[1]}}}}"#);
+    let said = format!("{:?}", read(&mut answers, &message));
+    assert!(
+        said.contains("-7") && said.contains("no: [KEY] no: [KEY]") && !said.contains("abc"),
+        "{}",
+        said.len()
+    );
+    assert!(said.len() < 2 * MESSAGE_BYTES_MAX, "{}", said.len());
 }
 
 #[test]
