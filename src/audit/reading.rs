@@ -58,7 +58,7 @@ pub fn time(text: &str) -> Result<String, String> {
 /// The wanted entries, oldest first. Lines that are none are left out.
 ///
 /// # Errors
-/// When a file cannot be read, or somebody else could have written it; that there is none is no error.
+/// A file cannot be read, or somebody else could have written it. A missing file is no error.
 pub fn entries(dir: &Path, filter: &Filter) -> io::Result<Vec<Entry>> {
     let mut found = Vec::new();
     for name in RINGS.iter().flat_map(Ring::names) {

@@ -117,7 +117,7 @@ impl<'s> DeclaredNames<'s> {
         Self { names, composed }
     }
 
-    /// The declared name that a name is another Unicode form of; the name itself if it is declared or there is none.
+    /// The declared name of which a name is another Unicode form, else the name itself.
     pub(super) fn meant<'n>(&'n self, name: &'n str) -> &'n str {
         match self.names.contains(name) {
             true => name,

@@ -1,8 +1,8 @@
 //! Fetches the metadata that a login without a user needs: those of the MCP server, which name the authorization server
 //! (RFC 9728), and those of the authorization server (RFC 8414, OpenID Connect Discovery).
 //!
-//! Logins of users use rmcp for this, and this module to confirm an issuer's token endpoint. rmcp requires an authorization endpoint, which an authorization server without
-//! logins of users need not have.
+//! Logins of users use rmcp for this, and this module to confirm an issuer's token endpoint. rmcp requires an authorization
+//! endpoint, which an authorization server without logins of users need not have.
 
 use reqwest::{Method, Request, StatusCode};
 use serde::Deserialize;

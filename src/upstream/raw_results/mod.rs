@@ -226,7 +226,7 @@ impl RawResults {
         }
     }
 
-    /// An error, without half characters and secrets. Of a very large one, the code and the beginning of its message stay.
+    /// An error, without half characters and secrets. A very large error keeps its code and the beginning of its message.
     fn parsed_error(&self, json: &str) -> Result<Value, String> {
         #[derive(Deserialize)]
         struct LargeError {
