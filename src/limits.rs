@@ -67,6 +67,8 @@ pub struct Limits {
     pub watch_running: Duration,
     /// The same between runs.
     pub watch_idle: Duration,
+    /// How long a report of an excess waits for a busy bridge before the watch ends the sandbox itself.
+    pub watch_unheard: Duration,
     /// Silence after which the supervisor takes the bridge for dead, when it does not see its end otherwise.
     pub heartbeat: Duration,
     /// Between two heartbeats: a bridge that stands still for 10 s after the last of them is not taken for dead.
@@ -247,6 +249,7 @@ impl Default for Limits {
             engine_request: Duration::from_secs(10),
             watch_running: Duration::from_millis(25),
             watch_idle: Duration::from_millis(100),
+            watch_unheard: Duration::from_millis(500),
             heartbeat: Duration::from_secs(12),
             heartbeat_pause: Duration::from_millis(1500),
             server_start: Duration::from_secs(30),

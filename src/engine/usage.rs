@@ -6,7 +6,9 @@ use std::fs;
 use std::io::{self, ErrorKind, Read};
 
 use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
 use nix::sys::statvfs::statvfs;
+use nix::unistd::Pid;
 
 use super::spec::TMPFS_MIB;
 
@@ -87,6 +89,21 @@ impl UsageMeter {
             used = total(shares.sum::<io::Result<Mapped>>()?);
         }
         Ok(Some(Usage { memory_bytes: used, processes }))
+    }
+
+    /// Ends PID 1, and with it all processes of the container. Does nothing if the container is gone.
+    ///
+    /// # Errors
+    /// /proc cannot be read, or the kernel refuses the signal.
+    pub fn end(&self) -> io::Result<()> {
+        let number = i32::try_from(self.root).map_err(io::Error::other)?;
+        if started(self.root)? != Some(self.started) {
+            return Ok(());
+        }
+        match kill(Pid::from_raw(number), Signal::SIGKILL) {
+            Err(Errno::ESRCH) => Ok(()),
+            sent => Ok(sent?),
+        }
     }
 
     /// The bytes of the files in the writable places, and what the kernel needs for each. Places that this user may not
@@ -213,6 +230,7 @@ fn kib(text: &str) -> Option<u64> {
 #[cfg(target_os = "linux")]
 mod tests {
     use std::io::{BufRead, BufReader};
+    use std::os::unix::process::ExitStatusExt;
     use std::process::Stdio;
 
     use super::*;
@@ -316,7 +334,20 @@ mod tests {
     #[test]
     fn a_process_that_has_taken_the_number_of_another_is_none() {
         let own = own();
-        assert_eq!(UsageMeter { started: own.started + 1, ..own }.read(0).unwrap(), None);
+        let other = UsageMeter { started: own.started + 1, ..own };
+        assert_eq!(other.read(0).unwrap(), None);
+        // This test would end with it.
+        other.end().unwrap();
+    }
+
+    #[test]
+    fn a_process_is_ended_once() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let started = started(child.id()).unwrap().unwrap();
+        let meter = UsageMeter { root: child.id(), started, places: &[] };
+        meter.end().unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(Signal::SIGKILL as i32));
+        meter.end().unwrap();
     }
 
     #[test]

@@ -144,7 +144,23 @@ fn report(engine: &Engine, revision: &str) -> String {
         .output()
         .unwrap();
     // Scenarios that are not scored fail as well, so the exit code says nothing here.
-    String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr)
+    let mut report = String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr);
+    for (scenario, outcome) in outcomes(&report) {
+        if !outcome.is_passed {
+            report.push_str(&said_by_client(results.path(), &scenario));
+        }
+    }
+    report
+}
+
+/// What the client printed in a scenario that failed. The suite's report leaves it out where the client ended without an error.
+fn said_by_client(results: &Path, scenario: &str) -> String {
+    // RESULTS/auth/SCENARIO-2026-01-01T00-00-00-000Z
+    let folder = results.join(scenario);
+    let started = folder.file_name().unwrap().to_str().unwrap().to_owned() + "-2";
+    let runs = std::fs::read_dir(folder.parent().unwrap()).unwrap().map(|run| run.unwrap());
+    let run = runs.into_iter().find(|run| run.file_name().to_str().unwrap().starts_with(&started)).unwrap();
+    format!("{scenario}:\n{}\n", std::fs::read_to_string(run.path().join("stderr.txt")).unwrap_or_default())
 }
 
 fn suite() -> Command {

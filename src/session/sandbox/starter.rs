@@ -598,8 +598,9 @@ impl SandboxStarter {
             processes: of(PostureField::Pids, self.settings.pids_max),
         };
         let meter = if watched == WatchedLimits::default() { None } else { sandbox.instance.meter().await };
-        sandbox.watchdog = meter
-            .map(|meter| Watchdog::start(move |bytes| meter.read(bytes), watched, Arc::clone(&self.limits)));
+        // Without a thread, limits that can be neither enforced nor watched are refused below.
+        sandbox.watchdog =
+            meter.and_then(|meter| Watchdog::start(meter, watched, Arc::clone(&self.limits)).ok());
         let (mut fields, mut said) = (vec![], vec![]);
         for (field, limit) in unenforced {
             let is_default = field == PostureField::Cpus && sandbox.asked.cpu.is_some_and(|cpu| cpu.optional);

@@ -1,15 +1,15 @@
 //! The second line of defence if an engine does not enforce a limit: reads the sandbox's usage and reports an excess.
 //!
-//! It ends nothing: the machine does.
+//! The machine ends what exceeds a limit. If the bridge is too busy to take a report, the watch ends the sandbox itself.
 
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Instant;
 
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::mpsc::error::TrySendError;
 
-use crate::engine::Usage;
+use crate::engine::{Usage, UsageMeter};
 use crate::limits::Limits;
 
 /// The number of consecutive reads that may fail, for example because the bridge has no free descriptor. While a run is
@@ -23,50 +23,90 @@ pub(crate) struct WatchedLimits {
     pub(crate) processes: Option<u64>,
 }
 
-/// Watches one sandbox until it is dropped.
+/// A sandbox whose usage is watched.
+pub(crate) trait Watched: Send + 'static {
+    /// Reads the usage, as [`UsageMeter::read`] does.
+    fn read(&self, memory_bytes: u64) -> io::Result<Option<Usage>>;
+    /// Ends the whole sandbox.
+    fn end(&self);
+}
+
+impl Watched for UsageMeter {
+    fn read(&self, memory_bytes: u64) -> io::Result<Option<Usage>> {
+        Self::read(self, memory_bytes)
+    }
+
+    fn end(&self) {
+        if let Err(error) = Self::end(self) {
+            tracing::warn!(%error, "a sandbox that exceeds its limits cannot be ended");
+        }
+    }
+}
+
+/// Watches one sandbox until it is dropped, on a thread of its own: whatever keeps the bridge's thread busy does not
+/// delay it.
 pub(crate) struct Watchdog {
-    exceeded: mpsc::Receiver<String>,
-    running: watch::Sender<bool>,
-    task: JoinHandle<()>,
+    exceeded: tokio::sync::mpsc::Receiver<String>,
+    /// Whether a run is in progress. The thread ends when this is dropped.
+    running: mpsc::Sender<bool>,
 }
 
 impl Watchdog {
-    /// Starts to watch. `read` reads the usage, as [`crate::engine::UsageMeter::read`] does.
+    /// Starts to watch.
+    ///
+    /// # Errors
+    /// The machine has no room for another thread.
     pub(crate) fn start(
-        read: impl Fn(u64) -> io::Result<Option<Usage>> + Clone + Send + 'static,
+        sandbox: impl Watched,
         watched: WatchedLimits,
         limits: Arc<Limits>,
-    ) -> Self {
-        let (told, exceeded) = mpsc::channel(1);
-        let (running, mut is_running) = watch::channel(false);
-        let task = tokio::spawn(async move {
-            let mut read_at = Instant::now();
-            let mut failed = 0;
-            loop {
-                let pause =
-                    if *is_running.borrow_and_update() { limits.watch_running } else { limits.watch_idle };
-                // The pause counts from the last read, so that frequent runs cannot delay the next one.
-                tokio::select! {
-                    () = sleep_until(read_at + pause) => {}
-                    changed = is_running.changed() => match changed {
-                        Ok(()) => continue,
-                        Err(_) => return,
-                    },
-                }
-                // A thread of its own does the read: files of /proc never wait for a disk, but a sandbox can have many
-                // processes.
-                let read = read.clone();
-                let look = move || {
-                    let memory_bytes = watched.memory_bytes.unwrap_or(u64::MAX);
-                    let usage = read(memory_bytes)?;
-                    // An excess is read twice, since processes that come and go during a read can be counted for more
-                    // than they use.
-                    let exceeds = usage.is_some_and(|usage| watched.exceeded_by(usage).is_some());
-                    if exceeds { read(memory_bytes) } else { Ok(usage) }
-                };
-                let looked = tokio::task::spawn_blocking(look).await;
+    ) -> io::Result<Self> {
+        let (told, exceeded) = tokio::sync::mpsc::channel(1);
+        let (running, is_running) = mpsc::channel();
+        let name = std::thread::Builder::new().name("watchdog".into());
+        name.spawn(move || watch(&sandbox, watched, &limits, &told, &is_running))?;
+        Ok(Self { exceeded, running })
+    }
+
+    /// Sets whether a run is in progress: usage is read more often then.
+    pub(crate) fn set_running(&self, running: bool) {
+        // A thread that has ended has nothing left to watch.
+        let _ = self.running.send(running);
+    }
+
+    /// Waits for the next limit that is exceeded, and returns the message. Never returns if nothing is watched any
+    /// more. Cancel-safe.
+    pub(crate) async fn exceeded(&mut self) -> String {
+        match self.exceeded.recv().await {
+            Some(exceeded) => exceeded,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Reads the usage again and again, until the sandbox or the [`Watchdog`] is gone.
+fn watch(
+    sandbox: &impl Watched,
+    watched: WatchedLimits,
+    limits: &Limits,
+    told: &tokio::sync::mpsc::Sender<String>,
+    is_running: &mpsc::Receiver<bool>,
+) {
+    let mut pause = limits.watch_idle;
+    let mut read_at = Instant::now();
+    let mut failed = 0;
+    // Since when a report waits for the bridge.
+    let mut unheard: Option<Instant> = None;
+    loop {
+        // The pause counts from the last read, so that frequent runs cannot delay the next one.
+        match is_running.recv_timeout((read_at + pause).saturating_duration_since(Instant::now())) {
+            Ok(true) => pause = limits.watch_running,
+            Ok(false) => pause = limits.watch_idle,
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {
+                let looked = look(sandbox, watched);
                 read_at = Instant::now();
-                let exceeded = match looked.unwrap_or_else(|broken| Err(io::Error::other(broken))) {
+                let exceeded = match looked {
                     Ok(None) => return,
                     Ok(Some(usage)) => {
                         failed = 0;
@@ -82,35 +122,27 @@ impl Watchdog {
                         })
                     }
                 };
-                if let Some(exceeded) = exceeded
-                    && told.send(exceeded).await.is_err()
-                {
-                    return;
+                unheard = match exceeded.map(|exceeded| told.try_send(exceeded)) {
+                    Some(Err(TrySendError::Closed(_))) => return,
+                    Some(Err(TrySendError::Full(_))) => unheard,
+                    Some(Ok(())) => Some(read_at),
+                    None => unheard.filter(|_| failed > 0),
+                };
+                if unheard.is_some_and(|since| since.elapsed() >= limits.watch_unheard) {
+                    sandbox.end();
                 }
             }
-        });
-        Self { exceeded, running, task }
-    }
-
-    /// Sets whether a run is in progress: usage is read more often then.
-    pub(crate) fn set_running(&self, running: bool) {
-        self.running.send_replace(running);
-    }
-
-    /// Waits for the next limit that is exceeded, and returns the message. Never returns if nothing is watched any
-    /// more. Cancel-safe.
-    pub(crate) async fn exceeded(&mut self) -> String {
-        match self.exceeded.recv().await {
-            Some(exceeded) => exceeded,
-            None => std::future::pending().await,
         }
     }
 }
 
-impl Drop for Watchdog {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+/// One look at the usage. An excess is read twice, since processes that come and go during a read can be counted for
+/// more than they use.
+fn look(sandbox: &impl Watched, watched: WatchedLimits) -> io::Result<Option<Usage>> {
+    let memory_bytes = watched.memory_bytes.unwrap_or(u64::MAX);
+    let usage = sandbox.read(memory_bytes)?;
+    let exceeds = usage.is_some_and(|usage| watched.exceeded_by(usage).is_some());
+    if exceeds { sandbox.read(memory_bytes) } else { Ok(usage) }
 }
 
 impl WatchedLimits {
@@ -130,6 +162,7 @@ impl WatchedLimits {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
 
     use super::*;
 
@@ -150,26 +183,73 @@ mod tests {
         assert_eq!(WatchedLimits { processes: None, ..both }.exceeded_by(usage(64, 9999)), None);
     }
 
-    #[tokio::test(start_paused = true)]
+    /// A sandbox with these looks, and what says that it was ended.
+    struct Sandbox<F>(F, mpsc::Sender<()>);
+
+    impl<F: Fn() -> io::Result<Option<Usage>> + Send + 'static> Watched for Sandbox<F> {
+        fn read(&self, _: u64) -> io::Result<Option<Usage>> {
+            self.0()
+        }
+
+        fn end(&self) {
+            let _ = self.1.send(());
+        }
+    }
+
+    const WATCHED: WatchedLimits = WatchedLimits { memory_bytes: None, processes: Some(8) };
+    const TOO_MANY: Usage = Usage { memory_bytes: 0, processes: 9 };
+    const SAID: &str = "the sandbox had 9 processes and threads, more than its limit of 8";
+
+    fn limits(unheard: Duration) -> Arc<Limits> {
+        let pause = Duration::from_millis(1);
+        Arc::new(Limits {
+            watch_idle: pause,
+            watch_running: pause,
+            watch_unheard: unheard,
+            ..Limits::default()
+        })
+    }
+
+    #[tokio::test]
     async fn a_look_that_fails_is_made_again_and_when_none_succeeds_that_is_said() {
-        let watched = WatchedLimits { memory_bytes: None, processes: Some(8) };
-        let too_many = Usage { memory_bytes: 0, processes: 9 };
         let looks = Arc::new(AtomicU32::new(0));
         let seen = Arc::clone(&looks);
-        let read = move |_| match seen.fetch_add(1, Ordering::Relaxed) {
+        let read = move || match seen.fetch_add(1, Ordering::Relaxed) {
             0..3 => Err(io::Error::from_raw_os_error(24)),
-            3..5 => Ok(Some(too_many)),
+            3..5 => Ok(Some(TOO_MANY)),
             _ => Err(io::Error::other("nothing is left")),
         };
-        let mut watchdog = Watchdog::start(read, watched, Arc::default());
-        assert_eq!(
-            watchdog.exceeded().await,
-            "the sandbox had 9 processes and threads, more than its limit of 8"
-        );
+        let (ended, _has_ended) = mpsc::channel();
+        let mut watchdog =
+            Watchdog::start(Sandbox(read, ended), WATCHED, limits(Duration::from_secs(600))).unwrap();
+        assert_eq!(watchdog.exceeded().await, SAID);
         assert_eq!(
             watchdog.exceeded().await,
             "what the sandbox uses cannot be read, so its limits cannot be kept: nothing is left"
         );
         assert!(looks.load(Ordering::Relaxed) >= 5 + FAILED_LOOKS_MAX);
+    }
+
+    /// The test's runtime has one thread, as the bridge's.
+    #[tokio::test]
+    async fn a_sandbox_is_ended_while_the_bridge_does_not_listen_and_then_it_hears_why() {
+        let (ended, has_ended) = mpsc::channel();
+        let sandbox = Sandbox(|| Ok(Some(TOO_MANY)), ended);
+        let mut watchdog = Watchdog::start(sandbox, WATCHED, limits(Duration::from_millis(50))).unwrap();
+        has_ended.recv_timeout(Duration::from_secs(30)).unwrap();
+        assert_eq!(watchdog.exceeded().await, SAID);
+    }
+
+    #[tokio::test]
+    async fn a_sandbox_whose_bridge_listens_is_left_to_it() {
+        let (ended, has_ended) = mpsc::channel();
+        let sandbox = Sandbox(|| Ok(Some(TOO_MANY)), ended);
+        let mut watchdog = Watchdog::start(sandbox, WATCHED, limits(Duration::from_secs(600))).unwrap();
+        for _ in 0..5 {
+            assert_eq!(watchdog.exceeded().await, SAID);
+        }
+        drop(watchdog);
+        // The thread has ended, and with it the sandbox's sender.
+        assert_eq!(has_ended.recv_timeout(Duration::from_secs(30)), Err(RecvTimeoutError::Disconnected));
     }
 }
