@@ -2,9 +2,12 @@
 
 The suite starts a server for each scenario and appends its address to this command. The scenario's name and what it
 gives the client stand in MCP_CONFORMANCE_SCENARIO and MCP_CONFORMANCE_CONTEXT. BELLJAR is the binary, and
-BELLJAR_ENGINE the socket of the container engine.
+BELLJAR_ENGINE the socket of the container engine. SLOTS is a folder: the suite starts all scenarios at once, and only a
+few of them have a sandbox at a time.
 """
 
+import contextlib
+import fcntl
 import json
 import os
 import re
@@ -12,12 +15,16 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
 CONTEXT = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
 BINARY = os.environ["BELLJAR"]
+# How many scenarios have a sandbox at a time.
+SLOTS_MAX = 4
 # How often a login that belljar asks for is made.
 LOGINS_MAX = 3
 # The document by which a client is known to authorization servers that take one; the suite expects this address.
@@ -68,7 +75,7 @@ for call in calls:
 
 
 def main() -> int:
-    with tempfile.TemporaryDirectory() as home:
+    with slot(Path(os.environ["SLOTS"])), tempfile.TemporaryDirectory() as home:
         config = Path(home, "mcp.json")
         entry = {"url": sys.argv[-1]} | service_login(Path(home))
         config.write_text(json.dumps({"mcpServers": {"server": entry}}))
@@ -92,6 +99,24 @@ def main() -> int:
             if login(variables, scope) != 0:
                 return 1
         return 0
+
+
+@contextlib.contextmanager
+def slot(folder: Path) -> Iterator[None]:
+    """Waits until fewer than SLOTS_MAX others are at work."""
+    with contextlib.ExitStack() as files:
+        slots = [files.enter_context(open(folder / str(number), "w")) for number in range(SLOTS_MAX)]
+        while not any(is_taken(slot.fileno()) for slot in slots):
+            time.sleep(0.05)
+        yield
+
+
+def is_taken(slot: int) -> bool:
+    try:
+        fcntl.flock(slot, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def service_login(home: Path) -> dict[str, object]:

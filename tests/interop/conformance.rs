@@ -18,8 +18,9 @@ use crate::table;
 /// Revisions of the specification whose requirements are frozen in the suite, and how many scenarios each has for clients:
 /// those that are scored, and those of extensions or later than the revision.
 const REVISIONS: [(&str, [usize; 2]); 2] = [("2025-11-25", [18, 7]), ("2026-07-28", [32, 7])];
-/// How long one scenario may take, in milliseconds: a machine that runs other tests beside it is slow.
-const SCENARIO_MS: &str = "120000";
+/// How long one scenario may take, in milliseconds, with its wait for those before it: a machine that runs other tests
+/// beside it is slow.
+const SCENARIO_MS: &str = "300000";
 
 /// What one scenario came to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -133,7 +134,7 @@ fn server_checks(url: &str, revision: &str) -> BTreeMap<String, Vec<Value>> {
 
 /// What the suite prints of a client's scenarios.
 fn report(engine: &Engine, revision: &str) -> String {
-    let results = tempfile::tempdir().unwrap();
+    let [results, slots] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/client.py");
     let output = suite()
         .args(["client", "--requirements", revision, "--timeout", SCENARIO_MS, "-o"])
@@ -141,6 +142,7 @@ fn report(engine: &Engine, revision: &str) -> String {
         .args(["--command", &format!("python3 {}", client.display())])
         .env("BELLJAR", env!("CARGO_BIN_EXE_belljar"))
         .env("BELLJAR_ENGINE", engine.address())
+        .env("SLOTS", slots.path())
         .output()
         .unwrap();
     // Scenarios that are not scored fail as well, so the exit code says nothing here.
