@@ -74,6 +74,11 @@ fn find(
     }
 }
 
+/// Whether a path can lead to an argument of this name, or below it.
+pub(super) fn may_lead_to(name: &str, path: &str) -> bool {
+    named(name, path).is_some() || path.match_indices('.').any(|(at, _)| named(name, &path[..at]).is_some())
+}
+
 /// Visits the values below one value. Returns whether there were any.
 fn find_below(
     value: &Value,

@@ -1,14 +1,15 @@
 //! The decision on one call.
 
-use super::arguments::fit;
+use super::arguments::{fit, may_lead_to};
 use super::names::Names;
 use super::policy_call::PolicyCall;
 use super::rules::{Label, Policy, Profile, Rule};
-use super::spelling::readings_exceed;
+use super::spelling::{cost, name_cost};
 use super::verdict::{Effect, Verdict};
 
-/// The largest number of comparisons of readings of encoded texts with rules, for one call.
-const READINGS_MAX: usize = 50_000;
+/// The largest cost of the comparisons of one call with rules about arguments (see [`cost`]): about half a second. Code
+/// chooses how much there is to compare, and the bridge's thread compares it.
+const COST_MAX: usize = 16 << 20;
 
 /// A verdict, and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,22 +52,31 @@ impl Policy {
         })
     }
 
+    /// Whether it would take too long to compare the arguments with the rules about them.
+    fn costs_too_much(&self, called: &PolicyCall<'_>) -> bool {
+        let weighing = self.rules.iter().filter(|rule| rule.is_about_tool(called));
+        let paths = weighing.flat_map(|rule| rule.arguments.keys());
+        let mut costs: Vec<Option<usize>> = vec![None; called.arguments.len()];
+        let mut left = COST_MAX;
+        let mut take = |cost: usize| left.checked_sub(cost).map(|rest| left = rest);
+        let spent = paths.into_iter().try_for_each(|path| {
+            let names = 1 + path.matches('.').count();
+            called.arguments.iter().zip(&mut costs).try_for_each(|((name, value), known)| {
+                take(names.saturating_mul(name_cost(name)))?;
+                if !may_lead_to(name, path) {
+                    return Some(());
+                }
+                let cost = known.get_or_insert_with(|| cost(value, COST_MAX));
+                take(names.saturating_mul(*cost))
+            })
+        });
+        spent.is_none()
+    }
+
     fn by_rule(&self, called: &PolicyCall<'_>) -> Decision {
-        let weighs = |rule: &Rule| {
-            let effect = rule.effect();
-            let weighs = effect == Effect::Tightens && !rule.arguments.is_empty();
-            weighs && rule.names(called.server, called.tool, effect)
-        };
-        let weighing = self.rules.iter().filter(|rule| weighs(rule)).count();
-        if let Some(first) = self.rules.iter().position(weighs)
-            && readings_exceed(called.arguments.values(), READINGS_MAX / weighing)
-        {
-            let because =
-                format!("rule {} cannot be applied: the arguments have too many encoded texts", first + 1);
-            return Decision { verdict: Verdict::Deny, because };
-        }
+        let unchecked = self.costs_too_much(called).then_some(TOO_MUCH).or(called.implied.unchecked);
         for (at, rule) in self.rules.iter().enumerate() {
-            match rule.fits(called) {
+            match rule.fits(called, unchecked) {
                 RuleMatch::No => {}
                 RuleMatch::Yes => {
                     let mut because = format!("rule {}", at + 1);
@@ -96,6 +106,9 @@ impl Policy {
     }
 }
 
+/// Why a rule cannot be applied where [`Policy::costs_too_much`] holds.
+const TOO_MUCH: &str = "the arguments have too many texts to compare";
+
 /// The result of the comparison of a rule with a call.
 enum RuleMatch {
     Yes,
@@ -115,21 +128,25 @@ impl Rule {
         server.fit(&self.server, effect) && tool.fit(&self.tool, effect)
     }
 
-    /// Whether the rule matches the call. In doubt it matches, unless it would let the call pass.
-    fn fits(&self, called: &PolicyCall<'_>) -> RuleMatch {
-        let effect = self.effect();
-        let is_about_tool = self.names(called.server, called.tool, effect)
+    fn is_about_tool(&self, called: &PolicyCall<'_>) -> bool {
+        self.names(called.server, called.tool, self.effect())
             && self.read_only.is_none_or(|wanted| wanted == called.only_reads())
-            && self.destructive.is_none_or(|wanted| wanted == called.may_destroy());
-        if !is_about_tool {
+            && self.destructive.is_none_or(|wanted| wanted == called.may_destroy())
+    }
+
+    /// Whether the rule matches the call. In doubt it matches, unless it would let the call pass. `unchecked`: why the
+    /// arguments cannot be compared, or not all.
+    fn fits(&self, called: &PolicyCall<'_>, unchecked: Option<&'static str>) -> RuleMatch {
+        let effect = self.effect();
+        let unchecked = unchecked.filter(|_| !self.arguments.is_empty());
+        if !self.is_about_tool(called) || unchecked.is_some() && effect == Effect::Loosens {
             return RuleMatch::No;
         }
-        let all_fit = self.arguments.iter().all(|(path, pattern)| fit(called, path, pattern, effect));
-        match called.implied.unchecked.filter(|_| !self.arguments.is_empty()) {
-            Some(why) if effect == Effect::Tightens && !all_fit => RuleMatch::Unknown { why },
-            Some(_) if effect == Effect::Loosens => RuleMatch::No,
-            _ if all_fit => RuleMatch::Yes,
-            _ => RuleMatch::No,
+        let all_fit = || self.arguments.iter().all(|(path, pattern)| fit(called, path, pattern, effect));
+        match unchecked {
+            Some(why) if why == TOO_MUCH || !all_fit() => RuleMatch::Unknown { why },
+            None if !all_fit() => RuleMatch::No,
+            _ => RuleMatch::Yes,
         }
     }
 }
@@ -306,26 +323,43 @@ mod tests {
     }
 
     #[test]
-    fn encoded_texts_are_compared_up_to_a_bound_of_the_whole_call() {
-        let rule = |path: String| json!({"decision": "deny", "arguments": {path: "/etc/*"}});
-        let of = |rules: usize, text: &str, count: usize| {
-            let rules: Vec<Value> = (0..rules).map(|number| rule(format!("x{number}"))).collect();
-            let policy = policy(json!({"rule": rules}));
-            verdict(&policy, "s", "t", json!({}), json!({"list": vec![text; count], "x0": "/a"}))
+    fn arguments_are_compared_up_to_a_cost_of_the_whole_call() {
+        let of = |rules: usize, decision: &str, path: &str, text: &str, count: usize| {
+            let rules = vec![json!({"decision": decision, "arguments": {path: "/etc/*"}}); rules];
+            let policy = policy(json!({"profile": "read-only", "rule": rules}));
+            let arguments = json!({"list": vec![text; count], "other": "/a"});
+            verdict(&policy, "s", "t", json!({"readOnlyHint": true}), arguments)
         };
-        let nested = json!(json!(["/a/%25%2541", 1]).to_string()).to_string();
+        let (nested, accents) =
+            (json!(json!(["/a/%25%2541", 1]).to_string()).to_string(), "\u{e9}".repeat(30_000));
         let list = json!(vec!["\u{e9}"; 1_000]).to_string();
-        for (rules, text, count, expected) in [
-            (1, "/a/b", 60_000, Verdict::Allow),
-            (1, nested.as_str(), 1_000, Verdict::Allow),
-            (1, nested.as_str(), 20_000, Verdict::Deny),
-            (1, list.as_str(), 10, Verdict::Allow),
-            (1, list.as_str(), 100, Verdict::Deny),
-            (40, list.as_str(), 10, Verdict::Deny),
-            (0, list.as_str(), 100, Verdict::Allow),
+        let hosts = format!("https://{}.com/", "\u{4e2d}".repeat(900));
+        for (rules, path, text, count, is_compared) in [
+            (1, "list", "/a/b", 60_000, true),
+            (1, "list.x.y", "/a/b", 60_000, true),
+            (40, "list", "/a/b", 60_000, false),
+            (1, "list", &*nested, 1_000, true),
+            (1, "list", &nested, 60_000, false),
+            (1, "list", &accents, 50, true),
+            (1, "list", &accents, 125, false),
+            (1, "list", &hosts, 50, true),
+            (1, "list", &hosts, 1_000, false),
+            (1, "list", &list, 100, true),
+            (40, "list", &list, 100, false),
+            // What no rule is about costs nothing.
+            (40, "other", &accents, 1_000, true),
+            (40, "other.x", &nested, 60_000, true),
+            (0, "list", &accents, 1_000, true),
         ] {
-            assert_eq!(of(rules, text, count), expected, "{rules} {count}");
+            let expected = if is_compared { Verdict::Allow } else { Verdict::Deny };
+            assert_eq!(of(rules, "deny", path, text, count), expected, "{rules} {path} {count} {text:.20}");
         }
+        // A rule that allows cannot be applied either, and the profile decides.
+        assert_eq!(of(40, "allow", "list", &accents, 1_000), Verdict::Allow);
+        let names = (0..200_000).map(|number| (format!("\u{e9}{number}"), json!(1))).collect::<Map<_, _>>();
+        let rule = json!({"decision": "deny", "arguments": {"v.a.b": "x"}});
+        let denied = policy(json!({"rule": [rule]}));
+        assert_eq!(verdict(&denied, "s", "t", json!({}), Value::Object(names)), Verdict::Deny);
     }
 
     #[test]

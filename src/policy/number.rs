@@ -9,7 +9,11 @@ use crate::text;
 /// The largest number of digits of a number that is written without an exponent.
 const PLAIN_DIGITS_MAX: i64 = 400;
 /// The largest number of hexadecimal, octal or binary digits, without leading zeros, that are converted.
-const RADIX_DIGITS_MAX: usize = 2_048;
+/// Longer numbers are infinite as doubles, and no pattern is as long.
+const RADIX_DIGITS_MAX: usize = 256;
+/// The digits of one part of a number that is converted, and the number after its largest value.
+const PART_DIGITS: usize = 9;
+const PART_END: u64 = 1_000_000_000;
 /// The largest number of digits of an exponent, without leading zeros. A larger exponent is replaced by the largest one
 /// with that many digits, which already makes a number 0 or infinite as a double.
 const EXPONENT_DIGITS_MAX: usize = 9;
@@ -143,20 +147,19 @@ fn decimal(digits: &str, radix: u32) -> Option<String> {
     if digits.is_empty() || significant.len() > RADIX_DIGITS_MAX {
         return None;
     }
-    // The last digit comes first.
-    let mut decimal: Vec<u32> = Vec::new();
+    // The last part comes first.
+    let mut parts: Vec<u64> = Vec::new();
     for digit in significant.chars() {
-        let mut carried = digit.to_digit(radix)?;
-        for place in &mut decimal {
-            carried += *place * radix;
-            (*place, carried) = (carried % 10, carried / 10);
+        let mut carried = u64::from(digit.to_digit(radix)?);
+        for part in &mut parts {
+            carried += *part * u64::from(radix);
+            (*part, carried) = (carried % PART_END, carried / PART_END);
         }
-        while carried > 0 {
-            decimal.push(carried % 10);
-            carried /= 10;
+        if carried > 0 {
+            parts.push(carried);
         }
     }
-    Some(decimal.iter().rev().filter_map(|digit| char::from_digit(*digit, 10)).collect())
+    Some(parts.iter().rev().map(|part| format!("{part:0PART_DIGITS$}")).collect())
 }
 
 #[cfg(test)]

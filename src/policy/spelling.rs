@@ -11,26 +11,51 @@ use super::pattern::{Pattern, file_places, plain_path, web_addresses};
 use super::readings::{DecodingDepth, decodings, inner};
 use crate::text;
 
-/// Whether encoded texts in these values have more readings than this, with all values in them. Each is compared with the
-/// patterns of rules, which takes some microseconds of the bridge's thread, and code chooses how many there are.
-pub(super) fn readings_exceed<'v>(values: impl IntoIterator<Item = &'v Value>, max: usize) -> bool {
-    fn spend(value: &Value, depth: DecodingDepth, is_read: bool, left: &mut usize) -> Option<()> {
-        let mut take = |count: usize| left.checked_sub(count).map(|rest| *left = rest);
+/// What it costs to compare a value and all its readings with one pattern, in the time that a byte of an ASCII text takes.
+/// Stops with a larger number once the cost is more than `max`.
+pub(super) fn cost(value: &Value, max: usize) -> usize {
+    fn spend(value: &Value, depth: DecodingDepth, left: &mut usize) -> Option<()> {
+        let mut take = |cost: usize| left.checked_sub(cost).map(|rest| *left = rest);
+        take(VALUE_COST)?;
         match value {
-            Value::Array(items) => items.iter().try_for_each(|item| spend(item, depth, is_read, left)),
-            Value::Object(members) => {
-                members.values().try_for_each(|member| spend(member, depth, is_read, left))
-            }
+            Value::Array(items) => items.iter().try_for_each(|item| spend(item, depth, left)),
+            Value::Object(members) => members.iter().try_for_each(|(name, member)| {
+                *left = left.checked_sub(name_cost(name))?;
+                spend(member, depth, left)
+            }),
             Value::String(text) => {
-                take(usize::from(is_read) + decodings(text, depth).len())?;
-                let mut readings = inner(text, depth).readings.into_iter();
-                readings.try_for_each(|(value, depth)| spend(&value, depth, true, left))
+                take(text_cost(text))?;
+                decodings(text, depth)
+                    .iter()
+                    .try_for_each(|(decoded, _)| take(VALUE_COST + text_cost(decoded)))?;
+                inner(text, depth).readings.iter().try_for_each(|(value, depth)| spend(value, *depth, left))
             }
-            _ => take(usize::from(is_read)),
+            _ => Some(()),
         }
     }
     let mut left = max;
-    values.into_iter().any(|value| spend(value, DecodingDepth::OUTERMOST, false, &mut left).is_none())
+    if spend(value, DecodingDepth::OUTERMOST, &mut left).is_some() { max - left } else { max + 1 }
+}
+
+/// What it costs to compare a name with one of a rule, in the same unit.
+pub(super) fn name_cost(name: &str) -> usize {
+    let decoded = decodings(name, DecodingDepth::OUTERMOST);
+    VALUE_COST + text_cost(name) + decoded.iter().map(|(name, _)| text_cost(name)).sum::<usize>()
+}
+
+/// What each value costs beside its text.
+const VALUE_COST: usize = 32;
+
+/// Texts with other characters than those of ASCII are folded, which takes several times as long. For the host of an
+/// address with such characters, the time grows with the square of its length.
+fn text_cost(text: &str) -> usize {
+    if text.is_ascii() {
+        return text.len();
+    }
+    let host = text.split_once(':').map_or("", |(_, rest)| rest.trim_start_matches(['/', '\\']));
+    let host = host.split(['/', '?', '#']).next().unwrap_or_default();
+    let squared = if host.is_ascii() { 0 } else { host.len().saturating_mul(host.len()) / 100 };
+    4 * text.len() + squared
 }
 
 /// Whether the value matches in some spelling. In an array, any item may match.
