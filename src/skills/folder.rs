@@ -129,6 +129,12 @@ impl Skills {
         }
     }
 
+    /// Whether there is a skill of this name.
+    #[must_use]
+    pub fn has(&self, name: &SkillName) -> bool {
+        self.find(name).is_some()
+    }
+
     /// Keeps a function, in place of one with the same name; not in place of what the user has changed and not accepted.
     ///
     /// # Errors

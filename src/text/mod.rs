@@ -215,6 +215,9 @@ fn spells_reserved_key(string: &[u8]) -> bool {
     if !string.contains(&b'\\') {
         return string.starts_with(RESERVED_KEYS);
     }
+    if string.len() < RESERVED_KEYS.len() {
+        return false;
+    }
     let quoted = [b"\"", string, b"\""].concat();
     serde_json::from_slice::<String>(&quoted).is_ok_and(|key| key.as_bytes().starts_with(RESERVED_KEYS))
 }

@@ -272,5 +272,5 @@ fn note_undeclared(Target { server, tool }: Target<'_>, call: &Call<'_>, argumen
         .collect();
     let names = text::bounded(&names.join(", "), UNDECLARED_CHARS_MAX).into_owned();
     let tool = text::inert_excerpt(&format!("{}.{}", server.name, tool.name), UNDECLARED_CHARS_MAX);
-    call.run().note(format!("{tool} does not declare what it was given and may ignore it: {names}"));
+    call.run().hint(format!("{tool} does not declare what it was given and may ignore it: {names}"));
 }

@@ -22,6 +22,8 @@ use crate::text;
 
 /// The largest number of calls that are checked in the code of one run.
 const CALLS_MAX: usize = 100;
+/// The largest number of faults that are looked for: the runtime shows no more.
+const FAULTS_MAX: usize = 5;
 const SIGNATURE_CHARS_MAX: usize = 600;
 
 /// A call as it stands in code.
@@ -53,18 +55,20 @@ impl Broker {
         let Arguments { calls } = self.read(call)?;
         let calls = &calls[..calls.len().min(CALLS_MAX)];
         self.start_called(calls, call, cancel).await;
-        let fault = |(at, literal): (usize, &LiteralCall)| {
+        let mut faults: Vec<Option<ToolFault>> = vec![None; calls.len()];
+        let mut faults_left = FAULTS_MAX;
+        for (at, literal) in calls.iter().enumerate().filter(|(_, literal)| literal.is_certain) {
+            if faults_left == 0 {
+                break;
+            }
             let is_first = calls[..at].iter().all(|earlier| earlier.server != literal.server);
-            literal
-                .is_certain
-                .then(|| self.certain_fault(literal, is_first, &call.run().servers).err())
-                .flatten()
-        };
-        let faults: Vec<Option<ToolFault>> = calls.iter().enumerate().map(fault).collect();
-        for (literal, fault) in calls.iter().zip(&faults) {
-            if let Some(fault) = fault {
+            faults[at] = self.certain_fault(literal, is_first, &call.run().servers).err();
+            if let Some(fault) = &faults[at] {
+                faults_left -= 1;
                 self.write_down_unmade(literal, fault, call).await;
             }
+            // A server can have thousands of names that an unknown one is compared with.
+            tokio::task::yield_now().await;
         }
         serde_json::to_value(faults).map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))
     }
@@ -116,16 +120,16 @@ impl Broker {
         }
         let catalog = self.catalog();
         let Some(known) = catalog.server(server.as_str()) else { return Ok(()) };
-        if known.resolve(&literal.tool).is_err()
-            && let Some(kept_back) = self.kept_back(&server, &literal.tool)
-        {
-            return Err(kept_back);
-        }
         let tool = match known.resolve(&literal.tool) {
             Ok(tool) => tool,
-            // An earlier call in the code may make its server offer further tools.
-            Err(unknown) if unknown.near.0.is_empty() && !is_first => return Ok(()),
-            Err(unknown) => return Err(unknown_tool(known, &unknown)),
+            Err(unknown) => {
+                if let Some(kept_back) = self.kept_back(&server, &literal.tool) {
+                    return Err(kept_back);
+                }
+                // An earlier call in the code may make its server offer further tools.
+                let may_come = unknown.near.0.is_empty() && !is_first;
+                return if may_come { Ok(()) } else { Err(unknown_tool(known, &unknown)) };
+            }
         };
         let given = match &literal.names {
             _ if literal.by_place => LiteralArguments::ByPlace,

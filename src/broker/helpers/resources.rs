@@ -23,6 +23,8 @@ use crate::upstream::{ListKind, Request};
 
 /// Longest URI in a message, in characters.
 const URI_CHARS_MAX: usize = 200;
+/// Longest URI that is compared with what servers list, in bytes. A server can list thousands of templates.
+const COMPARED_BYTES_MAX: usize = 8 * 1024;
 /// Longest list of servers in a message, in characters.
 const NAMES_CHARS_MAX: usize = 300;
 
@@ -132,6 +134,12 @@ impl Broker {
         if let [only] = &servers[..] {
             return Ok(only.clone());
         }
+        if uri.len() > COMPARED_BYTES_MAX {
+            let message = format!("the URI has {} bytes, too many to find its server", uri.len());
+            return Err(
+                ToolFault::new(FaultCode::InvalidArguments, message).hint("name the server: server='NAME'")
+            );
+        }
         let asked: Vec<ServerName> =
             servers.iter().filter(|server| self.runs_with_resources(server)).cloned().collect();
         for kind in [ListKind::Resources, ListKind::ResourceTemplates] {
@@ -235,7 +243,7 @@ impl Broker {
                 let (items, lacks) = connection.list(kind, until, cancel).await.map_err(fault)?;
                 if let Some(lacks) = lacks {
                     let note = text::inert_line(&format!("{server}, {tool}: {lacks}"));
-                    call.run().note(self.upstream.redacted(server, note));
+                    call.run().hint(self.upstream.redacted(server, note));
                 }
                 to_raw_value(&items)
                     .map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))?

@@ -61,10 +61,10 @@ impl Broker {
         }
         let Arguments { names } = self.read(call)?;
         let names = names.iter().take(LOADED_MAX).filter_map(|name| SkillName::new(name).ok());
-        let loaded = names.filter_map(|name| match self.skills.ready(&name) {
-            Ok(skill) => Some(json!({"name": name, "version": skill.header.version, "source": skill.body})),
-            Err(SkillError::Unknown { .. }) => None,
-            Err(refused) => Some(json!({"name": name, "problem": said(&refused)})),
+        // An error about an unknown name would compare it with all others.
+        let loaded = names.filter(|name| self.skills.has(name)).map(|name| match self.skills.ready(&name) {
+            Ok(skill) => json!({"name": name, "version": skill.header.version, "source": skill.body}),
+            Err(refused) => json!({"name": name, "problem": said(&refused)}),
         });
         Ok(loaded.collect())
     }

@@ -152,11 +152,19 @@ impl RunContext {
     /// Adds a sentence for the reader of the report. A job's sentence goes into the report of its run, or after that
     /// into the report of the job's end.
     pub(crate) fn note(&self, note: String) {
-        let note = match &self.origin {
+        self.reported(|record| record.note(self.named(note)));
+    }
+
+    /// Adds a sentence about the code. A few of these are shown, so that they do not crowd out the others.
+    pub(crate) fn hint(&self, hint: String) {
+        self.reported(|record| record.hint(self.named(hint)));
+    }
+
+    fn named(&self, note: String) -> String {
+        match &self.origin {
             Origin::Job { job, .. } => format!("job {job}: {note}"),
             _ => note,
-        };
-        self.reported(|record| record.note(note));
+        }
     }
 
     /// Lists a call as planned instead of making it. A call of a job whose run has ended becomes a note.
@@ -170,7 +178,7 @@ impl RunContext {
         if run.with_record(|record| record.plan(called, job, why, redacted)).is_none() {
             let name = format!("{}.{}", called.server.name, called.tool.name);
             let name = text::inert_excerpt(&name, NAME_CHARS_MAX);
-            self.note(format!("{name} was planned and not called: its run was a dry run"));
+            self.hint(format!("{name} was planned and not called: its run was a dry run"));
         }
     }
 
@@ -244,6 +252,17 @@ mod tests {
             implied: &ImpliedArguments::default(),
         };
         context.plan(&called, (false, DryRunReason::NotMarkedReadOnly), &|text| text);
+    }
+
+    #[test]
+    fn hints_do_not_crowd_out_notes() {
+        let run = run();
+        (0..100).for_each(|number| run.hint(format!("hint {number}")));
+        (0..100).for_each(|number| run.note(format!("note {}", number / 2)));
+        let notes = run.end().notes;
+        let of = |start: &str| notes.iter().filter(|note| note.starts_with(start)).count();
+        assert_eq!((of("hint"), of("note")), (10, 40));
+        assert_eq!(notes[50..], ["further notes of this run are left out"]);
     }
 
     #[test]

@@ -21,8 +21,12 @@ const TOOL_CHARS_MAX: usize = 200;
 const LISTED_MAX: usize = 1000;
 /// Longest arguments that are listed, in characters.
 const ARGUMENTS_CHARS_MAX: usize = 2_000;
-/// The largest number of notes of one run.
-const NOTES_MAX: usize = 10;
+/// The largest number of notes of one run, and of hints among them. Code chooses how many hints there are, and must not
+/// crowd out what the policy, the pins and the log say.
+const NOTES_MAX: usize = 50;
+const HINTS_MAX: usize = 10;
+/// The note after the last one.
+const LEFT_OUT: &str = "further notes of this run are left out";
 
 /// The record of what has happened in a run.
 #[derive(Debug, Default)]
@@ -37,6 +41,8 @@ pub struct RunRecord {
     pub(crate) awaited: BTreeSet<ServerName>,
     /// The number of tool calls that have begun, and of those that have ended.
     pub(super) progress: (usize, usize),
+    /// The number of hints among the notes.
+    hints: usize,
     places: HashMap<(ServerName, String), usize>,
     /// The tools that were not marked as read-only at one of their calls, by index.
     unmarked: BTreeSet<usize>,
@@ -52,10 +58,18 @@ pub(super) enum CallCounter {
 }
 
 impl RunRecord {
-    /// Adds a note, unless it is a duplicate or there are too many.
+    /// Adds a note, unless it is a duplicate. After the largest number, one note says that others are left out.
     pub(super) fn note(&mut self, note: String) {
-        if self.notes.len() < NOTES_MAX && !self.notes.contains(&note) {
-            self.notes.push(note);
+        if self.notes.len() <= NOTES_MAX && !self.notes.contains(&note) {
+            self.notes.push(if self.notes.len() < NOTES_MAX { note } else { LEFT_OUT.to_owned() });
+        }
+    }
+
+    /// Adds a note about the code, unless there are many.
+    pub(super) fn hint(&mut self, hint: String) {
+        if self.hints < HINTS_MAX && !self.notes.contains(&hint) {
+            self.hints += 1;
+            self.note(hint);
         }
     }
 

@@ -16,7 +16,7 @@ const MISTAKEN_MIN: f64 = 0.7;
 /// Known names that an unknown one is compared with.
 const COMPARED_MAX: usize = 500;
 /// The largest number of unknown names that are examined.
-const UNKNOWN_MAX: usize = 50;
+const UNKNOWN_MAX: usize = 10;
 /// Keywords that may declare names beside `properties`.
 const ELSEWHERE: [&str; 9] =
     ["$ref", "allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "patternProperties"];

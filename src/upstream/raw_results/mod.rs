@@ -236,8 +236,11 @@ impl RawResults {
         let large = Some(json).filter(|json| json.len() > LARGE_BYTES);
         match large.and_then(|json| serde_json::from_str(&repaired(json)).ok()) {
             Some(LargeError { code, message }) => {
-                let first = &message.as_bytes()[..message.len().min(MESSAGE_BYTES_MAX)];
-                Ok(json!({"code": code, "message": self.redaction.beginning(first)}))
+                let message = match message.as_bytes().get(..MESSAGE_BYTES_MAX) {
+                    Some(first) => self.redaction.beginning(first),
+                    None => self.redaction.text(message),
+                };
+                Ok(json!({"code": code, "message": message}))
             }
             None => self.parsed(json),
         }
