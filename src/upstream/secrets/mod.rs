@@ -2,6 +2,7 @@
 
 mod parts;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -78,7 +79,7 @@ impl Secrets {
         };
         // Most inherited variables name places and languages, which may appear in results.
         let of_secrets = inherited.iter().filter(|(name, value)| {
-            !value.starts_with(['/', '~']) && (parts::is_secret(name, value) || parts::is_token(value))
+            !names_place(value) && (parts::is_secret(name, value) || parts::is_token(value))
         });
         all.extend(of_secrets.map(|(name, value)| (*name, (*value).to_owned(), true)));
         let named = values.iter().map(|(name, value)| (name.as_str(), value.as_str()));
@@ -119,9 +120,15 @@ impl Secrets {
 fn is_credential(name: &str, value: &str) -> bool {
     let name = name.to_lowercase();
     let has = |is: fn(&u8) -> bool| value.bytes().any(|byte| is(&byte));
-    let is_long = value.len() >= TOKEN_BYTES_MIN && !value.starts_with(['/', '~']);
+    let is_long = value.len() >= TOKEN_BYTES_MIN && !names_place(value);
     let is_token = is_long && has(u8::is_ascii_alphabetic) && has(u8::is_ascii_digit);
     name == "authorization" || is_token && SECRET_NAMES.iter().any(|word| name.contains(word))
+}
+
+/// Whether the value is a path below HOME, or below a folder of this machine. A key in base64 can begin with a slash.
+fn names_place(value: &str) -> bool {
+    let first = value.strip_prefix('/').map(|rest| rest.split('/').next().unwrap_or_default());
+    value.starts_with("~/") || first.is_some_and(|first| Path::new("/").join(first).is_dir())
 }
 
 /// The value of a header, and the part of it after the name of an authentication scheme.
@@ -173,6 +180,25 @@ mod tests {
         );
         let text = "sk-1234567 and sk-123 in prod, from-a-file short";
         assert_eq!(redacted(&secrets, text), "[LONG] and [KEY] in prod, [file] short");
+    }
+
+    #[test]
+    fn what_begins_like_a_path_is_a_secret_unless_it_is_below_a_folder() {
+        for (name, value, is_secret) in [
+            ("API_KEY", "/9j4AAQSkZJRgABAQEAYABg=", true),
+            ("API_KEY", "~9j4AAQSkZJRgABAQEAYABg=", true),
+            ("VAULT_PASS", "hunter22", true),
+            ("KEY_FILE", "/etc/ssl/private/server01.key", false),
+            ("PWD", "/tmp/some/folder12345", false),
+            ("TOKEN_FILE", "~/.config/token-0123456789", false),
+            ("PASSAGE", "hunter22", false),
+        ] {
+            let variables = vec![(name.into(), value.into())];
+            let inherited = crate::upstream::Inherited::Only { variables, withheld: vec![] };
+            let spec = ProcessSpec { inherited, ..ProcessSpec::plain("x", &[]) };
+            let found = secrets(ServerTransport::Process(spec), &[]);
+            assert_eq!(redacted(&found, value) != value, is_secret, "{name}={value}");
+        }
     }
 
     #[test]

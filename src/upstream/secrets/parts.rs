@@ -65,7 +65,8 @@ fn of_json(name: &str, json: &Value, parts: &mut Vec<String>) {
 /// Whether the name is that of a password, or name and value are those of a credential.
 pub(super) fn is_secret(name: &str, value: &str) -> bool {
     let lower = name.to_lowercase();
-    let is_password = ["password", "passwd", "pwd"].iter().any(|word| lower.contains(word));
+    let is_password = ["password", "passwd", "pwd", "passphrase"].iter().any(|word| lower.contains(word))
+        || lower.split(|one: char| !one.is_alphanumeric()).any(|word| word == "pass");
     !value.contains("://") && (is_password || is_credential(name, value))
 }
 
