@@ -32,6 +32,8 @@ const LEASES: [u64; 2] = [libc::F_SETLEASE as u64, libc::F_NOTIFY as u64];
 /// Bits of a file's mode with which a program runs as the file's user or group. Outside of the sandbox they would have
 /// an effect.
 const SET_ID: u64 = (libc::S_ISUID | libc::S_ISGID) as u64;
+/// A flag of `renameat2` that leaves a device in place of the file. Landlock does not ask for the right to make one.
+const WHITEOUT: u64 = libc::RENAME_WHITEOUT as u64;
 /// Flags with which a call that opens a file uses its mode argument.
 const CREATES: u64 = (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) as u64;
 /// Calls that set a mode, each with the index of the mode among its arguments.
@@ -73,7 +75,7 @@ const ALLOWED: &[libc::c_long] = &numbers![
     SYS_pidfd_send_signal SYS_pipe2 SYS_pkey_alloc SYS_pkey_free SYS_pkey_mprotect SYS_ppoll SYS_prctl SYS_pread64
     SYS_preadv SYS_preadv2 SYS_prlimit64 SYS_pselect6 SYS_pwrite64 SYS_pwritev SYS_pwritev2 SYS_read SYS_readahead
     SYS_readlinkat SYS_readv SYS_recvfrom SYS_recvmmsg SYS_recvmsg SYS_remap_file_pages SYS_removexattr SYS_renameat
-    SYS_renameat2 SYS_restart_syscall SYS_rseq SYS_rt_sigaction SYS_rt_sigpending SYS_rt_sigprocmask SYS_rt_sigqueueinfo
+    SYS_restart_syscall SYS_rseq SYS_rt_sigaction SYS_rt_sigpending SYS_rt_sigprocmask SYS_rt_sigqueueinfo
     SYS_rt_sigreturn SYS_rt_sigsuspend SYS_rt_sigtimedwait SYS_rt_tgsigqueueinfo SYS_sched_getaffinity SYS_sched_getattr
     SYS_sched_getparam SYS_sched_get_priority_max SYS_sched_get_priority_min SYS_sched_getscheduler
     SYS_sched_rr_get_interval SYS_sched_setaffinity SYS_sched_setattr SYS_sched_setparam SYS_sched_setscheduler
@@ -146,8 +148,9 @@ fn allowing() -> Result<BpfProgram, Error> {
     let is_other = LEASES.map(|command| SeccompCondition::new(1, int.clone(), SeccompCmpOp::Ne, command));
     let is_other = is_other.into_iter().collect::<Result<_, _>>()?;
     rules.insert(libc::SYS_fcntl, vec![SeccompRule::new(is_other)?]);
-    for (call, mode) in MODES.into_iter().chain(MODES_HERE) {
-        let has_none = SeccompCondition::new(mode, int.clone(), SeccompCmpOp::MaskedEq(SET_ID), 0)?;
+    let modes = MODES.into_iter().chain(MODES_HERE).map(|(call, mode)| (call, mode, SET_ID));
+    for (call, position, refused) in modes.chain([(libc::SYS_renameat2, 4, WHITEOUT)]) {
+        let has_none = SeccompCondition::new(position, int.clone(), SeccompCmpOp::MaskedEq(refused), 0)?;
         rules.insert(call, vec![SeccompRule::new(vec![has_none])?]);
     }
     for (call, flags) in OPENING {
@@ -232,6 +235,15 @@ mod tests {
             assert_ne!(verdict(&program, number, &[]), ALLOW, "{number}");
         }
         assert_eq!(verdict(&program, libc::SYS_fsync, &[3]), ALLOW);
+    }
+
+    #[test]
+    fn a_rename_that_leaves_a_device_is_refused() {
+        let program = allowing().unwrap();
+        for (flags, is_allowed) in [(0, true), (1, true), (2, true), (4, false), (5, false)] {
+            let verdict = verdict(&program, libc::SYS_renameat2, &[3, 4096, 3, 8192, flags]);
+            assert_eq!(verdict == ALLOW, is_allowed, "{flags}");
+        }
     }
 
     #[test]

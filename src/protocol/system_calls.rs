@@ -45,7 +45,8 @@ const NEVER: &[(&str, &str)] = &[
     (
         "is allowed already, with arguments that are checked",
         "socketpair sendto sendmsg recvfrom recvmsg setsockopt prlimit64 setpriority sched_setaffinity clone prctl ioctl \
-         arch_prctl fcntl madvise open openat mknod mknodat chmod fchmod fchmodat",
+         arch_prctl fcntl madvise open openat mknod mknodat chmod fchmod fchmodat \
+         renameat2",
     ),
 ];
 

@@ -541,9 +541,10 @@ with open(os.__file__, 'rb') as file, mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVA
     ),
     Probe::attempt(
         "kernel.whiteout",
-        "make a device file that hides another file",
+        "rename a file so that a device stays in its place",
         DENIED,
-        "os.mknod('/dev/shm/whiteout', 0o20600, 0)\nos.remove('/dev/shm/whiteout')",
+        "open('/dev/shm/whiteout', 'w').close()\n\
+         c('renameat2', -100, b'/dev/shm/whiteout', -100, b'/dev/shm/renamed', 4)\nos.remove('/dev/shm/whiteout')",
     ),
     Probe::attempt(
         "kernel.open-how",

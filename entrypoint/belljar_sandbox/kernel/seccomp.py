@@ -166,6 +166,8 @@ _O_WRONLY, _O_RDWR = 1, 2
 _F_SETLEASE, _F_NOTIFY, _MADV_MERGEABLE = 1024, 1026, 12
 # With these modes a file on a writable mount would run as its owner or group outside of the sandbox.
 _SET_ID = 0o6000
+# It leaves a device in place of the file.
+_RENAME_WHITEOUT = 4
 # O_CREAT, and the bit of O_TMPFILE that O_DIRECTORY does not have: with them a call that opens a file uses its mode.
 _CREATES = 0o100 | 0o20000000
 # Also a bit of MAP_SHARED_VALIDATE, and not one of MAP_PRIVATE.
@@ -208,6 +210,7 @@ def checks(supervisor: int, memory_watched: bool = False) -> dict[str, Block]:
         "chmod": _no_bit(1, _SET_ID),
         "fchmod": _no_bit(1, _SET_ID),
         "fchmodat": _no_bit(2, _SET_ID),
+        "renameat2": _no_bit(4, _RENAME_WHITEOUT),
     }
 
 

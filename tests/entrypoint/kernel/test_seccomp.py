@@ -121,6 +121,7 @@ ARGUMENTS: dict[str, tuple[list[Arguments], list[Arguments]]] = {
     "chmod": ([(4096, 0o1755)], [(4096, mode) for mode in (0o4755, 0o2755, 0o6000)]),
     "fchmod": ([(3, 0o1755)], [(3, mode) for mode in (0o4755, 0o2755, 0o6000)]),
     "fchmodat": ([(3, 4096, 0o1755)], [(3, 4096, mode) for mode in (0o4755, 0o2755, 0o6000)]),
+    "renameat2": ([(3, 4096, 3, 8192, flags) for flags in (0, 1, 2)], [(3, 4096, 3, 8192, flags) for flags in (4, 5)]),
 }
 
 # What the interpreter below has executed.
