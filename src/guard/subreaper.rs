@@ -10,8 +10,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode};
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getppid};
 
 use super::containers::removal;
@@ -81,7 +82,7 @@ fn kept(command: &[OsString], plan: Option<&str>, bridge: u32, token: &str) -> R
             inside.env(TOKEN, token).spawn().step("start the first process of its namespaces")?
         }
     };
-    let ended = keep_server(&server, bridge).map_err(ServeError::Start);
+    let ended = keep_server(&server, bridge, plan.is_some()).map_err(ServeError::Start);
     // While there is a bridge, it removes the server's container itself.
     if i32::try_from(bridge).ok() != Some(getppid().as_raw())
         && let Some(mut removal) = removal(command)
@@ -91,8 +92,9 @@ fn kept(command: &[OsString], plan: Option<&str>, bridge: u32, token: &str) -> R
     ended
 }
 
-fn keep_server(server: &Child, bridge: u32) -> std::io::Result<u8> {
-    // Not before, since the server would have them blocked as well. The group's endings reach the server by themselves.
+/// `is_confined`: the server has a session of its own.
+fn keep_server(server: &Child, bridge: u32, is_confined: bool) -> std::io::Result<u8> {
+    // Not before, since the server would have them blocked as well.
     let signals = SignalQueue::of(&[
         Signal::SIGCHLD,
         Keeper::AT_ONCE,
@@ -101,7 +103,7 @@ fn keep_server(server: &Child, bridge: u32) -> std::io::Result<u8> {
         Signal::SIGHUP,
     ])?;
     release_streams()?;
-    let code = watch(server, bridge, &signals)?;
+    let code = watch(server, bridge, &signals, is_confined)?;
     tree::end_descendants(&signals);
     Ok(code)
 }
@@ -110,7 +112,7 @@ fn keep_server(server: &Child, bridge: u32) -> std::io::Result<u8> {
 const ENDED: u8 = 128 + Signal::SIGKILL as u8;
 
 /// Until the server has ended, or everything is to.
-fn watch(server: &Child, bridge: u32, signals: &SignalQueue) -> std::io::Result<u8> {
+fn watch(server: &Child, bridge: u32, signals: &SignalQueue, is_confined: bool) -> std::io::Result<u8> {
     let server = Pid::from_raw(i32::try_from(server.id()).map_err(std::io::Error::other)?);
     let stderr = std::io::stderr();
     // A server can open the other end of its stderr, but not end the wait for a process. Kernels before 5.3 have no
@@ -133,6 +135,15 @@ fn watch(server: &Child, bridge: u32, signals: &SignalQueue) -> std::io::Result<
         }
         if bridge_is_gone || signals.contains(&Keeper::AT_ONCE) {
             return Ok(ENDED);
+        }
+        // Those to the keeper's group reach a server in that group by themselves.
+        let to_end = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
+        for signal in to_end.into_iter().filter(|signal| is_confined && signals.contains(signal)) {
+            if let Err(error) = kill(server, signal)
+                && error != Errno::ESRCH
+            {
+                return Err(error.into());
+            }
         }
     }
 }
