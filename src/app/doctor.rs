@@ -14,7 +14,10 @@ use tokio_util::sync::CancellationToken;
 use super::common::printing::{err, out};
 use super::{login, model, wiring};
 use crate::audit::last_entries;
-use crate::config::{Config, ConfigFiles, DeferredEntry, Environment, Launch, ServerConfig, Transport};
+use crate::config::{
+    Config, ConfigFiles, DeferredEntry, Environment, Launch, ServerConfig, Transport, own_program,
+};
+use crate::confine::ChangeablePlaces;
 use crate::confine::ServerSandbox;
 use crate::engine::{EngineInfo, Kernel, find};
 use crate::guard::{Mark, SERVER_LABEL, engine_of, is_left_over};
@@ -259,7 +262,13 @@ async fn containers_of_servers(config: &Config) {
         }
         Transport::Endpoint(_) => None,
     });
-    for (engine, env) in engines.collect::<BTreeSet<_>>() {
+    let changeable = config.changeable.iter().map(|path| (String::new(), path.clone()));
+    let changeable = ChangeablePlaces::new(changeable);
+    for (mut engine, env) in engines.collect::<BTreeSet<_>>() {
+        if let Some(name) = engine[0].to_str().filter(|name| !name.contains('/')) {
+            let Some(program) = own_program(name, config.path.as_deref(), &changeable) else { continue };
+            engine[0] = program.into();
+        }
         let said = async |args: &[&str]| {
             let mut command = tokio::process::Command::new(&engine[0]);
             command.args(&engine[1..]).args(args).envs(env.iter().map(|(name, value)| (name, value)));

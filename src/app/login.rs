@@ -10,8 +10,8 @@ use super::common::signals::Signals;
 use super::wiring;
 use crate::broker::remote_spec;
 use crate::cli;
-use crate::config::{Config, Endpoint, Environment, ServerConfig, Transport};
-use crate::programs::locate_program;
+use crate::config::{Config, Endpoint, Environment, ServerConfig, Transport, own_program};
+use crate::confine::ChangeablePlaces;
 use crate::text;
 use crate::upstream::{
     self, Client, LoginRequest, LoginSpec, LoginState, LogoutOutcome, PendingLogin, ProbeResult, RemoteSpec,
@@ -162,7 +162,8 @@ fn place<'c>(config: &'c Config, name: &str) -> Result<(&'c ServerConfig, Remote
 }
 
 fn opener(config: &Config) -> Option<PathBuf> {
-    locate_program(Path::new(OPENER), config.path.as_deref(), Path::new("/"))
+    let changeable = config.changeable.iter().map(|path| (String::new(), path.clone()));
+    own_program(OPENER, config.path.as_deref(), &ChangeablePlaces::new(changeable))
 }
 
 fn show(name: &str, started: &PendingLogin, browser: Option<&Path>) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 
-use super::read::changeable::{misled, of_configuration};
+use super::read::changeable::{misled, of_configuration, own_program};
 use super::read::environment::Environment;
 use super::read::file::{self, WatchedFile};
 use super::servers::load::{self, EntriesByFile, EntryRules, LoadedServers};
@@ -35,7 +35,6 @@ use crate::limits::Limits;
 use crate::names::{ServerName, WorkspaceName};
 use crate::policy::Policy;
 use crate::problem::{Origin, Problem, Severity};
-use crate::programs::locate_program;
 use crate::protocol::{ExtraSystemCall, PostureField};
 use crate::run::OutputMode;
 use crate::text::{self, suggest};
@@ -308,6 +307,8 @@ impl Config {
         files.extend(config.model.files.iter().cloned());
         variables.extend(config.model.variables.iter().cloned());
         unread.extend(unusable.filter(|problem| !unread.contains(problem)));
+        let own = |name: &str| own_program(name, environment.variable("PATH"), &changeable);
+        (config.engine.podman, config.engine.ssh) = (own("podman"), own("ssh"));
         let has_others = !changeable.are_in(&stores(&config));
         let of_policy = Changeable { places: changeable, has_others };
         let policy = match before {
@@ -572,8 +573,6 @@ fn unknown(names: Option<&[String]>, source: &Source, loaded: &LoadedServers) ->
 /// The engine that the operator asks for, and the places that the environment names.
 fn engine(settings: &mut Settings<'_>, environment: &Environment) -> EngineLocations {
     let text = |name: &str| environment.variable(name).and_then(|value| value.to_str()).map(str::to_owned);
-    // A relative folder in PATH would lead into the project that a client has opened.
-    let located = |name: &str| locate_program(Path::new(name), environment.variable("PATH"), Path::new("/"));
     EngineLocations {
         choice: settings.required("MCP_BRIDGE_RUNTIME", read::engine),
         oci_runtime: settings.optional("MCP_BRIDGE_OCI_RUNTIME", read::oci_runtime),
@@ -583,8 +582,8 @@ fn engine(settings: &mut Settings<'_>, environment: &Environment) -> EngineLocat
             Some(PathBuf::from(format!("/run/user/{}", environment.uid))).filter(|dir| dir.is_dir())
         }),
         root: environment.uid == 0,
-        podman: located("podman"),
-        ssh: located("ssh"),
+        podman: None,
+        ssh: None,
         home: environment.home.clone(),
         environments: environment.data_dir().map(|dir| dir.join("environments")),
         mark: None,

@@ -12,6 +12,7 @@ mod test_home;
 pub use config_files::ConfigFiles;
 pub use config_files::edited_settings;
 pub use load::Config;
+pub(crate) use read::changeable::own_program;
 pub use read::environment::{Environment, Nesting};
 pub use read::references::CommandLine;
 pub use read::trust::{Trust, TrustError, distrust_project, project_file, trust_project};

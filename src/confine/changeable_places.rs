@@ -98,15 +98,15 @@ impl ChangeablePlaces {
         way.passed.iter().find_map(|place| Some((self.changer(place.parent()?)?, place.as_path())))
     }
 
-    /// Whether a process could have chosen the target of the path, and the target lies outside of the places that it
-    /// can change.
+    /// The first symlink by which a process could have made the path lead out of what that process can change, to a name
+    /// that `is_fine` does not accept.
     #[must_use]
-    pub fn leads_out(&self, way: &ResolvedPath) -> bool {
-        let leads_out = |place: &ChangeablePlace| {
+    pub fn link_out<'a>(&self, way: &'a ResolvedPath, is_fine: impl Fn(&Path) -> bool) -> Option<&'a Path> {
+        self.0.iter().find_map(|place| {
             let place = Self([place.clone()].into());
-            !place.holds(&way.end) && place.link_in(way).is_some()
-        };
-        self.0.iter().any(leads_out)
+            let (link, names) = way.after(|link| place.holds(link))?;
+            names.iter().any(|name| !place.holds(name) && !is_fine(name)).then_some(link)
+        })
     }
 }
 

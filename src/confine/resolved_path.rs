@@ -39,11 +39,20 @@ pub struct ResolvedPath {
 }
 
 impl ResolvedPath {
-    /// The first symlink in a real folder, if the path leaves that folder through one.
+    /// The first symlink on the way that is in a real folder.
     #[must_use]
-    pub fn link_out_of(&self, folder: &Path) -> Option<&Path> {
-        let mut links = self.links.iter().map(|(link, _)| link.as_path());
-        links.find(|link| link.starts_with(folder)).filter(|_| !self.end.starts_with(folder))
+    pub fn link_in(&self, folder: &Path) -> Option<&Path> {
+        self.links.iter().map(|(link, _)| link.as_path()).find(|link| link.starts_with(folder))
+    }
+
+    /// The first symlink of which this is true, and those of `names` that the path comes to after it.
+    #[must_use]
+    pub fn after(&self, is_it: impl Fn(&Path) -> bool) -> Option<(&Path, &[PathBuf])> {
+        let place = self.links.iter().position(|(link, _)| is_it(link))?;
+        let last_of = |name: &PathBuf| self.links.iter().rposition(|(link, _)| link == name);
+        let before =
+            self.names.iter().take_while(|name| last_of(name).is_some_and(|last| last <= place)).count();
+        Some((&self.links[place].0, &self.names[before..]))
     }
 
     /// Follows an absolute path as the kernel does.
@@ -246,6 +255,33 @@ mod tests {
         assert_eq!((way.links.len(), way.missing), (LINKS_MAX, Some(io::ErrorKind::NotFound)));
         let way = ResolvedPath::of(&at("nowhere/x"));
         assert_eq!((way.end, way.missing), (at("nowhere/x"), Some(io::ErrorKind::NotFound)));
+    }
+
+    #[test]
+    fn the_names_after_a_symlink_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        let at = |name: &str| dir.join(name);
+        for folder in ["own", "theirs", "private/bin"] {
+            fs::create_dir_all(at(folder)).unwrap();
+        }
+        fs::write(at("end"), "").unwrap();
+        symlink("../end", at("own/last")).unwrap();
+        symlink("../own/last", at("theirs/link")).unwrap();
+        symlink("theirs/link", at("first")).unwrap();
+        symlink("../private", at("theirs/folder")).unwrap();
+        symlink("../../end", at("private/bin/python")).unwrap();
+        symlink("own", at("way")).unwrap();
+        for (path, expected) in [
+            ("first", vec!["own/last", "end"]),
+            ("theirs/folder/bin/python", vec!["private/bin/python", "end"]),
+            ("way/last", vec![]),
+            ("theirs/folder/../way/../own/last", vec!["own/last", "end"]),
+        ] {
+            let way = ResolvedPath::of(&at(path));
+            let found = way.after(|link| link.starts_with(at("theirs"))).map(|(_, names)| names.to_vec());
+            assert_eq!(found.unwrap_or_default(), expected.into_iter().map(at).collect::<Vec<_>>(), "{path}");
+        }
     }
 
     #[test]

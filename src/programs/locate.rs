@@ -43,6 +43,20 @@ pub fn find_program(
     })
 }
 
+/// The folders in which [`find_program`] looks for a program: those of PATH, and the others for a name that is in none of
+/// these.
+#[must_use]
+pub fn searched_folders(
+    program: &Path,
+    path_variable: Option<&OsStr>,
+    cwd: &Path,
+    home: Option<&Path>,
+) -> Vec<PathBuf> {
+    let is_found = locate_program(program, path_variable, cwd).is_some();
+    let others = if is_found { vec![] } else { usual_folders(home) };
+    path_folders(path_variable, cwd).chain(others).collect()
+}
+
 /// The places where [`find_program`] looks for a name, in words.
 #[must_use]
 pub fn searched_places(path_variable: Option<&OsStr>) -> String {

@@ -2,4 +2,4 @@
 
 mod locate;
 
-pub use locate::{find_program, locate_program, path_folders, searched_places};
+pub use locate::{find_program, locate_program, path_folders, searched_folders, searched_places};

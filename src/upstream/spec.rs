@@ -97,6 +97,8 @@ pub struct ProcessSpec {
     pub program: PathBuf,
     /// The program's arguments.
     pub args: Vec<String>,
+    /// Whether `program` was found by its name.
+    pub searched: bool,
     /// The variables of the bridge's environment that the program inherits.
     pub inherited: Inherited,
     /// Variables that are added to the inherited ones.
@@ -147,6 +149,11 @@ impl ProcessSpec {
         })
     }
 
+    /// Whether the program is a name that is searched, also if it was found already.
+    pub(super) fn is_searched(&self) -> bool {
+        self.searched || !self.program.as_os_str().as_encoded_bytes().contains(&b'/')
+    }
+
     /// The same command with the full path of a program that is not on the server's PATH. The folder of a full path
     /// becomes the last one of PATH, since scripts such as npx need the program beside them.
     pub(super) fn found(&self) -> Self {
@@ -157,6 +164,7 @@ impl ProcessSpec {
         let is_on_path = locate_program(&self.program, path.as_deref(), cwd).is_some();
         if !is_on_path && let Some(found) = find_program(&self.program, path.as_deref(), cwd, home.as_deref())
         {
+            spec.searched = spec.is_searched();
             spec.program = found;
         }
         let folder = spec.program.parent().filter(|folder| folder.is_absolute()).and_then(Path::to_str);
@@ -177,6 +185,7 @@ impl ProcessSpec {
     pub(crate) fn plain(program: &str, args: &[&str]) -> Self {
         Self {
             program: program.into(),
+            searched: false,
             args: args.iter().map(|&arg| arg.to_owned()).collect(),
             inherited: Inherited::All,
             env: vec![],

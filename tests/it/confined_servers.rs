@@ -35,6 +35,7 @@ fn spec(program: &str, args: &[&str], home: &Path, sandbox: Option<ServerSandbox
     let variables = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", home.to_str().unwrap())];
     ProcessSpec {
         program: program.into(),
+        searched: false,
         args: args.iter().map(|&arg| arg.to_owned()).collect(),
         env: vec![],
         inherited: Inherited::Only {
@@ -206,6 +207,19 @@ async fn a_hostile_server_gets_nothing_when_confined_and_everything_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_confined_server_is_asked_to_end_before_it_is_killed() {
+    let prey = Prey::new();
+    let sandbox = ServerSandbox { write: vec![prey.at("named").into()], ..ServerSandbox::default() };
+    for (sandbox, file) in [(Some(sandbox), "named/confined"), (None, "named/free")] {
+        let upstream = upstream(prey.server(sandbox));
+        let server = connected(&upstream).await.unwrap();
+        assert_eq!(attempt(&server, "saves_at_the_end", &prey.at(file)).await, "goes on");
+        upstream.close().await;
+        assert_eq!(std::fs::read_to_string(prey.at(file)).unwrap(), "saved", "{file}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_confined_server_has_what_its_entry_names() {
     let prey = Prey::new();
     let sandbox = ServerSandbox {
@@ -264,7 +278,7 @@ async fn files_of_a_package_do_not_decide_what_a_server_sees() {
         match connected(&upstream).await {
             Ok(_) => assert!(starts),
             Err(error) => {
-                assert!(error.lacks().contains(&Lack::Read(prey.at("other").into())), "{error:?}");
+                assert!(error.lacks().contains(&Lack::Read(prey.at("other/server.db").into())), "{error:?}");
                 assert!(!starts, "{error}");
             }
         }
@@ -360,7 +374,9 @@ async fn a_confined_server_cannot_replace_a_folder_that_is_given() {
 async fn a_confined_server_is_given_nothing_that_links_of_the_opened_project_lead_to() {
     let prey = Prey::new();
     let project = prey.at("named");
-    symlink("../.ssh", prey.at("named/data")).unwrap();
+    // It stays in the project, where the user's own files are as well, such as .git/hooks.
+    std::fs::create_dir(prey.at("named/hooks")).unwrap();
+    symlink("hooks", prey.at("named/data")).unwrap();
     let linked = || vec![prey.at("named/data").into()];
     let reads = ServerSandbox { read: linked(), ..ServerSandbox::default() };
     let writes = ServerSandbox { write: linked(), ..ServerSandbox::default() };
@@ -368,7 +384,7 @@ async fn a_confined_server_is_given_nothing_that_links_of_the_opened_project_lea
     for (sandbox, cwd, said) in [
         (reads, None, "its sandbox.read names"),
         (writes, None, "its sandbox.write names"),
-        (ServerSandbox::default(), cwd, "its cwd leaves"),
+        (ServerSandbox::default(), cwd, "its cwd goes"),
     ] {
         let of = |projects: &[&String]| ProcessSpec {
             projects: projects.iter().map(Into::into).collect(),
@@ -377,10 +393,7 @@ async fn a_confined_server_is_given_nothing_that_links_of_the_opened_project_lea
         };
         let refused = upstream(of(&[&project]));
         let error = connected(&refused).await.err().unwrap().to_string();
-        assert!(
-            error.contains(said) && error.contains("the project's folder through the symlink"),
-            "{error}"
-        );
+        assert!(error.contains(said) && error.contains("through the project's symlink"), "{error}");
         refused.close().await;
         let users = upstream(of(&[]));
         assert!(connected(&users).await.is_ok(), "{said}: the user may name what a link leads to");

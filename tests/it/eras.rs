@@ -47,6 +47,7 @@ async fn opened(reply: &str, start: Duration) -> (Result<usize, String>, Vec<Str
     let code = format!("{SERVER}{reply}");
     let process = ProcessSpec {
         program: "python3".into(),
+        searched: false,
         args: ["-c".to_owned(), code, log.to_str().unwrap().to_owned()].into(),
         env: vec![],
         inherited: Inherited::All,

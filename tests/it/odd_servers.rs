@@ -83,6 +83,7 @@ impl Odd {
                 let args = fixture.entry()["args"].as_array().unwrap().clone();
                 let process = ProcessSpec {
                     program: Fixture::program(),
+                    searched: false,
                     args: args.iter().map(|arg| arg.as_str().unwrap().to_owned()).collect(),
                     env: vec![],
                     inherited: Inherited::All,

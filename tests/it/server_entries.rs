@@ -28,6 +28,7 @@ fn name() -> ServerName {
 fn process(program: &str, args: &[&str], env: &[(&str, &str)]) -> ProcessSpec {
     ProcessSpec {
         program: program.into(),
+        searched: false,
         args: args.iter().map(|&arg| arg.to_owned()).collect(),
         env: env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect(),
         inherited: Inherited::All,

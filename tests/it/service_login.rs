@@ -242,6 +242,7 @@ async fn credentials_of_a_command_are_printed_anew_once_they_are_refused() {
     };
     let command = ProcessSpec {
         program: "cat".into(),
+        searched: false,
         args: vec![file.display().to_string()],
         env: vec![],
         inherited: Inherited::All,

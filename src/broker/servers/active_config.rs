@@ -247,6 +247,7 @@ impl LaunchContext {
         let sandbox = launch.sandbox.resolved(*sandbox_servers);
         ProcessSpec {
             program: launch.program.clone(),
+            searched: false,
             args: launch.args.clone(),
             env: owned(&launch.env).into_iter().chain([parent(&self.mark)]).collect(),
             inherited: environment.inherited(launch, sandbox.as_ref()),
@@ -312,6 +313,7 @@ fn command_spec(command: &CommandLine, mark: &Mark) -> ProcessSpec {
     let mut words = command.words.iter().cloned();
     ProcessSpec {
         program: words.next().unwrap_or_default().into(),
+        searched: false,
         args: words.collect(),
         env: vec![parent(mark)],
         // Commands run with all variables of the user: a keyring or an agent needs some that no list can foresee.

@@ -3,10 +3,12 @@
 //!
 //! It reads no file.
 
-use std::path::Path;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
 use crate::confine::{ChangeablePlaces, ResolvedPath};
 use crate::problem::Problem;
+use crate::programs::locate_program;
 use crate::text;
 
 /// How much of a path is shown, in characters.
@@ -44,6 +46,20 @@ pub(crate) fn of_configuration(places: &ChangeablePlaces, path: &Path) -> Option
     Some(Problem::of_file(path, message).hint("keep it outside of what servers and code can change"))
 }
 
+/// The file of a program that belljar runs for itself. Passed over are relative folders, which would lead into the project
+/// that a client has opened, and programs that code or servers can change or put there.
+#[must_use]
+pub fn own_program(
+    name: &str,
+    path_variable: Option<&OsStr>,
+    changeable: &ChangeablePlaces,
+) -> Option<PathBuf> {
+    let is_own = |file: &PathBuf| changeable.changed_in(&ResolvedPath::of(file)).is_none();
+    let folders = std::env::split_paths(path_variable?).filter(|folder| folder.is_absolute());
+    let mut files = folders.filter_map(|folder| locate_program(&folder.join(name), None, &folder));
+    files.find(is_own)
+}
+
 pub(crate) fn shown_path(path: &Path) -> String {
     text::inert_excerpt(&path.display().to_string(), SHOWN_CHARS_MAX)
 }
@@ -65,4 +81,33 @@ pub(crate) enum ReadTime {
     Now,
     /// The file is opened or run later, when any part of the path may have been changed.
     Later,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn belljars_own_programs_are_not_searched_where_others_can_put_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        for place in ["a", "b"] {
+            fs::create_dir(folder.join(place)).unwrap();
+            fs::write(folder.join(place).join("tool"), "").unwrap();
+            fs::set_permissions(folder.join(place).join("tool"), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        std::os::unix::fs::symlink("../a/tool", folder.join("b/linked")).unwrap();
+        let path = format!("b-relative:{0}/a:{0}/b", folder.display());
+        let changeable = |names: &[&str]| {
+            ChangeablePlaces::new(names.iter().map(|name| ((*name).to_owned(), folder.join(name))))
+        };
+        let own = |name: &str, names: &[&str]| own_program(name, Some(path.as_ref()), &changeable(names));
+        assert_eq!(own("tool", &[]), Some(folder.join("a/tool")));
+        assert_eq!(own("tool", &["a"]), Some(folder.join("b/tool")));
+        assert_eq!(own("tool", &["a", "b"]), None);
+        assert_eq!((own("linked", &[]), own("linked", &["a"])), (Some(folder.join("b/linked")), None));
+    }
 }

@@ -62,7 +62,8 @@ impl Environment {
     }
 
     /// The real folders whose files may come from strangers: the one that belljar was started in, since clients start their
-    /// servers in the folder that they have open, and the repository that it is in. None that is HOME or holds HOME.
+    /// servers in the folder that they have open, and each repository that it is in, since a repository can have others
+    /// in it. None that is HOME or holds HOME.
     pub(crate) fn projects(&self) -> Vec<PathBuf> {
         let Some(folder) = self.cwd.as_ref().map(|cwd| ResolvedPath::of(cwd).end) else { return vec![] };
         let home = self.home.as_ref().map(|home| ResolvedPath::of(home).end);
@@ -70,9 +71,7 @@ impl Environment {
         let mut foreign = folder.ancestors().take_while(is_foreign);
         let is_repository = |folder: &&Path| folder.join(".git").symlink_metadata().is_ok();
         let opened = foreign.next().map(Path::to_owned);
-        let repository = opened.iter().filter(|folder| !is_repository(&folder.as_path()));
-        let repository = repository.filter_map(|_| foreign.find(is_repository)).map(Path::to_owned).next();
-        opened.into_iter().chain(repository).collect()
+        opened.into_iter().chain(foreign.filter(is_repository).map(Path::to_owned)).collect()
     }
 
     /// Whether [`PARENT_VARIABLE`] is set.
@@ -253,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_opened_folder_and_its_repository_are_not_the_users_own() {
+    fn the_opened_folder_and_its_repositories_are_not_the_users_own() {
         let home = tempfile::tempdir().unwrap();
         let real = home.path().canonicalize().unwrap();
         let at = |path: &str| real.join(path);
@@ -268,7 +267,7 @@ mod tests {
         };
         assert_eq!(projects("code/clone/sub"), [at("code/clone/sub"), at("code")]);
         assert_eq!(projects("linked"), [at("code/clone"), at("code")]);
-        assert_eq!(projects("code/own"), [at("code/own")]);
+        assert_eq!(projects("code/own"), [at("code/own"), at("code")]);
         assert_eq!(projects("plain"), [at("plain")]);
         assert!(projects("").is_empty() && projects("..").is_empty());
     }

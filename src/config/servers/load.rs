@@ -5,6 +5,7 @@
 //! It starts nothing and connects to nothing: a server is data until its first use.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use super::self_reference;
 use super::server::{RefusedServer, ServerConfig};
 use super::transport::{Launch, SandboxChoice, Transport};
 use crate::clients::{Member, Node, read_json};
-use crate::config::read::changeable::{NamedFile, misled, of_configuration, shown_path};
+use crate::config::read::changeable::{NamedFile, ReadTime, misled, of_configuration, shown_path};
 use crate::config::read::environment::{Environment, Nesting};
 use crate::config::read::file;
 use crate::config::read::file::WatchedFile;
@@ -30,7 +31,7 @@ use crate::confine::{ChangeablePlaces, PrivatePlaces, ResolvedPath};
 use crate::guard::PARENT_VARIABLE;
 use crate::limits::Limits;
 use crate::problem::{OF_FILE_MAX, Origin, Problem, Severity};
-use crate::programs::{locate_program, path_folders};
+use crate::programs::{find_program, searched_folders};
 use crate::text::suggest;
 
 /// The endings of names of scripts, and of files that programs load and execute.
@@ -453,9 +454,12 @@ fn refuse_misled(
     problems: &mut Vec<Problem>,
 ) {
     let leaves = |file: &NamedFile| {
-        let link = shown_path(projects.iter().find_map(|project| file.way.link_out_of(project))?);
-        let message =
-            format!("refers to {}, which leaves the project's folder through the link {link}", file.shown);
+        let link_of = |project: &PathBuf| {
+            let is_chosen = file.read == ReadTime::Now || !file.way.end.starts_with(project);
+            file.way.link_in(project).filter(|_| is_chosen)
+        };
+        let link = shown_path(projects.iter().find_map(link_of)?);
+        let message = format!("refers to {}, which goes through the project's symlink {link}", file.shown);
         Some((message, "name the file itself"))
     };
     let misled = entry.named.iter().find_map(|file| misled(changeable, file).or_else(|| leaves(file)));
@@ -476,16 +480,18 @@ fn replaced_program(
     changeable: &ChangeablePlaces,
 ) -> Option<Problem> {
     let folder = launch.folder(environment);
-    let path = environment.variable("PATH");
+    let own_path = launch.env.iter().find(|(name, _)| *name == "PATH").map(|(_, value)| OsStr::new(value));
+    let path = own_path.or(environment.variable("PATH"));
+    let home = environment.home.as_deref();
     let program =
-        locate_program(&launch.program, path, &folder).unwrap_or_else(|| folder.join(&launch.program));
+        find_program(&launch.program, path, &folder, home).unwrap_or_else(|| folder.join(&launch.program));
+    let searched = searched_folders(&launch.program, path, &folder, home);
     let values = launch
         .args
         .iter()
         .flat_map(|arg| arg.split_once('=').map(|(_, value)| value).into_iter().chain([arg.as_str()]));
     let scripts = values.map(|value| folder.join(value)).filter(|path| is_executed(path));
-    let run =
-        [program].into_iter().chain(path_folders(path, &folder)).chain(scripts).map(|path| ("runs", path));
+    let run = [program].into_iter().chain(searched).chain(scripts).map(|path| ("runs", path));
     let replaced = run.chain([("starts in", folder.clone())]).find_map(|(does, path)| {
         let way = ResolvedPath::of(&path);
         let (who, place) = changeable.changed_in(&way)?;

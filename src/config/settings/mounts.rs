@@ -211,11 +211,13 @@ impl Rules<'_> {
         if let Some(message) = replaced(&self.writable, way, path) {
             return Err(message.into());
         }
-        if let Some(link) = self.projects.iter().find_map(|project| way.link_out_of(project)) {
+        if let Some(link) = self.projects.iter().find_map(|project| way.link_in(project)) {
             let link = shown_path(link);
-            return Err(
-                format!("host: {shown} leaves the project's folder through the symlink {link}").into()
-            );
+            return Err(format!(
+                "host: {shown} goes through the project's symlink {link}; whoever sends the project chose where that leads, \
+                 so name the real path"
+            )
+            .into());
         }
         if let Some((place, why)) = way.chosen_by_others(self.environment.uid) {
             let place = shown_path(place);

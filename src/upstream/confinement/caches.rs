@@ -185,12 +185,16 @@ fn projects(runner: Runner, args: &RunnerArguments<'_>, at: &Surroundings<'_>) -
         Runner::Pnpm => &["--dir", "-C"],
         _ => &[],
     };
-    let values = args.options.iter().filter(|(name, _)| names.contains(name)).filter_map(|(_, value)| *value);
-    let values: Vec<&str> = values.collect();
-    let folders = values.iter().filter_map(|value| at.argument(value));
-    let mut found: Vec<PathBuf> = folders.filter(|path| at.leads_to_folder(path)).collect();
-    // A named folder that somebody can have removed is not replaced by the project of the working folder.
-    let names_folder = !found.is_empty() || values.iter().any(|value| at.is_changeable(value));
+    let mut found = Vec::new();
+    let mut names_folder = false;
+    for (name, value) in &args.options {
+        let Some(value) = value.filter(|_| names.contains(name)) else { continue };
+        // `--with` and `--from` name packages too. Words decide, not which folders exist: whoever can remove a named folder
+        // does not choose the project of the working folder.
+        names_folder |=
+            !["--with", "--from"].contains(name) || value.starts_with(['.', '~']) || value.contains('/');
+        found.extend(at.argument(value).filter(|path| at.leads_to_folder(path)));
+    }
     let runs_project = !names_folder && runner.is_of_projects() && args.runs_project();
     if runs_project {
         let marks = ["pyproject.toml", "package.json"];

@@ -1,7 +1,9 @@
 //! Finds the user's files that a confined server needs to run at all: its program, the interpreter of that, and the
 //! installation that it belongs to.
 //!
-//! This module starts nothing. The user has to name other files that a program opens.
+//! The words of the entry decide, and where installed programs are. What files say decides nothing, but for the first
+//! line of a script, which may name an installed program. So neither a server nor whoever sends a project chooses what
+//! is visible. This module starts nothing. The user has to name other files that a program opens.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -9,8 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::caches::{self, INSTALLERS, Runner};
-use super::resolve::{beginning, inside, is_file, is_folder, names_in, resolve, resolve_within};
-use super::runner_arguments::RunnerArguments;
+use super::resolve::{beginning, inside, is_file, is_folder, names_in, resolve_within};
 use super::surroundings::Surroundings;
 use crate::confine::{Access, PROGRAM_FOLDERS, ResolvedPath};
 
@@ -23,10 +24,7 @@ pub(super) struct VisibleFiles {
     pub(super) visible: BTreeMap<PathBuf, Access>,
     /// Real folders that contain installed programs only.
     stores: Vec<PathBuf>,
-    /// Further real folders and files that files of packages may refer to. References to other places are not followed,
-    /// except to the system's folders and to installations of Python.
-    grounds: Vec<PathBuf>,
-    /// Real paths that files of packages refer to, and that were not followed.
+    /// Real paths that the server may need, and that it does not see.
     unfollowed: BTreeSet<PathBuf>,
     /// The paths of the followed programs that the entry names or PATH leads to. `led` has the real paths of the
     /// followed programs that files name.
@@ -34,12 +32,6 @@ pub(super) struct VisibleFiles {
     led: BTreeSet<PathBuf>,
     /// The virtual environments that were followed.
     environments: BTreeSet<PathBuf>,
-    /// The number of bytes that may still be read of files that list packages.
-    listing_bytes_left: u64,
-    /// Prefixes of programs whose names begin with `python`, and whether a Python is installed there.
-    prefixes: BTreeMap<PathBuf, bool>,
-    /// How many symlinks and real paths may still become visible because files name them.
-    led_left: usize,
     /// The runner that starts the server's program, if one does.
     pub(super) runner: Option<Runner>,
 }
@@ -48,16 +40,6 @@ pub(super) struct VisibleFiles {
 const PROGRAMS_MAX: usize = 64;
 /// The number of bytes of a script that are read for its first line.
 const FIRST_LINE_BYTES: u64 = 512;
-/// The largest numbers of bytes that are read of one file that lists packages, and of all such files.
-const LISTING_BYTES: u64 = 64 * 1024;
-const LISTING_BYTES_ALL: u64 = 512 * 1024;
-/// The largest number of library folders that are looked at in a virtual environment, or in an installation of Python.
-const LIBRARIES_MAX: usize = 4;
-/// The largest number of symlinks and real paths that become visible because files name them. Real packages need some
-/// dozens.
-const LED_MAX: usize = 256;
-/// The longest path that is resolved if a file names it, in bytes. The kernel accepts no longer path.
-const PATH_BYTES_MAX: usize = 4096;
 /// The largest number of files in a folder that are looked at.
 const CHILDREN_MAX: usize = 4096;
 /// The largest number of paths that were not followed and are named to the user.
@@ -76,15 +58,14 @@ const MARKS: [&str; 8] = [
 ];
 /// The files that mark a folder as a Python package, which can be installed in editable mode.
 const MARKS_OF_PYTHON: [&str; 3] = ["pyproject.toml", "setup.py", "setup.cfg"];
-/// Interpreters. The first of their arguments that is a file is the program.
+/// Interpreters, which run a script among their arguments.
 const INTERPRETERS: [&str; 13] = [
     "node", "nodejs", "bun", "deno", "tsx", "ts-node", "ruby", "perl", "php", "java", "bash", "sh", "python",
 ];
+/// The ends of the names of scripts.
+const SCRIPTS: [&str; 11] = ["js", "mjs", "cjs", "ts", "mts", "py", "rb", "pl", "php", "sh", "jar"];
 /// What interpreters and installers put beside scripts.
 const BESIDE_SCRIPTS: [&str; 3] = [".venv", "__pycache__", "node_modules"];
-/// Options of Node whose values are no scripts.
-const OPTIONS_OF_NODE: [&str; 7] =
-    ["-r", "--require", "--import", "--loader", "--experimental-loader", "-C", "--conditions"];
 /// Programs in packages that run a script of the user.
 const SCRIPT_RUNNERS: [&str; 2] = ["mcp", "fastmcp"];
 
@@ -95,14 +76,10 @@ impl VisibleFiles {
             links: BTreeMap::new(),
             visible: BTreeMap::new(),
             stores: Vec::new(),
-            grounds: Vec::new(),
             unfollowed: BTreeSet::new(),
             named: BTreeSet::new(),
             led: BTreeSet::new(),
             environments: BTreeSet::new(),
-            listing_bytes_left: LISTING_BYTES_ALL,
-            prefixes: BTreeMap::new(),
-            led_left: LED_MAX,
             runner: None,
         };
         let stores = caches::stores(at).into_iter().filter_map(|store| Some(found.way(&store, at)?.end));
@@ -110,12 +87,14 @@ impl VisibleFiles {
         found
     }
 
-    /// The symlink by which a confined server could have chosen another program; `None` if the program may be followed.
-    pub(super) fn link_before(&self, program: &Path, at: &Surroundings<'_>) -> Option<PathBuf> {
-        let way = resolve(program).ok()?;
-        let is_seen = is_of_system(&way.end) || self.visible.keys().any(|path| way.end.starts_with(path));
-        let is_followed = is_seen || !at.changeable.leads_out(&way);
-        (!is_followed).then(|| at.changeable.link_in(&way).map(Path::to_path_buf))?
+    /// The symlink by which a confined server, or whoever sends the project, could have chosen another program; `None` if
+    /// the program may be followed.
+    pub(super) fn link_before<'w>(
+        &self,
+        program: &'w ResolvedPath,
+        at: &Surroundings<'_>,
+    ) -> Option<&'w Path> {
+        at.link_away(program, |name| self.is_visible(name) || self.is_program(name, at))
     }
 
     /// Follows a command with its arguments.
@@ -128,14 +107,18 @@ impl VisibleFiles {
             for (path, access) in caches::of(runner, &args, at) {
                 self.tree(&path, access, at);
             }
-            self.script_of_runner(&args, at);
+            let is_of_other =
+                |command: &String| is_interpreter(command) || SCRIPT_RUNNERS.contains(&command.as_str());
+            if args.runs_scripts() || args.command.first().is_some_and(is_of_other) {
+                self.scripts(args.command, at);
+            }
         }
         match name.as_str() {
             "env" => {
                 let is_setting = |word: &&String| word.starts_with('-') || word.contains('=');
                 let rest = args.iter().skip_while(is_setting).cloned().collect::<Vec<_>>();
                 if let Some((next, args)) = rest.split_first()
-                    && let Some(next) = at.locate(Path::new(next))
+                    && let Some(next) = at.locate_within(next)
                 {
                     self.command(&next, args, at);
                 }
@@ -150,22 +133,20 @@ impl VisibleFiles {
         }
     }
 
-    /// Follows the script that a runner starts, itself or through another program that runs scripts.
-    fn script_of_runner(&mut self, args: &RunnerArguments<'_>, at: &Surroundings<'_>) {
-        let Some((command, rest)) = args.command.split_first() else { return };
-        let script = |word: &String| {
+    /// Follows each word that names a script. Only words decide, not which of the files exist: a server that can remove
+    /// one does not choose another one.
+    fn scripts(&mut self, words: &[String], at: &Surroundings<'_>) {
+        for word in words {
             // `fastmcp run server.py:app` names an object in the script.
-            let file = at.argument(word.split(':').next().unwrap_or_default())?;
-            (is_script(&file) && at.leads_to_file(&file)).then_some(file)
-        };
-        let own = script(command).filter(|_| args.runs_scripts());
-        let is_of_other = || is_interpreter(command) || SCRIPT_RUNNERS.contains(&command.as_str());
-        // An argument that somebody can have removed or replaced by a folder may still be the script.
-        let first = rest.iter().filter(|word| !word.starts_with('-') && *word != "run").find_map(|word| {
-            let found = script(word);
-            (found.is_some() || at.is_changeable(word)).then_some(found)
-        });
-        if let Some(script) = own.or_else(|| first.flatten().filter(|_| is_of_other())) {
+            let word = word.split(':').next().unwrap_or_default();
+            if is_script(Path::new(word)) {
+                self.script(word, at);
+            }
+        }
+    }
+
+    fn script(&mut self, word: &str, at: &Surroundings<'_>) {
+        if let Some(script) = at.argument(word) {
             self.program(&script, at);
         }
     }
@@ -184,7 +165,7 @@ impl VisibleFiles {
             // A word without a slash is a name to search in PATH. A word with one is followed only if it names an
             // existing path.
             let is_ours = !word.contains('/') || at.argument(word).is_some();
-            let program = at.locate(Path::new(word)).filter(|_| is_ours).filter(|found| {
+            let program = at.locate_within(word).filter(|_| is_ours).filter(|found| {
                 is_interpreter(&name_of(found))
                     || Runner::of(&name_of(found)).is_some()
                     || !is_of_system(found)
@@ -195,11 +176,12 @@ impl VisibleFiles {
         }
     }
 
-    /// Follows the script among an interpreter's arguments.
+    /// Follows the scripts among an interpreter's arguments.
     fn interpreted(&mut self, name: &str, args: &[String], at: &Surroundings<'_>) {
         let is_python = name.starts_with("python");
+        // The arguments behind a module or a code are its own.
         let last = args.iter().position(|arg| is_python && last_option(arg).is_some()).unwrap_or(args.len());
-        let (options, rest) = args.split_at(last);
+        let (own, rest) = args.split_at(last);
         let option = rest.first().and_then(|option| last_option(option));
         if let Some(('m', inline)) = option
             && let Some(module) =
@@ -211,23 +193,9 @@ impl VisibleFiles {
             let files = names.iter().flatten().filter_map(|name| at.in_folder(name));
             files.for_each(|path| self.tree(&path, Access::Execute, at));
         }
-        // The arguments behind a module or a code are its own. An argument that somebody can have removed or replaced by a
-        // folder may still be the script.
-        let mut words = options.iter().enumerate().filter(|(_, arg)| !arg.starts_with('-'));
-        let with_values: &[&str] = match name {
-            _ if is_python => &["-W", "-X"],
-            "node" | "nodejs" | "bun" | "tsx" | "ts-node" => &OPTIONS_OF_NODE,
-            _ => &[],
-        };
-        let is_value = |place: usize| place > 0 && with_values.contains(&&*options[place - 1]);
-        let script =
-            words.find_map(|(place, word)| match at.argument(word).filter(|path| at.leads_to_file(path)) {
-                None if !is_value(place) && at.is_changeable(word) => Some(None),
-                None => None,
-                found => Some(found),
-            });
-        if let Some(script) = script.flatten() {
-            self.program(&script, at);
+        self.scripts(own, at);
+        if let Some(first) = own.first().filter(|first| !first.starts_with('-')) {
+            self.script(first, at);
         }
         if is_python {
             // These packages were installed by the user without a virtual environment.
@@ -249,7 +217,9 @@ impl VisibleFiles {
         }
         let Some(way) = self.way(path, at).filter(|way| is_file(&way.end, &at.looks)) else { return };
         self.see(&way, Access::Execute);
-        for name in &way.names {
+        // A program can look for its files beside the name that starts it, or beside its file. Whoever made a link chose the
+        // names between these.
+        for name in way.names.iter().take(1).chain([&way.end]).collect::<BTreeSet<_>>() {
             self.installation(name, at);
         }
         if is_script(&way.end) && !is_of_system(&way.end) {
@@ -258,20 +228,19 @@ impl VisibleFiles {
         self.interpreter(&way.end, at);
     }
 
-    /// Follows a program that a file names.
+    /// Follows a program that a file names, if it is an installed one or visible already.
     fn program_of_file(&mut self, path: &Path, at: &Surroundings<'_>) {
-        let Some(way) = self.leads_to(path, at).filter(|way| is_file(&way.end, &at.looks)) else { return };
+        let Some(way) = self.way(path, at).filter(|way| is_file(&way.end, &at.looks)) else { return };
+        if !self.is_visible(&way.end) && !self.is_program(&way.end, at) {
+            self.tell(path, at);
+            return;
+        }
         if self.led.len() >= PROGRAMS_MAX || !self.led.insert(way.end.clone()) {
             return;
         }
         self.see(&way, Access::Execute);
-        for name in way.names.iter().filter(|name| self.is_ground(name)).cloned().collect::<Vec<_>>() {
-            if let Some(environment) = environment_of(&name, at).filter(|folder| self.is_ground(folder)) {
-                self.environment(&environment, &name, at);
-            }
-        }
         let store = self.stores.iter().find(|store| way.end.starts_with(store)).cloned();
-        for folder in store.into_iter().chain(self.python_prefix(&way.end, at)) {
+        for folder in store.into_iter().chain(python_prefix(&way.end, at)) {
             self.tree(&folder, Access::Execute, at);
         }
         self.interpreter(&way.end, at);
@@ -286,7 +255,7 @@ impl VisibleFiles {
         let named = of_it.iter().find(|word| !word.starts_with('-') && !word.contains('='));
         match named.filter(|_| name_of(&interpreter) == "env") {
             Some(named) if is_interpreter(named) || Runner::of(named).is_some() => {
-                if let Some(found) = at.locate_name(named) {
+                if let Some(found) = at.locate_within(named) {
                     self.program(&found, at);
                 }
             }
@@ -309,7 +278,7 @@ impl VisibleFiles {
             self.tree(&modules, Access::Execute, at);
         }
         if let Some(environment) = environment_of(file, at) {
-            self.environment(&environment, file, at);
+            self.environment(&environment, at);
             return;
         }
         let (Some(bin), Some(prefix)) = (file.parent(), file.parent().and_then(Path::parent)) else { return };
@@ -331,53 +300,18 @@ impl VisibleFiles {
         }
     }
 
-    /// Follows a virtual environment at a real path, which was found for this file: its packages, those in other places, and the Python that it was
-    /// made with.
-    fn environment(&mut self, folder: &Path, file: &Path, at: &Surroundings<'_>) {
+    /// Follows a virtual environment at a real path: its packages, and the Python that it was made with. A package that
+    /// is installed in it in editable mode lies elsewhere, and is for the user to name.
+    fn environment(&mut self, folder: &Path, at: &Surroundings<'_>) {
         if at.is_too_wide(folder) || !self.environments.insert(folder.to_owned()) {
             return;
         }
         self.tree(folder, Access::Execute, at);
-        // The package whose folder contains the environment may be installed in it in editable mode, if the file belongs to
-        // that package.
-        let is_its_package = |parent: &&Path| {
-            let mut folders = file.parent().into_iter().flat_map(|folder| at.folders_from(folder));
-            folders.find(|folder| has_one_of(&MARKS, folder, at)) == Some(*parent)
-        };
-        let package = folder.parent().filter(|parent| has_one_of(&MARKS_OF_PYTHON, parent, at));
-        let package = package.filter(is_its_package);
-        self.grounds.extend(package.filter(|package| !at.is_too_wide(package)).map(Path::to_path_buf));
-        let about = self.text_of(&folder.join("pyvenv.cfg"), at);
-        let home =
-            about.lines().filter_map(|line| line.split_once('=')).find(|(key, _)| key.trim() == "home");
-        if let Some((_, home)) = home {
-            let home = Path::new(home.trim());
-            for name in
-                names_in(home, CHILDREN_MAX, &at.looks).iter().filter(|name| name.starts_with("python"))
-            {
-                self.program_of_file(&home.join(name), at);
-            }
+        for name in ["python", "python3"] {
+            self.program_of_file(&folder.join("bin").join(name), at);
         }
-        let libraries = folder.join("lib");
-        let of_python = names_in(&libraries, CHILDREN_MAX, &at.looks)
-            .into_iter()
-            .filter(|name| name.starts_with("python"));
-        for library in of_python.take(LIBRARIES_MAX) {
-            let packages = libraries.join(library).join("site-packages");
-            for name in names_in(&packages, CHILDREN_MAX, &at.looks) {
-                let is_finder = name.starts_with("__editable__") && name.ends_with(".py");
-                if name.ends_with(".pth") || is_finder {
-                    let text = self.text_of(&packages.join(name), at);
-                    let elsewhere = text.split(['\n', '\'', '"']).map(str::trim);
-                    for path in elsewhere.filter(|path| path.starts_with('/')).map(Path::new) {
-                        if let Some(way) =
-                            self.leads_to(path, at).filter(|way| is_folder(&way.end, &at.looks))
-                        {
-                            self.see(&way, Access::Execute);
-                        }
-                    }
-                }
-            }
+        if let Some(package) = folder.parent().filter(|parent| has_one_of(&MARKS_OF_PYTHON, parent, at)) {
+            self.tell(package, at);
         }
     }
 
@@ -404,7 +338,7 @@ impl VisibleFiles {
             }
             match inside(folder, ".venv", &at.looks) {
                 Some(environment) if is_file(&environment.join("pyvenv.cfg"), &at.looks) => {
-                    self.environment(&environment, script, at);
+                    self.environment(&environment, at);
                 }
                 Some(_) => {}
                 None => self.tell(&folder.join(".venv"), at),
@@ -412,74 +346,31 @@ impl VisibleFiles {
         }
     }
 
-    /// Makes a file visible, or a folder with its content, and lets files of packages refer to it. A folder that has
-    /// the files of more than one program is left out.
+    /// Makes a file visible, or a folder with its content. A folder that has the files of more than one program is left
+    /// out.
     pub(super) fn tree(&mut self, path: &Path, access: Access, at: &Surroundings<'_>) {
         let Some(way) = self.way(path, at) else { return };
         if is_file(&way.end, &at.looks) || is_folder(&way.end, &at.looks) && !at.is_too_wide(&way.end) {
-            self.give(&way, access);
+            self.see(&way, access);
         }
     }
 
-    /// Makes a resolved path visible, and lets files of packages refer to it.
-    pub(super) fn give(&mut self, way: &ResolvedPath, access: Access) {
-        self.see(way, access);
-        self.grounds.push(way.end.clone());
-    }
-
-    /// Resolves a path; `None` if it does not exist, or if a confined server could have made it lead out of the paths
-    /// that the server can change.
+    /// Resolves a path; `None` if it does not exist, or if a symlink that others can turn leads to what is no installed
+    /// program.
     fn way(&self, path: &Path, at: &Surroundings<'_>) -> Option<ResolvedPath> {
         let way = resolve_within(path, &at.looks).ok()?;
-        let is_store = || self.stores.iter().any(|store| way.end.starts_with(store));
-        let leaves = !is_store() && at.link_out_of_project(&way).is_some();
-        (is_of_system(&way.end) || !leaves && !at.changeable.leads_out(&way)).then_some(way)
+        at.link_away(&way, |name| self.is_program(name, at)).is_none().then_some(way)
     }
 
-    /// Resolves a path that a file names; `None` if files of packages may not refer to the target, or if they name too
-    /// many paths.
-    fn leads_to(&mut self, path: &Path, at: &Surroundings<'_>) -> Option<ResolvedPath> {
-        if path.as_os_str().len() > PATH_BYTES_MAX {
-            return None;
-        }
-        let way = self.way(path, at)?;
-        let is_known = is_of_system(&way.end)
-            || self.is_ground(&way.end)
-            || !at.changeable.holds(&way.end) && self.python_prefix(&way.end, at).is_some();
-        let is_new = |link: &Path| !is_of_system(link) && !self.links.contains_key(link);
-        let new_links = way.links.iter().filter(|(link, _)| is_new(link)).count();
-        let new = new_links + usize::from(!is_of_system(&way.end) && !self.visible.contains_key(&way.end));
-        let left = self.led_left.checked_sub(new).filter(|_| is_known);
-        if left.is_none() {
-            self.tell(path, at);
-        }
-        self.led_left = left?;
-        Some(way)
+    /// Whether a real path is of the system, of a store of programs, or a Python with its library.
+    fn is_program(&self, real: &Path, at: &Surroundings<'_>) -> bool {
+        is_of_system(real)
+            || self.stores.iter().any(|store| real.starts_with(store))
+            || !at.changeable.holds(real) && python_prefix(real, at).is_some()
     }
 
-    /// The folder of the Python installation that a program belongs to. It is recognised by its standard library.
-    fn python_prefix(&mut self, program: &Path, at: &Surroundings<'_>) -> Option<PathBuf> {
-        let bin = program.parent().filter(|bin| name_of(bin) == "bin")?;
-        let prefix = bin.parent().filter(|prefix| !at.is_too_wide(prefix))?;
-        if !name_of(program).starts_with("python") || !is_file(program, &at.looks) {
-            return None;
-        }
-        let has_library = match self.prefixes.get(prefix) {
-            Some(has_library) => *has_library,
-            None => {
-                let library = prefix.join("lib");
-                let names = names_in(&library, CHILDREN_MAX, &at.looks).into_iter();
-                let mut of_python = names.filter(|name| name.starts_with("python")).take(LIBRARIES_MAX);
-                let has_library = of_python.any(|name| is_file(&library.join(name).join("os.py"), &at.looks));
-                self.prefixes.insert(prefix.to_owned(), has_library);
-                has_library
-            }
-        };
-        has_library.then(|| prefix.to_owned())
-    }
-
-    fn is_ground(&self, real: &Path) -> bool {
-        self.stores.iter().chain(&self.grounds).any(|ground| real.starts_with(ground))
+    fn is_visible(&self, real: &Path) -> bool {
+        real.ancestors().any(|folder| self.visible.contains_key(folder))
     }
 
     /// Remembers the target of a path that is not followed, to tell the user.
@@ -493,7 +384,8 @@ impl VisibleFiles {
         }
     }
 
-    fn see(&mut self, way: &ResolvedPath, access: Access) {
+    /// Makes a resolved path visible.
+    pub(super) fn see(&mut self, way: &ResolvedPath, access: Access) {
         // The plan is text, so other paths are left out. The program and the paths of `sandbox` were checked before.
         let is_text = |path: &PathBuf| path.to_str().is_some();
         let mut links = way.links.iter().flat_map(|(link, target)| [link, target]);
@@ -506,15 +398,6 @@ impl VisibleFiles {
             let seen = self.visible.entry(way.end.clone()).or_insert(access);
             *seen = access.max(*seen);
         }
-    }
-
-    /// The text of a file of a package; empty if a confined server can change the file.
-    fn text_of(&mut self, file: &Path, at: &Surroundings<'_>) -> String {
-        let is_readable = |way: &ResolvedPath| self.is_ground(&way.end) && !at.changeable.holds(&way.end);
-        let Some(way) = self.way(file, at).filter(is_readable) else { return String::new() };
-        let text = beginning(&way.end, LISTING_BYTES.min(self.listing_bytes_left), &at.looks);
-        self.listing_bytes_left = self.listing_bytes_left.saturating_sub(text.len() as u64);
-        String::from_utf8_lossy(&text).into_owned()
     }
 
     /// The visible paths, parents first, without those that a parent makes visible with at least the same access.
@@ -553,7 +436,7 @@ pub(super) struct FollowResult {
     pub(super) links: BTreeMap<PathBuf, PathBuf>,
     /// Visible real paths, parents first.
     pub(super) visible: Vec<(PathBuf, Access)>,
-    /// Real paths to which the program's files lead, and that the server does not see.
+    /// Real paths that the server may need, and that it does not see.
     pub(super) unfollowed: Vec<PathBuf>,
 }
 
@@ -582,7 +465,7 @@ fn last_option(word: &str) -> Option<(char, &str)> {
 
 fn is_script(file: &Path) -> bool {
     let extension = file.extension().and_then(OsStr::to_str).unwrap_or_default();
-    ["js", "mjs", "cjs", "ts", "mts", "py", "rb", "pl", "php", "sh"].contains(&extension)
+    SCRIPTS.contains(&extension)
 }
 
 /// Whether a folder holds scripts only, beside what interpreters and installers put there.
@@ -602,6 +485,19 @@ fn outermost_modules(file: &Path) -> Option<PathBuf> {
 fn environment_of(file: &Path, at: &Surroundings<'_>) -> Option<PathBuf> {
     let is_environment = |folder: &&Path| is_file(&folder.join("pyvenv.cfg"), &at.looks);
     at.folders_from(file.parent()?).find(is_environment).map(Path::to_path_buf)
+}
+
+/// The folder of the Python installation that a program belongs to. It is recognised by its standard library.
+fn python_prefix(program: &Path, at: &Surroundings<'_>) -> Option<PathBuf> {
+    let bin = program.parent().filter(|bin| name_of(bin) == "bin")?;
+    let prefix = bin.parent().filter(|prefix| !at.is_too_wide(prefix))?;
+    if !name_of(program).starts_with("python") || !is_file(program, &at.looks) {
+        return None;
+    }
+    let libraries = prefix.join("lib");
+    let names = names_in(&libraries, CHILDREN_MAX, &at.looks);
+    let mut of_python = names.iter().filter(|name| name.starts_with("python"));
+    of_python.any(|name| is_file(&libraries.join(name).join("os.py"), &at.looks)).then(|| prefix.to_owned())
 }
 
 fn has_one_of(marks: &[&str], folder: &Path, at: &Surroundings<'_>) -> bool {

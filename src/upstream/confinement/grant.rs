@@ -40,9 +40,12 @@ pub(super) fn granted(
             shown(link)
         ));
     }
-    if let Some(link) = at.link_out_of_project(&way) {
+    if let Some(link) = at.link_of_project(&way) {
         let link = shown(link);
-        return Err(format!("{named}, which leaves the project's folder through the symlink {link}"));
+        return Err(format!(
+            "{named}, which goes through the project's symlink {link}; whoever sends the project chose where that leads, so \
+             name the real path"
+        ));
     }
     if let Some((place, why)) = way.chosen_by_others(nix::unistd::geteuid().as_raw()) {
         return Err(format!("{named}, which leads through {}, {why}", shown(place)));

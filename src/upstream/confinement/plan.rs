@@ -85,7 +85,6 @@ impl Confinement {
             secret: &spec.private.secret(),
             looks: LookBudget::new(LOOKS_MAX),
         };
-        // If the program does not exist, its start fails with that error.
         let program = at.locate(&spec.program).unwrap_or_else(|| spec.program.clone());
         let mut found = VisibleFiles::new(&at);
         // These paths come first, since files of the program may lead to them.
@@ -93,7 +92,7 @@ impl Confinement {
             for path in paths {
                 let way = granted(path, access, at.changeable, &at)?;
                 is_text(&way)?;
-                found.give(&way, access);
+                found.see(&way, access);
             }
         }
         let cwd = spec.cwd.as_ref().and_then(|folder| resolve(folder).ok());
@@ -104,9 +103,11 @@ impl Confinement {
             )
             .into());
         }
-        if let Some(link) = cwd.as_ref().and_then(|way| at.link_out_of_project(way)) {
+        if let Some(link) = cwd.as_ref().and_then(|way| at.link_of_project(way)) {
             let link = texts::name_in_sentence(&link.to_string_lossy(), STEP_CHARS_MAX);
-            return Err(format!("its cwd leaves the project's folder through the symlink {link}").into());
+            return Err(
+                format!("its cwd goes through the project's symlink {link}; name the real path").into()
+            );
         }
         if let Some((place, why)) =
             cwd.as_ref().and_then(|way| way.chosen_by_others(nix::unistd::geteuid().as_raw()))
@@ -114,24 +115,27 @@ impl Confinement {
             let place = texts::name_in_sentence(&place.to_string_lossy(), STEP_CHARS_MAX);
             return Err(format!("its cwd leads through {place}, {why}").into());
         }
-        let is_searched = !spec.program.as_os_str().as_encoded_bytes().contains(&b'/');
-        let way = resolve(&program).ok().filter(|_| is_searched);
-        if let Some((_, place)) = way.as_ref().and_then(|way| at.changeable.changed_in(way)) {
-            return Err(format!(
-                "its command is searched in PATH and found at {}, which confined servers can change; name the full path",
-                texts::name_in_sentence(&place.to_string_lossy(), STEP_CHARS_MAX)
-            )
-            .into());
+        // If the program does not exist, its start fails with that error.
+        if let Ok(way) = resolve(&program) {
+            let shown = |path: &Path| texts::name_in_sentence(&path.to_string_lossy(), STEP_CHARS_MAX);
+            if let Some((_, place)) = at.changeable.changed_in(&way).filter(|_| spec.is_searched()) {
+                return Err(format!(
+                    "its command is searched in PATH and found at {}, which confined servers can change; name the full path",
+                    shown(place)
+                )
+                .into());
+            }
+            if let Some(link) = found.link_before(&way, &at) {
+                let link = shown(link);
+                return Err(format!(
+                    "its command goes through the symlink {link}, which leads out of the project, or of what confined servers \
+                     can change; name the real path, or add that to sandbox.read"
+                )
+                .into());
+            }
+            is_text(&way)?;
+            found.see(&way, Access::Execute);
         }
-        if let Some(link) = found.link_before(&program, &at) {
-            return Err(format!(
-                "its command goes through the symlink {}; confined servers can change that one, so name the real path, or \
-                 add it to sandbox.read",
-                texts::name_in_sentence(&link.to_string_lossy(), STEP_CHARS_MAX)
-            )
-            .into());
-        }
-        resolve(&program).ok().as_ref().map_or(Ok(()), is_text)?;
         found.command(&program, &spec.args, &at);
         if found.runner == Some(Runner::Containers) {
             let program = texts::name_in_sentence(&program.to_string_lossy(), STEP_CHARS_MAX);

@@ -75,16 +75,25 @@ impl Surroundings<'_> {
         inside(self.folder?, name, &self.looks)
     }
 
-    /// The symlink by which a path leaves the project that belljar was started in. Whoever sends the project's files could
-    /// turn it to any place.
-    pub(super) fn link_out_of_project<'w>(&self, way: &'w ResolvedPath) -> Option<&'w Path> {
-        self.projects.iter().find_map(|project| way.link_out_of(project))
+    /// The first symlink on the way that is in the project that belljar was started in. Whoever sends the project's files
+    /// could turn it to any place, also to one in the project that only the user fills, such as `.git`.
+    pub(super) fn link_of_project<'w>(&self, way: &'w ResolvedPath) -> Option<&'w Path> {
+        self.projects.iter().find_map(|project| way.link_in(project))
     }
 
-    /// Whether the path that an argument names can be changed, whether it exists or not.
-    pub(super) fn is_changeable(&self, word: &str) -> bool {
-        let path = self.folder.map_or_else(|| word.into(), |folder| folder.join(word));
-        self.changeable.changed_in(&ResolvedPath::within(&path, &self.looks)).is_some()
+    /// The symlink by which a path leaves the project, or what a confined server or code can change, and comes to a name
+    /// that `is_program` does not accept. Names on the way count: each can belong to an installation.
+    pub(super) fn link_away<'w>(
+        &self,
+        way: &'w ResolvedPath,
+        is_program: impl Fn(&Path) -> bool,
+    ) -> Option<&'w Path> {
+        let of_project = |project: &PathBuf| {
+            let (link, names) = way.after(|link| link.starts_with(project))?;
+            names.iter().any(|name| !name.starts_with(project) && !is_program(name)).then_some(link)
+        };
+        let link = self.projects.iter().find_map(of_project);
+        link.or_else(|| self.changeable.link_out(way, &is_program))
     }
 
     /// The folders in which the package that a real folder belongs to is searched: the folder and those above it. If the
@@ -121,17 +130,25 @@ impl Surroundings<'_> {
         resolve_within(path, &self.looks).is_ok_and(|way| is_folder(&way.end, &self.looks))
     }
 
-    /// The file that a command name starts.
+    /// The file that a command starts.
     pub(super) fn locate(&self, program: &Path) -> Option<PathBuf> {
         let folder = self.folder.unwrap_or(Path::new("/"));
         locate_program(program, self.variable("PATH").map(OsStr::new), folder)
     }
 
-    /// The file of a program name in a script. It is not searched in the working folder.
-    pub(super) fn locate_name(&self, name: &str) -> Option<PathBuf> {
-        let folders = self.variable("PATH")?.split(':').filter(|folder| folder.starts_with('/'));
-        let path = folders.collect::<Vec<_>>().join(":");
-        locate_program(Path::new(name), Some(OsStr::new(&path)), Path::new("/"))
+    /// The file of a program in an argument or in a script. A name is searched neither in the working folder nor where
+    /// others can put a program.
+    pub(super) fn locate_within(&self, program: &str) -> Option<PathBuf> {
+        if program.contains('/') {
+            return self.locate(Path::new(program));
+        }
+        let is_changeable =
+            |path: &Path| self.changeable.changed_in(&ResolvedPath::within(path, &self.looks)).is_some();
+        let mut folders = self.variable("PATH")?.split(':').filter(|folder| folder.starts_with('/'));
+        folders.find_map(|folder| {
+            let file = locate_program(Path::new(program), Some(OsStr::new(folder)), Path::new("/"))?;
+            (!is_changeable(&file)).then_some(file)
+        })
     }
 
     /// Whether a folder has the files of more than one program, or is, holds or lies in a place of keys, logins or
