@@ -2,14 +2,18 @@
 
 use super::arguments::{fit, may_lead_to};
 use super::names::Names;
-use super::policy_call::PolicyCall;
+use super::policy_call::{DetachedCall, PolicyCall};
 use super::rules::{Label, Policy, Profile, Rule};
 use super::spelling::{cost, name_cost};
 use super::verdict::{Effect, Verdict};
 
-/// The largest cost of the comparisons of one call with rules about arguments (see [`cost`]): about half a second. Code
-/// chooses how much there is to compare, and the bridge's thread compares it.
+/// The largest cost of the comparisons of one call with rules about arguments (see [`cost`]): about half a second, and ten
+/// times that for the worst texts.
 const COST_MAX: usize = 16 << 20;
+/// The largest arguments that the thread of a call compares with rules, in bytes.
+const AT_ONCE_BYTES_MAX: u64 = 2 * 1024;
+/// The largest number of arguments whose names that thread compares.
+const NAMES_AT_ONCE_MAX: usize = 100;
 
 /// A verdict, and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,13 +25,31 @@ pub struct Decision {
 }
 
 impl Policy {
-    /// Decides about a call. `is_mixed`: the session has touched private and untrusted data.
+    /// What has to be compared on another thread before the rules decide: the arguments, if a rule is about them and they
+    /// are many. Code chooses how much there is to compare. `bytes`: their size.
     #[must_use]
-    pub fn decide(&self, called: &PolicyCall<'_>, is_mixed: bool) -> Decision {
-        if let Some(defect) = &self.defect {
-            return Decision { verdict: Verdict::Deny, because: defect.clone() };
+    pub fn detached(&self, called: &PolicyCall<'_>, bytes: u64) -> Option<DetachedCall> {
+        if bytes <= AT_ONCE_BYTES_MAX {
+            return None;
         }
-        let by_rule = self.by_rule(called);
+        let rules =
+            || self.rules.iter().filter(|rule| !rule.arguments.is_empty() && rule.is_about_tool(called));
+        let paths: Vec<&String> = rules().flat_map(|rule| rule.arguments.keys()).collect();
+        let are_few = called.arguments.len() <= NAMES_AT_ONCE_MAX;
+        let is_wanted = |name: &str| !are_few || paths.iter().any(|path| may_lead_to(name, path));
+        (!paths.is_empty()).then(|| called.detached(is_wanted))
+    }
+
+    /// The decision of the rules about a call that was detached.
+    #[must_use]
+    pub fn by_rule_detached(&self, called: &DetachedCall) -> Decision {
+        self.by_rule(&called.as_call())
+    }
+
+    /// The decision about a call about which the rules have decided so. `is_mixed`: the session has touched private and
+    /// untrusted data.
+    #[must_use]
+    pub fn decide(&self, called: &PolicyCall<'_>, by_rule: Decision, is_mixed: bool) -> Decision {
         if !(is_mixed && self.labels.has(Label::Egress, called.server)) {
             return by_rule;
         }
@@ -73,7 +95,12 @@ impl Policy {
         spent.is_none()
     }
 
-    fn by_rule(&self, called: &PolicyCall<'_>) -> Decision {
+    /// The decision of the rules, or of the profile if none matches.
+    #[must_use]
+    pub fn by_rule(&self, called: &PolicyCall<'_>) -> Decision {
+        if let Some(defect) = &self.defect {
+            return Decision { verdict: Verdict::Deny, because: defect.clone() };
+        }
         let unchecked = self.costs_too_much(called).then_some(TOO_MUCH).or(called.implied.unchecked);
         for (at, rule) in self.rules.iter().enumerate() {
             match rule.fits(called, unchecked) {
@@ -165,6 +192,10 @@ mod tests {
         Policy { profile, ..serde_json::from_value(json).unwrap() }
     }
 
+    fn decided(policy: &Policy, called: &PolicyCall<'_>) -> Decision {
+        policy.decide(called, policy.by_rule(called), false)
+    }
+
     fn verdict(policy: &Policy, server: &str, tool: &str, hints: Value, arguments: Value) -> Verdict {
         let (Value::Object(annotations), Value::Object(arguments)) = (hints, arguments) else { panic!() };
         let (server, tool) = (Names::only(server), Names::only(tool));
@@ -175,7 +206,7 @@ mod tests {
             arguments: &arguments,
             implied: &ImpliedArguments::default(),
         };
-        policy.decide(&called, false).verdict
+        decided(&policy, &called).verdict
     }
 
     #[test]
@@ -217,7 +248,7 @@ mod tests {
             arguments: &empty,
             implied: &implied,
         };
-        assert_eq!(policy.decide(&called, false).because, "rule 1: never");
+        assert_eq!(decided(&policy, &called).because, "rule 1: never");
     }
 
     #[test]
@@ -229,18 +260,17 @@ mod tests {
         ], "labels": {"private": ["my_files"], "untrusted": [], "egress": []}}));
         let none = Map::new();
         let of = |server, tool| {
-            policy
-                .decide(
-                    &PolicyCall {
-                        server,
-                        tool,
-                        annotations: &none,
-                        arguments: &none,
-                        implied: &ImpliedArguments::default(),
-                    },
-                    false,
-                )
-                .verdict
+            decided(
+                &policy,
+                &PolicyCall {
+                    server,
+                    tool,
+                    annotations: &none,
+                    arguments: &none,
+                    implied: &ImpliedArguments::default(),
+                },
+            )
+            .verdict
         };
         let files = Names { name: "my-files", alias: "my_files" };
         assert_eq!(of(files, Names { name: "get-env", alias: "get_env" }), Verdict::Deny);
@@ -298,7 +328,7 @@ mod tests {
                 arguments: arguments.as_object().unwrap(),
                 implied: &implied,
             };
-            let decision = policy.decide(&called, false);
+            let decision = decided(&policy, &called);
             (decision.verdict, decision.because, policy.weighs_arguments(called.server, called.tool))
         };
         let (ask, deny) = (json!({"path": "/etc/*"}), json!({"path": "/data/*"}));
@@ -333,7 +363,6 @@ mod tests {
         let (nested, accents) =
             (json!(json!(["/a/%25%2541", 1]).to_string()).to_string(), "\u{e9}".repeat(30_000));
         let list = json!(vec!["\u{e9}"; 1_000]).to_string();
-        let hosts = format!("https://{}.com/", "\u{4e2d}".repeat(900));
         for (rules, path, text, count, is_compared) in [
             (1, "list", "/a/b", 60_000, true),
             (1, "list.x.y", "/a/b", 60_000, true),
@@ -342,8 +371,6 @@ mod tests {
             (1, "list", &nested, 60_000, false),
             (1, "list", &accents, 50, true),
             (1, "list", &accents, 125, false),
-            (1, "list", &hosts, 50, true),
-            (1, "list", &hosts, 1_000, false),
             (1, "list", &list, 100, true),
             (40, "list", &list, 100, false),
             // What no rule is about costs nothing.
@@ -363,6 +390,28 @@ mod tests {
     }
 
     #[test]
+    fn a_call_is_compared_on_another_thread_only_where_rules_are_about_many_arguments() {
+        let rule = json!({"tool": "t", "decision": "deny", "arguments": {"path.x": "/etc/*"}});
+        let policy = policy(json!({"rule": [rule]}));
+        let (hints, implied) = (Map::new(), ImpliedArguments::default());
+        let arguments = json!({"Path": {"x": ["/etc/a"]}, "content": "long"});
+        let called = |tool| PolicyCall {
+            server: Names::only("s"),
+            tool: Names::only(tool),
+            annotations: &hints,
+            arguments: arguments.as_object().unwrap(),
+            implied: &implied,
+        };
+        assert!(
+            policy.detached(&called("t"), 100).is_none() && policy.detached(&called("u"), 1 << 20).is_none()
+        );
+        let detached = policy.detached(&called("t"), 1 << 20).unwrap();
+        assert_eq!(detached.as_call().arguments.keys().collect::<Vec<_>>(), ["Path"]);
+        assert_eq!(policy.by_rule_detached(&detached), policy.by_rule(&called("t")));
+        assert_eq!(policy.by_rule_detached(&detached).verdict, Verdict::Deny);
+    }
+
+    #[test]
     fn data_that_was_mixed_does_not_leave_unseen() {
         let labels = json!({"private": ["mail"], "untrusted": ["web"], "egress": ["chat"]});
         let (none, empty, implied) = (Map::new(), Map::new(), ImpliedArguments::default());
@@ -373,7 +422,10 @@ mod tests {
             arguments: &empty,
             implied: &implied,
         };
-        let of = |json: Value, server, is_mixed| policy(json).decide(&called(server), is_mixed).verdict;
+        let of = |json: Value, server, is_mixed| {
+            let (policy, called) = (policy(json), called(server));
+            policy.decide(&called, policy.by_rule(&called), is_mixed).verdict
+        };
         assert_eq!(of(json!({"labels": labels}), "chat", true), Verdict::Warn);
         assert_eq!(of(json!({"labels": labels}), "chat", false), Verdict::Allow);
         assert_eq!(of(json!({"labels": labels}), "mail", true), Verdict::Allow);
@@ -381,7 +433,8 @@ mod tests {
         assert_eq!(of(allowed.clone(), "chat", true), Verdict::Ask);
         assert_eq!(of(allowed, "chat", false), Verdict::Allow);
         let asks = json!({"labels": labels, "rule": [{"decision": "ask", "reason": "it posts"}]});
-        let because = policy(asks).decide(&called("chat"), true).because;
+        let (asks, chat) = (policy(asks), called("chat"));
+        let because = asks.decide(&chat, asks.by_rule(&chat), true).because;
         assert!(because.starts_with("rule 1: it posts; labels: this session has read private"), "{because}");
         assert_eq!(of(json!({"profile": "read-only", "labels": labels}), "chat", true), Verdict::Deny);
         let mut denied = labels.clone();
@@ -411,7 +464,7 @@ mod tests {
             arguments: &none,
             implied: &ImpliedArguments::default(),
         };
-        let decision = policy.decide(&called, false);
+        let decision = decided(&policy, &called);
         assert_eq!((decision.verdict, decision.because.as_str()), (Verdict::Deny, "line 3"));
     }
 

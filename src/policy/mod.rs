@@ -22,7 +22,7 @@ pub use decide::Decision;
 pub use ledger::{Ledger, Plan, RunBudget};
 pub use names::Names;
 pub use pattern::Pattern;
-pub use policy_call::{ImpliedArguments, PolicyCall};
+pub use policy_call::{DetachedCall, ImpliedArguments, PolicyCall};
 pub use readings::{DecodingDepth, inner, may_be_nothing};
 pub use rules::{Budgets, Label, Labels, Policy, Profile, Rule};
 pub use verdict::Verdict;

@@ -29,7 +29,46 @@ pub struct ImpliedArguments {
     pub unchecked: Option<&'static str>,
 }
 
+/// A call that borrows nothing, for another thread.
+#[derive(Debug)]
+pub struct DetachedCall {
+    server: [String; 2],
+    tool: [String; 2],
+    annotations: Map<String, Value>,
+    arguments: Map<String, Value>,
+    implied: ImpliedArguments,
+}
+
+impl DetachedCall {
+    /// The call, as the policy sees it.
+    pub(super) fn as_call(&self) -> PolicyCall<'_> {
+        fn names([name, alias]: &[String; 2]) -> Names<'_> {
+            Names { name, alias }
+        }
+        PolicyCall {
+            server: names(&self.server),
+            tool: names(&self.tool),
+            annotations: &self.annotations,
+            arguments: &self.arguments,
+            implied: &self.implied,
+        }
+    }
+}
+
 impl PolicyCall<'_> {
+    /// The call with copies of those arguments that `is_wanted` names.
+    pub(super) fn detached(&self, is_wanted: impl Fn(&str) -> bool) -> DetachedCall {
+        let names = |names: Names<'_>| [names.name.to_owned(), names.alias.to_owned()];
+        let wanted = self.arguments.iter().filter(|(name, _)| is_wanted(name));
+        DetachedCall {
+            server: names(self.server),
+            tool: names(self.tool),
+            annotations: self.annotations.clone(),
+            arguments: wanted.map(|(name, value)| (name.clone(), value.clone())).collect(),
+            implied: self.implied.clone(),
+        }
+    }
+
     fn hint(&self, name: &str) -> Option<bool> {
         self.annotations.get(name).and_then(Value::as_bool)
     }

@@ -46,16 +46,9 @@ pub(super) fn name_cost(name: &str) -> usize {
 /// What each value costs beside its text.
 const VALUE_COST: usize = 32;
 
-/// Texts with other characters than those of ASCII are folded, which takes several times as long. For the host of an
-/// address with such characters, the time grows with the square of its length.
+/// Texts with other characters than those of ASCII are folded, which takes several times as long.
 fn text_cost(text: &str) -> usize {
-    if text.is_ascii() {
-        return text.len();
-    }
-    let host = text.split_once(':').map_or("", |(_, rest)| rest.trim_start_matches(['/', '\\']));
-    let host = host.split(['/', '?', '#']).next().unwrap_or_default();
-    let squared = if host.is_ascii() { 0 } else { host.len().saturating_mul(host.len()) / 100 };
-    4 * text.len() + squared
+    if text.is_ascii() { text.len() } else { 4 * text.len() }
 }
 
 /// Whether the value matches in some spelling. In an array, any item may match.

@@ -75,7 +75,7 @@ impl Broker {
                 .hint("it stands for a secret that belljar masked in a result: leave it out, code is never given it"));
         }
         if let Some(why) = dry_run_reason(call.send_rule, &called) {
-            return self.plan(target, call, (&called, why));
+            return self.plan(target, call, (&called, why)).await;
         }
         let bytes = call.arguments.get().len() as u64 + from_results;
         call.record.decided(self.admission.admit(call.run(), &called, bytes, cancel).await?);
@@ -147,14 +147,14 @@ impl Broker {
     }
 
     /// Lists the call as planned instead of making it.
-    fn plan(
+    async fn plan(
         &self,
         target: Target<'_>,
         call: &Call<'_>,
         (called, why): (&PolicyCall<'_>, DryRunReason),
     ) -> Result<Answer, ToolFault> {
         call.record.decided("not made: dry run");
-        let asks = self.admission.would_ask(called)?;
+        let asks = self.admission.would_ask(called, call.arguments.get().len() as u64).await?;
         Ok(call.planned(called, (asks, why), &|text| self.upstream.redacted(&target.server.name, text)))
     }
 
@@ -272,5 +272,5 @@ fn note_undeclared(Target { server, tool }: Target<'_>, call: &Call<'_>, argumen
         .collect();
     let names = text::bounded(&names.join(", "), UNDECLARED_CHARS_MAX).into_owned();
     let tool = text::inert_excerpt(&format!("{}.{}", server.name, tool.name), UNDECLARED_CHARS_MAX);
-    call.run().hint(format!("{tool} does not declare what it was given and may ignore it: {names}"));
+    call.run().remark(format!("{tool} does not declare what it was given and may ignore it: {names}"));
 }

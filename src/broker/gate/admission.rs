@@ -35,6 +35,8 @@ pub(crate) struct Admission {
     ledger: Mutex<Ledger>,
     /// Allows one question at a time: an answer may cover the calls that wait behind it.
     asking: tokio::sync::Mutex<()>,
+    /// Allows one comparison at a time on another thread.
+    comparing: Arc<tokio::sync::Mutex<()>>,
     approval_max: Duration,
     waiting_max: Duration,
     questions_max: usize,
@@ -47,6 +49,7 @@ impl Admission {
             log,
             ledger: Mutex::default(),
             asking: tokio::sync::Mutex::default(),
+            comparing: Arc::default(),
             approval_max: limits.approval,
             waiting_max: limits.waiting_per_run,
             questions_max: limits.approvals_per_run_max,
@@ -78,10 +81,11 @@ impl Admission {
         let used_up = |reason: String| denied(called, &reason).hint("the user sets budgets in policy.toml");
         let policy = self.policy();
         self.check_log(run, called, policy.profile)?;
+        let by_rule = self.by_rule(&policy, called, bytes).await;
         let decide = || -> Result<(Decision, bool), ToolFault> {
             let ledger = self.ledger.lock();
             ledger.covers(&policy, &run.budget().policy, bytes).map_err(used_up)?;
-            Ok((policy.decide(called, ledger.is_mixed()), ledger.is_mixed()))
+            Ok((policy.decide(called, by_rule.clone(), ledger.is_mixed()), ledger.is_mixed()))
         };
         let (mut decision, mut is_mixed) = decide()?;
         loop {
@@ -110,6 +114,21 @@ impl Admission {
         Ok(format!("{word}: {}", decision.because))
     }
 
+    /// The decision of the rules. Another thread makes it where that can take long, for one call at a time.
+    async fn by_rule(&self, policy: &Arc<Policy>, called: &PolicyCall<'_>, bytes: u64) -> Decision {
+        let Some(detached) = policy.detached(called, bytes) else { return policy.by_rule(called) };
+        let turn = Arc::clone(&self.comparing).lock_owned().await;
+        let policy = Arc::clone(policy);
+        let compare = move || {
+            let _turn = turn;
+            policy.by_rule_detached(&detached)
+        };
+        tokio::task::spawn_blocking(compare).await.unwrap_or_else(|broken| Decision {
+            verdict: Verdict::Deny,
+            because: format!("the rules could not be applied: {broken}"),
+        })
+    }
+
     /// Checks that the call can be logged.
     fn check_log(
         &self,
@@ -136,8 +155,10 @@ impl Admission {
     ///
     /// # Errors
     /// `denied`, as in [`Self::admit`].
-    pub(crate) fn would_ask(&self, called: &PolicyCall<'_>) -> Result<bool, ToolFault> {
-        let decision = self.policy().decide(called, self.ledger.lock().is_mixed());
+    pub(crate) async fn would_ask(&self, called: &PolicyCall<'_>, bytes: u64) -> Result<bool, ToolFault> {
+        let policy = self.policy();
+        let by_rule = self.by_rule(&policy, called, bytes).await;
+        let decision = policy.decide(called, by_rule, self.ledger.lock().is_mixed());
         match decision.verdict {
             Verdict::Allow | Verdict::Warn => Ok(false),
             Verdict::Ask => Ok(true),

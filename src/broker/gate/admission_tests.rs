@@ -283,3 +283,25 @@ async fn a_call_that_cannot_be_logged_is_told_of_or_denied() {
                 allows no call that is not logged";
     assert_eq!((fault.code, fault.message.as_str()), (FaultCode::Denied, said));
 }
+
+#[tokio::test]
+async fn the_thread_of_a_call_goes_on_while_rules_are_compared_with_large_arguments() {
+    let admission = admission(json!({"rule": [{"decision": "deny", "arguments": {"path": "/etc/*"}}]}));
+    let (human, _asked) = human(vec![]);
+    let (none, implied) = (Map::new(), ImpliedArguments::default());
+    let arguments = json!({"path": vec!["/a/b"; 10_000]});
+    let called = called("write", &none, arguments.as_object().unwrap(), &implied);
+    let cancel = CancellationToken::new();
+    for (bytes, goes_on) in [(60_000, true), (100, false)] {
+        let is_done = std::cell::Cell::new(false);
+        let admitting = async {
+            admission.admit(&human, &called, bytes, &cancel).await.unwrap();
+            is_done.set(true);
+        };
+        let other = async {
+            tokio::task::yield_now().await;
+            !is_done.get()
+        };
+        assert_eq!(tokio::join!(admitting, other).1, goes_on, "{bytes}");
+    }
+}

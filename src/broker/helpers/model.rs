@@ -55,13 +55,13 @@ impl Broker {
             arguments: &arguments,
             implied: &ImpliedArguments::default(),
         };
+        let bytes = call.arguments.get().len() as u64;
         if call.send_rule != SendRule::Always {
             call.record.decided("not made: dry run");
-            let asks = self.admission.would_ask(&called)?;
+            let asks = self.admission.would_ask(&called, bytes).await?;
             return Ok(call.planned(&called, (asks, DryRunReason::Helper), &|text| text));
         }
         let asked = asked(&arguments, &self.limits)?;
-        let bytes = call.arguments.get().len() as u64;
         let decision = self.admission.admit(call.run(), &called, bytes, cancel).await?;
         call.record.decided(decision.as_str());
         let until = call.run().human.until(call.deadline);

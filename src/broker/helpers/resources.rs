@@ -135,10 +135,11 @@ impl Broker {
             return Ok(only.clone());
         }
         if uri.len() > COMPARED_BYTES_MAX {
-            let message = format!("the URI has {} bytes, too many to find its server", uri.len());
-            return Err(
-                ToolFault::new(FaultCode::InvalidArguments, message).hint("name the server: server='NAME'")
-            );
+            return Err(which(
+                uri,
+                "belljar compares only short URIs with what servers list, and does not know which one has",
+                servers.iter(),
+            ));
         }
         let asked: Vec<ServerName> =
             servers.iter().filter(|server| self.runs_with_resources(server)).cloned().collect();
@@ -207,7 +208,7 @@ impl Broker {
         let answer = if call.send_rule == SendRule::Never {
             record.decided("not made: dry run");
             let redacted = |text| self.upstream.redacted(server, text);
-            let asks = self.admission.would_ask(&called);
+            let asks = self.admission.would_ask(&called, bytes).await;
             asks.map(|asks| call.planned(&called, (asks, DryRunReason::NeedsPlaceholder), &redacted))
         } else {
             match self.admission.admit(call.run(), &called, bytes, cancel).await {
@@ -243,7 +244,7 @@ impl Broker {
                 let (items, lacks) = connection.list(kind, until, cancel).await.map_err(fault)?;
                 if let Some(lacks) = lacks {
                     let note = text::inert_line(&format!("{server}, {tool}: {lacks}"));
-                    call.run().hint(self.upstream.redacted(server, note));
+                    call.run().remark(self.upstream.redacted(server, note));
                 }
                 to_raw_value(&items)
                     .map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))?

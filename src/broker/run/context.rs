@@ -156,8 +156,8 @@ impl RunContext {
     }
 
     /// Adds a sentence about the code. A few of these are shown, so that they do not crowd out the others.
-    pub(crate) fn hint(&self, hint: String) {
-        self.reported(|record| record.hint(self.named(hint)));
+    pub(crate) fn remark(&self, remark: String) {
+        self.reported(|record| record.remark(self.named(remark)));
     }
 
     fn named(&self, note: String) -> String {
@@ -178,7 +178,7 @@ impl RunContext {
         if run.with_record(|record| record.plan(called, job, why, redacted)).is_none() {
             let name = format!("{}.{}", called.server.name, called.tool.name);
             let name = text::inert_excerpt(&name, NAME_CHARS_MAX);
-            self.hint(format!("{name} was planned and not called: its run was a dry run"));
+            self.remark(format!("{name} was planned and not called: its run was a dry run"));
         }
     }
 
@@ -255,13 +255,13 @@ mod tests {
     }
 
     #[test]
-    fn hints_do_not_crowd_out_notes() {
+    fn remarks_do_not_crowd_out_notes() {
         let run = run();
-        (0..100).for_each(|number| run.hint(format!("hint {number}")));
+        (0..100).for_each(|number| run.remark(format!("remark {number}")));
         (0..100).for_each(|number| run.note(format!("note {}", number / 2)));
         let notes = run.end().notes;
         let of = |start: &str| notes.iter().filter(|note| note.starts_with(start)).count();
-        assert_eq!((of("hint"), of("note")), (10, 40));
+        assert_eq!((of("remark"), of("note")), (10, 40));
         assert_eq!(notes[50..], ["further notes of this run are left out"]);
     }
 

@@ -21,10 +21,10 @@ const TOOL_CHARS_MAX: usize = 200;
 const LISTED_MAX: usize = 1000;
 /// Longest arguments that are listed, in characters.
 const ARGUMENTS_CHARS_MAX: usize = 2_000;
-/// The largest number of notes of one run, and of hints among them. Code chooses how many hints there are, and must not
+/// The largest number of notes of one run, and of remarks on the code among them. Code chooses how many of these there are, and must not
 /// crowd out what the policy, the pins and the log say.
 const NOTES_MAX: usize = 50;
-const HINTS_MAX: usize = 10;
+const REMARKS_MAX: usize = 10;
 /// The note after the last one.
 const LEFT_OUT: &str = "further notes of this run are left out";
 
@@ -41,8 +41,8 @@ pub struct RunRecord {
     pub(crate) awaited: BTreeSet<ServerName>,
     /// The number of tool calls that have begun, and of those that have ended.
     pub(super) progress: (usize, usize),
-    /// The number of hints among the notes.
-    hints: usize,
+    /// The number of remarks on the code among the notes.
+    remarks: usize,
     places: HashMap<(ServerName, String), usize>,
     /// The tools that were not marked as read-only at one of their calls, by index.
     unmarked: BTreeSet<usize>,
@@ -66,10 +66,10 @@ impl RunRecord {
     }
 
     /// Adds a note about the code, unless there are many.
-    pub(super) fn hint(&mut self, hint: String) {
-        if self.hints < HINTS_MAX && !self.notes.contains(&hint) {
-            self.hints += 1;
-            self.note(hint);
+    pub(super) fn remark(&mut self, remark: String) {
+        if self.remarks < REMARKS_MAX && !self.notes.contains(&remark) {
+            self.remarks += 1;
+            self.note(remark);
         }
     }
 
