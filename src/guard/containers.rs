@@ -17,7 +17,7 @@ pub const SERVER_LABEL: &str = "belljar.server";
 /// Removes the containers with the label `$0`. `$@`: the engine's command with its options. A container that the engine
 /// was about to create comes later, so it looks more than once.
 const REMOVE: &str = r#"for pause in 0 1 4; do
-  sleep "$pause"
+  command -p sleep "$pause"
   found=$("$@" ps -aq --filter "label=$0") && [ -n "$found" ] && "$@" rm -f $found
 done"#;
 

@@ -402,6 +402,33 @@ async fn a_confined_server_is_given_nothing_that_links_of_the_opened_project_lea
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_project_lacks_is_not_looked_for_above_it_when_its_path_has_a_symlink() {
+    let prey = Prey::new();
+    let uv = format!("#!/bin/sh\nexec python3 {}\n", prey.at("program/server.py"));
+    for folder in ["tools", "disk/code/clone"] {
+        std::fs::create_dir_all(prey.at(folder)).unwrap();
+    }
+    std::fs::write(prey.at("tools/uv"), uv).unwrap();
+    std::fs::set_permissions(prey.at("tools/uv"), std::fs::Permissions::from_mode(0o700)).unwrap();
+    symlink("disk/code", prey.at("code")).unwrap();
+    std::fs::write(prey.at("code/pyproject.toml"), "").unwrap();
+    std::fs::write(prey.at("code/secret.txt"), "secret").unwrap();
+    for (projects, is_visible) in [(vec![prey.at("disk/code/clone").into()], false), (vec![], true)] {
+        let sandbox = ServerSandbox { read: vec![prey.at("program").into()], ..ServerSandbox::default() };
+        let process = ProcessSpec {
+            cwd: Some(prey.at("code/clone").into()),
+            projects,
+            ..spec(&prey.at("tools/uv"), &["run", "x"], prey.home.path(), Some(sandbox))
+        };
+        let upstream = upstream(process);
+        let server = connected(&upstream).await.unwrap();
+        let got = attempt(&server, "read", &prey.at("disk/code/secret.txt")).await;
+        assert_eq!(got == "secret", is_visible, "{got}");
+        upstream.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_confined_servers_program_is_not_found_where_servers_can_put_one() {
     let prey = Prey::new();
     std::fs::create_dir(prey.at("tools")).unwrap();

@@ -157,7 +157,9 @@ pub(super) fn of(
 ) -> Vec<(PathBuf, Access)> {
     let is_own = || {
         let command = args.command.first().filter(|name| !name.contains('/') && !name.starts_with('.'));
-        command.is_some_and(|name| at.in_folder(&format!("node_modules/.bin/{name}")).is_some())
+        let modules = at.in_folder("node_modules");
+        let program = modules.zip(command).map(|(modules, name)| modules.join(".bin").join(name));
+        program.is_some_and(|program| at.exists(&program))
     };
     let own: &[&str] = match runner {
         Runner::Npm | Runner::Pnpm if is_own() => &["node_modules", "package.json"],

@@ -207,6 +207,23 @@ fn a_packages_symlinks_do_not_lead_out_of_its_folder() {
     assert_eq!(home.visible("bin", "npx server"), "Execute bin/npx, Layer work/node_modules");
 }
 
+/// Of the working folder, only what a module is named after is visible, and a clone may have symlinks to the user's own files.
+#[test]
+fn a_module_of_the_working_folder_is_no_symlink() {
+    let home =
+        || Home::new().file("work/server/__main__.py", "").file("work/.env", "secret").file("bin/npx", "");
+    for (link, target, command) in [
+        ("server.py", ".env", "python3 -m server"),
+        ("other", "server", "python3 -m other"),
+        ("package.json", ".env", "npx own"),
+    ] {
+        let home = home().file("work/node_modules/.bin/own", "").link(&format!("work/{link}"), target);
+        let (visible, _) = home.found("bin", command, &[]);
+        assert!(!visible.contains(".env") && !visible.contains("other"), "{command}: {visible}");
+    }
+    assert_eq!(home().found("bin", "python3 -m server", &[]).0, "Execute work/server", "the control");
+}
+
 #[test]
 fn a_first_line_names_no_file_that_is_no_program_of_the_package() {
     for (first, unfollowed) in [

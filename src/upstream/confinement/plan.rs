@@ -72,6 +72,7 @@ impl Confinement {
         let user_homes = home_in(&inherited).as_ref().map(with_real).unwrap_or_default();
         let changeable = spec.changeable.iter().chain(&sandbox.write);
         let changeable = ChangeablePlaces::new(changeable.map(|path| (String::new(), path.clone())));
+        let cwd = spec.cwd.as_ref().and_then(|folder| resolve(folder).ok());
         let at = Surroundings {
             changeable: &changeable,
             projects: &spec.projects,
@@ -80,7 +81,7 @@ impl Confinement {
             home: &home,
             user_homes: &user_homes,
             homes: &homes,
-            folder: spec.cwd.as_deref(),
+            folder: cwd.as_ref().map(|way| way.end.as_path()).or(spec.cwd.as_deref()),
             private: &spec.private,
             secret: &spec.private.secret(),
             looks: LookBudget::new(LOOKS_MAX),
@@ -95,7 +96,6 @@ impl Confinement {
                 found.see(&way, access);
             }
         }
-        let cwd = spec.cwd.as_ref().and_then(|folder| resolve(folder).ok());
         if let Some(link) = cwd.as_ref().and_then(|way| at.changeable.link_in(way)) {
             return Err(format!(
                 "its folder goes through the symlink {}; confined servers can change that one, so name the real path in cwd",

@@ -52,11 +52,12 @@ fn same_for_all(
     }
 }
 
-/// The real path of a file or folder of this folder. A symlink counts if it stays in the folder.
+/// The real path of a file or folder of this folder. A symlink below the folder does not count, also not one that stays in
+/// it: whoever made it could choose other files of the folder.
 pub(super) fn inside(folder: &Path, name: &str, looks: &LookBudget) -> Option<PathBuf> {
-    let folder = resolve_within(folder, looks).ok()?.end;
-    let real = resolve_within(&folder.join(name), looks).ok()?.end;
-    (real.starts_with(&folder) && real != folder).then_some(real)
+    let named = resolve_within(folder, looks).ok()?.end.join(name);
+    let way = resolve_within(&named, looks).ok()?;
+    way.links.is_empty().then_some(way.end)
 }
 
 /// The names of at most `names_max` children of a folder. Names that are not UTF-8 are left out.

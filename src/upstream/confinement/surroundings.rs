@@ -20,7 +20,7 @@ pub(super) struct Surroundings<'a> {
     pub(super) user_homes: &'a [PathBuf],
     /// The server's HOME: as the variable names it, and its real path.
     pub(super) homes: &'a [PathBuf],
-    /// The working folder, if the entry sets one. Otherwise it is the server's HOME, which is empty.
+    /// The real working folder, if the entry sets one. Otherwise it is the server's HOME, which is empty.
     pub(super) folder: Option<&'a Path>,
     /// The user's private places.
     pub(super) private: &'a PrivatePlaces,
@@ -70,7 +70,7 @@ impl Surroundings<'_> {
     }
 
     /// The real path of a file or folder of the working folder. The user did not choose the author of the files there,
-    /// so a symlink that leads out of that folder is not followed.
+    /// so no symlink below that folder is followed.
     pub(super) fn in_folder(&self, name: &str) -> Option<PathBuf> {
         inside(self.folder?, name, &self.looks)
     }
