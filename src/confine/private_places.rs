@@ -13,7 +13,7 @@ use super::mount_list::MountList;
 use super::resolved_path::ResolvedPath;
 
 /// Files and folders of a home that are there for keys and logins.
-pub const LOGIN_PLACES: [&str; 92] = [
+pub const LOGIN_PLACES: [&str; 93] = [
     // Keys, agents and password managers.
     ".ssh",
     ".gnupg",
@@ -61,6 +61,7 @@ pub const LOGIN_PLACES: [&str; 92] = [
     ".netrc",
     ".npmrc",
     ".pypirc",
+    ".rye/credentials",
     ".cargo/credentials",
     ".cargo/credentials.toml",
     ".composer/auth.json",

@@ -7,11 +7,11 @@ use super::rules::{Label, Policy, Profile, Rule};
 use super::spelling::{cost, name_cost};
 use super::verdict::{Effect, Verdict};
 
-/// The largest cost of the comparisons of one call with rules about arguments (see [`cost`]): about half a second, and ten
+/// The largest cost of the comparisons of one call with rules about arguments (see [`cost`]): about a second, and ten
 /// times that for the worst texts.
-const COST_MAX: usize = 16 << 20;
-/// The largest arguments that the thread of a call compares with rules, in bytes.
-const AT_ONCE_BYTES_MAX: u64 = 2 * 1024;
+const COST_MAX: usize = 32 << 20;
+/// The largest arguments that the thread of a call compares with rules, in bytes, and the largest cost of what is implied.
+const AT_ONCE_COST_MAX: usize = 2 * 1024;
 /// The largest number of arguments whose names that thread compares.
 const NAMES_AT_ONCE_MAX: usize = 100;
 
@@ -26,10 +26,13 @@ pub struct Decision {
 
 impl Policy {
     /// What has to be compared on another thread before the rules decide: the arguments, if a rule is about them and they
-    /// are many. Code chooses how much there is to compare. `bytes`: their size.
+    /// are many. Code chooses how much there is to compare, and a server what it implies. `bytes`: their size.
     #[must_use]
     pub fn detached(&self, called: &PolicyCall<'_>, bytes: u64) -> Option<DetachedCall> {
-        if bytes <= AT_ONCE_BYTES_MAX {
+        let implied = called.implied.values.values().take(NAMES_AT_ONCE_MAX + 1);
+        let implied = implied.map(|value| cost(value, AT_ONCE_COST_MAX)).fold(0, usize::saturating_add);
+        let are_few = called.implied.values.len() <= NAMES_AT_ONCE_MAX;
+        if bytes <= AT_ONCE_COST_MAX as u64 && are_few && implied <= AT_ONCE_COST_MAX {
             return None;
         }
         let rules =
@@ -78,12 +81,13 @@ impl Policy {
     fn costs_too_much(&self, called: &PolicyCall<'_>) -> bool {
         let weighing = self.rules.iter().filter(|rule| rule.is_about_tool(called));
         let paths = weighing.flat_map(|rule| rule.arguments.keys());
-        let mut costs: Vec<Option<usize>> = vec![None; called.arguments.len()];
+        let values = || called.arguments.iter().chain(&called.implied.values);
+        let mut costs: Vec<Option<usize>> = vec![None; values().count()];
         let mut left = COST_MAX;
         let mut take = |cost: usize| left.checked_sub(cost).map(|rest| left = rest);
         let spent = paths.into_iter().try_for_each(|path| {
             let names = 1 + path.matches('.').count();
-            called.arguments.iter().zip(&mut costs).try_for_each(|((name, value), known)| {
+            values().zip(&mut costs).try_for_each(|((name, value), known)| {
                 take(names.saturating_mul(name_cost(name)))?;
                 if !may_lead_to(name, path) {
                     return Some(());
@@ -370,7 +374,7 @@ mod tests {
             (1, "list", &*nested, 1_000, true),
             (1, "list", &nested, 60_000, false),
             (1, "list", &accents, 50, true),
-            (1, "list", &accents, 125, false),
+            (1, "list", &accents, 200, false),
             (1, "list", &list, 100, true),
             (40, "list", &list, 100, false),
             // What no rule is about costs nothing.

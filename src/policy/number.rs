@@ -8,9 +8,11 @@ use crate::text;
 
 /// The largest number of digits of a number that is written without an exponent.
 const PLAIN_DIGITS_MAX: i64 = 400;
-/// The largest number of hexadecimal, octal or binary digits, without leading zeros, that are converted.
-/// Longer numbers are infinite as doubles, and no pattern is as long.
-const RADIX_DIGITS_MAX: usize = 256;
+/// The largest number of bits of a hexadecimal, octal or binary number that is converted. A longer one is infinite as a
+/// double, and larger than every number that a pattern of 200 digits can be.
+const BITS_MAX: usize = 1_100;
+/// The exponent of a number that is too long to be converted.
+const ENDLESS: i64 = 999_999_999;
 /// The digits of one part of a number that is converted, and the number after its largest value.
 const PART_DIGITS: usize = 9;
 const PART_END: u64 = 1_000_000_000;
@@ -37,7 +39,16 @@ impl Decimal {
         };
         for (prefix, radix) in [("0x", 16), ("0o", 8), ("0b", 2)] {
             if let Some(digits) = text.strip_prefix(prefix) {
-                return Self::of(is_negative, &decimal(&digits.replace('_', ""), radix)?, 0);
+                let digits = digits.replace('_', "");
+                let significant = digits.trim_start_matches('0');
+                if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
+                    return None;
+                }
+                let bits = significant.len() * usize::try_from(radix.ilog2()).ok()?;
+                return match bits > BITS_MAX {
+                    true => Self::of(is_negative, "1", ENDLESS),
+                    false => Self::of(is_negative, &decimal(significant, radix), 0),
+                };
             }
         }
         let (mantissa, exponent) = match text.split_once('e') {
@@ -141,16 +152,12 @@ fn read_exponent(text: &str) -> Option<i64> {
     Some(sign * significant.parse::<i64>().ok()?)
 }
 
-/// The decimal digits of a whole number of another radix; `None`: it is none, or it is too long.
-fn decimal(digits: &str, radix: u32) -> Option<String> {
-    let significant = digits.trim_start_matches('0');
-    if digits.is_empty() || significant.len() > RADIX_DIGITS_MAX {
-        return None;
-    }
+/// The decimal digits of these digits of another radix.
+fn decimal(digits: &str, radix: u32) -> String {
     // The last part comes first.
     let mut parts: Vec<u64> = Vec::new();
-    for digit in significant.chars() {
-        let mut carried = u64::from(digit.to_digit(radix)?);
+    for digit in digits.chars().filter_map(|digit| digit.to_digit(radix)) {
+        let mut carried = u64::from(digit);
         for part in &mut parts {
             carried += *part * u64::from(radix);
             (*part, carried) = (carried % PART_END, carried / PART_END);
@@ -159,7 +166,7 @@ fn decimal(digits: &str, radix: u32) -> Option<String> {
             parts.push(carried);
         }
     }
-    Some(parts.iter().rev().map(|part| format!("{part:0PART_DIGITS$}")).collect())
+    parts.iter().rev().map(|part| format!("{part:0PART_DIGITS$}")).collect()
 }
 
 #[cfg(test)]
@@ -176,6 +183,19 @@ mod tests {
             assert!(read(text).is_zero(), "{text}");
         }
         assert!(Decimal::read("0ex").is_none() && Decimal::read("0e").is_none());
+    }
+
+    #[test]
+    fn numbers_of_other_radixes_are_read_as_far_as_a_pattern_can_name_them() {
+        let power = format!("0b{:b}", 10_u128.pow(30));
+        assert!(read(&power).may_equal(&read("1e30")));
+        let ones = |prefix: &str, count: usize| read(&format!("{prefix}{}", "1".repeat(count)));
+        // 300 binary ones are 75 hexadecimal fs.
+        assert!(ones("0b", 300) == read(&format!("0x{}", "f".repeat(75))));
+        for endless in [ones("0x", 300), ones("0o", 400), ones("0b", 1_200), ones("0x", 100_000)] {
+            assert!(!endless.may_be_zero() && endless.plain().is_none(), "{endless:?}");
+        }
+        assert!(Decimal::read("0x").is_none() && Decimal::read("0b12").is_none());
     }
 
     #[test]

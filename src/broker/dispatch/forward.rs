@@ -74,10 +74,10 @@ impl Broker {
             return Err(ToolFault::new(FaultCode::InvalidArguments, said)
                 .hint("it stands for a secret that belljar masked in a result: leave it out, code is never given it"));
         }
-        if let Some(why) = dry_run_reason(call.send_rule, &called) {
-            return self.plan(target, call, (&called, why)).await;
-        }
         let bytes = call.arguments.get().len() as u64 + from_results;
+        if let Some(why) = dry_run_reason(call.send_rule, &called) {
+            return self.plan(target, call, (&called, why), bytes).await;
+        }
         call.record.decided(self.admission.admit(call.run(), &called, bytes, cancel).await?);
         note_undeclared(target, call, &arguments);
         let result = self.send(target, call, (&connection, arguments, &until), cancel).await;
@@ -152,9 +152,10 @@ impl Broker {
         target: Target<'_>,
         call: &Call<'_>,
         (called, why): (&PolicyCall<'_>, DryRunReason),
+        bytes: u64,
     ) -> Result<Answer, ToolFault> {
         call.record.decided("not made: dry run");
-        let asks = self.admission.would_ask(called, call.arguments.get().len() as u64).await?;
+        let asks = self.admission.would_ask(called, bytes).await?;
         Ok(call.planned(called, (asks, why), &|text| self.upstream.redacted(&target.server.name, text)))
     }
 

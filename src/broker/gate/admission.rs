@@ -81,7 +81,13 @@ impl Admission {
         let used_up = |reason: String| denied(called, &reason).hint("the user sets budgets in policy.toml");
         let policy = self.policy();
         self.check_log(run, called, policy.profile)?;
-        let by_rule = self.by_rule(&policy, called, bytes).await;
+        let by_rule = tokio::select! {
+            biased;
+            by_rule = self.by_rule(&policy, called, bytes) => by_rule,
+            () = cancel.cancelled() => {
+                return Err(ToolFault::new(FaultCode::Cancelled, "the run ended before the rules had decided"));
+            }
+        };
         let decide = || -> Result<(Decision, bool), ToolFault> {
             let ledger = self.ledger.lock();
             ledger.covers(&policy, &run.budget().policy, bytes).map_err(used_up)?;

@@ -14,7 +14,7 @@ use crate::text::{self, suggest};
 /// accepts undeclared names.
 const MISTAKEN_MIN: f64 = 0.7;
 /// Known names that an unknown one is compared with.
-const COMPARED_MAX: usize = 500;
+const COMPARED_MAX: usize = 200;
 /// The largest number of unknown names that are examined.
 const UNKNOWN_MAX: usize = 10;
 /// Keywords that may declare names beside `properties`.

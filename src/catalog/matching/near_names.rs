@@ -7,13 +7,15 @@ use super::words::{stem, words};
 use crate::text::suggest;
 
 const NEAR_COUNT: usize = 3;
+/// Known names that one is compared with. Code chooses how often.
+const COMPARED_MAX: usize = 2_000;
 /// Longest name whose words are looked up, in bytes: code chooses the name.
 const ASKED_BYTES_MAX: usize = 128;
 const ABBREVIATION_BYTES_MIN: usize = 3;
 
 /// The names that are similar to `asked`, the most similar first. If none is, those that mean nearly the same.
 pub(crate) fn near<'n>(asked: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
-    let names: Vec<&str> = names.collect();
+    let names: Vec<&str> = names.take(COMPARED_MAX).collect();
     let near = suggest::ranked(asked, names.iter().copied()).into_iter().map(|(_, name)| name);
     let near: Vec<&str> = near.filter(|name| may_mean(asked, name)).take(NEAR_COUNT).collect();
     if !near.is_empty() || asked.len() > ASKED_BYTES_MAX {

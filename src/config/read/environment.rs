@@ -9,7 +9,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::confine::ResolvedPath;
+use crate::confine::{PROGRAM_FOLDERS, ResolvedPath};
 use crate::guard::PARENT_VARIABLE;
 
 /// Longest name of a time zone, in bytes.
@@ -40,15 +40,35 @@ pub enum Nesting {
 }
 
 impl Environment {
-    /// Captures the environment of this process.
+    /// Captures the environment of this process, without the folders of PATH that are in the opened project.
     #[must_use]
     pub fn capture() -> Self {
-        Self {
+        let mut captured = Self {
             variables: std::env::vars_os().collect(),
             home: dirs::home_dir(),
             uid: nix::unistd::geteuid().as_raw(),
             cwd: std::env::current_dir().ok(),
             executable: std::env::current_exe().ok(),
+        };
+        captured.leave_projects_out_of_path();
+        captured
+    }
+
+    /// Takes the folders of the opened project out of PATH, where `npx`, direnv and virtual environments put some: whoever
+    /// sends the project could put a program of any name there. The project's own entries can name such a program by
+    /// its path.
+    fn leave_projects_out_of_path(&mut self) {
+        let projects = self.projects();
+        let is_of_project = |folder: &PathBuf| {
+            let real = ResolvedPath::of(&std::path::absolute(folder).unwrap_or_default()).end;
+            let is_of_system = PROGRAM_FOLDERS.iter().any(|folder| real.starts_with(folder));
+            !is_of_system && projects.iter().any(|project| real.starts_with(project))
+        };
+        if let Some(path) = self.variables.get_mut(OsStr::new("PATH"))
+            && let Ok(others) =
+                std::env::join_paths(std::env::split_paths(&path).filter(|folder| !is_of_project(folder)))
+        {
+            *path = others;
         }
     }
 
@@ -249,6 +269,28 @@ mod tests {
         assert_eq!(environment.resolve("~/MCPs", None), Path::new("/home/ada/MCPs"));
         assert_eq!(environment.resolve("~eve/x", None), Path::new("~eve/x"));
         assert_eq!(environment.resolve("x", Some(Path::new("/base"))), Path::new("/base/x"));
+    }
+
+    #[test]
+    fn folders_of_path_in_the_opened_project_are_left_out() {
+        let home = tempfile::tempdir().unwrap();
+        let real = home.path().canonicalize().unwrap();
+        for folder in ["clone/node_modules/.bin", "own/bin"] {
+            std::fs::create_dir_all(real.join(folder)).unwrap();
+        }
+        std::os::unix::fs::symlink(real.join("clone"), real.join("link")).unwrap();
+        let path = format!("{0}/clone/node_modules/.bin:{0}/link/bin:{0}/own/bin:/usr/bin", real.display());
+        for (cwd, expected) in [("clone", format!("{}/own/bin:/usr/bin", real.display())), ("", path.clone())]
+        {
+            let mut environment = Environment {
+                variables: BTreeMap::from([("PATH".into(), path.clone().into())]),
+                home: Some(real.clone()),
+                cwd: Some(real.join(cwd)),
+                ..Environment::capture()
+            };
+            environment.leave_projects_out_of_path();
+            assert_eq!(environment.variable("PATH").unwrap().to_str(), Some(expected.as_str()), "{cwd}");
+        }
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl Runner {
 
 /// The last parts of the paths of folders in which version managers and similar programs install other programs. If a
 /// server's program is in such a folder, the server sees the whole folder.
-pub(super) const INSTALLERS: [&str; 17] = [
+pub(super) const INSTALLERS: [&str; 19] = [
     ".nvm",
     ".fnm",
     ".local/share/fnm",
@@ -96,7 +96,9 @@ pub(super) const INSTALLERS: [&str; 17] = [
     ".local/share/mise",
     ".pyenv",
     ".rbenv",
-    ".rye",
+    ".rye/py",
+    ".rye/tools",
+    ".rye/self",
     ".pixi",
     ".bun",
     ".deno",

@@ -194,8 +194,11 @@ impl VisibleFiles {
             files.for_each(|path| self.tree(&path, Access::Execute, at));
         }
         self.scripts(own, at);
-        if let Some(first) = own.first().filter(|first| !first.starts_with('-')) {
-            self.script(first, at);
+        // A script without an ending is the first word, or behind options the first path.
+        let is_script =
+            |(place, word): &(usize, &String)| !word.starts_with('-') && (*place == 0 || word.contains('/'));
+        if let Some((_, word)) = own.iter().enumerate().find(is_script) {
+            self.script(word, at);
         }
         if is_python {
             // These packages were installed by the user without a virtual environment.

@@ -342,7 +342,9 @@ fn the_words_of_a_command_decide_which_of_them_are_scripts() {
         ("python3 -uImserver ~/priv/other.py", ""),
         ("python3 -c pass ~/priv/other.py", ""),
         ("python3 -Ecpass ~/priv/other.py", ""),
-        ("python3 -u ~/app/run", ""),
+        ("python3 -u ~/app/run", "Execute app/run"),
+        ("python3 -W ignore ~/app/run ~/priv", "Execute app/run"),
+        ("python3 -m server ~/app/run", ""),
     ] {
         assert_eq!(home.found("bin", command, &[]).0, expected, "{command}");
     }

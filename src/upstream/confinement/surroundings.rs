@@ -82,7 +82,8 @@ impl Surroundings<'_> {
     }
 
     /// The symlink by which a path leaves the project, or what a confined server or code can change, and comes to a name
-    /// that `is_program` does not accept. Names on the way count: each can belong to an installation.
+    /// that `is_program` does not accept. The first name of a program counts as well as its end: each can belong to an
+    /// installation.
     pub(super) fn link_away<'w>(
         &self,
         way: &'w ResolvedPath,

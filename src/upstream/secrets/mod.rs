@@ -128,7 +128,8 @@ fn is_credential(name: &str, value: &str) -> bool {
 /// Whether the value is a path below HOME, or below a folder of this machine. A key in base64 can begin with a slash.
 fn names_place(value: &str) -> bool {
     let first = value.strip_prefix('/').map(|rest| rest.split('/').next().unwrap_or_default());
-    value.starts_with("~/") || first.is_some_and(|first| Path::new("/").join(first).is_dir())
+    value.starts_with("~/")
+        || first.is_some_and(|first| !first.is_empty() && Path::new("/").join(first).is_dir())
 }
 
 /// The value of a header, and the part of it after the name of an authentication scheme.
@@ -187,11 +188,14 @@ mod tests {
         for (name, value, is_secret) in [
             ("API_KEY", "/9j4AAQSkZJRgABAQEAYABg=", true),
             ("API_KEY", "~9j4AAQSkZJRgABAQEAYABg=", true),
+            ("API_KEY", "//9j4AAQSkZJRgABAQEAYABg=", true),
             ("VAULT_PASS", "hunter22", true),
+            ("SSHPASS", "hunter22", true),
             ("KEY_FILE", "/etc/ssl/private/server01.key", false),
             ("PWD", "/tmp/some/folder12345", false),
             ("TOKEN_FILE", "~/.config/token-0123456789", false),
             ("PASSAGE", "hunter22", false),
+            ("COMPASS", "north", false),
         ] {
             let variables = vec![(name.into(), value.into())];
             let inherited = crate::upstream::Inherited::Only { variables, withheld: vec![] };

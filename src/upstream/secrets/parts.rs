@@ -66,7 +66,7 @@ fn of_json(name: &str, json: &Value, parts: &mut Vec<String>) {
 pub(super) fn is_secret(name: &str, value: &str) -> bool {
     let lower = name.to_lowercase();
     let is_password = ["password", "passwd", "pwd", "passphrase"].iter().any(|word| lower.contains(word))
-        || lower.split(|one: char| !one.is_alphanumeric()).any(|word| word == "pass");
+        || lower.split(|one: char| !one.is_alphanumeric()).any(|word| ["pass", "sshpass"].contains(&word));
     !value.contains("://") && (is_password || is_credential(name, value))
 }
 
