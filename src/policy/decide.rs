@@ -210,7 +210,7 @@ mod tests {
             arguments: &arguments,
             implied: &ImpliedArguments::default(),
         };
-        decided(&policy, &called).verdict
+        decided(policy, &called).verdict
     }
 
     #[test]

@@ -22,8 +22,8 @@ use crate::text;
 
 /// The largest number of calls that are checked in the code of one run.
 const CALLS_MAX: usize = 100;
-/// The largest number of faults that are looked for: the runtime shows no more.
-const FAULTS_MAX: usize = 5;
+/// The largest number of faults that have suggestions: the runtime shows no more.
+const EXPLAINED_MAX: usize = 5;
 const SIGNATURE_CHARS_MAX: usize = 600;
 
 /// A call as it stands in code.
@@ -56,15 +56,13 @@ impl Broker {
         let calls = &calls[..calls.len().min(CALLS_MAX)];
         self.start_called(calls, call, cancel).await;
         let mut faults: Vec<Option<ToolFault>> = vec![None; calls.len()];
-        let mut faults_left = FAULTS_MAX;
+        let mut explained = 0;
         for (at, literal) in calls.iter().enumerate().filter(|(_, literal)| literal.is_certain) {
-            if faults_left == 0 {
-                break;
-            }
             let is_first = calls[..at].iter().all(|earlier| earlier.server != literal.server);
-            faults[at] = self.certain_fault(literal, is_first, &call.run().servers).err();
+            let explains = explained < EXPLAINED_MAX;
+            faults[at] = self.certain_fault(literal, (is_first, explains), &call.run().servers).err();
             if let Some(fault) = &faults[at] {
-                faults_left -= 1;
+                explained += 1;
                 self.write_down_unmade(literal, fault, call).await;
             }
             // A server can have thousands of names that an unknown one is compared with.
@@ -106,11 +104,11 @@ impl Broker {
     }
 
     /// Returns the fault of a call that cannot succeed. `is_first`: no earlier call in the code goes to the same
-    /// server.
+    /// server. `explains`: an unknown name is compared with the known ones.
     fn certain_fault(
         &self,
         literal: &LiteralCall,
-        is_first: bool,
+        (is_first, explains): (bool, bool),
         scope: &ServerScope,
     ) -> Result<(), ToolFault> {
         let server = self.admitted(&literal.server, scope)?;
@@ -120,6 +118,10 @@ impl Broker {
         }
         let catalog = self.catalog();
         let Some(known) = catalog.server(server.as_str()) else { return Ok(()) };
+        if !explains && catalog::resolved(known.listed(), &literal.tool).is_none() {
+            let fault = ToolFault::new(FaultCode::UnknownTool, "its server has no such tool");
+            return Err(self.kept_back(&server, &literal.tool).unwrap_or(fault));
+        }
         let tool = match known.resolve(&literal.tool) {
             Ok(tool) => tool,
             Err(unknown) => {

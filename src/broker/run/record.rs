@@ -25,6 +25,8 @@ const ARGUMENTS_CHARS_MAX: usize = 2_000;
 /// crowd out what the policy, the pins and the log say.
 const NOTES_MAX: usize = 50;
 const REMARKS_MAX: usize = 10;
+/// The largest number of jobs that say the same.
+const ALIKE_MAX: usize = 5;
 /// The note after the last one.
 const LEFT_OUT: &str = "further notes of this run are left out";
 
@@ -60,7 +62,11 @@ pub(super) enum CallCounter {
 impl RunRecord {
     /// Adds a note, unless it is a duplicate. After the largest number, one note says that others are left out.
     pub(super) fn note(&mut self, note: String) {
-        if self.notes.len() <= NOTES_MAX && !self.notes.contains(&note) {
+        // Several jobs may say the same, each with its number before it.
+        let said = note.split_once(": ").filter(|(job, _)| job.starts_with("job ")).map(|(_, said)| said);
+        let is_repeated = said
+            .is_some_and(|said| self.notes.iter().filter(|note| note.ends_with(said)).count() >= ALIKE_MAX);
+        if self.notes.len() <= NOTES_MAX && !is_repeated && !self.notes.contains(&note) {
             self.notes.push(if self.notes.len() < NOTES_MAX { note } else { LEFT_OUT.to_owned() });
         }
     }

@@ -9,6 +9,8 @@ use crate::policy::{DecodingDepth, inner, may_be_nothing};
 
 /// The largest number of schemas that are visited for one call.
 const SCHEMAS_MAX: usize = 20_000;
+/// The largest sum of the texts that may be JSON or percent-encoded, in bytes. Each is parsed and decoded several times.
+const TEXT_BYTES_MAX: usize = 512 * 1024;
 /// The largest depth of objects within objects.
 const DEPTH_MAX: usize = 64;
 /// Keywords whose subschemas describe the same value as the schema around them. A keyword of the first list has one
@@ -22,6 +24,7 @@ const ITEMS: [&str; 5] = ["items", "prefixItems", "additionalItems", "unevaluate
 /// References whose target depends on the path that led to them.
 const DYNAMIC: [&str; 2] = ["$dynamicRef", "$recursiveRef"];
 const TOO_MANY: &str = "the tool's schema is too large for its defaults to be found";
+const TOO_MUCH_TEXT: &str = "the arguments have too many encoded texts for the defaults in them to be found";
 const LEADS_NOWHERE: &str =
     "the tool's schema has a reference that cannot be followed, so that its defaults are not known";
 
@@ -38,7 +41,12 @@ pub(super) fn defaults(
     schema: &Map<String, Value>,
     arguments: &Map<String, Value>,
 ) -> DefaultsResult<Map<String, Value>> {
-    let mut search = Search { bases: bases(schema), schemas_left: SCHEMAS_MAX, within: Vec::new() };
+    let mut search = Search {
+        bases: bases(schema),
+        schemas_left: SCHEMAS_MAX,
+        text_left: TEXT_BYTES_MAX,
+        within: Vec::new(),
+    };
     search.of_object(
         &[schema],
         Some(arguments),
@@ -81,6 +89,7 @@ impl SchemaPosition {
 struct Search<'s> {
     bases: Vec<&'s Map<String, Value>>,
     schemas_left: usize,
+    text_left: usize,
     /// The schemas of the absent objects around the current one. A schema that recurs within itself adds no defaults.
     within: Vec<*const Map<String, Value>>,
 }
@@ -88,6 +97,14 @@ struct Search<'s> {
 impl<'s> Search<'s> {
     fn spend(&mut self, schemas: usize) -> DefaultsResult<()> {
         self.schemas_left = self.schemas_left.checked_sub(schemas).ok_or(TOO_MANY)?;
+        Ok(())
+    }
+
+    fn spend_text(&mut self, value: &Value) -> DefaultsResult<()> {
+        let Value::String(text) = value else { return Ok(()) };
+        if text.contains(['%', '{', '[', '"']) {
+            self.text_left = self.text_left.checked_sub(text.len()).ok_or(TOO_MUCH_TEXT)?;
+        }
         Ok(())
     }
 
@@ -121,6 +138,7 @@ impl<'s> Search<'s> {
                 of_name.extend(self.of_undeclared(&schemas, name)?);
             }
             let mut values = Vec::new();
+            given.map_or(Ok(()), |value| self.spend_text(value))?;
             if given.is_none_or(|value| may_be_nothing(value, at.nesting)) {
                 values.push(self.of_absent(&of_name, at)?);
             }
@@ -173,6 +191,7 @@ impl<'s> Search<'s> {
                 }
                 let mut implied = Vec::new();
                 for item in items {
+                    self.spend_text(item)?;
                     implied.extend(self.of_given(&of_items, item, at.deeper())?);
                 }
                 (!implied.is_empty()).then_some(Value::Array(implied))
