@@ -264,13 +264,14 @@ async fn containers_of_servers(config: &Config) {
     });
     let changeable = config.changeable.iter().map(|path| (String::new(), path.clone()));
     let changeable = ChangeablePlaces::new(changeable);
-    for (mut engine, env) in engines.collect::<BTreeSet<_>>() {
-        if let Some(name) = engine[0].to_str().filter(|name| !name.contains('/')) {
-            let Some(program) = own_program(name, config.path.as_deref(), &changeable) else { continue };
-            engine[0] = program.into();
-        }
+    for (engine, env) in engines.collect::<BTreeSet<_>>() {
+        let found = match engine[0].to_str() {
+            Some(name) if !name.contains('/') => own_program(name, config.path.as_deref(), &changeable),
+            _ => Some(engine[0].clone().into()),
+        };
+        let Some(program) = &found else { continue };
         let said = async |args: &[&str]| {
-            let mut command = tokio::process::Command::new(&engine[0]);
+            let mut command = tokio::process::Command::new(program);
             command.args(&engine[1..]).args(args).envs(env.iter().map(|(name, value)| (name, value)));
             command.stdin(Stdio::null()).kill_on_drop(true);
             let said = tokio::time::timeout(PATIENCE, command.output()).await.ok()?.ok()?;
