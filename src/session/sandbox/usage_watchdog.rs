@@ -4,8 +4,9 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::error::TrySendError;
 
@@ -47,8 +48,20 @@ impl Watched for UsageMeter {
 /// delay it.
 pub(crate) struct Watchdog {
     exceeded: tokio::sync::mpsc::Receiver<String>,
-    /// Whether a run is in progress. The thread ends when this is dropped.
-    running: mpsc::Sender<bool>,
+    pace: Arc<Pace>,
+    thread: Thread,
+}
+
+/// What decides how often the thread reads.
+#[derive(Debug, Default)]
+struct Pace {
+    /// Whether a run is in progress.
+    is_running: AtomicBool,
+    /// Whether the thread makes the long pause, so that the beginning of a run has to wake it. To wake it for each run
+    /// would cost as much as a tenth of a warm run.
+    rests: AtomicBool,
+    /// Whether the thread is to end.
+    is_over: AtomicBool,
 }
 
 impl Watchdog {
@@ -62,16 +75,19 @@ impl Watchdog {
         limits: Arc<Limits>,
     ) -> io::Result<Self> {
         let (told, exceeded) = tokio::sync::mpsc::channel(1);
-        let (running, is_running) = mpsc::channel();
-        let name = std::thread::Builder::new().name("watchdog".into());
-        name.spawn(move || watch(&sandbox, watched, &limits, &told, &is_running))?;
-        Ok(Self { exceeded, running })
+        let pace = Arc::new(Pace::default());
+        let of_thread = Arc::clone(&pace);
+        let watch = move || watch(&sandbox, watched, &limits, &told, &of_thread);
+        let thread = thread::Builder::new().name("watchdog".into()).spawn(watch)?.thread().clone();
+        Ok(Self { exceeded, pace, thread })
     }
 
     /// Sets whether a run is in progress: usage is read more often then.
     pub(crate) fn set_running(&self, running: bool) {
-        // A thread that has ended has nothing left to watch.
-        let _ = self.running.send(running);
+        self.pace.is_running.store(running, Ordering::SeqCst);
+        if running && self.pace.rests.swap(false, Ordering::SeqCst) {
+            self.thread.unpark();
+        }
     }
 
     /// Waits for the next limit that is exceeded, and returns the message. Never returns if nothing is watched any
@@ -84,54 +100,65 @@ impl Watchdog {
     }
 }
 
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.pace.is_over.store(true, Ordering::SeqCst);
+        self.thread.unpark();
+    }
+}
+
+impl Pace {
+    /// The pause until the next read. Whoever sets `is_running` afterwards sees that the thread rests, and wakes it.
+    fn pause(&self, limits: &Limits) -> Duration {
+        let is_running = || self.is_running.load(Ordering::SeqCst);
+        self.rests.store(!is_running(), Ordering::SeqCst);
+        if is_running() { limits.watch_running } else { limits.watch_idle }
+    }
+}
+
 /// Reads the usage again and again, until the sandbox or the [`Watchdog`] is gone.
 fn watch(
     sandbox: &impl Watched,
     watched: WatchedLimits,
     limits: &Limits,
     told: &tokio::sync::mpsc::Sender<String>,
-    is_running: &mpsc::Receiver<bool>,
+    pace: &Pace,
 ) {
-    let mut pause = limits.watch_idle;
     let mut read_at = Instant::now();
     let mut failed = 0;
     // Since when a report waits for the bridge.
     let mut unheard: Option<Instant> = None;
-    loop {
+    while !pace.is_over.load(Ordering::SeqCst) {
         // The pause counts from the last read, so that frequent runs cannot delay the next one.
-        match is_running.recv_timeout((read_at + pause).saturating_duration_since(Instant::now())) {
-            Ok(true) => pause = limits.watch_running,
-            Ok(false) => pause = limits.watch_idle,
-            Err(RecvTimeoutError::Disconnected) => return,
-            Err(RecvTimeoutError::Timeout) => {
-                let looked = look(sandbox, watched);
-                read_at = Instant::now();
-                let exceeded = match looked {
-                    Ok(None) => return,
-                    Ok(Some(usage)) => {
-                        failed = 0;
-                        watched.exceeded_by(usage)
-                    }
-                    Err(error) => {
-                        failed += 1;
-                        (failed >= FAILED_LOOKS_MAX).then(|| {
-                            failed = 0;
-                            format!(
-                                "what the sandbox uses cannot be read, so its limits cannot be kept: {error}"
-                            )
-                        })
-                    }
-                };
-                unheard = match exceeded.map(|exceeded| told.try_send(exceeded)) {
-                    Some(Err(TrySendError::Closed(_))) => return,
-                    Some(Err(TrySendError::Full(_))) => unheard,
-                    Some(Ok(())) => Some(read_at),
-                    None => unheard.filter(|_| failed > 0),
-                };
-                if unheard.is_some_and(|since| since.elapsed() >= limits.watch_unheard) {
-                    sandbox.end();
-                }
+        let left = (read_at + pace.pause(limits)).saturating_duration_since(Instant::now());
+        if !left.is_zero() {
+            thread::park_timeout(left);
+            continue;
+        }
+        let looked = look(sandbox, watched);
+        read_at = Instant::now();
+        let exceeded = match looked {
+            Ok(None) => return,
+            Ok(Some(usage)) => {
+                failed = 0;
+                watched.exceeded_by(usage)
             }
+            Err(error) => {
+                failed += 1;
+                (failed >= FAILED_LOOKS_MAX).then(|| {
+                    failed = 0;
+                    format!("what the sandbox uses cannot be read, so its limits cannot be kept: {error}")
+                })
+            }
+        };
+        unheard = match exceeded.map(|exceeded| told.try_send(exceeded)) {
+            Some(Err(TrySendError::Closed(_))) => return,
+            Some(Err(TrySendError::Full(_))) => unheard,
+            Some(Ok(())) => Some(read_at),
+            None => unheard.filter(|_| failed > 0),
+        };
+        if unheard.is_some_and(|since| since.elapsed() >= limits.watch_unheard) {
+            sandbox.end();
         }
     }
 }
@@ -161,8 +188,8 @@ impl WatchedLimits {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
-    use std::time::Duration;
+    use std::sync::atomic::AtomicU32;
+    use std::sync::mpsc::{self, RecvTimeoutError};
 
     use super::*;
 
@@ -237,6 +264,20 @@ mod tests {
         let sandbox = Sandbox(|| Ok(Some(TOO_MANY)), ended);
         let mut watchdog = Watchdog::start(sandbox, WATCHED, limits(Duration::from_millis(50))).unwrap();
         has_ended.recv_timeout(Duration::from_secs(30)).unwrap();
+        assert_eq!(watchdog.exceeded().await, SAID);
+    }
+
+    /// Without the wake-up, the second look would be made after ten minutes.
+    #[tokio::test]
+    async fn the_beginning_of_a_run_ends_a_long_pause() {
+        let (ended, _has_ended) = mpsc::channel();
+        let limits = Limits { watch_idle: Duration::from_secs(600), ..Limits::default() };
+        let sandbox = Sandbox(|| Ok(Some(TOO_MANY)), ended);
+        let mut watchdog = Watchdog::start(sandbox, WATCHED, Arc::new(limits)).unwrap();
+        watchdog.set_running(true);
+        assert_eq!(watchdog.exceeded().await, SAID);
+        watchdog.set_running(false);
+        watchdog.set_running(true);
         assert_eq!(watchdog.exceeded().await, SAID);
     }
 
