@@ -58,9 +58,11 @@ impl Environment {
     /// sends the project could put a program of any name there. The project's own entries can name such a program by
     /// its path.
     fn leave_projects_out_of_path(&mut self) {
+        let Some(cwd) = self.cwd.clone() else { return };
         let projects = self.projects();
         let is_of_project = |folder: &PathBuf| {
-            let real = ResolvedPath::of(&std::path::absolute(folder).unwrap_or_default()).end;
+            // An empty or relative part of PATH leads into the project, too.
+            let real = ResolvedPath::of(&cwd.join(folder)).end;
             let is_of_system = PROGRAM_FOLDERS.iter().any(|folder| real.starts_with(folder));
             !is_of_system && projects.iter().any(|project| real.starts_with(project))
         };
@@ -279,7 +281,8 @@ mod tests {
             std::fs::create_dir_all(real.join(folder)).unwrap();
         }
         std::os::unix::fs::symlink(real.join("clone"), real.join("link")).unwrap();
-        let path = format!("{0}/clone/node_modules/.bin:{0}/link/bin:{0}/own/bin:/usr/bin", real.display());
+        let path =
+            format!("{0}/clone/node_modules/.bin:{0}/link/bin::bin:{0}/own/bin:/usr/bin", real.display());
         for (cwd, expected) in [("clone", format!("{}/own/bin:/usr/bin", real.display())), ("", path.clone())]
         {
             let mut environment = Environment {

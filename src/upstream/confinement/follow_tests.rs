@@ -207,7 +207,8 @@ fn a_packages_symlinks_do_not_lead_out_of_its_folder() {
     assert_eq!(home.visible("bin", "npx server"), "Execute bin/npx, Layer work/node_modules");
 }
 
-/// Of the working folder, only what a module is named after is visible, and a clone may have symlinks to the user's own files.
+/// A module of the working folder is visible without the rest of it, where the user's own files are. A clone may have
+/// symlinks to these.
 #[test]
 fn a_module_of_the_working_folder_is_no_symlink() {
     let home =
@@ -429,7 +430,7 @@ fn a_symlink_through_anothers_environment_does_not_make_that_visible() {
         }
         let home = private().link(&format!("own/{link}"), target);
         let (control, _) = home.found("", &format!("~/own/{program} -V"), &[]);
-        // Of the names between the first and the end, none counts.
+        // The names between the first and the end do not count.
         let is_first = !target.ends_with("python");
         assert_eq!(control.contains("priv"), is_first, "the user's own link {link} -> {target}: {control}");
     }
