@@ -3,6 +3,8 @@
 //! It measures the built program over its stdio, as a client does, and judges nothing: a target that is missed is printed
 //! as missed.
 
+#![allow(clippy::restriction, reason = "a benchmark ends at what it does not expect, and prints")]
+
 #[path = "bridge/belljar.rs"]
 mod belljar_program;
 #[path = "bridge/direct.rs"]
@@ -65,9 +67,9 @@ fn confined() -> Option<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["confine", "--parent", parent, plan] => {
-            Some(belljar::engine::begin(parent.parse().expect("a number"), plan))
+            Some(belljar_engine::begin(parent.parse().expect("a number"), plan))
         }
-        ["confine", "--inside", plan] => Some(belljar::engine::enter(plan)),
+        ["confine", "--inside", plan] => Some(belljar_engine::enter(plan)),
         _ => None,
     }
 }

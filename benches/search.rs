@@ -3,12 +3,14 @@
 //!
 //! `TOOLS` and `QUERIES` name files in the form of those in `tests/search`.
 
+#![allow(clippy::restriction, reason = "a benchmark ends at what it does not expect, and prints")]
+
 #[path = "../tests/search/quality.rs"]
 mod quality;
 
 use std::path::{Path, PathBuf};
 
-use belljar::catalog::Catalog;
+use belljar_tools::catalog::Catalog;
 use quality::{Measured, Quality};
 
 /// Other rankers, and what they were measured on.

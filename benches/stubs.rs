@@ -2,6 +2,8 @@
 //!
 //! `TOOLS` names a file in the form of that in `tests/search`.
 
+#![allow(clippy::restriction, reason = "a benchmark ends at what it does not expect, and prints")]
+
 #[path = "../tests/stubs/judge.rs"]
 mod judge;
 #[allow(dead_code)]
@@ -12,8 +14,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use belljar::catalog::{Catalog, Shapes, signature};
-use belljar::limits::Limits;
+use belljar_base::limits::Limits;
+use belljar_tools::catalog::{Catalog, Shapes, signature};
 
 /// Stubs that are shown of all that are wrong.
 const SHOWN: usize = 5;
@@ -60,7 +62,7 @@ fn stubs(catalog: &Catalog) -> Vec<(String, String, String)> {
 
 fn each<T>(
     catalog: &Catalog,
-    made: impl Fn(&belljar::names::ServerName, &belljar::catalog::Tool) -> T,
+    made: impl Fn(&belljar_base::names::ServerName, &belljar_tools::catalog::Tool) -> T,
 ) -> Vec<T> {
     let tools =
         catalog.servers().iter().flat_map(|server| server.listed().iter().map(move |tool| (server, tool)));

@@ -2,6 +2,8 @@
 //!
 //! `TOOLS` names a file in the form of the one in `tests/search`.
 
+#![allow(clippy::restriction, reason = "a benchmark ends at what it does not expect, and prints")]
+
 #[path = "../tests/tokens/listing.rs"]
 mod listing;
 // Much of it is for tests of runs.

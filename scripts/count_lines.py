@@ -42,10 +42,11 @@ def main() -> None:
     """Prints one line for each module, and the sum."""
     root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent)
     counts: Counter[str] = Counter()
-    for path in (root / "src").rglob("*.rs"):
+    for path in [*root.glob("src/**/*.rs"), *root.glob("crates/*/src/**/*.rs")]:
         if not path.stem.endswith("_tests") and not path.stem.startswith("test_"):
-            module = path.relative_to(root / "src").parts[0].removesuffix(".rs")
-            counts[f"src/{module}"] += rust_lines(path.read_text())
+            parts = path.relative_to(root).parts
+            module = parts[1] if parts[0] == "crates" else f"src/{parts[1].removesuffix('.rs')}"
+            counts[module] += rust_lines(path.read_text())
     for path in (root / "entrypoint").rglob("*.py"):
         counts["entrypoint"] += python_lines(path.read_text())
     for module, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):

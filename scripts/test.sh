@@ -31,19 +31,19 @@ main() {
 
     step "rustfmt" cargo fmt --all --check
     step "rustfmt fuzz" cargo fmt --manifest-path fuzz/Cargo.toml --check
-    step "clippy" cargo clippy --locked --all-targets -- -D warnings
+    step "clippy" cargo clippy --locked --workspace --all-targets -- -D warnings
     step "dependencies" cargo deny --locked check --hide-inclusion-graph bans licenses sources
-    step "rustdoc" env RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --document-private-items
+    step "rustdoc" env RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --document-private-items
     step "mypy" "$dev/mypy"
     step "mypy scripts" env MYPYPATH=scripts "$dev/mypy" --strict scripts/demo.py scripts/demo_data.py scripts/engine_api.py scripts/book.py scripts/count_lines.py
     step "mypy clients" env MYPYPATH=tests/clients "$dev/mypy" --strict tests/clients/run.py tests/clients/model.py
     step "ruff" "$dev/ruff" check entrypoint tests scripts
     step "ruff format" "$dev/ruff" format --check entrypoint tests scripts
     step "pytest" "$dev/pytest" -n "$(nproc)"
-    step "build" cargo nextest run --locked --no-run
+    step "build" cargo nextest run --locked --workspace --no-run
     store_compiled_code
     # Most tests wait: for engines, servers and Python.
-    step "nextest" cargo nextest run --locked --no-fail-fast --profile "$profile" --test-threads $((2 * $(nproc))) \
+    step "nextest" cargo nextest run --locked --workspace --no-fail-fast --profile "$profile" --test-threads $((2 * $(nproc))) \
         -E "$(tests_to_run)"
     step "chaos" cargo test --locked --test chaos -- --rounds 9 --seed 1 --seconds 20
     step "soak" cargo test --locked --test soak -- --seconds 10 --seed 1

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use belljar::engine::{Choice, EngineLocations, Instance, SandboxSpec, StartedSandbox, Streams, find};
+use belljar_engine::{Choice, EngineLocations, Instance, SandboxSpec, StartedSandbox, Streams, find};
 use tokio::io::AsyncWriteExt;
 use tokio::runtime::Runtime;
 

@@ -1,4 +1,4 @@
 """The runtime inside the sandbox: a supervisor that never runs user code, and a worker that does.
 
-The bridge decides everything about servers and tools. See src/protocol/PROTOCOL.md.
+The bridge decides everything about servers and tools. See crates/belljar-protocol/src/PROTOCOL.md.
 """

@@ -3,6 +3,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use belljar_base::problem::{Position, Severity};
+use belljar_base::text;
+use belljar_confine::Network;
 use serde_json::{Value, json};
 
 use super::common::printing::{err, out, to_stdout};
@@ -11,9 +14,6 @@ use crate::config::{
     Config, EnvPattern, Environment, RefusedServer, SandboxFiles, SandboxServers, ServerConfig, Source,
     Transport, TrustError, distrust_project, policy_schema, schema, trust_project,
 };
-use crate::confine::Network;
-use crate::problem::{Position, Severity};
-use crate::text;
 
 /// Prints the settings, the servers and every problem; the exit code is 1 if any of these is an error.
 pub(super) fn show(config: &Config, as_json: bool) -> ExitCode {
@@ -28,7 +28,7 @@ pub(super) fn show(config: &Config, as_json: bool) -> ExitCode {
 
 /// Executes the subcommands that need no configuration.
 pub(super) fn command(command: &ConfigCommand, environment: &Environment) -> ExitCode {
-    let limits = crate::limits::Limits::default();
+    let limits = belljar_base::limits::Limits::default();
     let done: Result<(), TrustError> = match command {
         ConfigCommand::Schema(of) => {
             out!("{:#}", if of.policy { policy_schema() } else { schema() });

@@ -8,6 +8,16 @@ use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use belljar_base::names::ServerName;
+use belljar_base::programs::{find_program, searched_places};
+use belljar_base::run::ToolFault;
+use belljar_base::text;
+use belljar_confine::ChangeablePlaces;
+use belljar_confine::ServerSandbox;
+use belljar_engine::{EngineInfo, Kernel, find};
+use belljar_guard::{Mark, SERVER_LABEL, engine_of, is_left_over};
+use belljar_protocol::{Posture, PostureField};
+use belljar_upstream::{ProcessSpec, ServerSpec, ServerTransport, Upstream, in_words};
 use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
@@ -17,17 +27,7 @@ use crate::audit::last_entries;
 use crate::config::{
     Config, ConfigFiles, DeferredEntry, Environment, Launch, ServerConfig, Transport, own_program,
 };
-use crate::confine::ChangeablePlaces;
-use crate::confine::ServerSandbox;
-use crate::engine::{EngineInfo, Kernel, find};
-use crate::guard::{Mark, SERVER_LABEL, engine_of, is_left_over};
-use crate::names::ServerName;
-use crate::programs::{find_program, searched_places};
-use crate::protocol::{Posture, PostureField};
-use crate::run::ToolFault;
 use crate::session::{SandboxReport, Session};
-use crate::text;
-use crate::upstream::{ProcessSpec, ServerSpec, ServerTransport, Upstream, in_words};
 
 /// The number of log entries that are shown for each server.
 const ENTRIES_SHOWN: usize = 3;

@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
+use belljar_base::text;
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -14,7 +15,6 @@ use super::sessions;
 use super::{config, doctor, files, guardian, log, login, run, serve, skill, trust};
 use crate::cli::{self, Arguments, Command};
 use crate::config::{ConfigFiles, Environment};
-use crate::text;
 
 /// Executes the command line.
 #[must_use]
@@ -23,13 +23,13 @@ pub fn main(arguments: Arguments) -> ExitCode {
     match arguments.command {
         #[cfg(target_os = "linux")]
         Some(Command::Keep(keep)) => match (keep.inside, &keep.confine) {
-            (Some(keeper), Some(plan)) => crate::guard::keep_inside(&keep.command, keeper, plan),
-            (_, plan) => crate::guard::keep(&keep.command, plan.as_deref(), keep.bridge, &keep.token),
+            (Some(keeper), Some(plan)) => belljar_guard::keep_inside(&keep.command, keeper, plan),
+            (_, plan) => belljar_guard::keep(&keep.command, plan.as_deref(), keep.bridge, &keep.token),
         },
         #[cfg(target_os = "linux")]
         Some(Command::Confine(confine)) => match confine.parent {
-            Some(parent) if !confine.inside => crate::engine::begin(parent, &confine.plan),
-            _ => crate::engine::enter(&confine.plan),
+            Some(parent) if !confine.inside => belljar_engine::begin(parent, &confine.plan),
+            _ => belljar_engine::enter(&confine.plan),
         },
         Some(Command::Guardian(guardian)) => guardian::guard(guardian.mark.into()),
         command => told(bridge(command)),

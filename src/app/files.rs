@@ -6,6 +6,9 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use belljar_base::names::WorkspaceName;
+use belljar_base::text::{self, suggest};
+
 use super::common::failure::{Failure, failed, told};
 use super::common::new_file;
 use super::common::printing::{err, out, to_stdout};
@@ -13,8 +16,6 @@ use super::wiring::{outbox, workspaces};
 use crate::cli::{self, FilesCommand};
 use crate::config::Config;
 use crate::journal::Sessions;
-use crate::names::WorkspaceName;
-use crate::text::{self, suggest};
 use crate::workspace::{FilePath, Outbox, Piece, SessionOutbox, View, Workspace, WorkspaceLocation, names};
 
 /// Longest name that is shown, in characters.

@@ -7,9 +7,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use belljar_guard::{LINE_BYTES_MAX, Mark, end_marked};
 use nix::unistd::{Pid, getppid};
 
-use crate::guard::{LINE_BYTES_MAX, Mark, end_marked};
 use crate::session::GuardedResources;
 use crate::workspace::sweep;
 
@@ -32,7 +32,7 @@ pub(super) fn guard(mark: Mark) -> ExitCode {
     ExitCode::from(u8::from(removed.is_err() || alone.is_err()))
 }
 
-async fn remove(resources: Option<GuardedResources>, bridge: Pid) -> Result<(), crate::engine::EngineError> {
+async fn remove(resources: Option<GuardedResources>, bridge: Pid) -> Result<(), belljar_engine::EngineError> {
     let Some(GuardedResources { cleanup_list, workspaces }) = resources else { return Ok(()) };
     let removed = cleanup_list.remove().await;
     // The kernel releases the lock of its workspace before it gives the guardian another parent.

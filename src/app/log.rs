@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use belljar_base::text;
 use serde_json::Value;
 
 use super::common::printing::{err, out};
 use crate::audit::{Entry, Event, Filter, RunEvent, entries, time};
 use crate::cli;
 use crate::config::{Audit, Config};
-use crate::text;
 
 const USAGE: u8 = 2;
 /// Longest text of one column, in characters.

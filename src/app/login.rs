@@ -4,6 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
+use belljar_base::text;
+use belljar_confine::ChangeablePlaces;
+use belljar_upstream::{
+    Client, LoginRequest, LoginSpec, LoginState, LogoutOutcome, PendingLogin, ProbeResult, RemoteSpec,
+};
+
 use super::common::named::named;
 use super::common::printing::{err, out};
 use super::common::signals::Signals;
@@ -11,11 +17,6 @@ use super::wiring;
 use crate::broker::remote_spec;
 use crate::cli;
 use crate::config::{Config, Endpoint, Environment, ServerConfig, Transport, own_program};
-use crate::confine::ChangeablePlaces;
-use crate::text;
-use crate::upstream::{
-    self, Client, LoginRequest, LoginSpec, LoginState, LogoutOutcome, PendingLogin, ProbeResult, RemoteSpec,
-};
 
 const USAGE: u8 = 2;
 /// The longest message of a system or server in one line, in characters.
@@ -64,7 +65,7 @@ pub(super) async fn login(config: &Config, arguments: cli::Login, secret: Option
             token_endpoint: arguments.token_endpoint,
             requires_dpop: settings.requires_dpop,
         };
-        let started = upstream::begin(request).await?;
+        let started = belljar_upstream::begin(request).await?;
         show(&name, &started, browser.as_deref());
         started.finish().await
     };
@@ -87,7 +88,7 @@ pub(super) async fn logout(config: &Config, arguments: &cli::Logout) -> ExitCode
         Err(message) => return usage(&message),
     };
     let name = text::inert_line(&arguments.server);
-    match upstream::log_out(&login).await {
+    match belljar_upstream::log_out(&login).await {
         Ok(LogoutOutcome::NoLogin) => out!("there is no login at {name}"),
         Ok(LogoutOutcome::Revoked) => out!("logged out of {name}; its tokens are revoked"),
         Ok(LogoutOutcome::OnlyHere(why)) => out!(
@@ -130,7 +131,7 @@ pub(super) async fn state(config: &Config, server: &ServerConfig, endpoint: &End
         LoginState::LoggedIn { .. } => format!("logged in{}", lasts(&state)),
         LoginState::OfAnotherAddress => format!("the login is for another address; {command}"),
         LoginState::Unreadable(why) => format!("the login cannot be read: {why}; {command}"),
-        LoginState::None => match upstream::probe(&remote).await {
+        LoginState::None => match belljar_upstream::probe(&remote).await {
             Ok(ProbeResult::Open) => "answers".into(),
             Ok(ProbeResult::Other(why)) => format!("NO SERVER THERE: {why}; correct its url"),
             Ok(ProbeResult::Wants { challenge: Some(_), .. }) => format!("needs a login; {command}"),

@@ -1,12 +1,12 @@
 //! The lines of `belljar doctor` about the model that code may ask.
 
+use belljar_base::text;
+use belljar_guard::Mark;
 use tokio::time::Instant;
 
 use crate::broker::model_endpoint;
 use crate::config::{Config, ModelAccess, ModelEndpoint};
-use crate::guard::Mark;
 use crate::models::{ModelAnswer, ModelError, ModelRequest};
-use crate::text;
 
 /// Longest reason why the model does not answer, in characters.
 const WHY_CHARS_MAX: usize = 500;

@@ -8,6 +8,12 @@ use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use belljar_base::problem::report;
+use belljar_base::run::{
+    OutputCut, OutputStream, PlannedCall, PlannedCalls, PythonError, Reset, RunOutcome, RunReport,
+    RunRequest, SandboxLoss, ServerScope, StateNote,
+};
+use belljar_base::text;
 use tokio_util::sync::CancellationToken;
 
 use super::common::named::named;
@@ -19,14 +25,8 @@ use crate::broker::Origin;
 use crate::cli;
 use crate::config::{Config, ConfigFiles};
 use crate::jobs::Status;
-use crate::problem::report;
 use crate::render::{calls_made, calls_with_unknown_outcome};
-use crate::run::{
-    OutputCut, OutputStream, PlannedCall, PlannedCalls, PythonError, Reset, RunOutcome, RunReport,
-    RunRequest, SandboxLoss, ServerScope, StateNote,
-};
 use crate::session::RunSubmission;
-use crate::text;
 use crate::workspace::FilePath;
 
 /// The name of this command in journals.

@@ -3,6 +3,8 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use belljar_base::limits::Limits;
+use belljar_base::problem::report;
 use tokio_util::sync::CancellationToken;
 
 use super::common::failure::USAGE;
@@ -10,8 +12,6 @@ use super::common::printing::err;
 use super::common::signals::Signals;
 use super::wiring::Modules;
 use crate::config::{Config, ConfigFiles, Prewarm, Sampling, StructuredContent};
-use crate::limits::Limits;
-use crate::problem::report;
 use crate::server::{Handler, HandlerSettings, RunDefaults, serve as serve_client};
 
 /// Explains the right usage to a person who starts the server at a terminal.

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::process::ExitCode;
 
+use belljar_base::text;
 use serde_json::json;
 
 use super::common::printing::{err, out, to_stdout};
@@ -11,7 +12,6 @@ use crate::cli::{self, RunSkill, SkillCommand};
 use crate::clients::diff;
 use crate::config::{Config, ConfigFiles};
 use crate::skills::{PendingSkill, Skill, SkillArguments, SkillError, SkillFile, SkillName, Skills};
-use crate::text;
 
 const USAGE: u8 = 2;
 /// The number of unchanged lines around a difference that are shown.

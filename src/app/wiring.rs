@@ -3,20 +3,21 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use belljar_base::limits::Limits;
+use belljar_base::names::WorkspaceName;
+use belljar_base::run::{FaultCode, ToolFault};
+use belljar_engine::recipe::OWN_IMAGE;
+use belljar_engine::{EngineLocations, Folder, tmpfs_mib};
+use belljar_guard::{Guardian, Mark};
+use belljar_tools::catalog::StatedLimits;
+use belljar_upstream::Upstream;
+
 use crate::audit::AuditLog;
 use crate::broker::{ActiveConfig, AuditSetup, Broker, Folders};
-use crate::catalog::StatedLimits;
 use crate::config::{Audit, Config, ConfigFiles, LearnShapes, MountedFolder, ResumeFrom, Rollback};
-use crate::engine::{EngineLocations, Folder, tmpfs_mib};
-use crate::guard::{Guardian, Mark};
 use crate::journal::{Journal, RecordedSession, Sessions, SessionsError};
-use crate::limits::Limits;
-use crate::names::WorkspaceName;
-use crate::recipe::OWN_IMAGE;
 use crate::rerun::{Reruns, ResumedSession};
-use crate::run::{FaultCode, ToolFault};
 use crate::session::{CpuLimit, SandboxSettings, Session, SettingsSource};
-use crate::upstream::Upstream;
 use crate::workspace::WorkspaceLocation;
 
 /// The fallback image if belljar's own does not exist. Any image with Python works, but this one has no pandas.
@@ -246,12 +247,12 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
+    use belljar_base::run::{Reset, RunOutcome, RunReport, RunRequest, ServerScope, ToolFault};
     use tokio_util::sync::CancellationToken;
 
     use super::*;
     use crate::broker::Origin;
     use crate::config::Environment;
-    use crate::run::{Reset, RunOutcome, RunReport, RunRequest, ServerScope, ToolFault};
     use crate::session::{BREAKS, RunSubmission};
 
     #[test]

@@ -1,6 +1,6 @@
 //! One line.
 
-use crate::clock;
+use belljar_base::clock;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -11,6 +11,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use belljar_base::limits::Limits;
+use belljar_base::own_file;
 use nix::fcntl::{Flock, FlockArg};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -19,8 +21,6 @@ use tokio::task::JoinHandle;
 
 use super::entry::{CallEvent, Entry, Event};
 use super::refusals::Refusals;
-use crate::limits::Limits;
-use crate::own_file;
 
 /// Lines that may wait for the disk; then who has more waits as well, since none is left out.
 const WAITING_MAX: usize = 1_024;

@@ -1,7 +1,7 @@
 //! Reads the log back, for the user.
 
-use crate::clock;
-use crate::own_file;
+use belljar_base::clock;
+use belljar_base::own_file;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind};
 use std::path::Path;

@@ -8,6 +8,11 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use belljar_base::clock;
+use belljar_base::digest;
+use belljar_base::names::ServerName;
+use belljar_base::own_file;
+use belljar_base::text;
 use chrono::DateTime;
 use nix::fcntl::{Flock, FlockArg};
 use parking_lot::Mutex;
@@ -15,12 +20,6 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
-
-use crate::clock;
-use crate::digest;
-use crate::names::ServerName;
-use crate::own_file;
-use crate::text;
 
 /// Remarks of one server that are kept.
 const KEPT_MAX: usize = 50;

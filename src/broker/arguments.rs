@@ -1,15 +1,14 @@
 //! Reads a call's arguments: a JSON object, bounded in bytes and depth.
 
+use belljar_base::limits::Limits;
+use belljar_base::run::{FaultCode, ToolFault};
+use belljar_base::text::{self, suggest::likeness};
+use belljar_protocol::depth_exceeds;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, SemaphorePermit};
-
-use crate::limits::Limits;
-use crate::protocol::depth_exceeds;
-use crate::run::{FaultCode, ToolFault};
-use crate::text::{self, suggest::likeness};
 
 /// Longest part of a word from code that is shown, in characters.
 const SAID_CHARS_MAX: usize = 40;

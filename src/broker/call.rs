@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
+use belljar_base::run::DryRunReason;
+use belljar_tools::policy::PolicyCall;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::answer::Answer;
 use super::run::call_record::CallRecord;
 use super::run::context::{ExecutionMode, RunContext};
-use crate::policy::PolicyCall;
-use crate::run::DryRunReason;
 
 /// A call as the sandbox requests it, and the run in which it is made.
 pub struct Call<'a> {

@@ -8,13 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use belljar_base::run::ClientAbilities;
+use belljar_tools::policy::Pattern;
+use belljar_upstream::{Clock, QuestionError, QuestionKind};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
-
-use crate::policy::Pattern;
-use crate::run::ClientAbilities;
-use crate::upstream::{Clock, QuestionError, QuestionKind};
 
 /// A question for the human, or their client.
 #[derive(Debug)]

@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
+use belljar_base::run::{FaultCode, ToolFault};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::broker::run::context::RunContext;
 use crate::config::ModelSettings;
 use crate::models::{Endpoint, Ledger, ModelRequest, TokenReservation};
-use crate::run::{FaultCode, ToolFault};
 
 const BUDGET_HINT: &str = "the user sets budgets below [model] in config.toml; ask less, or of larger parts";
 

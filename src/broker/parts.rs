@@ -7,6 +7,14 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
+use belljar_base::limits::Limits;
+use belljar_base::names::ServerName;
+use belljar_base::run::{ClientAbilities, FaultCode, ServerScope, ToolFault};
+use belljar_base::text;
+use belljar_protocol::RunServer;
+use belljar_tools::catalog::{self, Catalog, Shapes, StatedLimits};
+use belljar_tools::policy::Profile;
+use belljar_upstream::{Connection, Redacted, Upstream, UpstreamError};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -29,18 +37,10 @@ use super::tools::shape_store::ShapeStore;
 use super::tools::tool_index::{ListingChange, ToolIndex};
 use super::values::handles::Handles;
 use crate::audit::{AuditLog, Event, ServerLog};
-use crate::catalog::{self, Catalog, Shapes, StatedLimits};
 use crate::config::Audit;
 use crate::jobs::Jobs;
 use crate::journal::Journal;
-use crate::limits::Limits;
-use crate::names::ServerName;
-use crate::policy::Profile;
-use crate::protocol::RunServer;
-use crate::run::{ClientAbilities, FaultCode, ServerScope, ToolFault};
 use crate::skills::Skills;
-use crate::text;
-use crate::upstream::{Connection, Redacted, Upstream, UpstreamError};
 
 /// The folders of the data that outlives the bridge. Each folder is created when something is first stored in it.
 #[derive(Debug, Clone)]

@@ -4,12 +4,13 @@
 
 use std::path::Path;
 
+use belljar_base::limits::Limits;
+use belljar_base::problem::{Position, Problem};
+
 use super::file;
 use super::formats::format::Format;
 use super::formats::spanned::{Node, Value};
 use super::places::Surroundings;
-use crate::limits::Limits;
-use crate::problem::{Position, Problem};
 
 /// The key of the list of servers in `.mcp.json` that the user does not want.
 const OF_PROJECT_FILE: &str = "disabledMcpjsonServers";

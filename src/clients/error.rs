@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::problem::Problem;
+use belljar_base::problem::Problem;
 
 /// The reason for which nothing was written. No text repeats the content of the file.
 #[derive(Debug, thiserror::Error)]

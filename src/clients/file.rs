@@ -7,10 +7,9 @@ use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use belljar_base::limits::Limits;
+use belljar_base::problem::{Position, Problem};
 use nix::fcntl::OFlag;
-
-use crate::limits::Limits;
-use crate::problem::{Position, Problem};
 
 /// The text of a file, `None` when there is none.
 pub(super) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<Option<String>, Box<Problem>> {

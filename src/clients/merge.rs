@@ -7,6 +7,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use belljar_base::limits::Limits;
+use belljar_base::names::ServerName;
+use belljar_base::own_file;
+use belljar_base::problem::{Position, Problem, Severity};
+use belljar_base::text;
 use serde_json::{Map, Value as Json, json};
 use similar::TextDiff;
 
@@ -14,10 +19,6 @@ use super::file;
 use super::formats::format::Format;
 use super::known_clients::{ClientServer, ClientServers};
 use super::translate::secrets;
-use crate::limits::Limits;
-use crate::names::ServerName;
-use crate::problem::{Position, Problem, Severity};
-use crate::{own_file, text};
 
 /// Keys that only belljar has, and the working folder. If a user has added them to an imported entry, they stay.
 const OWN_KEYS: [&str; 14] = [

@@ -147,8 +147,9 @@ impl Surroundings {
 
 #[cfg(test)]
 mod tests {
+    use belljar_confine::LOGIN_PLACES;
+
     use super::*;
-    use crate::confine::LOGIN_PLACES;
 
     #[test]
     fn files_of_clients_are_kept_like_logins() {

@@ -5,6 +5,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use belljar_base::limits::Limits;
+use belljar_base::names::ServerName;
+use belljar_base::problem::{Position, Problem, Severity};
 use serde_json::{Map, Value as Json};
 
 use super::claude_switches::{switched_off_in, switched_off_of_project};
@@ -16,9 +19,6 @@ use super::translate::redact_keeping_references::{part_with_references, referenc
 use super::translate::references::is_literal;
 use super::translate::translator::{EntryContext, Translation};
 use super::{file, opencode_switches};
-use crate::limits::Limits;
-use crate::names::ServerName;
-use crate::problem::{Position, Problem, Severity};
 
 /// The files that are read.
 #[derive(Debug, Clone, Copy)]

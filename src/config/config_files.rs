@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use belljar_base::limits::Limits;
+use belljar_base::problem::Problem;
 use tokio::sync::watch;
 
 use super::load::{Config, PreviousConfig, ReloadState};
@@ -17,8 +19,6 @@ use super::servers::load;
 use super::servers::server::{RefusedServer, ServerConfig};
 use super::settings::definitions::{Definition, EffectTime, definitions};
 use super::settings::resolve::Setting;
-use crate::limits::Limits;
-use crate::problem::Problem;
 
 /// The files of settings and servers, and what they held when they were last read.
 #[derive(Debug)]

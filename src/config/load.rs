@@ -8,6 +8,15 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use belljar_base::limits::Limits;
+use belljar_base::names::{ServerName, WorkspaceName};
+use belljar_base::problem::{Origin, Problem, Severity};
+use belljar_base::run::OutputMode;
+use belljar_base::text::{self, suggest};
+use belljar_confine::{ChangeablePlaces, PrivatePlaces};
+use belljar_engine::{EngineLocations, User};
+use belljar_protocol::{ExtraSystemCall, PostureField};
+use belljar_tools::policy::Policy;
 use tracing::level_filters::LevelFilter;
 
 use super::read::changeable::{misled, of_configuration, own_program};
@@ -28,16 +37,7 @@ use super::settings::resolve::{Setting, Settings, Source};
 use super::settings::resume::ResumeFrom;
 use super::settings::toml_file::{self, TomlFile};
 use super::settings::values as read;
-use crate::confine::{ChangeablePlaces, PrivatePlaces};
-use crate::engine::{EngineLocations, User};
 use crate::journal::JournalDetail;
-use crate::limits::Limits;
-use crate::names::{ServerName, WorkspaceName};
-use crate::policy::Policy;
-use crate::problem::{Origin, Problem, Severity};
-use crate::protocol::{ExtraSystemCall, PostureField};
-use crate::run::OutputMode;
-use crate::text::{self, suggest};
 
 /// The configuration of this process.
 #[derive(Debug, Clone)]

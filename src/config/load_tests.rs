@@ -7,11 +7,12 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 
+use belljar_engine::{Choice, User};
+use belljar_upstream::RemoteTransport;
+
 use super::*;
 use crate::config::servers::transport::{Launch, Transport};
 use crate::config::test_home::Home;
-use crate::engine::{Choice, User};
-use crate::upstream::RemoteTransport;
 
 impl Home {
     /// Server names, then problems with the home's place replaced.
@@ -434,7 +435,7 @@ fn the_running_executable_is_recognised_under_another_name() {
 fn a_nested_bridge_loads_no_servers_and_says_why() {
     let home = Home::of_servers()
         .file("a.json", r#"{"mcpServers": {"x": {"command": "c"}}}"#)
-        .variable(crate::guard::PARENT_VARIABLE, "1");
+        .variable(belljar_guard::PARENT_VARIABLE, "1");
     assert_eq!(
         home.names(),
         "error BELLJAR_PARENT: is set: this bridge was started by another one and loads no servers, so that none can call itself"
@@ -469,7 +470,7 @@ fn a_setting_of_the_sandbox_that_cannot_be_read_is_told_apart_from_others() {
     };
     for name in ["RUNTIME", "MEMORY", "PIDS", "CPUS", "CONTAINER_USER"] {
         let name = format!("MCP_BRIDGE_{name}");
-        assert_eq!(problem(&name, "pdoman"), Some(crate::problem::Origin::Variable(name.clone())));
+        assert_eq!(problem(&name, "pdoman"), Some(belljar_base::problem::Origin::Variable(name.clone())));
     }
     assert_eq!(problem("MCP_BRIDGE_OUTPUT_MODE", "pdoman"), None);
 }

@@ -2,10 +2,10 @@
 //!
 //! The reader does not use it: its own problems say more.
 
+use belljar_base::limits::Limits;
 use serde_json::{Map, Value, json};
 
 use super::settings::definitions::{Definition, EffectTime, ValueForm, definitions};
-use crate::limits::Limits;
 
 /// The JSON schema of a config.toml.
 #[must_use]

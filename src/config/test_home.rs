@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::PathBuf;
 
+use belljar_base::limits::Limits;
+
 use super::load::Config;
 use super::read::environment::Environment;
 use super::read::trust::trust_project;
-use crate::limits::Limits;
 
 /// A home folder.
 pub(super) struct Home {

@@ -3,10 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use belljar_base::run::PythonError;
+use belljar_base::text;
 use tokio::time::Instant;
-
-use crate::run::PythonError;
-use crate::text;
 
 /// Longest name, and longest reason, in characters.
 const NAME_CHARS_MAX: usize = 60;

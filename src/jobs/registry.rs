@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use belljar_base::limits::Limits;
+use belljar_base::run::{FaultCode, PythonError, ToolFault};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use super::job::{Job, JobRequest, JobSummary, Status};
-use crate::limits::Limits;
-use crate::run::{FaultCode, PythonError, ToolFault};
 
 /// The jobs of a session.
 pub struct Jobs {

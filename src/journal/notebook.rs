@@ -1,12 +1,12 @@
 //! A session as a notebook of Jupyter (nbformat 4.5), with what its runs have said.
 
+use belljar_base::run::OutputStream;
+use belljar_base::text;
 use serde_json::{Value, json};
 
 use super::reading::{RecordedRun, RecordedSession};
 use super::record::RunEnded;
 use super::script::{title, title_of_run};
-use crate::run::OutputStream;
-use crate::text;
 
 /// The notebook as JSON: a cell for each run, and one about the session.
 #[must_use]

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
+use belljar_base::run::{FreshReason, StateNote};
+use belljar_base::text;
+
 use super::record::{
     CallBegun, CallOutcome, JobBegun, JobEnded, Record, RunBegun, RunEnded, SandboxUp, SessionBegun, VERSION,
 };
 use super::recorded_json::RecordedJson;
-use crate::run::{FreshReason, StateNote};
-use crate::text;
 
 /// Longest name of a call, or arguments, in a line about it, in characters.
 const SHOWN_CHARS_MAX: usize = 200;

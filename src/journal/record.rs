@@ -1,9 +1,9 @@
 //! The lines of a journal: each is one JSON object with the name of what it tells as its only key.
 
+use belljar_base::run::{OutputStream, PythonError, StateNote, ToolFault};
 use serde::{Deserialize, Serialize};
 
 use super::recorded_json::RecordedJson;
-use crate::run::{OutputStream, PythonError, StateNote, ToolFault};
 
 /// The form of journals that this belljar writes and reads.
 pub(super) const VERSION: u32 = 1;

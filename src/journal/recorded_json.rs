@@ -1,7 +1,7 @@
 //! A JSON value in a journal: the whole value, or its size and hash.
 
-use crate::digest;
-use crate::text;
+use belljar_base::digest;
+use belljar_base::text;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;

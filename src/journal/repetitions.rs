@@ -6,8 +6,9 @@
 
 use std::collections::HashMap;
 
+use belljar_base::digest;
+
 use super::record::{CallAgain, CallBegun, Record};
-use crate::digest;
 
 /// The largest number of different calls that are counted at a time.
 const KINDS_MAX: usize = 1_000;

@@ -1,8 +1,9 @@
 //! A session as a Python script of cells, as editors and Jupyter know them.
 
+use belljar_base::text;
+
 use super::reading::{RecordedRun, RecordedSession};
 use super::sessions::Sessions;
-use crate::text;
 
 /// Longest line about a run, in characters.
 const TITLE_CHARS_MAX: usize = 200;

@@ -4,15 +4,15 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use belljar_base::limits::Limits;
+use belljar_base::own_file;
+use belljar_base::text::{self, suggest};
 use nix::fcntl::{Flock, FlockArg};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::reading::RecordedSession;
 use super::record::Record;
-use crate::limits::Limits;
-use crate::own_file;
-use crate::text::{self, suggest};
 
 /// Longest name that is repeated, in characters.
 const NAME_CHARS_MAX: usize = 64;
@@ -33,7 +33,7 @@ pub struct Sessions {
     count_max: usize,
 }
 
-/// What outcomes are called that leave nothing to go on from; see [`crate::run::RunOutcome::word`].
+/// What outcomes are called that leave nothing to go on from; see [`belljar_base::run::RunOutcome::word`].
 const OF_NO_RUN: [&str; 2] = ["cancelled", "not_started"];
 
 /// The facts about a session that `belljar session ls` lists.
@@ -396,8 +396,9 @@ fn instead(asked: &str, ids: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use belljar_base::clock;
+
     use super::*;
-    use crate::clock;
     use crate::journal::{Journal, JournalDetail, RunBegun};
 
     fn ids(sessions: &Sessions) -> Vec<String> {

@@ -7,6 +7,10 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use belljar_base::clock;
+use belljar_base::limits::Limits;
+use belljar_base::own_file;
+use belljar_protocol as protocol;
 use nix::fcntl::{Flock, FlockArg};
 use parking_lot::Mutex;
 
@@ -15,10 +19,6 @@ use super::record::JournalDetail;
 use super::record::{CallBegun, CallOutcome, Record, SessionBegun, VERSION};
 use super::repetitions::Repetitions;
 use super::sessions::Sessions;
-use crate::clock;
-use crate::limits::Limits;
-use crate::own_file;
-use crate::protocol;
 
 /// What the last line of a full journal takes at most.
 const LAST_LINE_BYTES: u64 = 64;
@@ -240,12 +240,12 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::path::Path;
 
+    use belljar_base::run::{FaultCode, ToolFault};
     use serde_json::value::RawValue;
 
     use super::*;
     use crate::journal::RecordedJson;
     use crate::journal::record::{RunBegun, SandboxUp};
-    use crate::run::{FaultCode, ToolFault};
 
     const ID: &str = "0123456789abcdef";
 

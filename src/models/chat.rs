@@ -1,9 +1,8 @@
 //! What is asked of a model and what it says, as chat completions write it; no input or output.
 
+use belljar_base::text;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-
-use crate::text;
 
 /// Longest name of a model, or of a reason to stop, in characters.
 pub(super) const WORD_CHARS_MAX: usize = 200;

@@ -6,6 +6,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use belljar_base::secret::{Secret, replaced_in};
+use belljar_base::text;
+use belljar_upstream::web::{beginning_of, builder, followed, said};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode};
@@ -14,9 +17,6 @@ use url::Url;
 use super::chat::{self, ModelAnswer, ModelRequest, TokensKey};
 use super::error::ModelError;
 use super::retry;
-use crate::secret::{Secret, replaced_in};
-use crate::text;
-use crate::web::{beginning_of, builder, followed, said};
 
 /// What stands for the key where the endpoint repeats it, and for what its address may have in the place of one.
 const KEY_NAME: &str = "model.key";

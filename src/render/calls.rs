@@ -2,12 +2,12 @@
 //!
 //! A run that succeeded says nothing of its calls but those whose outcome is unknown.
 
+use belljar_base::run::{CallCounts, DryRunReason, RunReport, ToolCalls, ToolEffect};
+use belljar_base::text::name_in_sentence;
 use serde_json::{Map, Value, json};
 
 use super::fitting::grouped;
 use super::verdict::{Verdict, verdict};
-use crate::run::{CallCounts, DryRunReason, RunReport, ToolCalls, ToolEffect};
-use crate::text::name_in_sentence;
 
 /// Tools that are named from the beginning of the run, and from its end.
 const SHOWN_AT_EACH_END: usize = 5;

@@ -2,9 +2,10 @@
 //!
 //! It cuts at characters, preferably at line ends, and knows nothing of what the text means.
 
+use belljar_base::run::PythonError;
+use belljar_base::text::{bounded, inert};
+
 use super::own_lines::in_one_line;
-use crate::run::PythonError;
-use crate::text::{bounded, inert};
 
 /// The part of a traceback that the code in a notice shows, in characters.
 const TRACEBACK_PART_CHARS: u64 = 8_000;

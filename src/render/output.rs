@@ -2,10 +2,11 @@
 //!
 //! It knows where in the whole output a line stands, and not what the line means.
 
+use belljar_base::run::{OutputStream, RunOutcome, RunReport, SandboxLoss};
+use belljar_base::text::{inert, last_state};
+
 use super::fitting::grouped;
 use super::own_lines::is_like_own;
-use crate::run::{OutputStream, RunOutcome, RunReport, SandboxLoss};
-use crate::text::{inert, last_state};
 
 /// A longer line is cut within, in characters as they were written.
 const CHUNK_CHARS: usize = 200;
@@ -168,8 +169,9 @@ fn chunked(line: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
+    use belljar_base::run::{OutputCut, OutputPiece, ToolFault};
+
     use super::*;
-    use crate::run::{OutputCut, OutputPiece, ToolFault};
 
     fn written(pieces: &[(OutputStream, &str)]) -> OutputView {
         OutputView::of(&wrote(pieces))
@@ -183,8 +185,10 @@ mod tests {
     }
 
     fn wrote(pieces: &[(OutputStream, &str)]) -> RunReport {
-        let mut report =
-            RunReport::not_started(ToolFault::new(crate::run::FaultCode::Internal, "none of this matters"));
+        let mut report = RunReport::not_started(ToolFault::new(
+            belljar_base::run::FaultCode::Internal,
+            "none of this matters",
+        ));
         report.output.pieces = pieces
             .iter()
             .map(|(stream, text)| OutputPiece { stream: *stream, text: (*text).into() })

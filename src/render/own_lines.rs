@@ -3,7 +3,7 @@
 //! It changes no text: where such a line is shown, the reply says which of its lines are the code's. Signs that look like a
 //! colon count as one. Look-alike letters of other scripts are not recognised.
 
-use crate::text::{folded, inert, is_mark, is_unseen};
+use belljar_base::text::{folded, inert, is_mark, is_unseen};
 
 /// Characters of a line in which its label is looked for, those aside that are not seen.
 const LABEL_CHARS_MAX: usize = 60;

@@ -2,13 +2,13 @@
 //!
 //! It knows no MCP types; `server` turns a reply into them.
 
+use belljar_base::limits::Limits;
+use belljar_base::run::{Image, OutputMode, RunReport, ToolFault};
 use serde_json::Value;
 
 use super::reply_text;
 use super::structured;
 use super::verdict::{Verdict, verdict};
-use crate::limits::Limits;
-use crate::run::{Image, OutputMode, RunReport, ToolFault};
 
 /// The reply to the client.
 #[derive(Debug, Clone, PartialEq)]

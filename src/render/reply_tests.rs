@@ -5,14 +5,14 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use proptest::prelude::*;
-
-use super::*;
-use crate::names::ServerName;
-use crate::run::{
+use belljar_base::names::ServerName;
+use belljar_base::run::{
     CallCounts, Calls, FaultCode, FreshReason, Output, OutputCut, OutputPiece, OutputStream, PythonError,
     RunOutcome, SandboxLoss, StateNote, ToolCalls, ToolEffect,
 };
+use proptest::prelude::*;
+
+use super::*;
 
 /// After so many milliseconds, where 120 s could have been asked for.
 fn timed_out(after_ms: u64) -> RunOutcome {

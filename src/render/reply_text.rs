@@ -7,15 +7,16 @@
 
 use std::borrow::Cow;
 
+use belljar_base::limits::Limits;
+use belljar_base::run::{OutputStream, PythonError, RunOutcome, RunReport, ToolFault};
+use belljar_base::text::inert;
+
 use super::calls::{calls_made, calls_not_made, calls_with_unknown_outcome};
 use super::fitting::{fitted, fitted_traceback, hint, hint_of_sandbox, within_room};
 use super::output::OutputView;
 use super::own_lines::{in_one_line, is_like_own};
 use super::sentences::{change, error_line, hint_of};
 use super::verdict::{Verdict, exit_code, status, verdict};
-use crate::limits::Limits;
-use crate::run::{OutputStream, PythonError, RunOutcome, RunReport, ToolFault};
-use crate::text::inert;
 
 const SILENT: &str = "(no output)";
 /// What a traceback has in any case, in characters: its first lines, and the exception.

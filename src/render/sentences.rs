@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::run::{FreshReason, RunOutcome, RunReport, SandboxLoss, StateNote};
+use belljar_base::run::{FreshReason, RunOutcome, RunReport, SandboxLoss, StateNote};
 
 /// What helps after an outcome that is not the code's own error.
 pub(super) fn hint_of(outcome: &RunOutcome) -> Option<Cow<'_, str>> {

@@ -4,6 +4,9 @@
 
 use std::time::Duration;
 
+use belljar_base::limits::Limits;
+use belljar_base::run::{OutputStream, RunOutcome, RunReport, StateNote, ToolFault};
+use belljar_base::text::{bounded, inert};
 use serde_json::{Map, Value, json};
 
 use super::calls::{calls_not_made, calls_with_unknown_outcome, insert_calls_made};
@@ -11,9 +14,6 @@ use super::fitting::{fitted, fitted_traceback, hint, hint_of_sandbox, within_roo
 use super::output::OutputView;
 use super::sentences::{change, error_line, hint_of};
 use super::verdict::{exit_code, status};
-use crate::limits::Limits;
-use crate::run::{OutputStream, RunOutcome, RunReport, StateNote, ToolFault};
-use crate::text::{bounded, inert};
 
 /// Longest error in one line, in characters, where the traceback has the whole; and longest summary.
 const ERROR_LINE_CHARS_MAX: usize = 300;

@@ -1,6 +1,6 @@
 //! Whether a run is an error, its status word and its exit code.
 
-use crate::run::{RunOutcome, RunReport, SandboxLoss};
+use belljar_base::run::{RunOutcome, RunReport, SandboxLoss};
 
 /// The kind of a reply: a success, or an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

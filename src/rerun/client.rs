@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use belljar_base::run::{Reset, RunOutcome, RunReport, StateNote, ToolFault};
 use tokio::sync::OnceCell;
 
 use super::own_runs::Requester;
 use super::resumed::{EarlierSession, LastLoss, ResumedSession};
 use crate::broker::Broker;
-use crate::run::{Reset, RunOutcome, RunReport, StateNote, ToolFault};
 use crate::session::{Checkpoints, FinishedRun, RunSubmission, Session, Turn, checkpoint_error};
 
 /// A session, and the runs before it and in it that can be run again.

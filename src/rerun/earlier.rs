@@ -6,14 +6,15 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use belljar_base::run::{FaultCode, FreshReason, PythonError, RunOutcome, RunReport, StateNote, ToolFault};
+use belljar_base::text;
+
 use super::client::Reruns;
 use super::own_runs::Requester;
 use super::replay::{lacks_result, why_not};
 use super::resumed::{EarlierSession, InterpreterLoss, ResumedSession};
 use crate::journal::{RecordedRun, RecordedSession, Sessions};
-use crate::run::{FaultCode, FreshReason, PythonError, RunOutcome, RunReport, StateNote, ToolFault};
 use crate::session::{Checkpoints, Turn};
-use crate::text;
 
 /// Longest name in a sentence, in characters.
 const NAME_CHARS_MAX: usize = 64;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use belljar_base::run::{FaultCode, Reset, RunOutcome, RunReport, RunRequest, ServerScope, ToolFault};
+use belljar_base::text;
 use tokio_util::sync::CancellationToken;
 
 use crate::broker::Origin;
-use crate::run::{FaultCode, Reset, RunOutcome, RunReport, RunRequest, ServerScope, ToolFault};
 use crate::session::{RunSubmission, Snapshot, Turn};
-use crate::text;
 
 /// Longest name in a sentence, in characters.
 const NAME_CHARS_MAX: usize = 64;

@@ -5,15 +5,16 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use belljar_base::run::{FaultCode, ToolFault};
+use belljar_base::text;
+
 use super::client::Reruns;
 use super::own_runs::{Requester, begin_at, make_checkpoint, restore_snapshot, take_snapshot};
 use super::replay::{RerunOptions, RerunSummary, Stop, why_not};
 use crate::broker::AnswerSource;
 use crate::jobs::Status;
 use crate::journal::RecordedCall;
-use crate::run::{FaultCode, ToolFault};
 use crate::session::{CheckpointPositions, Turn};
-use crate::text;
 
 /// Longest name in a sentence, in characters.
 const NAME_CHARS_MAX: usize = 64;

@@ -7,6 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use belljar_base::names::{RunId, ServerName};
+use belljar_base::run::{FaultCode, Reset, RunOutcome, RunRequest, ServerScope, ToolFault};
+use belljar_base::text;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -18,10 +21,7 @@ use crate::broker::{AnswerSource, Origin, Replay, is_made_again, not_kept};
 use crate::journal::{
     CallOutcome, Damage, RecordedCall, RecordedJson, RecordedRun, RecordedSession, Sessions,
 };
-use crate::names::{RunId, ServerName};
-use crate::run::{FaultCode, Reset, RunOutcome, RunRequest, ServerScope, ToolFault};
 use crate::session::{RunSubmission, Turn};
-use crate::text;
 
 /// How long a run that is stopped may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -6,10 +6,10 @@ use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
+use belljar_base::run::{FreshReason, ToolFault};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::journal::RecordedSession;
-use crate::run::{FreshReason, ToolFault};
 
 /// An earlier session whose runs are run again when this session begins.
 pub struct ResumedSession {

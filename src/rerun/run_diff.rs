@@ -2,9 +2,10 @@
 //!
 //! It knows no calls; the broker compares these.
 
+use belljar_base::run::OutputStream;
+use belljar_base::text;
+
 use crate::journal::RunEnded;
-use crate::run::OutputStream;
-use crate::text;
 
 /// Longest line of output that is shown, in characters.
 const LINE_CHARS_MAX: usize = 300;
@@ -53,10 +54,11 @@ fn shown(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use belljar_base::digest;
+    use belljar_base::run::StateNote;
+
     use super::*;
-    use crate::digest;
     use crate::journal::OutputText;
-    use crate::run::StateNote;
 
     fn ended(outcome: &str, stdout: &str, stderr: &str, value: &str) -> RunEnded {
         let said = format!("{stdout}{stderr}{value}");

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
+use belljar_base::limits::Limits;
+use belljar_base::names::ServerName;
+use belljar_base::run::{FaultCode, Reset, RunRequest, ServerScope, ToolFault};
+use belljar_base::text::suggest;
 use serde_json::{Map, Value};
-
-use crate::limits::Limits;
-use crate::names::ServerName;
-use crate::run::{FaultCode, Reset, RunRequest, ServerScope, ToolFault};
-use crate::text::suggest;
 
 /// The defaults for arguments that the caller does not give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use crate::limits::Limits;
+use belljar_base::limits::Limits;
 
 /// The beginning of a client's name, and the longest reply that it passes to its model uncut, in characters.
 const REPLY_CHARS: [(&str, usize); 1] = [

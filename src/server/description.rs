@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use belljar_base::names::ServerName;
+use belljar_base::text;
 use rmcp::model::{MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
 use super::arguments::RunDefaults;
-use crate::names::ServerName;
-use crate::text;
 
 /// The tool's name.
 pub(super) const NAME: &str = "run_python";

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use belljar_base::text;
 use parking_lot::Mutex;
 use rmcp::model::{
     ErrorData, ListResourcesResult, ProtocolVersion, ReadResourceResult, Resource, ResourceContents,
@@ -12,7 +13,6 @@ use rmcp::{RoleServer, service::RequestContext};
 
 use super::notifications::listeners::{Listeners, WATCHED_MAX};
 use crate::session::Files;
-use crate::text;
 use crate::workspace::{FilePath, StoredFile, mime_type, path_of, uri};
 
 /// The number of files on one page of the list.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use belljar_base::run::{FaultCode, RunReport, ToolFault};
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, ContentBlock};
 use rmcp::service::RequestContext;
@@ -12,7 +13,6 @@ use super::notifications::listeners::Listeners;
 use super::questions::input_required::RunResult;
 use super::settings::HandlerSettings;
 use crate::render::{self, Block, Reply, Verdict};
-use crate::run::{FaultCode, RunReport, ToolFault};
 use crate::session::Session;
 
 /// The parts of a request that its result needs when the run has ended.

@@ -2,13 +2,12 @@
 
 use std::borrow::Cow;
 
+use belljar_upstream::jsonrpc::{self, Envelope, LineError, Messages, OnUnreadable};
 use rmcp::RoleServer;
 use rmcp::model::{
     CallToolRequest, CancelledNotificationParam, ClientJsonRpcMessage, ClientNotification, ClientRequest,
     JsonRpcMessage, RequestId, ServerJsonRpcMessage,
 };
-
-use crate::jsonrpc::{self, Envelope, LineError, Messages, OnUnreadable};
 
 /// The reader of the client's messages.
 #[derive(Debug, Default)]

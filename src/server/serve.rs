@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use belljar_base::limits::Limits;
+use belljar_upstream::jsonrpc::LineTransport;
 use rmcp::ServiceExt;
 use rmcp::transport::io::stdio_pipes;
 use tokio_util::sync::CancellationToken;
 
 use super::requests::Requests;
 use super::server_handler::Handler;
-use crate::jsonrpc::LineTransport;
-use crate::limits::Limits;
 
 /// The longest wait for answers to requests that the client sent right before it closed the connection. rmcp alone
 /// would wait 5 s for a run that nobody wants.

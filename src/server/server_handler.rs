@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use belljar_base::run::{ClientAbilities, OutputPiece, Progress, RunRequest};
 use parking_lot::Mutex;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CreateTaskResult, CustomRequest, CustomResult,
@@ -33,7 +34,6 @@ use super::settings::HandlerSettings;
 use super::tasks::{self, Tasks};
 use crate::broker::{Broker, Origin};
 use crate::rerun::Reruns;
-use crate::run::{ClientAbilities, OutputPiece, Progress, RunRequest};
 use crate::session::{RunSubmission, Session};
 
 /// The addresses of the manual: belljar's own, and the address that users of mcp-server-code-execution-mode know.

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use belljar_base::limits::Limits;
+use belljar_base::run::OutputMode;
+
 use super::arguments::RunDefaults;
-use crate::limits::Limits;
-use crate::run::OutputMode;
 
 /// The settings that the server needs.
 #[derive(Debug, Clone)]

@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use belljar_base::clock;
+use belljar_base::run::{FaultCode, RunOutcome, RunReport};
+use belljar_guard::Mark;
 use parking_lot::{Mutex, MutexGuard};
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -21,9 +24,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::notifications::progress;
 use super::questions::input_required::{self, ActiveRun, PausedRun, RequestOutcome, RunResult};
-use crate::clock;
-use crate::guard::Mark;
-use crate::run::{FaultCode, RunOutcome, RunReport};
 
 /// The poll interval for clients, in milliseconds.
 const POLL_MS: u64 = 1_000;

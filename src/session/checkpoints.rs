@@ -5,14 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use belljar_base::names::RunId;
+use belljar_base::run::{FaultCode, ToolFault};
+use belljar_base::text::{self, suggest};
 use parking_lot::Mutex;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tokio::time::Instant;
-
-use crate::names::RunId;
-use crate::run::{FaultCode, ToolFault};
-use crate::text::{self, suggest};
 
 /// The largest number of names that are remembered. Lost checkpoints are forgotten first, and the oldest of them before
 /// the others.

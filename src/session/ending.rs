@@ -3,11 +3,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use belljar_base::limits::Limits;
+use belljar_base::run::{Image, PythonError, RunOutcome};
+use belljar_base::text;
+use belljar_protocol::{DoneFrame, DoneOutcome};
 
-use crate::limits::Limits;
-use crate::protocol::{DoneFrame, DoneOutcome};
-use crate::run::{Image, PythonError, RunOutcome};
-use crate::text;
 use crate::workspace::{FilePath, uri};
 
 /// Longest class name, message, and traceback of an exception, and longest value, in characters.

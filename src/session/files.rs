@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use belljar_base::limits::Limits;
+use belljar_base::text;
+use belljar_protocol::{FilePiece, ToSupervisor};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::journal::Sessions;
-use crate::limits::Limits;
-use crate::protocol::{FilePiece, ToSupervisor};
-use crate::text;
 use crate::workspace::{FilePath, Outbox, Piece, View, Workspace, WorkspaceLocation, path_of};
 
 /// The largest number of queued requests. Each holds at most one piece of a file, which is smaller than a megabyte.

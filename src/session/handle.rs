@@ -4,6 +4,9 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use belljar_base::limits::Limits;
+use belljar_base::run::ToolFault;
+use belljar_engine::EngineInfo;
 use futures_util::FutureExt;
 use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::task::JoinHandle;
@@ -17,9 +20,6 @@ use super::run_queue::{Entry, RunQueue};
 use super::sandbox::{SandboxReport, SandboxSettings, SandboxStarter, SettingsSource};
 use super::turn::{Turn, note_refused};
 use crate::broker::Broker;
-use crate::engine::EngineInfo;
-use crate::limits::Limits;
-use crate::run::ToolFault;
 
 /// The pause before the session's task continues after a defect, so that a defect that returns at once costs little.
 const PAUSE_AFTER_DEFECT: Duration = Duration::from_millis(100);

@@ -23,6 +23,5 @@ pub use files::Files;
 pub use handle::Session;
 pub use machine::checkpoint_error;
 pub use request::{FinishedRun, RunSubmission, Snapshot, SnapshotEnd};
-pub use sandbox::bundle::{BOOTSTRAP, bundle};
 pub use sandbox::{CpuLimit, GuardedResources, SandboxReport, SandboxSettings, SettingsSource};
 pub use turn::Turn;

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::limits::Limits;
-use crate::run::{Output, OutputCut, OutputPiece, OutputStream};
+use belljar_base::limits::Limits;
+use belljar_base::run::{Output, OutputCut, OutputPiece, OutputStream};
 
 /// The largest number of pieces that are kept in the order of both streams. Further output joins the last piece of its
 /// stream, so that streams that alternate byte by byte cost no more than others.

@@ -1,11 +1,11 @@
 //! The phases of a session, and the run that some of them carry.
 
+use belljar_base::names::{RunId, ServerName};
+use belljar_base::run::{FreshReason, RunOutcome, RunReport, RunRequest};
 use tokio::time::Instant;
 
 use super::ending::Notes;
 use super::output::OutputBuffer;
-use crate::names::{RunId, ServerName};
-use crate::run::{FreshReason, RunOutcome, RunReport, RunRequest};
 
 /// The reason for which a run is ended before its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! The requests to a session.
 
+use belljar_base::names::RunId;
+use belljar_base::run::{ClientAbilities, OutputPiece, Progress, RunReport, RunRequest, ToolFault};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::broker::{Origin, Question};
 use crate::journal::RecordedSession;
-use crate::names::RunId;
-use crate::run::{ClientAbilities, OutputPiece, Progress, RunReport, RunRequest, ToolFault};
 
 /// A request to the task of the session, with the channel for its answer.
 pub(super) enum SessionRequest {

@@ -2,10 +2,9 @@
 
 use std::collections::VecDeque;
 
+use belljar_base::run::{FaultCode, ToolFault};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-
-use crate::run::{FaultCode, ToolFault};
 
 /// Requests that may arrive before the session's task takes them into its queue; further ones wait to be sent.
 const INBOX_MAX: usize = 16;

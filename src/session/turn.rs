@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use belljar_base::run::{FaultCode, Progress, Reset, RunOutcome, ToolFault};
+use belljar_base::text;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -11,8 +13,6 @@ use super::request::{FinishedRun, RunSubmission, SessionRequest, Snapshot, Snaps
 use super::run_queue::Entry;
 use crate::audit::{Event, RunEvent};
 use crate::broker::Broker;
-use crate::run::{FaultCode, Progress, Reset, RunOutcome, ToolFault};
-use crate::text;
 
 /// Longest reason in the log, in characters.
 const WHY_CHARS_MAX: usize = 300;

@@ -2,10 +2,10 @@
 //!
 //! It judges names and numbers, no values.
 
+use belljar_base::text;
 use serde_json::{Map, Value};
 
 use super::definition::{Definition, Kind, Parameter};
-use crate::text;
 
 const NAMES_CHARS_MAX: usize = 300;
 

@@ -2,7 +2,7 @@
 //!
 //! It reads the line of the definition and the docstring, and no more of Python; what is odd enough is no definition to it.
 
-use crate::text;
+use belljar_base::text;
 
 /// Longest signature that is shown, in characters.
 const SIGNATURE_CHARS_MAX: usize = 1_000;

@@ -7,6 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use belljar_base::limits::Limits;
+use belljar_base::text::suggest;
 use parking_lot::Mutex;
 
 use super::definition::{Definition, definition};
@@ -15,8 +17,6 @@ use super::error::SkillError;
 use super::header::{self, Header};
 use super::name::SkillName;
 use super::skill_file::{Skill, SkillFile, judged, parted};
-use crate::limits::Limits;
-use crate::text::suggest;
 
 const HISTORY: &str = ".history";
 /// Versions of each skill that are kept, and their bytes; the newest in any case.

@@ -4,8 +4,9 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use belljar_base::limits::Limits;
+
 use super::*;
-use crate::limits::Limits;
 
 fn skills(dir: &Path) -> Skills {
     let limits = Limits { saved_tool_bytes_max: 4_000, saved_tools_max: 3, ..Limits::default() };

@@ -4,13 +4,13 @@
 
 use std::collections::BTreeSet;
 
+use belljar_base::clock;
+use belljar_base::digest;
+use belljar_base::text;
 use chrono::SecondsFormat;
 use serde::{Deserialize, Serialize};
 
 use super::definition::DESCRIPTION_CHARS_MAX;
-use crate::clock;
-use crate::digest;
-use crate::text;
 
 const BEGIN: &str = "# /// skill\n";
 const END: &str = "# ///\n";

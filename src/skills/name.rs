@@ -38,7 +38,7 @@ impl SkillName {
         {
             return Ok(Self(text.into()));
         }
-        Err(SkillError::Name { name: crate::text::inert_excerpt(text, BYTES_MAX) })
+        Err(SkillError::Name { name: belljar_base::text::inert_excerpt(text, BYTES_MAX) })
     }
 
     /// As it is written.

@@ -2,10 +2,11 @@
 //!
 //! It reads no file.
 
+use belljar_base::text;
+
 use super::definition::{Definition, definition};
 use super::header::{self, Header};
 use super::name::SkillName;
-use crate::text;
 
 /// The content of a skill file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,12 +6,12 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use belljar_base::limits::Limits;
+use belljar_base::names::WorkspaceName;
 use nix::fcntl::{Flock, FlockArg, OFlag};
 
 use super::file_path::FilePath;
 use super::pieces::{Piece, modified, pieces_of};
-use crate::limits::Limits;
-use crate::names::WorkspaceName;
 
 /// Where the files are, in a workspace's folder.
 const FILES: &str = "files";

@@ -8,10 +8,11 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use belljar_base::limits::Limits;
+use belljar_base::names::WorkspaceName;
+
 use super::file_path::FilePath;
 use super::folder::{View, Workspace, WorkspaceError, WorkspaceLocation, lock, lock_all, lock_path, names};
-use crate::limits::Limits;
-use crate::names::WorkspaceName;
 
 /// The folder of all sessions' files, and its bounds; each session's are those of a workspace.
 #[derive(Debug, Clone)]

@@ -3,6 +3,8 @@
 //! What a row says was called is what the bridge has made; a run with `BLESS=1` writes the table into that page, any other one
 //! compares. Beside it are the tables of real clients and of the official conformance suite, which are made the same way.
 
+#![allow(clippy::restriction, reason = "a test ends at what it does not expect, and prints")]
+
 #[path = "../support/mod.rs"]
 mod support;
 

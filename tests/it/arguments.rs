@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use belljar::catalog::{Tool, checked};
-use belljar::names::ServerName;
+use belljar_base::names::ServerName;
+use belljar_tools::catalog::{Tool, checked};
 use serde_json::{Map, Value, json};
 
 use crate::search::quality;

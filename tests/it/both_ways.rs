@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use belljar::limits::Limits;
-use belljar::names::ServerName;
-use belljar::run::ClientAbilities;
-use belljar::upstream::{
+use belljar_base::limits::Limits;
+use belljar_base::names::ServerName;
+use belljar_base::run::ClientAbilities;
+use belljar_upstream::{
     ListKind, ProgressUpdate, QuestionError, QuestionKind, RemoteSpec, Request, ServerChannels,
     ServerQuestion, ServerSpec, ServerTransport, Upstream,
 };

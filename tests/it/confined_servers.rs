@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use belljar::confine::{Network, PrivatePlaces, ServerSandbox};
-use belljar::guard::Keeper;
-use belljar::limits::Limits;
-use belljar::names::ServerName;
-use belljar::upstream::{
+use belljar_base::limits::Limits;
+use belljar_base::names::ServerName;
+use belljar_confine::{Network, PrivatePlaces, ServerSandbox};
+use belljar_guard::Keeper;
+use belljar_upstream::{
     Connection, Inherited, Lack, ProcessSpec, Request, ServerSpec, ServerTransport, Upstream, UpstreamError,
 };
 use serde_json::{Map, Value, json};

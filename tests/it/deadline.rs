@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belljar::upstream::Clock;
+use belljar_upstream::Clock;
 use tokio::time::Instant;
 
 pub struct Deadline(pub Instant);

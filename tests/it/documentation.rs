@@ -17,7 +17,7 @@ const DOCUMENTS: [&str; 6] = [
     "SECURITY.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
-    "src/protocol/PROTOCOL.md",
+    "crates/belljar-protocol/src/PROTOCOL.md",
 ];
 
 fn root() -> &'static Path {
@@ -181,17 +181,26 @@ fn every_command_is_described() {
     assert_eq!(missing, [""; 0]);
 }
 
-/// Whether a path is a file or a folder of the tree or of `src`, perhaps with further folders before its last part.
+/// The path from the checkout of a source file or folder that a document names: `belljar-NAME/…` in `crates`, others in
+/// the tree or in `src`.
+fn sources_of(name: &str) -> [String; 2] {
+    match name.split_once('/').filter(|_| name.starts_with("belljar-")) {
+        Some((of, inside)) => [format!("crates/{of}/src/{inside}"), format!("crates/{name}")],
+        None => [name.to_owned(), format!("src/{name}")],
+    }
+}
+
+/// Whether a path is a file or a folder of the sources, perhaps with further folders before its last part.
 fn is_below(name: &str) -> bool {
-    let is_there = |folder: &str| root().join(folder).join(name).exists();
-    let deeper = |(first, rest): (&str, &str)| {
+    let is_deeper = |(first, rest): (&str, &str)| {
         let last = format!("/{}", rest.rsplit('/').next().unwrap());
-        let folders = [first.to_owned(), format!("src/{first}")];
+        let folders = ["", "src/", "crates/"].map(|above| format!("{above}{first}"));
         folders.iter().any(|folder| {
             root().join(folder).is_dir() && files(folder).iter().any(|file| file.ends_with(&last))
         })
     };
-    is_there("") || is_there("src") || name.split_once('/').is_some_and(deeper)
+    let is_there = |path: &String| root().join(path).exists();
+    sources_of(name).iter().any(is_there) || name.split_once('/').is_some_and(is_deeper)
 }
 
 #[test]
@@ -240,9 +249,10 @@ fn walks_name_functions_that_exist() {
             continue;
         }
         steps += 1;
-        let text = ["src", "entrypoint/belljar_sandbox"]
+        let [first, second] = sources_of(path);
+        let text = [first, second, format!("entrypoint/belljar_sandbox/{path}")]
             .iter()
-            .find_map(|folder| std::fs::read_to_string(root().join(folder).join(path)).ok())
+            .find_map(|path| std::fs::read_to_string(root().join(path)).ok())
             .unwrap_or_default();
         let is_defined = ["fn ", "def "].iter().any(|word| {
             text.match_indices(&format!("{word}{function}"))

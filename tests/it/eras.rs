@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar::limits::Limits;
-use belljar::names::ServerName;
-use belljar::upstream::{Inherited, ProcessSpec, ServerSpec, ServerTransport, Upstream};
+use belljar_base::limits::Limits;
+use belljar_base::names::ServerName;
+use belljar_upstream::{Inherited, ProcessSpec, ServerSpec, ServerTransport, Upstream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -55,7 +55,7 @@ async fn opened(reply: &str, start: Duration) -> (Result<usize, String>, Vec<Str
         keeper: None,
         projects: vec![],
         sandbox: None,
-        private: belljar::confine::PrivatePlaces::default(),
+        private: belljar_confine::PrivatePlaces::default(),
         changeable: [].into(),
     };
     let limits = Arc::new(Limits { server_start: start, ..Limits::default() });

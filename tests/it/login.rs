@@ -4,10 +4,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use belljar::limits::Limits;
-use belljar::names::ServerName;
-use belljar::service_login::LoginSettings;
-use belljar::upstream::{
+use belljar_base::limits::Limits;
+use belljar_base::names::ServerName;
+use belljar_upstream::service_login::LoginSettings;
+use belljar_upstream::{
     LoginFile, LoginSpec, RemoteSpec, Request, ServerSpec, ServerTransport, Upstream, UpstreamError,
 };
 use serde_json::{Map, Value, json};

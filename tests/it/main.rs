@@ -1,5 +1,7 @@
 //! Claims about the program that need no container engine: how it starts, speaks, refuses and explains.
 
+#![allow(clippy::restriction, reason = "a test ends at what it does not expect, and prints")]
+
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -7,9 +7,9 @@ use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use belljar::limits::Limits;
-use belljar::names::ServerName;
-use belljar::upstream::{
+use belljar_base::limits::Limits;
+use belljar_base::names::ServerName;
+use belljar_upstream::{
     Connection, Inherited, ListKind, ProcessSpec, RemoteSpec, Request, ServerSpec, ServerTransport, Upstream,
 };
 use futures_util::StreamExt;
@@ -91,7 +91,7 @@ impl Odd {
                     keeper: None,
                     projects: vec![],
                     sandbox: None,
-                    private: belljar::confine::PrivatePlaces::default(),
+                    private: belljar_confine::PrivatePlaces::default(),
                     changeable: [].into(),
                 };
                 (ServerTransport::Process(process), Some((fixture, folder)))

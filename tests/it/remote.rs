@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use belljar::limits::Limits;
-use belljar::names::ServerName;
-use belljar::run::ToolEffect;
-use belljar::upstream::{
+use belljar_base::limits::Limits;
+use belljar_base::names::ServerName;
+use belljar_base::run::ToolEffect;
+use belljar_upstream::{
     Connection, RemoteSpec, RemoteTransport, Request as Call, ServerSpec, ServerTransport, Upstream,
     UpstreamError,
 };

@@ -7,8 +7,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use belljar::limits::Limits;
-use belljar::upstream::{RemoteTransport, UpstreamError};
+use belljar_base::limits::Limits;
+use belljar_upstream::{RemoteTransport, UpstreamError};
 use serde_json::{Value, json};
 
 use crate::remote::{call, call_within, connected, upstream};

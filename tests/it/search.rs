@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use belljar::catalog::{Catalog, Tool, Tools, search};
-use belljar::limits::Limits;
-use belljar::names::ServerName;
+use belljar_base::limits::Limits;
+use belljar_base::names::ServerName;
+use belljar_tools::catalog::{Catalog, Tool, Tools, search};
 use serde_json::json;
 
 #[path = "../search/quality.rs"]

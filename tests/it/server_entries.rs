@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use belljar::broker::ActiveConfig;
 use belljar::config::{ConfigFiles, Environment};
-use belljar::guard::Mark;
-use belljar::limits::Limits;
-use belljar::names::ServerName;
-use belljar::upstream::{
+use belljar_base::limits::Limits;
+use belljar_base::names::ServerName;
+use belljar_guard::Mark;
+use belljar_upstream::{
     CallBounds, Connection, DeferredTransport, Inherited, ProcessSpec, Request, ServerSpec, ServerTransport,
     Upstream, UpstreamError,
 };
@@ -36,7 +36,7 @@ fn process(program: &str, args: &[&str], env: &[(&str, &str)]) -> ProcessSpec {
         keeper: None,
         projects: vec![],
         sandbox: None,
-        private: belljar::confine::PrivatePlaces::default(),
+        private: belljar_confine::PrivatePlaces::default(),
         changeable: [].into(),
     }
 }

@@ -5,12 +5,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use belljar::limits::Limits;
-use belljar::service_login::{
+use belljar_base::limits::Limits;
+use belljar_upstream::service_login::{
     Assertion, ClientAuthentication, IdentityProvider, LoginSettings, ServiceClient, ServiceGrant,
     ServiceLogin,
 };
-use belljar::upstream::{
+use belljar_upstream::{
     DeferredTransport, Inherited, LoginFile, LoginSpec, ProcessSpec, RemoteSpec, ServerSpec, ServerTransport,
     Upstream,
 };
@@ -250,7 +250,7 @@ async fn credentials_of_a_command_are_printed_anew_once_they_are_refused() {
         keeper: None,
         projects: vec![],
         sandbox: None,
-        private: belljar::confine::PrivatePlaces::default(),
+        private: belljar_confine::PrivatePlaces::default(),
         changeable: [].into(),
     };
     let first = transport(settings.clone());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use belljar::service_login::{ClientAuthentication, LoginSettings, ServiceGrant};
+use belljar_upstream::service_login::{ClientAuthentication, LoginSettings, ServiceGrant};
 use serde_json::{Value, json};
 
 use crate::login::{call, dir, home, keep, upstream_with};

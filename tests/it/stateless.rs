@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use belljar::limits::Limits;
-use belljar::run::ClientAbilities;
-use belljar::upstream::{
+use belljar_base::limits::Limits;
+use belljar_base::run::ClientAbilities;
+use belljar_upstream::{
     CallBounds, QuestionKind, RemoteSpec, ServerQuestion, ServerSpec, ServerTransport, Upstream,
     UpstreamError,
 };

@@ -1,5 +1,7 @@
 //! Claims about the program with real containers: each that depends on the engine is tested on every engine.
 
+#![allow(clippy::restriction, reason = "a test ends at what it does not expect, and prints")]
+
 #[path = "../support/mod.rs"]
 mod support;
 

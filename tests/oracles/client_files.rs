@@ -11,8 +11,8 @@ use std::path::Path;
 
 use belljar::clients::{Client, ClientServer, Surroundings, clients, servers_of_client_file};
 use belljar::config::{Environment, servers_of_file};
-use belljar::limits::Limits;
-use belljar::problem::{Position, Problem};
+use belljar_base::limits::Limits;
+use belljar_base::problem::{Position, Problem};
 use serde_json::{Map, Value};
 
 use crate::inert::is_inert_line;

@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use belljar::config::{Endpoint, Environment, Launch, ServerConfig, Transport, servers_of_file};
-use belljar::limits::Limits;
-use belljar::problem::{Position, Problem, Severity};
+use belljar_base::limits::Limits;
+use belljar_base::problem::{Position, Problem, Severity};
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Map, Value};
 

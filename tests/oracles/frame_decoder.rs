@@ -8,8 +8,8 @@
 //! - What it holds stays within one line's bound and what was pushed last, and a refusal is short.
 //! - A good frame behind any garbage is read.
 
-use belljar::limits::Limits;
-use belljar::protocol::{Decoder, DroppedLine, FromSandbox, FromSupervisor, depth_exceeds};
+use belljar_base::limits::Limits;
+use belljar_protocol::{Decoder, DroppedLine, FromSandbox, FromSupervisor, depth_exceeds};
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
-use belljar::catalog::{Catalog, Detail, Shapes, Tool, query_tool_docs, search};
-use belljar::limits::Limits;
-use belljar::names::ServerName;
 use belljar::render::{Block, render};
-use belljar::run::{
+use belljar_base::limits::Limits;
+use belljar_base::names::ServerName;
+use belljar_base::run::{
     Calls, Output, OutputMode, OutputPiece, OutputStream, PythonError, RunOutcome, RunReport, StateNote,
 };
+use belljar_tools::catalog::{Catalog, Detail, Shapes, Tool, query_tool_docs, search};
 use serde::Deserialize;
 
 use crate::inert::{is_inert, is_inert_line};

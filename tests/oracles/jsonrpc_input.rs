@@ -18,9 +18,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use belljar::jsonrpc::{ENDLESS_TIMES, Envelope, LineError, LineTransport, Messages, OnUnreadable};
 use belljar::server::Requests;
-use belljar::upstream::{RawResult, RawResults};
+use belljar_upstream::jsonrpc::{ENDLESS_TIMES, Envelope, LineError, LineTransport, Messages, OnUnreadable};
+use belljar_upstream::{RawResult, RawResults};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, JsonRpcMessage,
     RequestId,

@@ -9,9 +9,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use belljar::catalog::{Catalog, Tool, server_aliases, tool_aliases};
-use belljar::limits::Limits;
-use belljar::names::{ServerName, ToolName};
+use belljar_base::limits::Limits;
+use belljar_base::names::{ServerName, ToolName};
+use belljar_tools::catalog::{Catalog, Tool, server_aliases, tool_aliases};
 use serde_json::json;
 
 /// The words that Python 3.11 to 3.14 reserve.

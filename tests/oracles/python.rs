@@ -5,9 +5,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use belljar::catalog::{Catalog, ServerTools, Shapes, Tool};
-use belljar::limits::Limits;
-use belljar::names::ServerName;
+use belljar_base::limits::Limits;
+use belljar_base::names::ServerName;
+use belljar_tools::catalog::{Catalog, ServerTools, Shapes, Tool};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

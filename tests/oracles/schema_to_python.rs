@@ -13,13 +13,13 @@
 
 use std::collections::BTreeSet;
 
-use belljar::catalog::{
+use belljar_base::limits::Limits;
+use belljar_base::names::ServerName;
+use belljar_base::run::ToolFault;
+use belljar_tools::catalog::{
     Catalog, Detail, LiteralArguments, Shapes, StatedLimits, Tool, capability_summary, check_names, checked,
     list_tools, search, tool_doc,
 };
-use belljar::limits::Limits;
-use belljar::names::ServerName;
-use belljar::run::ToolFault;
 use serde_json::{Map, Value, json};
 
 use crate::inert::{is_inert, is_inert_line};

@@ -3,6 +3,8 @@
 //! The probes stand in the files of their kinds. `make probes` runs all of them and prints the table; the tests here leave
 //! out those that take seconds by their nature.
 
+#![allow(clippy::restriction, reason = "a test ends at what it does not expect, and prints")]
+
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -7,9 +7,9 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use belljar::catalog::{Catalog, Queries, SearchHit, Tool, Tools, search};
-use belljar::limits::Limits;
-use belljar::names::ServerName;
+use belljar_base::limits::Limits;
+use belljar_base::names::ServerName;
+use belljar_tools::catalog::{Catalog, Queries, SearchHit, Tool, Tools, search};
 use serde_json::Value;
 
 /// The tools and queries that are committed beside this file.

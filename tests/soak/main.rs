@@ -4,6 +4,8 @@
 //! The seed decides everything but the machine's own timing. It prints a table for each engine, and fails when a rule
 //! was violated, something survived, or the bridge grew.
 
+#![allow(clippy::restriction, reason = "a test ends at what it does not expect, and prints")]
+
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -4,6 +4,8 @@
 //! Each file of `transcripts` is one session: what it is about, its servers and settings, and its steps with their replies. With
 //! `BLESS=1` the replies are written anew, to be reviewed as a change of the files.
 
+#![allow(clippy::restriction, reason = "a test ends at what it does not expect, and prints")]
+
 mod session;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,7 +1,8 @@
 """Reads the text of a Python list or dict, which some tools return as repr() writes it. Nothing of it is executed.
 
 It is a subset of what ast.literal_eval reads, within bounds, and the values that rows of databases have besides: dates,
-times, Decimal, UUID, nan, inf and numbers of numpy. The bridge reads the same (src/catalog/python/repr.rs).
+times, Decimal, UUID, nan, inf and numbers of numpy. The bridge reads the same
+(crates/belljar-tools/src/catalog/python/repr.rs).
 """
 
 from __future__ import annotations

@@ -7,6 +7,10 @@ use std::io::{BufRead, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
+use belljar_base::limits::Limits;
+use belljar_base::problem::{Problem, Severity};
+use belljar_base::text;
+
 use crate::app::common::printing::{err, out, to_stdout};
 use crate::cli;
 use crate::clients::{
@@ -14,9 +18,6 @@ use crate::clients::{
     read_client, unread_project_files,
 };
 use crate::config::{Environment, is_own};
-use crate::limits::Limits;
-use crate::problem::{Problem, Severity};
-use crate::text;
 
 pub(crate) const USAGE: u8 = 2;
 /// The note about imported servers that are not confined.

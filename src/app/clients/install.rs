@@ -5,6 +5,10 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use belljar_base::limits::Limits;
+use belljar_base::names::ServerName;
+use belljar_base::text;
+
 use super::import::{USAGE, is_own_command, refused, surroundings};
 use crate::app::common::printing::{err, out, to_stdout};
 use crate::cli;
@@ -13,9 +17,6 @@ use crate::clients::{
     Surroundings, client, missing_approval, unpassable,
 };
 use crate::config::{Config, ConfigFiles, Environment};
-use crate::limits::Limits;
-use crate::names::ServerName;
-use crate::text;
 
 /// Adds belljar to each named client's file. Without a name, it lists the clients.
 pub(crate) fn install(environment: &Environment, arguments: &cli::Install) -> ExitCode {

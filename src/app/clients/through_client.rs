@@ -4,11 +4,12 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
+use belljar_base::limits::Limits;
+use belljar_base::text;
+
 use super::import::{is_own_command, surroundings};
 use crate::clients::{self, InstallContext, Registration, Scope, client};
 use crate::config::{ConfigFiles, Environment};
-use crate::limits::Limits;
-use crate::text;
 
 /// The prefix of belljar's own variables.
 const SETTINGS: &str = "MCP_BRIDGE_";

@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
+use belljar_base::text;
+
 use super::printing::err;
-use crate::text;
 
 /// The exit code for wrong usage, as clap has it.
 pub(crate) const USAGE: u8 = 2;

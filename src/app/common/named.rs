@@ -1,8 +1,9 @@
 //! The configured server that a command names.
 
+use belljar_base::names::ServerName;
+use belljar_base::text::{self, suggest};
+
 use crate::config::{Config, ServerConfig};
-use crate::names::ServerName;
-use crate::text::{self, suggest};
 
 /// Longest list of servers in a message, in characters.
 const NAMES_CHARS_MAX: usize = 500;

@@ -5,9 +5,8 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use belljar_base::text;
 use nix::errno::Errno;
-
-use crate::text;
 
 /// Longest name that is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 300;

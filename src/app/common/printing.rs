@@ -9,7 +9,7 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::text;
+use belljar_base::text;
 
 /// The exit code for output that could not be written, from sysexits.h.
 const LOST: u8 = 74;

@@ -5,18 +5,19 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use belljar_base::own_file;
+use belljar_base::text;
+use belljar_engine::recipe::{
+    BuildFiles, ImageLock, ImageName, Language, OWN_IMAGE, Packages, Requirement, language_words, languages,
+};
+use belljar_engine::{EngineError, ImageBuild, ImageInfo, ImageStore};
+use belljar_guard::Mark;
+
 use super::engine_images::{Images, labels, shown};
 use crate::app::common::failure::{Failure, failed};
 use crate::app::common::printing::{err, out};
 use crate::app::wiring::{self, PLAIN_IMAGE};
 use crate::cli;
-use crate::engine::{EngineError, ImageBuild, ImageInfo, ImageStore};
-use crate::guard::Mark;
-use crate::own_file;
-use crate::recipe::{
-    BuildFiles, ImageLock, ImageName, Language, OWN_IMAGE, Packages, Requirement, language_words, languages,
-};
-use crate::text;
 
 /// Longest line of a build that is shown, in characters.
 const LINE_CHARS_MAX: usize = 1_000;

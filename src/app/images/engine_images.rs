@@ -5,14 +5,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use belljar_base::text::{self, suggest};
+use belljar_engine::recipe::{ImageName, OWN_IMAGE};
+use belljar_engine::{ImageInfo, ImageStore, find_images};
+use belljar_guard::Mark;
+
 use crate::app::common::failure::{Failure, failed};
 use crate::app::common::printing::out;
 use crate::app::wiring;
 use crate::config::{Config, Environment, set_image};
-use crate::engine::{ImageInfo, ImageStore, find_images};
-use crate::guard::Mark;
-use crate::recipe::{ImageName, OWN_IMAGE};
-use crate::text::{self, suggest};
 
 /// The longest message of an engine or file in one line, in characters.
 pub(crate) const SAID_CHARS_MAX: usize = 300;

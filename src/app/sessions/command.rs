@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use belljar_base::clock;
 use serde_json::json;
 
 use super::replay::{ReplayArguments, replay};
@@ -13,7 +14,6 @@ use crate::app::common::failure::{Failure, told};
 use crate::app::common::new_file;
 use crate::app::common::printing::{err, out, to_stdout};
 use crate::cli::{self, ExportFormat, SessionCommand};
-use crate::clock;
 use crate::config::{Config, ConfigFiles};
 use crate::journal::{
     JournalDetail, RecordedRun, RecordedSession, SessionSummary, Sessions, SessionsError, notebook, script,

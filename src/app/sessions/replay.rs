@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use belljar_base::problem::report;
+use belljar_base::text;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -14,9 +16,7 @@ use crate::cli::RecordWay;
 use crate::config::ConfigFiles;
 use crate::journal::JournalDetail;
 use crate::journal::{RecordedRun, RecordedSession};
-use crate::problem::report;
 use crate::rerun::{RerunOptions, RunComparison};
-use crate::text;
 
 /// The name of this command in journals and policies.
 const CLIENT: &str = "belljar session replay";

@@ -1,10 +1,11 @@
 //! The texts of `belljar session` about sessions, runs and calls, without control characters.
 
+use belljar_base::run::{FreshReason, PythonError, StateNote};
+use belljar_base::text;
+
 use crate::journal::{
     Damage, JobEnded, RecordedJob, RecordedRun, RecordedSession, RunEnded, SessionSummary, Sessions,
 };
-use crate::run::{FreshReason, PythonError, StateNote};
-use crate::text;
 
 /// Longest text of one column, in characters.
 const COLUMN_CHARS_MAX: usize = 200;

@@ -1,5 +1,9 @@
 //! Has a call answered: by a server, if the user's policy allows the call, or by the bridge itself.
 
+use belljar_base::names::ServerName;
+use belljar_base::run::ToolFault;
+use belljar_tools::catalog::server_aliases;
+use belljar_tools::policy::Names;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
@@ -13,11 +17,7 @@ use crate::broker::parts::Broker;
 use crate::broker::record::audit::logged;
 use crate::broker::record::replay::replayed;
 use crate::broker::run::call_record::CallRecord;
-use crate::catalog::server_aliases;
 use crate::journal::RecordedCall;
-use crate::names::ServerName;
-use crate::policy::Names;
-use crate::run::ToolFault;
 
 /// The helpers that a server answers.
 const READINGS: [&str; 5] =

@@ -2,6 +2,13 @@
 //!
 //! It decides about no call.
 
+use belljar_base::names::ServerName;
+use belljar_base::run::{FaultCode, ToolEffect, ToolFault};
+use belljar_base::text;
+use belljar_tools::catalog::UnknownTool;
+use belljar_tools::policy::Names;
+use belljar_upstream::jsonrpc::repaired;
+use belljar_upstream::{Lack, Redacted, UpstreamError, in_words};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -10,13 +17,6 @@ use crate::broker::failure_text::{FAILURE_CHARS_MAX, UNAVAILABLE_HINT, redact};
 use crate::broker::parts::Broker;
 use crate::broker::run::call_record::CallRecord;
 use crate::broker::run::context::RunContext;
-use crate::catalog::UnknownTool;
-use crate::jsonrpc::repaired;
-use crate::names::ServerName;
-use crate::policy::Names;
-use crate::run::{FaultCode, ToolEffect, ToolFault};
-use crate::text;
-use crate::upstream::{Lack, Redacted, UpstreamError, in_words};
 
 /// The hint for an answer that a budget does not cover.
 const BUDGET_HINT: &str =
@@ -209,8 +209,9 @@ fn hint(error: &UpstreamError) -> String {
 
 #[cfg(test)]
 mod tests {
+    use belljar_upstream::StderrSummary;
+
     use super::*;
-    use crate::upstream::StderrSummary;
 
     #[test]
     fn model_is_told_to_tell_the_user_of_a_variable_that_a_server_lacks() {

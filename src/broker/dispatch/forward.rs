@@ -4,6 +4,12 @@
 
 use std::sync::Arc;
 
+use belljar_base::names::ServerName;
+use belljar_base::run::{DryRunReason, FaultCode, ToolEffect, ToolFault};
+use belljar_base::text;
+use belljar_tools::catalog::{self, AnsweredCall, Catalog, CheckedArguments, ServerTools, Tool};
+use belljar_tools::policy::{ImpliedArguments, PolicyCall};
+use belljar_upstream::{Connection, Redacted, Request, UpstreamError};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::sync::{SemaphorePermit, watch};
@@ -15,12 +21,6 @@ use crate::broker::call::{Call, SendRule};
 use crate::broker::human::HumanDeadline;
 use crate::broker::parts::Broker;
 use crate::broker::servers::server_progress::ProgressRelay;
-use crate::catalog::{self, AnsweredCall, Catalog, CheckedArguments, ServerTools, Tool};
-use crate::names::ServerName;
-use crate::policy::{ImpliedArguments, PolicyCall};
-use crate::run::{DryRunReason, FaultCode, ToolEffect, ToolFault};
-use crate::text;
-use crate::upstream::{Connection, Redacted, Request, UpstreamError};
 
 /// Longest list of arguments in a note, in characters.
 const UNDECLARED_CHARS_MAX: usize = 200;

@@ -4,6 +4,9 @@
 
 use std::sync::Arc;
 
+use belljar_base::names::ServerName;
+use belljar_base::run::{FaultCode, ToolFault};
+use belljar_tools::catalog::Tool;
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
@@ -12,9 +15,6 @@ use crate::broker::answer::Answer;
 use crate::broker::call::Call;
 use crate::broker::parts::Broker;
 use crate::broker::values::handles::{FilledArguments, Handles, Reference};
-use crate::catalog::Tool;
-use crate::names::ServerName;
-use crate::run::{FaultCode, ToolFault};
 
 /// Longest piece of a text that one call returns, in characters.
 const PIECE_CHARS_MAX: usize = 100_000;

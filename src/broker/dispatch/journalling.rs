@@ -5,6 +5,11 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use belljar_base::clock;
+use belljar_base::digest;
+use belljar_base::names::RunId;
+use belljar_base::run::{OutputStream, PythonError, Reset, RunOutcome, RunReport, RunRequest, ToolFault};
+use belljar_base::text;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -14,16 +19,11 @@ use crate::broker::parts::Broker;
 use crate::broker::record::journal_form::{CHECK, JournalForm, is_kept, sorted};
 use crate::broker::run::call_record::CallRecord;
 use crate::broker::run::context::RunContext;
-use crate::clock;
-use crate::digest;
 use crate::jobs::JobSummary;
 use crate::journal::{
     CallAnswered, CallBegun, CallOutcome, JobBegun, JobEnded, JournalDetail, OutputText, Record,
     RecordedJson, RunBegun, RunEnded, SandboxUp, ServerOfRun,
 };
-use crate::names::RunId;
-use crate::run::{OutputStream, PythonError, Reset, RunOutcome, RunReport, RunRequest, ToolFault};
-use crate::text;
 
 /// The helper that is not recorded: the runtime itself calls it, the code does not depend on it, and skills are stored
 /// on the disk already.

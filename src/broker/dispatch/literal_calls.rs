@@ -5,6 +5,10 @@
 
 use std::collections::BTreeSet;
 
+use belljar_base::names::ServerName;
+use belljar_base::run::{FaultCode, ServerScope, ToolFault};
+use belljar_base::text;
+use belljar_tools::catalog::{self, LiteralArguments, ServerTools, UnknownTool};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde::Deserialize;
@@ -15,10 +19,6 @@ use tokio_util::sync::CancellationToken;
 use crate::broker::call::Call;
 use crate::broker::parts::Broker;
 use crate::broker::run::call_record::CallRecord;
-use crate::catalog::{self, LiteralArguments, ServerTools, UnknownTool};
-use crate::names::ServerName;
-use crate::run::{FaultCode, ServerScope, ToolFault};
-use crate::text;
 
 /// The largest number of calls that are checked in the code of one run.
 const CALLS_MAX: usize = 100;

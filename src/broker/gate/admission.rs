@@ -5,6 +5,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use belljar_base::limits::Limits;
+use belljar_base::problem::report;
+use belljar_base::run::{FaultCode, ToolFault};
+use belljar_base::text;
+use belljar_tools::policy::{Decision, Label, Ledger, Names, Plan, Policy, PolicyCall, Profile, Verdict};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -14,11 +19,6 @@ use crate::audit::AuditLog;
 use crate::broker::human::Approval;
 use crate::broker::run::context::RunContext;
 use crate::config::PolicyFile;
-use crate::limits::Limits;
-use crate::policy::{Decision, Label, Ledger, Names, Plan, Policy, PolicyCall, Profile, Verdict};
-use crate::problem::report;
-use crate::run::{FaultCode, ToolFault};
-use crate::text;
 
 /// Longest arguments in a question, in characters.
 const ARGUMENTS_CHARS_MAX: usize = 4_000;

@@ -2,14 +2,14 @@
 
 use std::num::NonZeroU32;
 
+use belljar_base::run::ClientAbilities;
+use belljar_tools::policy::{ImpliedArguments, Names, Profile};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::*;
 use crate::broker::human::{Human, Question};
-use crate::policy::{ImpliedArguments, Names, Profile};
-use crate::run::ClientAbilities;
 
 fn admission(mut policy: Value) -> Admission {
     let is_careful = policy.as_object_mut().unwrap().remove("profile").is_some();
@@ -108,7 +108,7 @@ async fn an_approval_of_further_calls_answers_for_those_that_wait_behind_it() {
     let admission = admission(json!({"profile": "careful"}));
     let further = Approval::Further {
         calls: NonZeroU32::new(2).unwrap(),
-        arguments: vec![("path".into(), crate::policy::Pattern::new("/data/*").unwrap())],
+        arguments: vec![("path".into(), belljar_tools::policy::Pattern::new("/data/*").unwrap())],
     };
     let (human, asked) = human(vec![further, Approval::missing("the user refused")]);
     let calls = ["/data/1", "/data/2", "/data/3", "/data/4"].map(|path| {
@@ -126,7 +126,7 @@ async fn arguments_of_further_calls_are_asked_for_once_more_and_without_an_answe
     let admission = admission(json!({"profile": "careful"}));
     let further = Approval::Further {
         calls: NonZeroU32::MIN,
-        arguments: vec![("path".into(), crate::policy::Pattern::new("/data/*").unwrap())],
+        arguments: vec![("path".into(), belljar_tools::policy::Pattern::new("/data/*").unwrap())],
     };
     let dismissed = Approval::missing("the question was dismissed");
     let (human, asked) = human(vec![Approval::Narrowed, further, Approval::Narrowed, dismissed]);

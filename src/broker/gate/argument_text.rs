@@ -5,9 +5,8 @@
 //! as possible. If they do not fit, an overview of all names comes first. This module asks nobody. It decides only
 //! whether arguments can be shown.
 
+use belljar_base::text;
 use serde_json::{Map, Value};
-
-use crate::text;
 
 /// The shown length of a text, in characters, and of a list, in items. The first pair with which the arguments fit is
 /// used.

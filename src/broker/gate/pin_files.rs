@@ -10,15 +10,15 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use belljar_base::digest;
+use belljar_base::names::ServerName;
+use belljar_base::own_file;
+use belljar_base::text;
+use belljar_tools::catalog::Tool;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::broker::failure_text::redact;
-use crate::catalog::Tool;
-use crate::digest;
-use crate::names::ServerName;
-use crate::own_file;
-use crate::text;
 
 /// Largest part of a tool that is stored whole, in bytes of JSON; for a larger one only the size is stored.
 const PART_BYTES_MAX: usize = 64 << 10;
@@ -273,8 +273,9 @@ fn json(pin: &Pin) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use belljar_base::limits::Limits;
+
     use super::*;
-    use crate::limits::Limits;
 
     #[test]
     fn every_part_of_a_tool_counts_and_nothing_else() {

@@ -8,14 +8,14 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use belljar_base::names::ServerName;
+use belljar_base::run::{FaultCode, ToolFault};
+use belljar_base::text;
+use belljar_tools::catalog::{ServerTools, Tool};
+use belljar_tools::policy::Profile;
 use parking_lot::Mutex;
 
 use super::pin_files::{Pin, PinFileFingerprint, PinFiles, Pinned, called_key, key};
-use crate::catalog::{ServerTools, Tool};
-use crate::names::ServerName;
-use crate::policy::Profile;
-use crate::run::{FaultCode, ToolFault};
-use crate::text;
 
 /// The largest number of tools that one sentence names.
 const NAMED_MAX: usize = 5;

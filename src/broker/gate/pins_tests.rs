@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use belljar_base::limits::Limits;
+use belljar_tools::catalog::Catalog;
 use serde_json::json;
 
 use super::*;
 use crate::broker::gate::trust::Changes;
-use crate::catalog::Catalog;
-use crate::limits::Limits;
 
 fn server() -> ServerName {
     ServerName::new("my files").unwrap()

@@ -5,9 +5,10 @@
 use std::io;
 use std::path::Path;
 
+use belljar_base::names::ServerName;
+use belljar_base::text;
+
 use super::pin_files::{Pin, PinFiles};
-use crate::names::ServerName;
-use crate::text;
 
 /// The context shown around a difference, in characters on each side.
 const CONTEXT_CHARS: usize = 60;

@@ -4,6 +4,11 @@
 //! helpers that read from servers are in `resources`, those for skills in `skills`, and the questions to a model in
 //! `model`.
 
+use belljar_base::run::{DryRunReason, FaultCode, ToolFault};
+use belljar_base::text;
+use belljar_tools::catalog::{self, Catalog, Detail, Shapes};
+use belljar_tools::policy::{ImpliedArguments, Names, PolicyCall};
+use belljar_upstream::ListKind;
 use serde::Deserialize;
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
@@ -14,11 +19,6 @@ use crate::broker::answer::Answer;
 use crate::broker::arguments;
 use crate::broker::call::{Call, SendRule};
 use crate::broker::parts::Broker;
-use crate::catalog::{self, Catalog, Detail, Shapes};
-use crate::policy::{ImpliedArguments, Names, PolicyCall};
-use crate::run::{DryRunReason, FaultCode, ToolFault};
-use crate::text;
-use crate::upstream::ListKind;
 
 impl Broker {
     pub(crate) async fn help(

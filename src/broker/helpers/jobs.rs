@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use belljar_base::run::{FaultCode, ToolFault};
+use belljar_base::text;
 use serde::Deserialize;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
@@ -12,8 +14,6 @@ use crate::broker::answer::Answer;
 use crate::broker::call::Call;
 use crate::broker::parts::Broker;
 use crate::jobs::{JobRequest, JobSummary};
-use crate::run::{FaultCode, ToolFault};
-use crate::text;
 
 /// The helper that reserves a job.
 const SPAWN: &str = "spawn_job";

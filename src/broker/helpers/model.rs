@@ -6,6 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use belljar_base::run::{DryRunReason, FaultCode, ToolFault};
+use belljar_base::text;
+use belljar_tools::policy::{ImpliedArguments, Names, PolicyCall};
+use belljar_upstream::{Clock, QuestionKind};
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
 use tokio::sync::OwnedSemaphorePermit;
@@ -20,10 +24,6 @@ use crate::broker::human::HumanDeadline;
 use crate::broker::parts::Broker;
 use crate::config::{ModelAccess, ModelEndpoint, ModelSettings};
 use crate::models::{Endpoint, ModelAnswer, ModelError, ModelRequest};
-use crate::policy::{ImpliedArguments, Names, PolicyCall};
-use crate::run::{DryRunReason, FaultCode, ToolFault};
-use crate::text;
-use crate::upstream::{Clock, QuestionKind};
 
 /// Longest text of a failure that the model reads, in characters.
 const FAILURE_CHARS_MAX: usize = 600;

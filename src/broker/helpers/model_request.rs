@@ -1,13 +1,13 @@
 //! Checks the arguments of a request to a model, and writes the answer for code; it sends no request.
 
+use belljar_base::limits::Limits;
+use belljar_base::run::{FaultCode, ToolFault};
+use belljar_base::text;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::broker::arguments;
-use crate::limits::Limits;
 use crate::models::{ModelAnswer, ModelRequest, Usage, estimated_tokens, stop_reason};
-use crate::run::{FaultCode, ToolFault};
-use crate::text;
 
 /// The helper's name.
 pub(crate) const ASK_MODEL: &str = "ask_llm";

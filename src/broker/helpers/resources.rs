@@ -4,6 +4,11 @@
 //! read-only tool that has the name of the MCP method. A denied reading starts no server. belljar does not inspect the
 //! content that it passes to the code.
 
+use belljar_base::names::ServerName;
+use belljar_base::run::{DryRunReason, FaultCode, ToolEffect, ToolFault};
+use belljar_base::text;
+use belljar_tools::policy::{ImpliedArguments, Names, PolicyCall};
+use belljar_upstream::{ListKind, Request};
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
@@ -15,11 +20,6 @@ use crate::broker::call::{Call, SendRule};
 use crate::broker::human::HumanDeadline;
 use crate::broker::parts::Broker;
 use crate::broker::run::call_record::CallRecord;
-use crate::names::ServerName;
-use crate::policy::{ImpliedArguments, Names, PolicyCall};
-use crate::run::{DryRunReason, FaultCode, ToolEffect, ToolFault};
-use crate::text;
-use crate::upstream::{ListKind, Request};
 
 /// Longest URI in a message, in characters.
 const URI_CHARS_MAX: usize = 200;

@@ -4,6 +4,7 @@
 //! It runs nothing. After the run has ended, the session replays the runs of the earlier session, as it does when
 //! belljar is started to resume one.
 
+use belljar_base::run::{FaultCode, ToolFault};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -11,7 +12,6 @@ use crate::broker::call::Call;
 use crate::broker::parts::Broker;
 use crate::config::ResumeFrom;
 use crate::journal::{RecordedSession, Sessions, SessionsError};
-use crate::run::{FaultCode, ToolFault};
 
 impl Broker {
     pub(super) async fn resume_session(&self, call: &Call<'_>) -> Result<Value, ToolFault> {

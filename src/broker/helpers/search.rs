@@ -5,6 +5,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use belljar_base::names::ServerName;
+use belljar_base::run::{FaultCode, ServerScope, ToolFault};
+use belljar_base::text;
+use belljar_tools::catalog::{
+    Catalog, Detail, Origin, Queries, SearchHit, Shapes, Tool, Tools, grouped, search,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -12,10 +18,6 @@ use tokio_util::sync::CancellationToken;
 use crate::broker::arguments;
 use crate::broker::call::Call;
 use crate::broker::parts::Broker;
-use crate::catalog::{Catalog, Detail, Origin, Queries, SearchHit, Shapes, Tool, Tools, grouped, search};
-use crate::names::ServerName;
-use crate::run::{FaultCode, ServerScope, ToolFault};
-use crate::text;
 
 /// The number of hits if a search asks for no number.
 const HITS: usize = 8;
@@ -243,8 +245,9 @@ fn unavailable(catalog: &Catalog) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use belljar_base::limits::Limits;
+
     use super::*;
-    use crate::limits::Limits;
 
     #[test]
     fn parameters_for_paths_are_known_by_the_words_of_their_names() {

@@ -2,14 +2,14 @@
 //!
 //! It asks no server itself; `indexing` does.
 
+use belljar_base::names::ServerName;
+use belljar_base::run::Progress;
+use belljar_base::text;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::broker::call::Call;
 use crate::broker::parts::Broker;
-use crate::names::ServerName;
-use crate::run::Progress;
-use crate::text;
 
 /// Words of servers' names that do not identify a server.
 const COMMON_WORDS: [&str; 5] = ["mcp", "server", "servers", "tool", "tools"];

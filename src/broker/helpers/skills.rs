@@ -3,14 +3,14 @@
 //! Code can replace a skill, unless the user has changed its file and has not accepted the change. A removed or
 //! replaced version stays in the history.
 
+use belljar_base::run::{FaultCode, ToolFault};
+use belljar_base::text;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::broker::call::Call;
 use crate::broker::parts::Broker;
-use crate::run::{FaultCode, ToolFault};
 use crate::skills::{NewSkill, SaveResult, Skill, SkillError, SkillFile, SkillName};
-use crate::text;
 
 /// The largest number of skills that one call loads.
 const LOADED_MAX: usize = 100;

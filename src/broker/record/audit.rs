@@ -1,12 +1,12 @@
 //! The policy, and the line that each call leaves in the audit log.
 
+use belljar_base::digest;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::audit::AuditLog;
 use crate::broker::failure_text::redact;
 use crate::config::{Audit, PolicyFile};
-use crate::digest;
 use crate::journal::Journal;
 
 /// Largest arguments that are logged whole, in bytes of JSON; for larger ones the hash is logged.

@@ -5,6 +5,10 @@
 
 use std::sync::Arc;
 
+use belljar_base::digest;
+use belljar_base::run::{FaultCode, ToolFault};
+use belljar_base::text;
+use belljar_protocol::RunServer;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
@@ -12,11 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::journal_form::{CHECK, JournalForm, is_made_again};
 use super::replay_text::{difference, unseen};
 use crate::broker::answer::Answer;
-use crate::digest;
 use crate::journal::{CallOutcome, RecordedCall, RecordedJson, RecordedRun};
-use crate::protocol::RunServer;
-use crate::run::{FaultCode, ToolFault};
-use crate::text;
 
 /// The largest number of differences that are reported for one run.
 const DIFFERENCES_MAX: usize = 20;

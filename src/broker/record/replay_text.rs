@@ -1,11 +1,11 @@
 //! Texts about differences between a replay and its journal.
 
+use belljar_base::digest;
+use belljar_base::text;
 use serde_json::{Map, Value};
 
 use super::journal_form::JournalForm;
-use crate::digest;
 use crate::journal::{CallOutcome, RecordedCall, RecordedJson};
-use crate::text;
 
 /// Longest value, in characters.
 const VALUE_CHARS_MAX: usize = 300;

@@ -5,6 +5,9 @@
 
 use std::sync::Arc;
 
+use belljar_base::names::ServerName;
+use belljar_base::run::{CallState, FaultCode, Progress, ToolFault};
+use belljar_base::text;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -14,9 +17,6 @@ use super::record::CallCounter;
 use crate::audit::CallEvent;
 use crate::broker::answer::Answer;
 use crate::broker::record::journal_form::JournalForm;
-use crate::names::ServerName;
-use crate::run::{CallState, FaultCode, Progress, ToolFault};
-use crate::text;
 
 /// Longest name that code may put into a line of the log, or a message on progress, in characters.
 const NAME_CHARS_MAX: usize = 200;
@@ -207,12 +207,12 @@ impl CallRecord {
 
 #[cfg(test)]
 mod tests {
+    use belljar_base::run::{CallCounts, ClientAbilities, ServerScope, ToolEffect};
     use serde_json::value::RawValue;
     use tokio::sync::mpsc;
 
     use super::*;
     use crate::broker::human::Human;
-    use crate::run::{CallCounts, ClientAbilities, ServerScope, ToolEffect};
 
     fn run() -> Arc<RunContext> {
         RunContext::of(1, &Human::new(mpsc::channel(1).0, ClientAbilities::default()))

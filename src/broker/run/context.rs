@@ -4,6 +4,11 @@
 
 use std::sync::Arc;
 
+use belljar_base::names::RunId;
+use belljar_base::run::{DryRunReason, Progress, ServerScope};
+use belljar_base::text;
+use belljar_tools::policy;
+use belljar_tools::policy::PolicyCall;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -12,10 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::record::RunRecord;
 use crate::broker::human::Human;
 use crate::broker::record::replay::Replay;
-use crate::names::RunId;
-use crate::policy::PolicyCall;
-use crate::run::{DryRunReason, Progress, ServerScope};
-use crate::{models, policy, text};
+use crate::models;
 
 /// Longest name of a call in a note, in characters.
 const NAME_CHARS_MAX: usize = 200;
@@ -232,11 +234,11 @@ impl RunContext {
 
 #[cfg(test)]
 mod tests {
+    use belljar_base::run::ClientAbilities;
+    use belljar_tools::policy::{ImpliedArguments, Names};
     use serde_json::Map;
 
     use super::*;
-    use crate::policy::{ImpliedArguments, Names};
-    use crate::run::ClientAbilities;
 
     fn run() -> Arc<RunContext> {
         RunContext::of(1, &Human::new(mpsc::channel(1).0, ClientAbilities::default()))

@@ -4,14 +4,14 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use belljar_base::names::ServerName;
+use belljar_base::run::{CallCounts, CallState, Calls, DryRunReason, PlannedCall, ToolCalls, ToolEffect};
+use belljar_base::text;
+use belljar_tools::policy::PolicyCall;
 use serde_json::Value;
 
 use crate::broker::failure_text::redact;
 use crate::journal::RecordedSession;
-use crate::names::ServerName;
-use crate::policy::PolicyCall;
-use crate::run::{CallCounts, CallState, Calls, DryRunReason, PlannedCall, ToolCalls, ToolEffect};
-use crate::text;
 
 /// The largest number of tools of one run that are counted separately; calls of further ones are counted together.
 const TOOLS_MAX: usize = 1000;
@@ -155,11 +155,11 @@ impl RunRecord {
 
 #[cfg(test)]
 mod tests {
+    use belljar_base::run::PlannedCalls;
+    use belljar_tools::policy::{ImpliedArguments, Names};
     use serde_json::{Map, json};
 
     use super::*;
-    use crate::policy::{ImpliedArguments, Names};
-    use crate::run::PlannedCalls;
 
     #[test]
     fn what_is_listed_is_bounded_and_no_call_is_lost() {

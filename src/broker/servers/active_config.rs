@@ -7,25 +7,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use belljar_base::limits::Limits;
+use belljar_base::names::ServerName;
+use belljar_base::problem::report;
+use belljar_base::text;
+use belljar_confine::PrivatePlaces;
+use belljar_guard::{Keeper, Mark, PARENT_VARIABLE};
+use belljar_tools::catalog::{Catalog, server_aliases};
+use belljar_upstream::{
+    CallBounds, DeferredTransport, LoginFile, LoginSpec, ProcessSpec, RemoteSpec, ServerSpec,
+    ServerTransport, printed,
+};
 use parking_lot::Mutex;
 
 use crate::broker::tools::tool_index::Configured;
-use crate::catalog::{Catalog, server_aliases};
 use crate::config::{
     self, CommandLine, Config, ConfigFiles, Endpoint, Environment, Launch, ModelEndpoint, ModelKey,
     ModelSettings, NamedSecrets, SandboxFiles, SandboxServers, ServerConfig, Transport, edited_settings,
 };
-use crate::confine::PrivatePlaces;
-use crate::guard::{Keeper, Mark, PARENT_VARIABLE};
-use crate::limits::Limits;
 use crate::models::{self, ModelError};
-use crate::names::ServerName;
-use crate::problem::report;
-use crate::text;
-use crate::upstream::{
-    self, CallBounds, DeferredTransport, LoginFile, LoginSpec, ProcessSpec, RemoteSpec, ServerSpec,
-    ServerTransport, printed,
-};
 
 /// The configuration that is in effect. It follows the configuration files.
 pub struct ActiveConfig {
@@ -317,7 +317,7 @@ fn command_spec(command: &CommandLine, mark: &Mark) -> ProcessSpec {
         args: words.collect(),
         env: vec![parent(mark)],
         // Commands run with all variables of the user: a keyring or an agent needs some that no list can foresee.
-        inherited: upstream::Inherited::All,
+        inherited: belljar_upstream::Inherited::All,
         cwd: command.folder.clone(),
         keeper: None,
         sandbox: None,

@@ -2,11 +2,10 @@
 //!
 //! A form with misleading parts is refused, since its names and values go back to the server unchanged.
 
+use belljar_base::names::ServerName;
+use belljar_base::text;
+use belljar_upstream::QuestionKind;
 use serde_json::{Map, Value, json};
-
-use crate::names::ServerName;
-use crate::text;
-use crate::upstream::QuestionKind;
 
 /// Longest message of a server, in characters.
 const MESSAGE_CHARS_MAX: usize = 2_000;

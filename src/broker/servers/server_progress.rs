@@ -4,13 +4,12 @@
 
 use std::time::Duration;
 
+use belljar_base::run::Progress;
+use belljar_base::text;
+use belljar_upstream::ProgressUpdate;
 use tokio::sync::watch::error::RecvError;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
-
-use crate::run::Progress;
-use crate::text;
-use crate::upstream::ProgressUpdate;
 
 /// The shortest time between two messages of one call. Of the messages in between, the last one is sent.
 const PAUSE: Duration = Duration::from_millis(250);

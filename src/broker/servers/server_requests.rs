@@ -8,6 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use belljar_base::limits::Limits;
+use belljar_base::names::{RunId, ServerName};
+use belljar_base::text;
+use belljar_upstream::{
+    QuestionError, QuestionKind, ServerChannels, ServerMessage, ServerQuestion, Upstream,
+};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use parking_lot::Mutex;
@@ -24,10 +30,6 @@ use crate::broker::record::audit::logged;
 use crate::config::Audit;
 
 use crate::broker::run::context::RunContext;
-use crate::limits::Limits;
-use crate::names::{RunId, ServerName};
-use crate::text;
-use crate::upstream::{QuestionError, QuestionKind, ServerChannels, ServerMessage, ServerQuestion, Upstream};
 
 /// The largest number of requests in progress at once; they reach the human one by one.
 const AT_ONCE_MAX: usize = 64;

@@ -1,11 +1,11 @@
 //! Claims about which servers may ask which human, how often, and until when.
 
+use belljar_base::run::ClientAbilities;
 use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::*;
 use crate::broker::human::Question;
-use crate::run::ClientAbilities;
 
 fn name(name: &str) -> ServerName {
     ServerName::new(name).unwrap()

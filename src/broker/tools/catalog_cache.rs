@@ -6,15 +6,15 @@
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
+use belljar_base::cache_dir::CacheDir;
+use belljar_base::digest;
+use belljar_base::limits::Limits;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use crate::broker::failure_text::redact;
-use crate::cache_dir::CacheDir;
 use crate::config::{Endpoint, Launch, ServerConfig, Transport};
-use crate::digest;
-use crate::limits::Limits;
 
 /// The version of the files' format. Files of other versions are ignored.
 const VERSION: u32 = 1;

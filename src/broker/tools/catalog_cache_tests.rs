@@ -4,12 +4,12 @@ use std::fs::{self, DirBuilder, Permissions};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
+use belljar_base::cache_dir::CacheDir;
 use nix::sys::stat::utimes;
 use nix::sys::time::TimeVal;
 use serde_json::json;
 
 use super::*;
-use crate::cache_dir::CacheDir;
 use crate::config::{ConfigFiles, Environment, servers_of_file};
 
 fn keys(servers: Value) -> Vec<CacheKey> {

@@ -8,6 +8,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use belljar_base::limits::Limits;
+use belljar_base::names::ServerName;
+use belljar_upstream::{Upstream, UpstreamError};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -16,9 +19,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::catalog_cache::CacheKey;
 use super::tool_index::{ListingChange, ToolIndex};
-use crate::limits::Limits;
-use crate::names::ServerName;
-use crate::upstream::{Upstream, UpstreamError};
 
 /// The servers whose tools are being listed or will be.
 type ListingsInProgress = BTreeSet<ServerName>;
@@ -215,11 +215,13 @@ impl Drop for ListingGuard {
 
 #[cfg(test)]
 mod tests {
+    use belljar_confine::PrivatePlaces;
+    use belljar_tools::catalog::{Catalog, Tools};
+    use belljar_upstream::{Inherited, ProcessSpec, ServerSpec, ServerTransport};
+
     use super::super::catalog_cache::tests::key;
     use super::super::tool_index::tests::of_key;
     use super::*;
-    use crate::catalog::{Catalog, Tools};
-    use crate::upstream::{ProcessSpec, ServerSpec, ServerTransport};
 
     /// A script that ends at its first line of input.
     const ENDING: &str = r#"echo begins >> "$0"; read -r line; echo ends >> "$0"; exit 1"#;
@@ -230,7 +232,19 @@ mod tests {
         let slow_index = Duration::from_millis(if script == SILENT { 1 } else { 60_000 });
         let limits = Limits { servers_indexed_at_once_max: at_once, slow_index, ..Limits::default() };
         let limits = Arc::new(limits);
-        let command = ProcessSpec::plain("sh", &["-c", script, log.to_str().unwrap()]);
+        let command = ProcessSpec {
+            program: "sh".into(),
+            searched: false,
+            args: ["-c", script, log.to_str().unwrap()].map(str::to_owned).to_vec(),
+            inherited: Inherited::All,
+            env: vec![],
+            cwd: None,
+            keeper: None,
+            sandbox: None,
+            projects: vec![],
+            private: PrivatePlaces::default(),
+            changeable: [].into(),
+        };
         let transport = ServerTransport::Process(command);
         let spec = |name: &ServerName| ServerSpec::new(name.clone(), transport.clone());
         let upstream = Arc::new(Upstream::new(names.iter().map(spec).collect(), &limits));

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::catalog::Tool;
-use crate::names::ServerName;
-use crate::text;
+use belljar_base::names::ServerName;
+use belljar_base::text;
+use belljar_tools::catalog::Tool;
 
 /// Longest list of names, in characters.
 const NAMES_CHARS_MAX: usize = 300;
@@ -41,10 +41,10 @@ pub(crate) fn said(server: &ServerName, before: &[Tool], after: &[Tool], names_o
 
 #[cfg(test)]
 mod tests {
+    use belljar_base::limits::Limits;
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::limits::Limits;
 
     fn tools(items: &Value) -> Vec<Tool> {
         let tool = |item: &Value| Tool::from_json(item, &Limits::default()).unwrap();

@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
+use belljar_base::limits::Limits;
+use belljar_tools::catalog::{Catalog, Tool};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
-use crate::catalog::{Catalog, Tool};
-use crate::limits::Limits;
 use crate::skills::{Skill, SkillFile, SkillName};
 
 /// The last merged catalog.
@@ -71,8 +71,9 @@ fn as_tool(skill: &Skill, limits: &Limits) -> Option<(Tool, String)> {
 
 #[cfg(test)]
 mod tests {
+    use belljar_tools::catalog::search;
+
     use super::*;
-    use crate::catalog::search;
     use crate::skills::{NewSkill, Skills};
 
     #[test]

@@ -8,12 +8,11 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use belljar_base::limits::Limits;
+use belljar_base::names::ServerName;
+use belljar_base::own_file;
+use belljar_tools::catalog::{AnsweredCall, Observation, Shapes};
 use parking_lot::Mutex;
-
-use crate::catalog::{AnsweredCall, Observation, Shapes};
-use crate::limits::Limits;
-use crate::names::ServerName;
-use crate::own_file;
 
 /// The largest number of files that are read, one for each server.
 const FILES_MAX: usize = 1_000;
@@ -95,10 +94,10 @@ fn file_name(server: &ServerName) -> String {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use belljar_tools::catalog::Tool;
     use serde_json::json;
 
     use super::*;
-    use crate::catalog::Tool;
 
     const RESULT: &str = r#"{"content":[],"structuredContent":{"id":1}}"#;
 

@@ -6,18 +6,18 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use belljar_base::limits::Limits;
+use belljar_base::names::ServerName;
+use belljar_base::run::{FaultCode, ToolFault};
+use belljar_base::text;
+use belljar_tools::catalog::{Catalog, Tool, Tools, resolved};
+use belljar_tools::policy::ToolChoice;
 use parking_lot::RwLock;
 use serde_json::Value;
 
 use super::catalog_cache::{CacheKey, CatalogCache};
 use super::listing_diff;
-use crate::catalog::{Catalog, Tool, Tools, resolved};
 use crate::config::ServerConfig;
-use crate::limits::Limits;
-use crate::names::ServerName;
-use crate::policy::ToolChoice;
-use crate::run::{FaultCode, ToolFault};
-use crate::text;
 
 /// Longest name of a tool in a fault, in characters.
 const NAME_CHARS_MAX: usize = 200;

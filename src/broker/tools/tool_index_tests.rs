@@ -1,8 +1,9 @@
 //! Claims about the index of tools: which list is used, which tools are left out, and which lists are cached.
 
+use belljar_tools::policy::Pattern;
+
 use super::*;
 use crate::broker::tools::catalog_cache::tests::{key, listing, unchanged};
-use crate::policy::Pattern;
 
 fn name(text: &str) -> ServerName {
     ServerName::new(text).unwrap()

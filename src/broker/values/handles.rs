@@ -8,6 +8,10 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Seek, Write};
 use std::sync::Arc;
 
+use belljar_base::limits::Limits;
+use belljar_base::names::ServerName;
+use belljar_base::run::{FaultCode, ToolFault};
+use belljar_base::text;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -15,10 +19,6 @@ use serde_json::{Map, Value, json};
 use tempfile::SpooledTempFile;
 
 use super::held_value::{Part, Step, held_value, holds_files, told};
-use crate::limits::Limits;
-use crate::names::ServerName;
-use crate::run::{FaultCode, ToolFault};
-use crate::text;
 
 /// The only key of an object that stands for a handle, in arguments that are marked to contain handles.
 const KEY: &str = "belljar/handle";

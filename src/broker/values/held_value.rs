@@ -3,11 +3,10 @@
 //! It is the value that code would get for the same result, except for texts. A text is parsed as JSON or as the repr
 //! of a Python value only if code requests its JSON or a part of it.
 
+use belljar_base::text;
+use belljar_tools::catalog::json_of_repr;
 use serde::Deserialize;
 use serde_json::Value;
-
-use crate::catalog::json_of_repr;
-use crate::text;
 
 /// Longest description of a value, in characters.
 const TOLD_CHARS_MAX: usize = 160;

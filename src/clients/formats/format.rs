@@ -2,9 +2,10 @@
 //!
 //! The result of every edit is parsed and compared, and an edit with any other effect is not returned.
 
+use belljar_base::limits::Limits;
+
 use super::spanned::{Collection, FormatError, Value};
 use super::{json_text, toml_text, yaml_edit, yaml_text};
-use crate::limits::Limits;
 
 /// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

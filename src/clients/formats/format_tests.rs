@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use belljar_base::limits::Limits;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -9,7 +10,6 @@ use super::format::Format;
 use super::masked::masked;
 use super::spanned::{Node, Value};
 use crate::clients::known_clients::clients;
-use crate::limits::Limits;
 
 /// Small files of each format, and the path at which an entry is added.
 const SEEDS: [(Format, &str, &[&str]); 5] = [

@@ -4,9 +4,10 @@
 
 use std::ops::Range;
 
+use belljar_base::limits::Limits;
+
 use super::format::Format;
 use super::spanned::{Node, Value};
-use crate::limits::Limits;
 
 /// The text with every string hidden, except those of one entry; empty if the text cannot be read.
 pub(crate) fn masked(format: Format, text: &str, own: Option<(&[&str], &str)>, limits: &Limits) -> String {

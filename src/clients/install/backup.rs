@@ -6,11 +6,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use belljar_base::digest;
+use belljar_base::own_file;
 use serde_json::{Value, json};
 
 use crate::clients::error::InstallError;
-use crate::digest;
-use crate::own_file;
 
 /// The backup of one file: the copy, and a record about it.
 #[derive(Debug)]

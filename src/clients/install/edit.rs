@@ -4,6 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
+use belljar_base::limits::Limits;
+use belljar_base::own_file;
+use belljar_base::problem::{Position, Problem};
 use serde_json::Value as Json;
 
 use super::backup::Backup;
@@ -18,9 +21,6 @@ use crate::clients::known_clients::OwnCommandCheck;
 use crate::clients::merge::compared;
 use crate::clients::own_entry::{self, Calls, Parts, StartCommand};
 use crate::clients::places::{ClientFile, Scope, Surroundings};
-use crate::limits::Limits;
-use crate::own_file;
-use crate::problem::{Position, Problem};
 
 /// The client, the name and the scope of an entry.
 #[derive(Debug, Clone, Copy)]

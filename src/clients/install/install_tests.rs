@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use belljar_base::limits::Limits;
+
 use super::edit::{InstallContext, Plan, Registration, ReplaceRule, install};
 use crate::clients::error::InstallError;
 use crate::clients::known_clients::client;
@@ -11,7 +13,6 @@ use crate::clients::merge::{ConfinementChoice, merge};
 use crate::clients::own_entry::StartCommand;
 use crate::clients::places::{Scope, Surroundings};
 use crate::clients::reading::{Files, read_client};
-use crate::limits::Limits;
 
 fn surroundings(home: &Path) -> Surroundings {
     Surroundings {

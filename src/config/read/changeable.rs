@@ -6,10 +6,10 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use crate::confine::{ChangeablePlaces, ResolvedPath};
-use crate::problem::Problem;
-use crate::programs::locate_program;
-use crate::text;
+use belljar_base::problem::Problem;
+use belljar_base::programs::locate_program;
+use belljar_base::text;
+use belljar_confine::{ChangeablePlaces, ResolvedPath};
 
 /// How much of a path is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 200;

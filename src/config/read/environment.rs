@@ -9,8 +9,8 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::confine::{PROGRAM_FOLDERS, ResolvedPath};
-use crate::guard::PARENT_VARIABLE;
+use belljar_confine::{PROGRAM_FOLDERS, ResolvedPath};
+use belljar_guard::PARENT_VARIABLE;
 
 /// Longest name of a time zone, in bytes.
 const TIME_ZONE_BYTES_MAX: usize = 64;

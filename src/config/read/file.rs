@@ -9,13 +9,12 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use belljar_base::clock;
+use belljar_base::limits::Limits;
+use belljar_base::problem::{Position, Problem};
+use belljar_confine::{ResolvedPath, is_written_by_others};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
-
-use crate::clock;
-use crate::confine::{ResolvedPath, is_written_by_others};
-use crate::limits::Limits;
-use crate::problem::{Position, Problem};
 
 /// The resolution of the coarsest clock of a file system in use, in seconds.
 const SETTLED_SECS: i64 = 2;

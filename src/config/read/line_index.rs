@@ -2,7 +2,7 @@
 //!
 //! It keeps no copy of the text.
 
-use crate::problem::Position;
+use belljar_base::problem::Position;
 
 /// Distance of the stored positions, in bytes.
 const STRIDE_BYTES: usize = 1024;

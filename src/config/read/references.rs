@@ -7,16 +7,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use belljar_base::limits::Limits;
+use belljar_base::programs::{locate_program, path_folders};
+use belljar_base::text;
+use belljar_confine::PrivatePlaces;
+use belljar_confine::ResolvedPath;
+
 use super::changeable::{NamedFile, ReadTime};
 use super::environment::Environment;
 use super::file::{self, WatchedFile};
 use super::plain_value::{is_existing_path, is_plain_address};
 use crate::clients::{Node, Value};
-use crate::confine::PrivatePlaces;
-use crate::confine::ResolvedPath;
-use crate::limits::Limits;
-use crate::programs::{locate_program, path_folders};
-use crate::text;
 
 /// The beginnings of references that other programs use.
 const KINDS: [&str; 5] = ["input:", "command:", OPEN_FOLDER, "userHome", "prompt:"];

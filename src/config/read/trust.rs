@@ -6,13 +6,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use belljar_base::digest;
+use belljar_base::limits::Limits;
+use belljar_base::own_file;
 use serde_json::{Map, Value};
 
 use super::environment::Environment;
 use super::file;
-use crate::digest;
-use crate::limits::Limits;
-use crate::own_file;
 
 /// The name of the file in the user's state folder that records trust.
 const STORE: &str = "trusted.json";

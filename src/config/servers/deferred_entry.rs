@@ -6,14 +6,15 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use belljar_base::limits::Limits;
+use belljar_confine::{ChangeablePlaces, PrivatePlaces};
+
 use super::reading::Section;
 use crate::clients::Member;
 use crate::config::read::changeable::NamedFile;
 use crate::config::read::changeable::misled;
 use crate::config::read::environment::Environment;
 use crate::config::read::references::CommandLine;
-use crate::confine::{ChangeablePlaces, PrivatePlaces};
-use crate::limits::Limits;
 
 /// An entry with commands. `Debug` shows nothing of it, and equality compares what is written.
 #[derive(Clone)]

@@ -1,12 +1,13 @@
 //! Reads where an entry's remote server is; it connects to nothing and looks up no name.
 
+use belljar_base::problem::Severity;
+use belljar_upstream::RemoteTransport;
+use belljar_upstream::web::is_loopback;
+
 use super::reading::{Parts, Reading, STAND_IN};
 use super::transport::{Endpoint, NamedSecrets};
 use crate::clients::{Node, Value};
 use crate::config::read::address::http_url;
-use crate::problem::Severity;
-use crate::upstream::RemoteTransport;
-use crate::web::is_loopback;
 
 /// Headers that the transport sets itself, in lower case.
 const OWN_HEADERS: [&str; 12] = [

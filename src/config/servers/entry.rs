@@ -7,6 +7,9 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use belljar_base::names::ServerName;
+use belljar_base::problem::{OF_FILE_MAX, Position, Severity, report};
+
 use super::deferred_entry::{DeferredEntry, EntrySource};
 use super::reading::{Parts, Reading, Section};
 use super::server::ServerConfig;
@@ -17,8 +20,6 @@ use crate::config::read::changeable::NamedFile;
 use crate::config::read::references::{
     Commands, Files, ResolvedReferences, Sources, variables_of, written_origin,
 };
-use crate::names::ServerName;
-use crate::problem::{OF_FILE_MAX, Position, Severity, report};
 
 /// The largest number of keys of one entry.
 const KEYS_MAX: usize = 200;

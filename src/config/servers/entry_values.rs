@@ -2,11 +2,12 @@
 //!
 //! It does not know which key means what: `entry` does.
 
+use belljar_base::problem::Severity;
+
 use super::reading::{Reading, STAND_IN};
 use super::transport::NamedSecrets;
 use crate::clients::{Node, Value};
 use crate::config::read::references::Unresolved;
-use crate::problem::Severity;
 
 /// The largest number of variables, or of headers, of one entry.
 const NAMES_MAX: usize = 1_000;

@@ -2,11 +2,12 @@
 //!
 //! A server gets its own credentials by `env`; other variables of belljar's environment are not passed on.
 
+use belljar_confine::{Network, ServerSandbox};
+use belljar_upstream::Inherited;
+
 use super::env_pattern::{EnvPattern, matches};
 use super::transport::Launch;
 use crate::config::read::environment::Environment;
-use crate::confine::{Network, ServerSandbox};
-use crate::upstream::Inherited;
 
 /// The variables that every server inherits: those that programs need to find the user's files, the network and the right
 /// language, and those that npx and uvx need to find packages.

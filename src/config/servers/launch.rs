@@ -2,6 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use belljar_base::problem::Severity;
+use belljar_base::programs::find_program;
+use belljar_base::text::suggest;
+use belljar_confine::{Access, Network, PlaceKind, ResolvedPath, ServerSandbox};
+
 use super::env_pattern::EnvPattern;
 use super::reading::{Parts, Reading, STAND_IN};
 use super::transport::{Launch, NamedSecrets, SandboxChoice};
@@ -9,10 +14,6 @@ use crate::clients::{Node, Value};
 use crate::config::read::changeable::shown_path;
 use crate::config::read::references::Files;
 use crate::config::read::trust::project_file;
-use crate::confine::{Access, Network, PlaceKind, ResolvedPath, ServerSandbox};
-use crate::problem::Severity;
-use crate::programs::find_program;
-use crate::text::suggest;
 
 /// The keys of a `sandbox` object.
 const SANDBOX_KEYS: [&str; 4] = ["read", "write", "network", "env"];

@@ -10,6 +10,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use belljar_base::limits::Limits;
+use belljar_base::problem::{OF_FILE_MAX, Origin, Problem, Severity};
+use belljar_base::programs::{find_program, searched_folders};
+use belljar_base::text::suggest;
+use belljar_confine::{ChangeablePlaces, PrivatePlaces, ResolvedPath};
+use belljar_guard::PARENT_VARIABLE;
+
 use super::entry::Entry;
 use super::precedence::{self, Level};
 use super::reading::{Reading, Section};
@@ -27,12 +34,6 @@ use crate::config::read::trust::Trust;
 use crate::config::settings::choices::{AllowCommands, SandboxServers, SelfServers};
 use crate::config::settings::mounts::CODE;
 use crate::config::settings::toml_file::{FileOwner, ServerTable, TomlFile, project_folder};
-use crate::confine::{ChangeablePlaces, PrivatePlaces, ResolvedPath};
-use crate::guard::PARENT_VARIABLE;
-use crate::limits::Limits;
-use crate::problem::{OF_FILE_MAX, Origin, Problem, Severity};
-use crate::programs::{find_program, searched_folders};
-use crate::text::suggest;
 
 /// The endings of names of scripts, and of files that programs load and execute.
 const SCRIPTS: [&str; 18] = [
@@ -310,7 +311,7 @@ fn not_trusted(
     let origin = || Origin::File(path.to_owned());
     problems.extend(Problem::untold(origin(), table.members.len().saturating_sub(OF_FILE_MAX)));
     for member in table.members.iter().take(OF_FILE_MAX) {
-        let Ok(name) = crate::names::ServerName::new(&member.key) else { continue };
+        let Ok(name) = belljar_base::names::ServerName::new(&member.key) else { continue };
         let position = places.position(member.at);
         let problem = Problem::new(origin(), format!("is not taken from a project {because}"))
             .severity(Severity::Warning)

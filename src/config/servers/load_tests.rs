@@ -7,11 +7,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use belljar_base::problem::Position;
+
 use super::*;
 use crate::config::servers::transport::Transport;
 use crate::config::test_home::Home;
 use crate::config::{ConfigFiles, SandboxFiles, ServerRules, trust_project};
-use crate::problem::Position;
 
 impl Home {
     /// Servers with their commands and places, those that are refused, and every problem.
@@ -51,8 +52,8 @@ fn the_keys_of_every_server_mean_the_same_in_json_and_toml() {
     assert_eq!((json.call_time, json.calls_at_once), (Some(Duration::from_millis(2_500)), Some(3)));
     assert_eq!(json.start_time, Some(Duration::from_millis(45_500)));
     assert_eq!(json.sandbox_files, SandboxFiles::Kept);
-    let kept_back =
-        ["get_one", "get_all", "set"].map(|tool| json.tools.kept_back(crate::policy::Names::only(tool)));
+    let kept_back = ["get_one", "get_all", "set"]
+        .map(|tool| json.tools.kept_back(belljar_tools::policy::Names::only(tool)));
     assert_eq!(kept_back, [None, Some("deny"), Some("allow")]);
     let [json, toml] = rules(
         r#""timeout": 3600, "max_concurrency": 32, "deny": []"#,

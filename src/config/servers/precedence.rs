@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 
+use belljar_base::names::ServerName;
+use belljar_base::problem::{Origin, Position, Problem, Severity};
+
 use super::entry::Entry;
 use super::server::{RefusedServer, ServerConfig};
-use crate::names::ServerName;
-use crate::problem::{Origin, Position, Problem, Severity};
 
 /// The places of entries. An earlier one takes precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

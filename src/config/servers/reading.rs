@@ -6,11 +6,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use belljar_base::problem::{OF_FILE_MAX, Origin, Position, Problem, Severity};
+
 use crate::clients::{Member, Value};
 use crate::config::read::file::WatchedFile;
 use crate::config::read::line_index::LineIndex;
 use crate::config::read::references::{ResolvedReferences, Sources};
-use crate::problem::{OF_FILE_MAX, Origin, Position, Problem, Severity};
 
 /// Stands in for the value of a reference whose command has not run yet. It is valid for every key.
 pub(super) const STAND_IN: &str = "https://known.later.invalid/";

@@ -4,8 +4,9 @@
 
 use std::path::Path;
 
+use belljar_base::programs::find_program;
+
 use crate::config::read::environment::Environment;
-use crate::programs::find_program;
 
 const OWN_NAMES: [&str; 3] = ["belljar", "mcp-server-code-execution-mode", "mcp_server_code_execution_mode"];
 

@@ -6,12 +6,13 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use belljar_base::names::ServerName;
+use belljar_base::problem::Position;
+use belljar_base::text;
+use belljar_tools::policy::ToolChoice;
+
 use super::deferred_entry::DeferredEntry;
 use super::transport::{Endpoint, Launch, NamedSecrets, Transport};
-use crate::names::ServerName;
-use crate::policy::ToolChoice;
-use crate::problem::Position;
-use crate::text;
 
 /// The longest part of a program's path that is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 200;

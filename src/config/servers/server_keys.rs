@@ -4,12 +4,13 @@
 
 use std::time::Duration;
 
+use belljar_base::problem::Severity;
+use belljar_base::text::suggest;
+use belljar_tools::policy::{Pattern, ToolChoice};
+
 use super::reading::{Parts, Reading, Section};
 use super::server::{SandboxFiles, ServerRules};
 use crate::clients::{Node, Value};
-use crate::policy::{Pattern, ToolChoice};
-use crate::problem::Severity;
-use crate::text::suggest;
 
 /// Every key that has an effect, as it is written in TOML.
 pub(crate) const KEYS: [&str; 20] = [

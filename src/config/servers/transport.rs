@@ -5,14 +5,14 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use belljar_confine::ServerSandbox;
+use belljar_upstream::RemoteTransport;
+use belljar_upstream::service_login::LoginSettings;
 use url::Url;
 
 use super::env_pattern::EnvPattern;
 use crate::config::read::environment::Environment;
 use crate::config::settings::choices::SandboxServers;
-use crate::confine::ServerSandbox;
-use crate::service_login::LoginSettings;
-use crate::upstream::RemoteTransport;
 
 /// The transport to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]

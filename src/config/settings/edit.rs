@@ -5,13 +5,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use belljar_base::limits::Limits;
+use belljar_base::own_file;
+use belljar_base::problem::Problem;
 use toml_edit::{DocumentMut, Item, Table, value};
 
 use crate::config::read::environment::Environment;
 use crate::config::read::file;
-use crate::limits::Limits;
-use crate::own_file;
-use crate::problem::Problem;
 
 /// The reason for which a setting was not changed.
 #[derive(Debug, thiserror::Error)]
@@ -76,7 +76,7 @@ pub fn set_image(environment: &Environment, image: Option<&str>) -> Result<PathB
             path: shown(),
             line: before.matches('\n').count() + 1,
             column: before.rsplit('\n').next().unwrap_or_default().chars().count() + 1,
-            message: crate::text::inert_line(error.message()),
+            message: belljar_base::text::inert_line(error.message()),
         }
     })?;
     let section = document.entry(SECTION).or_insert_with(|| Item::Table(Table::new()));

@@ -7,6 +7,10 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
+use belljar_base::limits::Limits;
+use belljar_base::problem::Severity;
+use belljar_confine::PrivatePlaces;
+use belljar_upstream::web::is_loopback;
 use url::Url;
 
 use super::choices::{AllowCommands, ModelVia};
@@ -19,11 +23,7 @@ use crate::config::read::file::WatchedFile;
 use crate::config::read::references::{
     CommandLine, Commands, Files, ResolvedReferences, Sources, variables_in,
 };
-use crate::confine::PrivatePlaces;
-use crate::limits::Limits;
 use crate::models::Bounds;
-use crate::problem::Severity;
-use crate::web::is_loopback;
 
 const ENDPOINT: &str = "MCP_BRIDGE_MODEL_ENDPOINT";
 const KEY: &str = "MCP_BRIDGE_MODEL_KEY";

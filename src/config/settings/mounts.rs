@@ -4,12 +4,13 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use belljar_base::problem::{Position, Problem, Severity};
+use belljar_base::text;
+use belljar_confine::{ChangeablePlaces, MountList, PlaceKind, PrivatePlaces, ResolvedPath};
+
 use super::toml_file::{FileOwner, TomlFile, WrittenMount};
 use crate::config::read::changeable::shown_path;
 use crate::config::read::environment::Environment;
-use crate::confine::{ChangeablePlaces, MountList, PlaceKind, PrivatePlaces, ResolvedPath};
-use crate::problem::{Position, Problem, Severity};
-use crate::text;
 
 /// The largest number of mounted folders.
 const MOUNTS_MAX: usize = 32;

@@ -6,6 +6,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use belljar_base::limits::Limits;
+use belljar_base::problem::{Position, Problem};
+use belljar_base::text::{self, suggest};
+use belljar_confine::ChangeablePlaces;
+use belljar_tools::policy::Policy;
 use parking_lot::Mutex;
 use toml::de::Error;
 
@@ -13,11 +18,6 @@ use super::policy_profile::{self, ProfileSetting};
 use crate::config::read::changeable::of_configuration;
 use crate::config::read::environment::Environment;
 use crate::config::read::file;
-use crate::confine::ChangeablePlaces;
-use crate::limits::Limits;
-use crate::policy::Policy;
-use crate::problem::{Position, Problem};
-use crate::text::{self, suggest};
 
 /// The longest part of a parser's message that is repeated, in characters.
 const MESSAGE_CHARS_MAX: usize = 300;
@@ -219,8 +219,9 @@ fn did_you_mean(message: &str) -> Option<&str> {
 mod tests {
     use std::collections::BTreeMap;
 
+    use belljar_tools::policy::{Profile, Verdict};
+
     use super::*;
-    use crate::policy::{Profile, Verdict};
 
     /// A user's folder of belljar.
     struct User(tempfile::TempDir);

@@ -2,14 +2,15 @@
 //!
 //! It reads no other settings.
 
+use belljar_base::limits::Limits;
+use belljar_base::problem::{Origin, Problem};
+use belljar_tools::policy::Profile;
+
 use super::resolve::Settings;
 use super::toml_file::ReadFailures;
 use super::{toml_file, values};
 use crate::config::read::environment::Environment;
 use crate::config::read::trust;
-use crate::limits::Limits;
-use crate::policy::Profile;
-use crate::problem::{Origin, Problem};
 
 const VARIABLE: &str = "MCP_BRIDGE_POLICY";
 const KEY: &str = "policy.profile";

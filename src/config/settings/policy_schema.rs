@@ -65,8 +65,9 @@ pub fn policy_schema() -> Value {
 
 #[cfg(test)]
 mod tests {
+    use belljar_tools::policy::Policy;
+
     use super::*;
-    use crate::policy::Policy;
 
     #[test]
     fn the_committed_schema_of_policies_is_the_current_one() {

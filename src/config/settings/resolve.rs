@@ -5,14 +5,15 @@
 
 use std::path::PathBuf;
 
+use belljar_base::limits::Limits;
+use belljar_base::problem::{Origin, Position, Problem, Severity};
+use belljar_base::text::{self, suggest};
+
 use super::definitions::{Definition, ProjectPermission, REMOVED, ValueForm, definitions};
 use super::toml_file::{self, FileOwner, ReadFailures, TomlFile, WrittenValue, project_folder};
 use super::values;
 use crate::config::read::environment::Environment;
 use crate::config::read::trust::Trust;
-use crate::limits::Limits;
-use crate::problem::{Origin, Position, Problem, Severity};
-use crate::text::{self, suggest};
 
 /// The prefix of most variables' names.
 const VARIABLE_PREFIX: &str = "MCP_BRIDGE_";

@@ -4,7 +4,7 @@
 
 use std::str::FromStr;
 
-use crate::text;
+use belljar_base::text;
 
 /// The longest part of a name that is repeated, in characters.
 const NAME_CHARS_MAX: usize = 60;

@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use belljar_base::limits::Limits;
+use belljar_base::problem::{OF_FILE_MAX, Origin, Position, Problem, Severity};
+use belljar_base::text::{self, suggest};
 use serde_json::Number;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -16,9 +19,6 @@ use crate::config::read::environment::Environment;
 use crate::config::read::file;
 use crate::config::read::line_index::LineIndex;
 use crate::config::read::trust::{self, Trust};
-use crate::limits::Limits;
-use crate::problem::{OF_FILE_MAX, Origin, Position, Problem, Severity};
-use crate::text::{self, suggest};
 
 /// The section of the servers' entries.
 const SERVERS: &str = "servers";

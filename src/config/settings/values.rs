@@ -4,16 +4,16 @@
 
 use std::time::Duration;
 
+use belljar_base::names::WorkspaceName;
+use belljar_base::run::OutputMode;
+use belljar_base::text;
+use belljar_engine::{Choice, User};
+use belljar_protocol::{ExtraSystemCall, PostureField};
+use belljar_tools::policy::Profile;
 use tracing::level_filters::LevelFilter;
 
 use super::choices::{Audit, ModelVia, Sampling, SandboxServers};
-use crate::engine::{Choice, User};
 use crate::journal::JournalDetail;
-use crate::names::WorkspaceName;
-use crate::policy::Profile;
-use crate::protocol::{ExtraSystemCall, PostureField};
-use crate::run::OutputMode;
-use crate::text;
 
 /// The value in a form that a problem may repeat: short and on one line.
 fn quoted(text: &str) -> String {

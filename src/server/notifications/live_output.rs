@@ -4,12 +4,11 @@
 
 use std::time::Duration;
 
+use belljar_base::run::OutputPiece;
+use belljar_base::text;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-
-use crate::run::OutputPiece;
-use crate::text;
 
 /// The pause between two messages.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -79,10 +78,10 @@ fn bounded(piece: OutputPiece, left: &mut usize) -> OutputPiece {
 mod tests {
     use std::future::ready;
 
+    use belljar_base::run::OutputStream::{self, Stderr, Stdout};
     use tokio::time::Instant;
 
     use super::*;
-    use crate::run::OutputStream::{self, Stderr, Stdout};
 
     fn piece(stream: OutputStream, text: &str) -> OutputPiece {
         OutputPiece { stream, text: text.into() }

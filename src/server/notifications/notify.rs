@@ -2,13 +2,12 @@
 //!
 //! `progress` and `live_output` decide which notifications are sent, and how often.
 
+use belljar_base::run::{OutputPiece, OutputStream};
 use rmcp::RoleServer;
 #[expect(deprecated, reason = "clients of all versions up to now set a level")]
 use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam};
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::Peer;
-
-use crate::run::{OutputPiece, OutputStream};
 
 /// Sends a step of the run that the token belongs to; without a token, nothing is sent.
 pub(crate) async fn progress(

@@ -5,11 +5,10 @@
 
 use std::time::Duration;
 
+use belljar_base::run::Progress;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, interval_at, sleep_until};
 use tokio_util::sync::CancellationToken;
-
-use crate::run::Progress;
 
 /// The pause after which a silent run is reported as still running.
 const STILL_RUNNING: Duration = Duration::from_secs(10);

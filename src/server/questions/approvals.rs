@@ -4,6 +4,7 @@
 
 use std::num::NonZeroU32;
 
+use belljar_tools::policy::Pattern;
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
@@ -13,7 +14,6 @@ use rmcp::service::Peer;
 
 use super::ask::{AskError, abilities, answer};
 use crate::broker::{Approval, ApprovalForm};
-use crate::policy::Pattern;
 
 const ONCE: &str = "allow this call";
 const TEN: &str = "allow 10 further calls of this tool";

@@ -2,12 +2,11 @@
 //!
 //! It does not know what the request is about.
 
+use belljar_base::run::ClientAbilities;
+use belljar_upstream::jsonrpc::WITHDRAWING;
 use rmcp::RoleServer;
 use rmcp::model::{ClientResult, ServerRequest};
 use rmcp::service::{ElicitationMode, Peer, PeerRequestOptions, ServiceError};
-
-use crate::jsonrpc::WITHDRAWING;
-use crate::run::ClientAbilities;
 
 /// The reason for which a question has no answer.
 #[derive(Debug)]

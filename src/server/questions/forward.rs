@@ -3,6 +3,8 @@
 //!
 //! It decides nothing: the broker decides what is asked, and what an answer allows.
 
+use belljar_base::run::ClientAbilities;
+use belljar_upstream::{QuestionError, QuestionKind};
 use rmcp::RoleServer;
 use rmcp::model::{ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ServerRequest};
 #[expect(deprecated, reason = "clients of all versions up to now have it")]
@@ -16,8 +18,6 @@ use tokio_util::sync::CancellationToken;
 use super::approvals;
 use super::ask::{AskError, answer};
 use crate::broker::Question;
-use crate::run::ClientAbilities;
-use crate::upstream::{QuestionError, QuestionKind};
 
 /// The abilities of a client that declares them with each request and accepts no requests itself; `None`: another
 /// client.

@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use belljar_base::run::{OutputPiece, Progress, RunReport, ToolFault};
+use belljar_upstream::{QuestionError, QuestionKind};
 use parking_lot::Mutex;
 use rmcp::model::{
     ElicitResult, ErrorData, InputRequest, InputRequiredResult, InputResponses, ServerRequest,
@@ -19,8 +21,6 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{approvals, forward};
 use crate::broker::{Approval, ApprovalForm, Question};
-use crate::run::{OutputPiece, Progress, RunReport, ToolFault};
-use crate::upstream::{QuestionError, QuestionKind};
 
 /// The name of the only question of a round.
 const QUESTION: &str = "question";

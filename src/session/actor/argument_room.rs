@@ -6,13 +6,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use belljar_base::limits::Limits;
+use belljar_base::run::{FaultCode, ToolFault};
+use belljar_protocol::CallFrame;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-
-use crate::limits::Limits;
-use crate::protocol::CallFrame;
-use crate::run::{FaultCode, ToolFault};
 
 /// How many bytes may be held, as a multiple of the bytes that may be worked on at once. Calls that the code has given
 /// up may still be ending when the next ones arrive.
@@ -129,10 +128,10 @@ impl Drop for ProcessShare {
 mod tests {
     use std::time::Duration;
 
+    use belljar_base::names::{CallId, RunId};
     use serde_json::value::RawValue;
 
     use super::*;
-    use crate::names::{CallId, RunId};
 
     fn frame(bytes: usize) -> CallFrame {
         CallFrame {

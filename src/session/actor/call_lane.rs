@@ -5,6 +5,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use belljar_base::names::{CallId, RunId};
+use belljar_base::run::{FaultCode, ToolFault};
+use belljar_protocol::CallFrame;
 use tokio::sync::Semaphore;
 use tokio::task::JoinError;
 use tokio::time::Instant;
@@ -15,9 +18,6 @@ use super::Actor;
 use super::argument_room::{ArgumentRoom, HeldArguments};
 use super::call_result::{answer_within, result_line};
 use crate::broker::{Answer, Call, CallHandles, CallRecord, RunContext, SendRule};
-use crate::names::{CallId, RunId};
-use crate::protocol::CallFrame;
-use crate::run::{FaultCode, ToolFault};
 use crate::session::sandbox::writer::{ResultLine, queue};
 
 /// The calls of a run or of a job.

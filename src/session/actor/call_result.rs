@@ -4,14 +4,14 @@
 
 use std::panic::AssertUnwindSafe;
 
+use belljar_base::names::CallId;
+use belljar_base::run::{FaultCode, ToolFault};
+use belljar_protocol::{CallResult, ToWorker};
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use super::argument_room::HeldArguments;
 use crate::broker::{Answer, Broker, Call};
-use crate::names::CallId;
-use crate::protocol::{CallResult, ToWorker};
-use crate::run::{FaultCode, ToolFault};
 
 /// Answers a call as soon as there is memory for its arguments, and frees the memory after that.
 pub(super) async fn answer_within(

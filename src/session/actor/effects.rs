@@ -2,15 +2,16 @@
 //!
 //! It decides nothing; the actor's loop feeds the results back into the machine.
 
+use belljar_base::names::RunId;
+use belljar_base::run::{Progress, RunOutcome, ToolCalls};
+use belljar_protocol::ToWorker;
+
 use super::super::machine::Effect;
 use super::super::request::FinishedRun;
 use super::call_lane::CallLane;
 use super::{Actor, Current};
 use crate::broker::{Answer, RunRecord};
-use crate::names::RunId;
-use crate::protocol::ToWorker;
 use crate::render::calls_made;
-use crate::run::{Progress, RunOutcome, ToolCalls};
 
 impl Actor {
     pub(super) fn carry_out(&mut self, effects: Vec<Effect>) {

@@ -1,5 +1,6 @@
 //! The events that the actor's loop waits for. An event whose source is absent never comes.
 
+use belljar_protocol::{DroppedLine, FromSandbox};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -7,7 +8,6 @@ use tokio::time::Instant;
 use super::super::sandbox::Sandbox;
 use super::{Current, PendingFiles};
 use crate::broker::{Broker, HumanWaits};
-use crate::protocol::{DroppedLine, FromSandbox};
 use crate::session::sandbox::usage_watchdog::Watchdog;
 
 pub(super) async fn cancelled(current: Option<&Current>) {

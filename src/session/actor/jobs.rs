@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use belljar_base::run::{PythonError, ServerScope};
+use belljar_protocol::{DoneOutcome, FromJob, JobDone, ToSupervisor};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -12,8 +14,6 @@ use super::Actor;
 use super::argument_room::ArgumentRoom;
 use super::call_lane::{CallLane, LaneBounds};
 use crate::jobs::Status;
-use crate::protocol::{DoneOutcome, FromJob, JobDone, ToSupervisor};
-use crate::run::{PythonError, ServerScope};
 
 /// The process of a job, with its calls and its deadline.
 pub(super) struct JobProcess {

@@ -11,6 +11,11 @@ mod jobs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use belljar_base::limits::Limits;
+use belljar_base::run::{FaultCode, OutputPiece, ToolFault};
+use belljar_base::text;
+use belljar_engine::EngineError;
+use belljar_protocol::{FromSandbox, FromSupervisor, ToSupervisor};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
@@ -29,11 +34,6 @@ use super::run_queue::RunQueue;
 use super::sandbox::usage_watchdog::Watchdog;
 use super::sandbox::{Sandbox, SandboxStarter, SettingsSource};
 use crate::broker::{Broker, ExecutionMode, Human, HumanWaits, RunSpec};
-use crate::engine::EngineError;
-use crate::limits::Limits;
-use crate::protocol::{FromSandbox, FromSupervisor, ToSupervisor};
-use crate::run::{FaultCode, OutputPiece, ToolFault};
-use crate::text;
 
 /// Code that makes the actor panic, for tests of the recovery.
 #[cfg(test)]
@@ -266,7 +266,7 @@ impl Actor {
 
     async fn frame(
         &mut self,
-        frame: Option<Result<FromSandbox, crate::protocol::DroppedLine>>,
+        frame: Option<Result<FromSandbox, belljar_protocol::DroppedLine>>,
     ) -> Vec<Effect> {
         match frame {
             Some(Ok(FromSandbox::Supervisor(FromSupervisor::File(piece)))) if self.machine.keeps(None) => {

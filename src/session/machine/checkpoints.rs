@@ -1,11 +1,11 @@
 //! How the machine returns to a checkpoint, which replaces the worker: at the end of a run, or before one.
 
+use belljar_base::run::{FaultCode, FreshReason, PythonError, RunOutcome, RunReport, StateNote, ToolFault};
+use belljar_protocol::{CallFrame, ToSupervisor};
 use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::{Effect, Machine};
-use crate::protocol::{CallFrame, ToSupervisor};
-use crate::run::{FaultCode, FreshReason, PythonError, RunOutcome, RunReport, StateNote, ToolFault};
 use crate::session::phase::{AfterRollback, CheckpointRollback, Phase, Run};
 
 impl Machine {
@@ -203,7 +203,7 @@ pub fn checkpoint_error(fault: &ToolFault) -> PythonError {
 }
 
 fn gone(name: &str) -> ToolFault {
-    let shown = crate::text::inert_excerpt(name, 64);
+    let shown = belljar_base::text::inert_excerpt(name, 64);
     ToolFault::new(
         FaultCode::SandboxUnavailable,
         format!("checkpoint '{shown}' is gone: its process has ended, for lack of memory or by the code"),

@@ -1,8 +1,9 @@
 //! Claims about returns to checkpoints: before a run, at its end, and if the checkpoint does not exist.
 
+use belljar_base::run::{FreshReason, Reset, RunOutcome, StateNote};
+use belljar_protocol::DoneOutcome;
+
 use super::super::tests::Bench;
-use crate::protocol::DoneOutcome;
-use crate::run::{FreshReason, Reset, RunOutcome, StateNote};
 
 fn with_checkpoint() -> Bench {
     let mut bench = Bench::running();

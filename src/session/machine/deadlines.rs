@@ -1,10 +1,10 @@
 //! The times that the machine keeps: the timeout of a run, which stands still while a person is asked, and how long the
 //! sandbox has for each of its answers.
 
+use belljar_protocol::ToSupervisor;
 use tokio::time::Instant;
 
 use super::{Effect, Machine};
-use crate::protocol::ToSupervisor;
 use crate::session::phase::{Cause, Phase, Run};
 
 impl Machine {

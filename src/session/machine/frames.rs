@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use belljar_base::run::{FaultCode, FreshReason, PythonError, RunOutcome, SandboxLoss, StateNote, ToolFault};
+use belljar_base::text;
+use belljar_protocol::{
+    CallFrame, DeniedCall, DoneFrame, FromSandbox, FromSupervisor, FromWorker, system_call_name,
+};
 use tokio::time::Instant;
 
 use super::reports::describe;
 use super::{AfterRollback, Effect, GONE_BACK, Machine};
-use crate::protocol::{
-    CallFrame, DeniedCall, DoneFrame, FromSandbox, FromSupervisor, FromWorker, system_call_name,
-};
-use crate::run::{FaultCode, FreshReason, PythonError, RunOutcome, SandboxLoss, StateNote, ToolFault};
 use crate::session::ending::RunEnding;
 use crate::session::phase::{Cause, Phase};
-use crate::text;
 
 /// Longest name of a process in a report, in characters: the kernel stores no more.
 const PROCESS_CHARS_MAX: usize = 16;

@@ -1,12 +1,12 @@
 //! How the machine stores the files of the workspace: between the end of a run and its report.
 
+use belljar_base::run::{FreshReason, RunReport, StateNote};
+use belljar_base::text;
+use belljar_protocol::ToSupervisor;
 use tokio::time::Instant;
 
 use super::{Effect, Machine};
-use crate::protocol::ToSupervisor;
-use crate::run::{FreshReason, RunReport, StateNote};
 use crate::session::phase::{Phase, Run};
-use crate::text;
 
 /// Longest sentence about files that cannot be stored, in characters.
 const LEFT_OUT_CHARS_MAX: usize = 600;

@@ -1,8 +1,9 @@
 //! Claims about when files are stored, and about the report that waits for that.
 
+use belljar_base::run::RunOutcome;
+use belljar_protocol::DoneOutcome;
+
 use super::*;
-use crate::protocol::DoneOutcome;
-use crate::run::RunOutcome;
 use crate::session::machine::tests::Bench;
 
 /// A machine whose run has ended and has changed files that are not stored yet.

@@ -1,10 +1,10 @@
 //! The machine's behaviour: each phase with each event that matters, then any events in any order.
 
+use belljar_base::run::{FaultCode, Output, OutputStream, PythonError, Reset, ServerScope};
+use belljar_protocol::{DoneFrame, DoneOutcome, FromSandbox, FromSupervisor, FromWorker};
 use proptest::prelude::*;
 
 use super::*;
-use crate::protocol::{DoneFrame, DoneOutcome, FromSandbox, FromSupervisor, FromWorker};
-use crate::run::{FaultCode, Output, OutputStream, PythonError, Reset, ServerScope};
 use crate::session::ending;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -755,7 +755,7 @@ fn output_between_runs_is_counted_and_never_in_another_reply() {
 #[test]
 fn images_over_their_bounds_are_left_out_and_counted() {
     let mut bench = Bench::running();
-    let image = crate::run::Image { mime_type: "image/png".into(), base64: "A".repeat(1 << 20) };
+    let image = belljar_base::run::Image { mime_type: "image/png".into(), base64: "A".repeat(1 << 20) };
     let done = DoneFrame {
         run: bench.asked.unwrap(),
         outcome: DoneOutcome::Finished,
@@ -776,7 +776,7 @@ fn images_over_their_bounds_are_left_out_and_counted() {
 #[test]
 fn what_is_no_picture_is_left_out() {
     let mut bench = Bench::running();
-    let image = |mime_type: &str, base64: &str| crate::run::Image {
+    let image = |mime_type: &str, base64: &str| belljar_base::run::Image {
         mime_type: mime_type.into(),
         base64: base64.into(),
     };

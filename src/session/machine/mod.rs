@@ -13,6 +13,12 @@ mod snapshot;
 use std::sync::Arc;
 use std::time::Duration;
 
+use belljar_base::limits::Limits;
+use belljar_base::names::{CallId, RunId, ServerName};
+use belljar_base::run::{
+    FreshReason, Reset, RunOutcome, RunReport, RunRequest, SandboxLoss, StateNote, ToolFault,
+};
+use belljar_protocol::{CallFrame, DroppedLine, ToSupervisor};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
@@ -23,10 +29,6 @@ use super::ending::Notes;
 use super::output::OutputBuffer;
 use super::phase::{AfterRollback, Cause, CheckpointRollback, Phase, Run};
 use super::request::{Snapshot, SnapshotEnd};
-use crate::limits::Limits;
-use crate::names::{CallId, RunId, ServerName};
-use crate::protocol::{CallFrame, DroppedLine, ToSupervisor};
-use crate::run::{FreshReason, Reset, RunOutcome, RunReport, RunRequest, SandboxLoss, StateNote, ToolFault};
 
 /// An effect that the actor must carry out.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! The reports of the machine, and the sentences in them.
 
+use belljar_base::run::{Calls, FreshReason, RunOutcome, RunReport, SandboxLoss, StateNote};
+
 use super::{Effect, GONE_BACK, Machine};
-use crate::run::{Calls, FreshReason, RunOutcome, RunReport, SandboxLoss, StateNote};
 use crate::session::phase::{Cause, Run};
 
 impl Machine {

@@ -1,9 +1,9 @@
 //! How the machine takes and restores a snapshot of the workspace, between runs.
 
+use belljar_protocol::ToSupervisor;
 use tokio::time::Instant;
 
 use super::{Effect, Machine};
-use crate::protocol::ToSupervisor;
 use crate::session::phase::Phase;
 use crate::session::request::Snapshot;
 
@@ -48,9 +48,10 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
+    use belljar_base::run::{FaultCode, FreshReason, StateNote, ToolFault};
+    use belljar_protocol::{DoneOutcome, FromSupervisor};
+
     use super::*;
-    use crate::protocol::{DoneOutcome, FromSupervisor};
-    use crate::run::{FaultCode, FreshReason, StateNote, ToolFault};
     use crate::session::machine::tests::Bench;
 
     #[test]

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use belljar_base::run::{FaultCode, ToolFault};
+use belljar_engine::EngineError;
+use belljar_protocol::{self as protocol, PostureField};
+
 use super::Weakness;
-use crate::engine::EngineError;
-use crate::protocol::{self, PostureField};
-use crate::run::{FaultCode, ToolFault};
 
 /// The reason for which there is no sandbox.
 #[derive(Debug, thiserror::Error)]

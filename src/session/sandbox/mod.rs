@@ -1,6 +1,6 @@
 //! A started sandbox: container, handshake, and frames in both directions.
 
-pub(super) mod bundle;
+pub(super) mod code_cache;
 mod failure;
 pub(super) mod posture;
 mod special_files;
@@ -12,6 +12,12 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use belljar_base::own_file;
+use belljar_engine::{EngineError, Instance, Kernel, Output};
+use belljar_protocol::{
+    Decoder, DroppedLine, ExtraSystemCall, FromSandbox, FromSupervisor, Posture, PostureField, ToSupervisor,
+    ToWorker, WorkerPosture,
+};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -21,12 +27,6 @@ pub use self::starter::{CpuLimit, GuardedResources, SandboxSettings, SettingsSou
 use self::usage_watchdog::Watchdog;
 use self::writer::ResultLine;
 use super::files::RestoredFiles;
-use crate::engine::{EngineError, Instance, Kernel, Output};
-use crate::own_file;
-use crate::protocol::{
-    Decoder, DroppedLine, ExtraSystemCall, FromSandbox, FromSupervisor, Posture, PostureField, ToSupervisor,
-    ToWorker, WorkerPosture,
-};
 
 /// The facts about a started sandbox, for people.
 #[derive(Debug, Clone)]

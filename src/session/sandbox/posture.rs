@@ -5,8 +5,8 @@
 
 use std::fmt;
 
-use crate::engine::{CpuQuota, Folder, Kernel};
-use crate::protocol::{Mount, Posture, PostureField, ProcessPosture, WorkerPosture};
+use belljar_engine::{CpuQuota, Folder, Kernel};
+use belljar_protocol::{Mount, Posture, PostureField, ProcessPosture, WorkerPosture};
 
 /// The properties of a sandbox that the bridge asked the engine for.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use belljar_protocol::{FileIdentity, Rlimits};
+
 use super::*;
-use crate::protocol::{FileIdentity, Rlimits};
 
 const TMPFS: &[(&str, u64)] = &[("/tmp", 64), ("/dev/shm", 64)];
 

@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::text;
+use belljar_base::text;
 
 /// The bounds on the search of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,29 +9,29 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use belljar_base::limits::Limits;
+use belljar_base::run::ToolFault;
+use belljar_confine::{PrivatePlaces, ResolvedPath};
+use belljar_engine::{
+    CleanupList, CpuQuota, Engine, EngineInfo, EngineLocations, Folder, Kernel, Owner, SandboxSpec,
+    StartFailure, User, find, lock_path, tmpfs_mib,
+};
+use belljar_guard::{Guardian, Mark};
+use belljar_protocol::{
+    BOOTSTRAP, BundleCode, Decoder, ExtraSystemCall, FileIdentity, FromSandbox, FromSupervisor, Posture,
+    PostureField, SandboxBounds, SandboxLimits, ToSupervisor, WorkerPosture, runtime_bundle,
+};
 use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, watch};
 
 use super::super::files::Files;
-use super::bundle::{AwaitedCode, BOOTSTRAP, CodeCache, bundle};
+use super::code_cache::{AwaitedCode, CodeCache};
 use super::failure::Failure;
 use super::special_files::{self, Bounds, UnsafeFolder};
 use super::usage_watchdog::{Watchdog, WatchedLimits};
 use super::writer::{OutgoingFrames, write};
 use super::{RequestedPosture, RestoredFiles, Sandbox, SandboxReport, posture};
-use crate::confine::{PrivatePlaces, ResolvedPath};
-use crate::engine::{
-    CleanupList, CpuQuota, Engine, EngineInfo, EngineLocations, Folder, Kernel, Owner, SandboxSpec,
-    StartFailure, User, find, lock_path, tmpfs_mib,
-};
-use crate::guard::{Guardian, Mark};
-use crate::limits::Limits;
-use crate::protocol::{
-    self, BundleCode, Decoder, ExtraSystemCall, FileIdentity, FromSandbox, FromSupervisor, Posture,
-    PostureField, SandboxBounds, SandboxLimits, ToSupervisor, WorkerPosture,
-};
-use crate::run::ToolFault;
 use crate::workspace::WorkspaceLocation;
 
 /// What the guardian of a session removes when the bridge has gone.
@@ -230,7 +230,7 @@ impl SandboxStarter {
             (Some(_), Some(stored)) => BundleCode::Stored(stored),
         };
         let awaited = AwaitedCode::new(cache.filter(|_| stored.is_none()));
-        let writer = tokio::spawn(write(started.streams.input, bundle(code), outgoing));
+        let writer = tokio::spawn(write(started.streams.input, runtime_bundle(code), outgoing));
         let mut notices: Vec<String> =
             started.warnings.iter().map(|warning| format!("engine: {warning}")).collect();
         notices.extend(said_of_folders);
@@ -403,7 +403,7 @@ impl SandboxStarter {
             checkpoints: self.settings.checkpoints,
         };
         let limits = SandboxLimits::new(&self.limits, bounds);
-        let version = protocol::VERSION;
+        let version = belljar_protocol::VERSION;
         let extra_system_calls = self.settings.extra_system_calls.as_slice().into();
         let writable = sandbox.asked.writable();
         sandbox.send(&ToSupervisor::Hello {
@@ -423,7 +423,7 @@ impl SandboxStarter {
             }
             match frame {
                 Ok(FromSandbox::Supervisor(FromSupervisor::Hello { version, python, posture })) => {
-                    if version != protocol::VERSION {
+                    if version != belljar_protocol::VERSION {
                         return Err(Failure::Version { theirs: version });
                     }
                     sandbox.report.posture = *posture;

@@ -8,10 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use belljar_base::limits::Limits;
+use belljar_engine::{Usage, UsageMeter};
 use tokio::sync::mpsc::error::TrySendError;
-
-use crate::engine::{Usage, UsageMeter};
-use crate::limits::Limits;
 
 /// The number of consecutive reads that may fail, for example because the bridge has no free descriptor. While a run is
 /// in progress, they take about a second.

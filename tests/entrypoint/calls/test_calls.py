@@ -740,7 +740,7 @@ def test_helpers_ask_the_bridge_by_parameter_name(sandbox: Sandbox) -> None:
 
 
 def test_every_helper_of_the_manual_exists_with_its_sync_name() -> None:
-    manual = (Path(__file__).parents[3] / "src" / "catalog" / "manual.rs").read_text()
+    manual = (Path(__file__).parents[3] / "crates/belljar-tools/src/catalog/manual.rs").read_text()
     helpers = manual.partition("every helper works with and without")[2].partition("\n\n")[0]
     # Without the methods of what they return: job.tail().
     names = {*re.findall(r"(?<![.\w])(\w+)\(", helpers), *re.findall(r"runtime\.(\w+)\(", manual)}

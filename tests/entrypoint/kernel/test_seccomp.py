@@ -195,7 +195,7 @@ def test_numbers_are_the_kernels_own(asked: Filter) -> None:
 
 
 def test_the_table_of_all_calls_has_the_kernels_numbers(asked: Filter) -> None:
-    table = Path(__file__).parents[3] / "src/protocol/system_calls.txt"
+    table = Path(__file__).parents[3] / "crates/belljar-protocol/src/system_calls.txt"
     lines = map(str.split, table.read_text().splitlines())
     rows = {name: numbers[asked.column] for name, *numbers in lines}
     # These headers may be older than the table; the generic ones have a few that the table of aarch64 does not.

@@ -1,11 +1,11 @@
-//! The graph of the modules in src/: no cycle between the modules of a folder.
+//! The graph of the modules of each crate: no cycle between the modules of a folder.
 //!
 //! A module depends on those whose names it imports, or writes with their path; a name that its folder passes on counts
 //! for the module that it comes from. A parent and its own children may use each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::source::{Named, files_below, is_test_file, paths, product_code};
+use super::source::{Named, files_below, is_test_file, paths, product_code, sources};
 
 type Path = Vec<String>;
 
@@ -14,10 +14,10 @@ struct Module {
     named: Vec<Named>,
 }
 
-fn modules() -> BTreeMap<Path, Module> {
+fn modules(source: &str) -> BTreeMap<Path, Module> {
     let mut modules = BTreeMap::new();
-    for (file, text) in files_below("src", "rs").into_iter().filter(|(file, _)| !is_test_file(file)) {
-        let inside = file.trim_start_matches("src/").trim_end_matches(".rs");
+    for (file, text) in files_below(source, "rs").into_iter().filter(|(file, _)| !is_test_file(file)) {
+        let inside = file[source.len() + 1..].trim_end_matches(".rs");
         let mut path: Path = inside.split('/').map(str::to_owned).collect();
         if inside == "lib" || inside.ends_with("/mod") {
             path.pop();
@@ -65,7 +65,10 @@ fn resolve(modules: &BTreeMap<Path, Module>, path: &[String]) -> Path {
 }
 
 /// For each folder which of its modules depends on which other, and where that is written.
-fn edges(modules: &BTreeMap<Path, Module>) -> BTreeMap<String, BTreeMap<(String, String), String>> {
+fn edges(
+    source: &str,
+    modules: &BTreeMap<Path, Module>,
+) -> BTreeMap<String, BTreeMap<(String, String), String>> {
     let mut edges: BTreeMap<String, BTreeMap<(String, String), String>> = BTreeMap::new();
     for (path, module) in modules {
         for named in &module.named {
@@ -73,7 +76,7 @@ fn edges(modules: &BTreeMap<Path, Module>) -> BTreeMap<String, BTreeMap<(String,
             let used = resolve(modules, &used);
             let shared = path.iter().zip(&used).take_while(|(own, other)| own == other).count();
             if let (Some(own), Some(other)) = (path.get(shared), used.get(shared)) {
-                let folder = ["src".to_owned()].into_iter().chain(path[..shared].iter().cloned());
+                let folder = [source.to_owned()].into_iter().chain(path[..shared].iter().cloned());
                 let place = format!("{}: {}", module.file, named.path.join("::"));
                 let folder = edges.entry(folder.collect::<Vec<_>>().join("/")).or_default();
                 folder.insert((own.clone(), other.clone()), place);
@@ -109,7 +112,10 @@ pub fn in_cycles<'a>(edges: impl Iterator<Item = (&'a str, &'a str)>) -> BTreeSe
 #[test]
 fn folders_have_no_cycles() {
     let mut wrong = Vec::new();
-    for (folder, uses) in edges(&modules()) {
+    let sources = sources();
+    assert!(sources.len() > 5, "{sources:?}");
+    let found = sources.iter().flat_map(|source| edges(source, &modules(source)));
+    for (folder, uses) in found {
         let cyclic = in_cycles(uses.keys().map(|(from, to)| (from.as_str(), to.as_str())));
         if !cyclic.is_empty() {
             wrong.push(format!("{folder} has cycles of {} modules: {cyclic:?}", cyclic.len()));

@@ -1,13 +1,12 @@
 //! The rules of the code base, as tests over its sources.
 
 mod cycles;
-mod layers;
 mod source;
 mod words;
 
 use std::collections::BTreeSet;
 
-use source::{files_below, read, root};
+use source::{files_below, paths, product_code, read, root, sources};
 
 #[test]
 fn crates_that_blur_errors_or_duplicate_the_standard_library_are_no_dependencies() {
@@ -20,7 +19,7 @@ fn crates_that_blur_errors_or_duplicate_the_standard_library_are_no_dependencies
 #[test]
 fn every_file_says_at_its_top_what_it_is() {
     let mut wrong = Vec::new();
-    for folder in ["src", "tests", "benches", "fuzz/fuzz_targets"] {
+    for folder in ["src", "crates", "tests", "benches", "fuzz/fuzz_targets"] {
         let silent = |(file, text): (String, String)| (!text.starts_with("//! ")).then_some(file);
         wrong.extend(files_below(folder, "rs").into_iter().filter_map(silent));
     }
@@ -34,8 +33,20 @@ fn every_file_says_at_its_top_what_it_is() {
 }
 
 #[test]
+fn only_the_configuration_and_the_guard_read_the_environment() {
+    let mut wrong = Vec::new();
+    for (file, text) in sources().iter().flat_map(|source| files_below(source, "rs")) {
+        let is_owner = file.starts_with("src/config/") || file.starts_with("crates/belljar-guard/");
+        let names = paths(&product_code(&file, &text));
+        let mut names = names.iter().map(|named| named.path.iter().map(String::as_str).take(2));
+        wrong.extend((!is_owner && names.any(|path| path.eq(["std", "env"]))).then_some(file));
+    }
+    assert_eq!(wrong, [""; 0]);
+}
+
+#[test]
 fn every_runtime_file_is_embedded() {
-    let bundle = belljar::session::bundle(belljar::protocol::BundleCode::None);
+    let bundle = belljar_protocol::runtime_bundle(belljar_protocol::BundleCode::None);
     let header = bundle.split(|byte| *byte == b'\n').next().unwrap();
     let header: serde_json::Value = serde_json::from_slice(header).unwrap();
     let embedded: BTreeSet<String> =

@@ -32,10 +32,13 @@ pub fn is_test_file(file: &str) -> bool {
     file.ends_with("_tests.rs") || file.contains("/test_")
 }
 
-/// The top-level module that a file under src/ belongs to.
-pub fn top_module(file: &str) -> &str {
-    let inside = file.strip_prefix("src/").unwrap();
-    inside.split('/').next().unwrap().trim_end_matches(".rs")
+/// The folders of the sources of each crate, from the checkout.
+pub fn sources() -> Vec<String> {
+    let crates = std::fs::read_dir(root().join("crates")).unwrap();
+    let names = crates.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut sources: Vec<String> = names.map(|name| format!("crates/{name}/src")).collect();
+    sources.push("src".to_owned());
+    sources
 }
 
 pub fn without_comments(text: &str) -> String {

@@ -4,14 +4,16 @@ use std::path::Path;
 
 use base64::Engine;
 
+use belljar_base::limits::Limits;
+use belljar_upstream::jose::SigningKey;
+use belljar_upstream::service_login::{
+    Assertion, ClientAuthentication, LoginSettings, ServiceGrant, ServiceLogin,
+};
 use serde_json::{Value, json};
 
 use super::schema;
 use crate::config::read::environment::Environment;
 use crate::config::{Transport, servers_of_file};
-use crate::jose::SigningKey;
-use crate::limits::Limits;
-use crate::service_login::{Assertion, ClientAuthentication, LoginSettings, ServiceGrant, ServiceLogin};
 
 /// A private key as a variable holds it.
 fn pem() -> String {

@@ -4,6 +4,15 @@
 
 use std::path::PathBuf;
 
+use belljar_base::problem::Severity;
+use belljar_base::text::suggest;
+use belljar_confine::ResolvedPath;
+use belljar_upstream::jose::SigningKey;
+use belljar_upstream::service_login::{
+    Assertion, ClientAuthentication, IdentityProvider, LoginSettings, ServiceClient, ServiceGrant,
+    ServiceLogin,
+};
+use belljar_upstream::web::is_loopback;
 use serde_json::{Value as Json, json};
 use url::Url;
 
@@ -13,15 +22,6 @@ use crate::config::read::changeable::{NamedFile, ReadTime};
 use crate::config::read::references::Files;
 use crate::config::servers::reading::{Reading, STAND_IN, Section};
 use crate::config::servers::server_keys::snake_case;
-use crate::confine::ResolvedPath;
-use crate::jose::SigningKey;
-use crate::problem::Severity;
-use crate::service_login::{
-    Assertion, ClientAuthentication, IdentityProvider, LoginSettings, ServiceClient, ServiceGrant,
-    ServiceLogin,
-};
-use crate::text::suggest;
-use crate::web::is_loopback;
 
 /// Keys that describe the client to the authorization server and to an identity provider.
 const CLIENT_KEYS: [&str; 5] = ["client_id", "client_secret", "private_key", "key_id", "audience"];

@@ -1,0 +1,31 @@
+//! Starts, watches and kills one hardened sandbox: one interface, implemented with Podman and Docker and with processes of
+//! this machine. It also builds, lists and removes images.
+//!
+//! It does not read what the sandbox says: `belljar-protocol` does.
+
+mod containers;
+mod error;
+mod find;
+mod images;
+mod interface;
+mod kernel;
+mod masks;
+mod owner;
+mod processes;
+pub mod recipe;
+mod spec;
+mod usage;
+mod users;
+
+pub use containers::{CleanupList, EngineLocations};
+pub use error::EngineError;
+pub use find::{find, find_images};
+pub use images::{ImageBuild, ImageInfo, ImageStore};
+pub use interface::{Engine, EngineInfo, Instance, Output, Runtime, StartFailure, StartedSandbox, Streams};
+pub use kernel::{Kernel, OuterLimits};
+pub use owner::{Owner, lock_path};
+#[cfg(target_os = "linux")]
+pub use processes::{begin, enter};
+pub use spec::Choice;
+pub use spec::{CpuQuota, Folder, SandboxSpec, User, tmpfs_mib};
+pub use usage::{Usage, UsageMeter};

@@ -1,0 +1,185 @@
+//! The engine that needs nothing installed: starts a sandbox as a process of this machine and ends it.
+
+use std::time::Duration;
+
+use belljar_confine::{PROGRAM_FOLDERS, StepFailure, StepKind};
+use futures_util::future::{BoxFuture, ready};
+
+use super::super::error::EngineError;
+use super::super::interface::{Engine, EngineInfo, StartFailure, StartedSandbox};
+use super::super::kernel::online_processors;
+use super::super::masks;
+use super::super::owner::Owner;
+use super::super::spec::Choice;
+use super::super::spec::SandboxSpec;
+use super::environment::{Environments, missing};
+use super::plan::ENVIRONMENT_FOLDER;
+use super::python::Python;
+use super::start::unconfined;
+use super::start::{Packages, start};
+
+/// Starts sandboxes as processes of this machine. This engine can always be chosen. Only a start shows whether the
+/// machine allows such sandboxes.
+#[derive(Debug)]
+pub struct ProcessEngine {
+    environments: Environments,
+    /// The reason why no container engine is used, if any would have been accepted.
+    instead_of: Option<InsteadOf>,
+}
+
+/// The reason why no container engine is used.
+#[derive(Debug, Clone)]
+pub enum InsteadOf {
+    /// No engine answers.
+    NoEngine {
+        /// Each possible place, with the reason why it was not used.
+        tried: Vec<String>,
+    },
+    /// An engine answers, but has no image for sandboxes.
+    NoImage {
+        /// The engine.
+        engine: &'static str,
+        /// The names of the missing images.
+        names: Vec<String>,
+    },
+}
+
+/// The path of the control groups. It is masked as well, although nothing is mounted there in these sandboxes.
+const GROUPS: &str = "/sys/fs/cgroup";
+
+impl ProcessEngine {
+    /// The engine, if the operator has named it.
+    pub fn new(environments: Environments) -> Self {
+        Self { environments, instead_of: None }
+    }
+
+    /// The engine as a fallback for a container engine.
+    pub fn standing_in(environments: Environments, instead_of: InsteadOf) -> Self {
+        Self { environments, instead_of: Some(instead_of) }
+    }
+
+    /// The error of a start, together with the reason why no container engine was used.
+    fn refused(&self, error: EngineError) -> EngineError {
+        let no_containers = match self.instead_of.clone() {
+            None => return error,
+            Some(InsteadOf::NoEngine { tried }) => {
+                EngineError::NoEngine { tried, choice: Choice::Auto, is_named: false }
+            }
+            Some(InsteadOf::NoImage { names, .. }) => EngineError::ImageMissing { names },
+        };
+        match error {
+            EngineError::TakesContainers { .. } => no_containers,
+            EngineError::Unconfined { .. }
+            | EngineError::NoPython { .. }
+            | EngineError::Environment { .. } => {
+                EngineError::Neither { containers: Box::new(no_containers), processes: Box::new(error) }
+            }
+            other => other,
+        }
+    }
+
+    async fn started(&self, spec: &SandboxSpec) -> Result<StartedSandbox, EngineError> {
+        if !cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))) {
+            let why = "it takes Linux on x86-64 or aarch64".to_owned();
+            return Err(unconfined(&StepFailure {
+                could_not: "be confined".into(),
+                why,
+                errno: None,
+                kind: StepKind::Other,
+            }));
+        }
+        if let Some(name) = &spec.oci_runtime {
+            return Err(EngineError::TakesContainers { what: format!("the OCI runtime {name}") });
+        }
+        let mut started = start(spec, self.packages(&spec.images).await?).await?;
+        started.warnings.extend(self.instead_of.as_ref().map(InsteadOf::notice));
+        Ok(started)
+    }
+
+    /// The packages for a sandbox: those of the first image that exists here as an environment. If none exists, a
+    /// single image is an error, since the user has named it. Otherwise the machine's packages are used.
+    async fn packages(&self, images: &[String]) -> Result<Packages, EngineError> {
+        for image in images {
+            if let Some(environment) = self.environments.open(image).await? {
+                return Ok(Packages::Environment(environment));
+            }
+        }
+        match images {
+            [image] => Err(match Environments::name_of(image) {
+                Some(name) => missing(&name),
+                None => EngineError::TakesContainers { what: format!("the image {image}") },
+            }),
+            _ => Ok(Packages::Machine(Python::find().await?)),
+        }
+    }
+}
+
+impl InsteadOf {
+    /// The notice in the first reply.
+    fn notice(&self) -> String {
+        let why = match self {
+            Self::NoEngine { .. } => "no Podman or Docker answers".to_owned(),
+            Self::NoImage { engine, .. } => {
+                format!("{engine} has no image for sandboxes, which `belljar image build` builds")
+            }
+        };
+        format!(
+            "{why}, so sandboxes are processes of this machine; MCP_BRIDGE_RUNTIME=process names this engine and \
+             silences the notice"
+        )
+    }
+}
+
+impl Engine for ProcessEngine {
+    fn address(&self) -> &str {
+        "no container engine"
+    }
+
+    /// A fallback never answers, so that a container engine that was started since is used instead.
+    fn answers(&self) -> BoxFuture<'_, bool> {
+        Box::pin(ready(self.instead_of.is_none()))
+    }
+
+    fn about(&self) -> BoxFuture<'_, Result<EngineInfo, EngineError>> {
+        let name = "process (sandboxes in namespaces of this machine, no container engine)".to_owned();
+        Box::pin(ready(Ok(EngineInfo { name, is_containers: false, runtime: None })))
+    }
+
+    fn processors(&self, _: Duration) -> BoxFuture<'_, Result<u64, EngineError>> {
+        Box::pin(ready(Ok(online_processors())))
+    }
+
+    fn outlives_bridge(&self) -> bool {
+        false
+    }
+
+    fn program_folders(&self) -> Vec<String> {
+        PROGRAM_FOLDERS.into_iter().chain([ENVIRONMENT_FOLDER]).map(str::to_owned).collect()
+    }
+
+    fn is_here(&self) -> bool {
+        true
+    }
+
+    fn masked_paths(&self) -> Vec<&'static str> {
+        let of_kernel = masks::DEFAULTS.into_iter().chain(masks::OF_PROC).chain(masks::OF_SYS);
+        of_kernel.chain([GROUPS]).collect()
+    }
+
+    fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<StartedSandbox, StartFailure>> {
+        Box::pin(async move {
+            let started = tokio::time::timeout(spec.request, self.started(spec)).await;
+            let late = EngineError::Timeout { action: "start the sandbox", after: spec.request };
+            // Dropping the started sandbox ends it.
+            started
+                .unwrap_or(Err(late))
+                .map_err(|error| StartFailure { error: self.refused(error), may_exist: false })
+        })
+    }
+
+    fn reap<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<usize, EngineError>> {
+        // A sandbox ends with its bridge, so only lock files can be left.
+        owner.sweep();
+        Box::pin(ready(Ok(0)))
+    }
+}

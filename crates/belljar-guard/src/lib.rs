@@ -1,0 +1,21 @@
+//! Ends what belljar has started, also when belljar is killed: the keeper above each server, and the guardian beside the
+//! bridge.
+//!
+//! It starts no sandbox and no server.
+
+mod containers;
+mod guardian;
+mod keeper;
+mod mark;
+#[cfg(target_os = "linux")]
+mod subreaper;
+mod tree;
+
+pub use containers::removal;
+pub use containers::{SERVER_LABEL, engine_of, is_left_over, labelled};
+pub use guardian::{Guardian, LINE_BYTES_MAX};
+pub use keeper::{KeepError, Keeper, Token};
+pub use mark::{Mark, PARENT_VARIABLE};
+#[cfg(target_os = "linux")]
+pub use subreaper::{keep, keep_inside};
+pub use tree::{end_marked, ticks_of_group};

@@ -1,0 +1,188 @@
+//! Patterns of names and values: `*` stands for any text, `?` for one character.
+
+use std::fmt;
+
+use belljar_base::text;
+use serde::{Deserialize, Deserializer};
+use url::{Position, Url};
+use wildmatch::WildMatch;
+
+use super::literal_meaning::LiteralMeaning;
+
+/// The longest pattern, in characters.
+const PATTERN_CHARS_MAX: usize = 200;
+/// The longest text that is compared, in bytes: the time of a comparison grows with the product of both lengths.
+const TEXT_BYTES_MAX: usize = 64 * 1024;
+
+/// A pattern that matches whole texts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pattern {
+    text: String,
+    compiled: WildMatch,
+    /// The pattern after [`text::folded`].
+    folded: WildMatch,
+    /// The readings of the folded pattern as a file URI, with the paths of these, or as a web address.
+    places: Vec<WildMatch>,
+    /// The values that it means, if it has no wildcards.
+    named: Option<LiteralMeaning>,
+}
+
+impl Pattern {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    /// It is empty or longer than 200 characters.
+    pub fn new(text: &str) -> Result<Self, String> {
+        if text.is_empty() || text.chars().count() > PATTERN_CHARS_MAX {
+            return Err(format!("a pattern has 1 to {PATTERN_CHARS_MAX} characters"));
+        }
+        Ok(Self::compiled(text))
+    }
+
+    /// The pattern that matches every text.
+    #[must_use]
+    pub fn any() -> Self {
+        Self::compiled("*")
+    }
+
+    fn compiled(text: &str) -> Self {
+        let folded = text::folded(text);
+        Self {
+            text: text.to_owned(),
+            compiled: WildMatch::new(text),
+            folded: WildMatch::new(&folded),
+            places: file_places(&folded)
+                .iter()
+                .chain(&web_addresses(&folded))
+                .map(|place| WildMatch::new(place))
+                .collect(),
+            named: (!text.contains(['*', '?'])).then(|| LiteralMeaning::of(text)),
+        }
+    }
+
+    /// Whether it is the pattern that matches every text.
+    #[must_use]
+    pub fn is_any(&self) -> bool {
+        self.text == "*"
+    }
+
+    /// Whether the text matches, with upper and lower case distinguished; `None` if the text is too long to compare.
+    #[must_use]
+    pub fn matches(&self, text: &str) -> Option<bool> {
+        if self.is_any() {
+            return Some(true);
+        }
+        (text.len() <= TEXT_BYTES_MAX).then(|| self.compiled.matches(text))
+    }
+
+    /// Whether the text matches as written or [folded](text::folded); `None` if it is too long to compare.
+    pub(super) fn matches_loosely(&self, text: &str) -> Option<bool> {
+        let is_like =
+            |text: &str| self.folded.matches(text) || self.places.iter().any(|place| place.matches(text));
+        Some(self.matches(text)? || is_like(&text::folded(text)))
+    }
+
+    /// The values that it means; `None`: it has wildcards.
+    pub(super) fn named(&self) -> Option<&LiteralMeaning> {
+        self.named.as_ref()
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Pattern {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+/// All readings of a file URI in the forms `file:///path` and `/path`; none if the text is no file URI.
+pub(super) fn file_places(folded: &str) -> Vec<String> {
+    let Some(rest) = folded.strip_prefix("file:") else { return vec![] };
+    let path = rest.replace('\\', "/");
+    let mut paths = vec![path.as_str()];
+    // A parser may read a host behind two slashes, or a path all the same.
+    if let Some((_host, path)) = path.strip_prefix("//").and_then(|rest| rest.split_once('/')) {
+        paths.push(path);
+    }
+    let mut readings: Vec<String> = Vec::new();
+    for path in paths {
+        for path in [path, path.split(['?', '#']).next().unwrap_or(path)] {
+            let path = plain_path(&format!("/{path}"));
+            if !readings.contains(&path) {
+                readings.extend([format!("file://{path}"), path]);
+            }
+        }
+    }
+    readings
+}
+
+/// The readings of a web address as parsers of the URL standard have it, which ignore how it is written: with and without
+/// the usual port and a last slash, always without user and fragment. For other parsers a backslash ends no host. None if the
+/// text is no web address.
+pub(super) fn web_addresses(text: &str) -> Vec<String> {
+    let mut addresses = standard_addresses(text);
+    if text.contains('\\') {
+        addresses.extend(standard_addresses(&text.replace('\\', "%5c")));
+    }
+    addresses
+}
+
+fn standard_addresses(text: &str) -> Vec<String> {
+    let Ok(url) = Url::parse(text) else { return vec![] };
+    let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else { return vec![] };
+    // Only these ignore how many slashes there are, and in which direction.
+    if !["http", "https", "ws", "wss", "ftp"].contains(&url.scheme()) {
+        return vec![];
+    }
+    let host = format!("{}://{}", url.scheme(), host.trim_end_matches('.'));
+    let places = [url.port().is_none().then(|| host.clone()), Some(format!("{host}:{port}"))];
+    let rest = &url[Position::BeforePath..Position::AfterQuery];
+    let rests = || [rest].into_iter().chain((rest == "/").then_some(""));
+    places.into_iter().flatten().flat_map(|place| rests().map(move |rest| format!("{place}{rest}"))).collect()
+}
+
+/// The path without `.`, `..` and empty segments.
+pub(super) fn plain_path(path: &str) -> String {
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in path.split(['/', '\\']) {
+        match segment {
+            "" | "." => {}
+            ".." if segments.last().is_some_and(|last| *last != "..") => drop(segments.pop()),
+            segment => segments.push(segment),
+        }
+    }
+    let is_absolute = path.starts_with(['/', '\\']);
+    let above = segments.iter().take_while(|segment| is_absolute && **segment == "..").count();
+    let root = if is_absolute { "/" } else { "" };
+    format!("{root}{}", segments[above..].join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_matches_whole_texts_and_says_when_it_cannot_tell() {
+        let matches = |pattern: &str, text: &str| Pattern::new(pattern).unwrap().matches(text);
+        for (pattern, text, expected) in [
+            ("list_*", "list_issues", true),
+            ("list_*", "relist_issues", false),
+            ("*", "", true),
+            ("get_?", "get_a", true),
+            ("get_?", "get_", false),
+            ("Get", "get", false),
+            ("a.c", "abc", false),
+            ("[ab]", "a", false),
+        ] {
+            assert_eq!(matches(pattern, text), Some(expected), "{pattern} {text}");
+        }
+        assert_eq!(matches("x*", &"x".repeat(TEXT_BYTES_MAX + 1)), None);
+        assert_eq!(matches("*", &"x".repeat(TEXT_BYTES_MAX + 1)), Some(true));
+        assert!(Pattern::new("").is_err() && Pattern::new(&"x".repeat(201)).is_err());
+    }
+}

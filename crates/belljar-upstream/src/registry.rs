@@ -1,0 +1,342 @@
+//! All servers by name: each has its own task, and none waits for another.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use belljar_base::limits::Limits;
+use belljar_base::names::ServerName;
+use belljar_base::run::ClientAbilities;
+use belljar_base::secret::Secret;
+use parking_lot::{Mutex, RwLock};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::client::connection::Connection;
+use super::client::listeners::{ClientSide, ServerChannels};
+use super::confinement::Lack;
+use super::connect_context::ConnectContext;
+use super::error::UpstreamError;
+use super::oauth::TokenCache;
+use super::raw_results::Unread;
+use super::redaction::{Redacted, Redaction, text_without, value_without};
+use super::secrets::Secrets;
+use super::server::{ConfiguredServer, ServerTaskRequest, StartState, TaskChannels, own};
+use super::{RemoteSpec, ServerSpec, ServerTransport};
+
+/// The largest number of queued requests to one server's task; callers of further ones wait.
+const ASKS_QUEUED_MAX: usize = 64;
+
+/// The access to all configured servers.
+pub struct Upstream {
+    table: RwLock<Table>,
+    side: Arc<ClientSide>,
+    limits: Arc<Limits>,
+    /// Permits for large bodies of all remote servers.
+    large_bodies: Arc<Semaphore>,
+    tasks: Mutex<JoinSet<()>>,
+    closing: CancellationToken,
+}
+
+struct Table {
+    servers: BTreeMap<ServerName, Entry>,
+}
+
+/// One server's task.
+struct Entry {
+    spec: ServerSpec,
+    redaction: Redaction,
+    /// What could not be read of the server's messages.
+    unread: Unread,
+    /// The login, if the server may have one.
+    access: Option<Arc<TokenCache>>,
+    start: Arc<StartState>,
+    asks: mpsc::Sender<ServerTaskRequest>,
+    /// The connection, while calls may use it without a request to the task.
+    live: watch::Receiver<Option<Arc<Connection>>>,
+    /// Ends the task, and the server with it.
+    leaving: CancellationToken,
+    /// Closes when the server has ended.
+    ended: oneshot::Receiver<()>,
+}
+
+impl Upstream {
+    /// Creates the tasks of the servers. A server starts at its first use. Must be called inside a tokio runtime.
+    #[must_use]
+    pub fn new(specs: Vec<ServerSpec>, limits: &Arc<Limits>) -> Self {
+        let table = Table { servers: BTreeMap::new() };
+        let upstream = Self {
+            table: RwLock::new(table),
+            side: ClientSide::new(limits),
+            limits: Arc::clone(limits),
+            large_bodies: Arc::new(Semaphore::new(limits.http_large_bodies_at_once_max)),
+            tasks: Mutex::default(),
+            closing: CancellationToken::new(),
+        };
+        upstream.replace(specs);
+        upstream
+    }
+
+    /// Replaces the servers. Unchanged servers continue, and the others are ended. A changed server starts only after
+    /// its predecessor has ended. Must be called inside a tokio runtime.
+    pub fn replace(&self, specs: Vec<ServerSpec>) {
+        let mut table = self.table.write();
+        let mut tasks = self.tasks.lock();
+        while tasks.try_join_next().is_some() {}
+        let mut before = std::mem::take(&mut table.servers);
+        for spec in specs {
+            let name = spec.name.clone();
+            let entry = match before.remove(&name) {
+                Some(same) if same.spec == spec => same,
+                other => {
+                    let predecessor = other.map(Entry::leave);
+                    let (asks, inbox) = mpsc::channel(ASKS_QUEUED_MAX);
+                    let (ends, ended) = oneshot::channel::<()>();
+                    let access = match &spec.transport {
+                        ServerTransport::Remote(RemoteSpec { login: Some(login), .. }) => {
+                            Some(TokenCache::new(login.clone()))
+                        }
+                        ServerTransport::Remote(_) | ServerTransport::Process(_) => None,
+                    };
+                    let large_bodies = Arc::clone(&self.large_bodies);
+                    let leaving = self.closing.child_token();
+                    let secrets = Arc::new(Secrets::of(&spec));
+                    let redaction = Redaction::new(Arc::clone(&secrets), access.clone());
+                    let unread = Unread::default();
+                    let context = ConnectContext {
+                        access: access.clone(),
+                        redaction: redaction.clone(),
+                        unread: unread.clone(),
+                        large_bodies,
+                    };
+                    let start = Arc::<StartState>::default();
+                    let configured =
+                        ConfiguredServer { spec: spec.clone(), secrets, start: Arc::clone(&start) };
+                    let (side, limits) = (Arc::clone(&self.side), Arc::clone(&self.limits));
+                    let (publishes, live) = watch::channel(None);
+                    let channels = TaskChannels { asks: inbox, live: publishes, closing: leaving.clone() };
+                    let owned = own(configured, side, limits, context, channels);
+                    tasks.spawn(async move {
+                        if let Some(predecessor) = predecessor {
+                            // The predecessor's task reports its end by dropping the sender.
+                            drop(predecessor.await);
+                        }
+                        owned.await;
+                        drop(ends);
+                    });
+                    Entry { spec, redaction, unread, access, start, asks, live, leaving, ended }
+                }
+            };
+            table.servers.insert(name, entry);
+        }
+        for (_, gone) in before {
+            drop(gone.leave());
+        }
+    }
+
+    /// The channels of the servers' questions and messages; `None` after the first call.
+    #[must_use]
+    pub fn listen(&self) -> Option<ServerChannels> {
+        self.side.heard()
+    }
+
+    /// Sets the requests that servers started from now on may send to the human's client.
+    pub fn offer(&self, abilities: ClientAbilities) {
+        self.side.offer(abilities);
+    }
+
+    /// Sets the folders that are offered as roots to servers that start from now on.
+    pub fn offer_roots(&self, folders: &[PathBuf]) {
+        self.side.offer_roots(folders);
+    }
+
+    /// Sets the roots of the client, as addresses, which are passed on to servers that start from now on.
+    pub fn offer_roots_of_client(&self, roots: &[String]) {
+        self.side.offer_roots_of_client(roots);
+    }
+
+    /// Replaces the server's configured values and its login by their names, in a text about the server or from it.
+    #[must_use]
+    pub fn redacted(&self, server: &ServerName, text: String) -> String {
+        let table = self.table.read();
+        let Some(entry) = table.servers.get(server) else { return text };
+        entry.redaction.text(text)
+    }
+
+    /// An error about the server, without its secrets.
+    #[must_use]
+    pub fn failure(&self, server: &ServerName, error: UpstreamError) -> Redacted {
+        let table = self.table.read();
+        let redaction = table.servers.get(server).map(|entry| entry.redaction.clone());
+        drop(table);
+        redaction.unwrap_or_default().error(error)
+    }
+
+    /// The files and hosts that the server lacks according to this text from it; empty if the server is not confined,
+    /// or does not run.
+    #[must_use]
+    pub fn lacks(&self, server: &ServerName, text: &str) -> Vec<Lack> {
+        let live = self.table.read().servers.get(server).and_then(|entry| entry.live.borrow().clone());
+        live.map(|connection| connection.lacks(text)).unwrap_or_default()
+    }
+
+    /// What of the server's messages could not be read since its last start, in words; `None`: nothing.
+    #[must_use]
+    pub fn unread(&self, server: &ServerName) -> Option<String> {
+        let unread = self.table.read().servers.get(server).map(|entry| entry.unread.clone());
+        unread?.said()
+    }
+
+    /// Replaces the credentials of all servers by their names, in a text that code or the model wrote.
+    #[must_use]
+    pub fn without_credentials(&self, text: String) -> String {
+        text_without(&self.credentials(), text)
+    }
+
+    /// Replaces the credentials of all servers in JSON by their names. The result is null if it would not be JSON.
+    #[must_use]
+    pub fn json_without_credentials(&self, json: Box<RawValue>) -> Box<RawValue> {
+        value_without(&self.credentials(), json).unwrap_or_else(|_| RawValue::NULL.to_owned())
+    }
+
+    /// A text in this JSON that stands for a credential in results so far.
+    #[must_use]
+    pub fn masked_in(&self, json: &RawValue) -> Option<String> {
+        let table = self.table.read();
+        let mut masked = table.servers.values().flat_map(|entry| entry.redaction.masked());
+        masked.find(|name| json.get().contains(name))
+    }
+
+    /// The texts that stand for credentials in results of the server, and that this has not returned before.
+    #[must_use]
+    pub fn newly_masked(&self, server: &ServerName) -> Vec<String> {
+        let table = self.table.read();
+        table.servers.get(server).map(|entry| entry.redaction.newly_masked()).unwrap_or_default()
+    }
+
+    /// The credentials of all servers together, since a text may have two that overlap.
+    fn credentials(&self) -> Vec<Arc<Secret>> {
+        self.table.read().servers.values().flat_map(|entry| entry.redaction.credentials()).collect()
+    }
+
+    /// The longest time of the server's start, and whether its last start took longer; `None`: it is not starting.
+    #[must_use]
+    pub fn starting(&self, server: &ServerName) -> Option<(Duration, bool)> {
+        let table = self.table.read();
+        let entry = table.servers.get(server).filter(|entry| entry.start.is_going_on.load(Ordering::Acquire));
+        entry.map(|entry| (self.start_time(entry), entry.start.was_late.load(Ordering::Acquire)))
+    }
+
+    /// The servers whose login has changed since the last call.
+    #[must_use]
+    pub fn changed_logins(&self) -> Vec<ServerName> {
+        let table = self.table.read();
+        let has_changed = |entry: &Entry| entry.access.as_ref().is_some_and(|access| access.has_changed());
+        let changed = table.servers.iter().filter(|(_, entry)| has_changed(entry));
+        changed.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Ends all servers at the same time.
+    pub async fn close(&self) {
+        self.closing.cancel();
+        let mut tasks = std::mem::take(&mut *self.tasks.lock());
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended {
+                tracing::warn!(%error, "a server's task broke");
+            }
+        }
+    }
+
+    /// A live connection to the server, which is started if necessary.
+    ///
+    /// # Errors
+    /// The server is unknown, cannot be started, or is too late; or the caller cancels.
+    pub async fn connect(
+        &self,
+        server: &ServerName,
+        deadline: Instant,
+        cancel: &CancellationToken,
+    ) -> Result<Arc<Connection>, Redacted> {
+        let live = self.table.read().servers.get(server).and_then(Entry::live);
+        match live.filter(|_| !cancel.is_cancelled() && !self.closing.is_cancelled()) {
+            Some(connection) => Ok(connection),
+            None => self.ask(server, ServerTaskRequest::Connection, deadline, cancel).await,
+        }
+    }
+
+    /// The tools that the server lists. A server that does not run is started to list them, and ended again unless
+    /// another request waits for it.
+    ///
+    /// # Errors
+    /// As [`Self::connect`]. The deadline is later than that of the start, since a server that fails to start is ended
+    /// before the answer.
+    pub async fn tools(
+        &self,
+        server: &ServerName,
+        cancel: &CancellationToken,
+    ) -> Result<Arc<[Value]>, Redacted> {
+        let start_time = self.table.read().servers.get(server).map(|entry| self.start_time(entry));
+        let deadline = Instant::now() + start_time.unwrap_or_default() + self.limits.server_start;
+        self.ask(server, ServerTaskRequest::Tools, deadline, cancel).await
+    }
+
+    async fn ask<T>(
+        &self,
+        server: &ServerName,
+        ask: fn(oneshot::Sender<Result<T, UpstreamError>>) -> ServerTaskRequest,
+        deadline: Instant,
+        cancel: &CancellationToken,
+    ) -> Result<T, Redacted> {
+        let asked = self.asked(server, ask, deadline, cancel).await;
+        asked.map_err(|error| self.failure(server, error))
+    }
+
+    async fn asked<T>(
+        &self,
+        server: &ServerName,
+        ask: fn(oneshot::Sender<Result<T, UpstreamError>>) -> ServerTaskRequest,
+        deadline: Instant,
+        cancel: &CancellationToken,
+    ) -> Result<T, UpstreamError> {
+        let asks = self.table.read().servers.get(server).map(|entry| entry.asks.clone());
+        let asks = asks.ok_or_else(|| UpstreamError::Unknown { server: server.clone() })?;
+        let answering = async {
+            let (reply, answer) = oneshot::channel();
+            asks.send(ask(reply)).await.map_err(|_| UpstreamError::Closing)?;
+            answer.await.map_err(|_| UpstreamError::Closing)?
+        };
+        tokio::select! {
+            answered = answering => answered,
+            () = self.closing.cancelled() => Err(UpstreamError::Closing),
+            () = cancel.cancelled() => Err(UpstreamError::Cancelled { server: server.clone() }),
+            () = tokio::time::sleep_until(deadline) => Err(UpstreamError::Deadline { server: server.clone() }),
+        }
+    }
+
+    fn start_time(&self, entry: &Entry) -> Duration {
+        entry.spec.start_time.unwrap_or(self.limits.server_start)
+    }
+}
+
+impl Entry {
+    /// The connection, if calls may use it without a request to the task.
+    fn live(&self) -> Option<Arc<Connection>> {
+        // The commands that printed the credentials may have to run again.
+        let has_failed = || self.access.as_ref().is_some_and(|access| access.has_failed());
+        let connection = self.live.borrow().clone()?;
+        let is_usable = connection.is_current();
+        (is_usable && !(self.spec.deferred.is_some() && has_failed())).then_some(connection)
+    }
+
+    /// Ends the server. The returned channel closes when it has ended.
+    fn leave(self) -> oneshot::Receiver<()> {
+        self.leaving.cancel();
+        self.ended
+    }
+}
