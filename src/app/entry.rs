@@ -16,6 +16,11 @@ use super::{config, doctor, files, guardian, log, login, run, serve, skill, trus
 use crate::cli::{self, Arguments, Command};
 use crate::config::{ConfigFiles, Environment};
 
+/// How much of a folder's path is shown, in characters.
+const PATH_CHARS_MAX: usize = 200;
+/// The largest number of folders of PATH that are shown.
+const FOLDERS_SHOWN_MAX: usize = 5;
+
 /// Executes the command line.
 #[must_use]
 pub fn main(arguments: Arguments) -> ExitCode {
@@ -32,11 +37,30 @@ pub fn main(arguments: Arguments) -> ExitCode {
             _ => belljar_engine::enter(&confine.plan),
         },
         Some(Command::Guardian(guardian)) => guardian::guard(guardian.mark.into()),
-        command => told(bridge(command)),
+        command => told(outside_of_projects(command)),
     }
 }
 
-fn bridge(command: Option<Command>) -> ExitCode {
+/// Leaves the folders of the opened project out of PATH, for this process and all that it starts, and then executes the
+/// command.
+fn outside_of_projects(command: Option<Command>) -> ExitCode {
+    let environment = Environment::capture();
+    let (left_out, path) = environment.path_without_projects();
+    if left_out.is_empty() {
+        return bridge(command, environment);
+    }
+    let shown =
+        left_out.iter().map(|folder| text::inert_excerpt(&folder.display().to_string(), PATH_CHARS_MAX));
+    err!(
+        "belljar: searches no programs in {}, since whoever sends the opened project could put some there",
+        shown.take(FOLDERS_SHOWN_MAX).collect::<Vec<_>>().join(", ")
+    );
+    let error = environment.again_with_path(&path);
+    err!("belljar: cannot be started with another PATH: {error}; remove these folders from PATH");
+    ExitCode::from(70)
+}
+
+fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
     // The bridge uses one thread: its work is short, and passing the work to another thread would cost each call more
     // time than the work itself.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -54,7 +78,6 @@ fn bridge(command: Option<Command>) -> ExitCode {
         err!("belljar: a file that becomes too large would end belljar: {error}");
     }
     drop(context);
-    let environment = Environment::capture();
     match &command {
         Some(Command::Config(cli::Config { command: Some(command), .. })) => {
             return config::command(command, &environment);

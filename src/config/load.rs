@@ -299,7 +299,8 @@ impl Config {
         let own = environment.config_file().and_then(|own| of_configuration(&changeable, &own));
         problems.extend(own.clone());
         config.sandbox_problem = own.or(config.sandbox_problem);
-        let misled = config.model.named.iter().find_map(|file| misled(&changeable, file));
+        let projects = environment.projects();
+        let misled = config.model.named.iter().find_map(|file| misled(&changeable, &projects, file));
         let misled = misled.map(|(message, hint)| {
             Problem::new(Origin::Variable("MCP_BRIDGE_MODEL_KEY".to_owned()), message).hint(hint)
         });

@@ -502,3 +502,35 @@ fn logs_are_as_loud_as_asked_and_never_on_stdout() {
         }
     }
 }
+
+#[test]
+fn no_program_of_the_opened_project_is_run_because_it_is_in_path() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let home = Home::new();
+    let project = home.path().join("code/clone");
+    let bin = project.join("node_modules/.bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    let ran = home.path().join("ran");
+    for program in ["podman", "keys"] {
+        let script = format!("#!/bin/sh\necho {program} >> '{}'\n", ran.display());
+        std::fs::write(bin.join(program), script).unwrap();
+        std::fs::set_permissions(bin.join(program), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let entry = json!({"command": "sh", "args": ["-c", "keys; exec cat"], "env": {"K": "${cmd:keys get}"}});
+    let home =
+        home.server("keyed", entry).env("MCP_BRIDGE_ALLOW_CMD", "1").env("MCP_BRIDGE_RUNTIME", "podman");
+    let doctor = |folder: &std::path::Path| {
+        let path = format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display());
+        let output =
+            home.command(&["doctor", "--ask"]).current_dir(folder).env("PATH", path).output().unwrap();
+        let ran_programs = std::fs::read_to_string(&ran).unwrap_or_default();
+        (String::from_utf8(output.stderr).unwrap(), ran_programs)
+    };
+    let (said, ran_programs) = doctor(&project);
+    assert_eq!(ran_programs, "", "{said}");
+    assert!(said.contains(&format!("searches no programs in {}", bin.display())), "{said}");
+    // The same folder is the user's own choice where another one is opened.
+    let (said, ran_programs) = doctor(home.path());
+    assert!(ran_programs.contains("keys") && !said.contains("searches no programs"), "{said} {ran_programs}");
+}

@@ -402,6 +402,29 @@ async fn a_confined_server_is_given_nothing_that_links_of_the_opened_project_lea
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_cwd_is_its_real_path_and_one_that_cannot_be_followed_starts_nothing() {
+    let prey = Prey::new();
+    std::fs::create_dir(prey.at("d")).unwrap();
+    symlink("program", prey.at("linked")).unwrap();
+    symlink("d/../".repeat(300) + "program", prey.at("long")).unwrap();
+    symlink(format!("/proc/self/root{}", prey.at("program")), prey.at("kernel")).unwrap();
+    for (cwd, said) in [
+        ("linked", None),
+        ("long", Some("its cwd cannot be followed")),
+        ("kernel", Some("its cwd leads through /proc, which is not the same for other processes")),
+    ] {
+        let sandbox = Some(ServerSandbox::default());
+        let cwd = Some(prey.at(cwd).into());
+        let process = ProcessSpec { cwd, ..spec("python3", &["server.py"], prey.home.path(), sandbox) };
+        let upstream = upstream(process);
+        let error = connected(&upstream).await.err().map(|error| error.to_string());
+        assert_eq!(error.is_some(), said.is_some(), "{error:?}");
+        assert!(error.unwrap_or_default().contains(said.unwrap_or_default()), "{said:?}");
+        upstream.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_project_lacks_is_not_looked_for_above_it_when_its_path_has_a_symlink() {
     let prey = Prey::new();
     let uv = format!("#!/bin/sh\nexec python3 {}\n", prey.at("program/server.py"));

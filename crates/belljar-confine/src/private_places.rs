@@ -13,7 +13,7 @@ use super::mount_list::MountList;
 use super::resolved_path::ResolvedPath;
 
 /// Files and folders of a home that are there for keys and logins.
-pub const LOGIN_PLACES: [&str; 93] = [
+pub const LOGIN_PLACES: [&str; 101] = [
     // Keys, agents and password managers.
     ".ssh",
     ".gnupg",
@@ -25,6 +25,7 @@ pub const LOGIN_PLACES: [&str; 93] = [
     ".config/sops",
     ".local/share/keyrings",
     ".local/share/kwalletd",
+    ".local/share/python_keyring",
     "Library/Cookies",
     "Library/Keychains",
     // Browsers and mail.
@@ -61,7 +62,14 @@ pub const LOGIN_PLACES: [&str; 93] = [
     ".netrc",
     ".npmrc",
     ".pypirc",
+    ".yarnrc.yml",
+    ".condarc",
+    ".pip/pip.conf",
+    ".rattler",
     ".rye/credentials",
+    ".config/pip/pip.conf",
+    ".config/pypoetry/auth.toml",
+    ".local/share/uv/credentials",
     ".cargo/credentials",
     ".cargo/credentials.toml",
     ".composer/auth.json",

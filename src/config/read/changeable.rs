@@ -14,9 +14,19 @@ use belljar_confine::{ChangeablePlaces, ResolvedPath};
 /// How much of a path is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// The message and hint for a named file that others can replace; `None`: nobody can.
-pub(crate) fn misled(places: &ChangeablePlaces, file: &NamedFile) -> Option<(String, &'static str)> {
+/// The message and hint for a named file that others can replace; `None`: nobody can. Whoever sends a project's files
+/// chooses where its symlinks lead, and can turn them later.
+pub(crate) fn misled(
+    places: &ChangeablePlaces,
+    projects: &[PathBuf],
+    file: &NamedFile,
+) -> Option<(String, &'static str)> {
     let NamedFile { shown, way, read } = file;
+    if let Some(link) = projects.iter().find_map(|project| way.link_in(project)) {
+        let link = shown_path(link);
+        let message = format!("refers to {shown}, which goes through the project's symlink {link}");
+        return Some((message, "name the file itself"));
+    }
     let (who, place) = match read {
         ReadTime::Now => {
             let link = places.link_in(way)?;

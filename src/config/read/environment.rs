@@ -7,13 +7,20 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use belljar_confine::{PROGRAM_FOLDERS, ResolvedPath};
+use belljar_confine::ResolvedPath;
 use belljar_guard::PARENT_VARIABLE;
 
 /// Longest name of a time zone, in bytes.
 const TIME_ZONE_BYTES_MAX: usize = 64;
+/// The system's folders of programs.
+const SYSTEM_PATH: [&str; 6] =
+    ["/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"];
+/// What is in the top folder of a repository.
+const REPOSITORIES: [&str; 5] = [".git", ".hg", ".jj", ".sl", ".svn"];
 
 /// The environment that the bridge was started with.
 #[derive(Clone, PartialEq, Eq)]
@@ -40,38 +47,60 @@ pub enum Nesting {
 }
 
 impl Environment {
-    /// Captures the environment of this process, without the folders of PATH that are in the opened project.
+    /// Captures the environment of this process.
     #[must_use]
     pub fn capture() -> Self {
-        let mut captured = Self {
+        Self {
             variables: std::env::vars_os().collect(),
             home: dirs::home_dir(),
             uid: nix::unistd::geteuid().as_raw(),
             cwd: std::env::current_dir().ok(),
             executable: std::env::current_exe().ok(),
-        };
-        captured.leave_projects_out_of_path();
-        captured
+        }
     }
 
-    /// Takes the folders of the opened project out of PATH, where `npx`, direnv and virtual environments put some: whoever
-    /// sends the project could put a program of any name there. The project's own entries can name such a program by
-    /// its path.
-    fn leave_projects_out_of_path(&mut self) {
-        let Some(cwd) = self.cwd.clone() else { return };
-        let projects = self.projects();
+    /// The folders of PATH that lead through the opened project, where `npx`, direnv and virtual environments put some, and
+    /// PATH without them. Whoever sends the project could put a program of any name there. The project's own entries
+    /// can name such a program by its path.
+    #[must_use]
+    pub fn path_without_projects(&self) -> (Vec<PathBuf>, OsString) {
+        let path = self.variables.get(OsStr::new("PATH")).cloned().unwrap_or_default();
+        // Somebody who works in the system's folders has installed what is there.
+        let is_of_system =
+            |project: &PathBuf| SYSTEM_PATH.iter().any(|of| Path::new(of).starts_with(project));
+        let projects: Vec<PathBuf> =
+            self.projects().into_iter().filter(|project| !is_of_system(project)).collect();
+        let cwd = self.cwd.as_deref().unwrap_or(Path::new("/"));
         let is_of_project = |folder: &PathBuf| {
             // An empty or relative part of PATH leads into the project, too.
-            let real = ResolvedPath::of(&cwd.join(folder)).end;
-            let is_of_system = PROGRAM_FOLDERS.iter().any(|folder| real.starts_with(folder));
-            !is_of_system && projects.iter().any(|project| real.starts_with(project))
+            let way = ResolvedPath::of(&cwd.join(folder));
+            let is_cut_off = way.missing == Some(std::io::ErrorKind::InvalidFilename);
+            let passes = |project| way.passed.iter().any(|place| place.starts_with(project));
+            !projects.is_empty() && is_cut_off || projects.iter().any(passes)
         };
-        if let Some(path) = self.variables.get_mut(OsStr::new("PATH"))
-            && let Ok(others) =
-                std::env::join_paths(std::env::split_paths(&path).filter(|folder| !is_of_project(folder)))
-        {
-            *path = others;
+        let (left_out, others): (Vec<PathBuf>, Vec<PathBuf>) =
+            std::env::split_paths(&path).partition(is_of_project);
+        match std::env::join_paths(others) {
+            Ok(others) => (left_out, others),
+            Err(_) => (vec![], path),
         }
+    }
+
+    /// Starts this program again in this process, with another PATH; without any if it is empty. Returns only an error.
+    #[must_use]
+    pub fn again_with_path(&self, path: &OsStr) -> std::io::Error {
+        let own = self.executable.clone().filter(|file| file.is_file());
+        let mut again = Command::new(own.unwrap_or_else(|| "/proc/self/exe".into()));
+        let mut arguments = std::env::args_os();
+        if let Some(name) = arguments.next() {
+            again.arg0(name);
+        }
+        again.args(arguments);
+        match path.is_empty() {
+            true => again.env_remove("PATH"),
+            false => again.env("PATH", path),
+        };
+        again.exec()
     }
 
     /// A variable's value; a blank one counts as not set.
@@ -91,7 +120,8 @@ impl Environment {
         let home = self.home.as_ref().map(|home| ResolvedPath::of(home).end);
         let is_foreign = |folder: &&Path| home.as_ref().is_none_or(|home| !home.starts_with(folder));
         let mut foreign = folder.ancestors().take_while(is_foreign);
-        let is_repository = |folder: &&Path| folder.join(".git").symlink_metadata().is_ok();
+        let is_repository =
+            |folder: &&Path| REPOSITORIES.iter().any(|name| folder.join(name).symlink_metadata().is_ok());
         let opened = foreign.next().map(Path::to_owned);
         opened.into_iter().chain(foreign.filter(is_repository).map(Path::to_owned)).collect()
     }
@@ -280,19 +310,48 @@ mod tests {
         for folder in ["clone/node_modules/.bin", "own/bin"] {
             std::fs::create_dir_all(real.join(folder)).unwrap();
         }
-        std::os::unix::fs::symlink(real.join("clone"), real.join("link")).unwrap();
-        let path =
-            format!("{0}/clone/node_modules/.bin:{0}/link/bin::bin:{0}/own/bin:/usr/bin", real.display());
+        let link = |target: &str, name: &str| std::os::unix::fs::symlink(target, real.join(name)).unwrap();
+        link("clone", "link");
+        link("../own/bin", "clone/away");
+        link(&("d/../".repeat(600) + "../own"), "clone/long");
+        let path = format!(
+            "{0}/clone/node_modules/.bin:{0}/link/bin::bin:{0}/clone/away:{0}/clone/long:{0}/own/bin:/usr/bin",
+            real.display()
+        );
         for (cwd, expected) in [("clone", format!("{}/own/bin:/usr/bin", real.display())), ("", path.clone())]
         {
-            let mut environment = Environment {
+            let environment = Environment {
                 variables: BTreeMap::from([("PATH".into(), path.clone().into())]),
                 home: Some(real.clone()),
                 cwd: Some(real.join(cwd)),
                 ..Environment::capture()
             };
-            environment.leave_projects_out_of_path();
-            assert_eq!(environment.variable("PATH").unwrap().to_str(), Some(expected.as_str()), "{cwd}");
+            let (left_out, others) = environment.path_without_projects();
+            assert_eq!(
+                (left_out.len(), others.to_str()),
+                (
+                    path.split(':').count() - others.to_str().unwrap().split(':').count(),
+                    Some(expected.as_str())
+                ),
+                "{cwd}"
+            );
+        }
+        // A project below a folder of the system counts, and the folder itself does not.
+        for (cwd, expected) in [
+            ("/usr", "/usr/bin:/usr/local/bin"),
+            ("/usr/local", "/usr/bin:/usr/local/bin"),
+            ("/usr/share", "/usr/bin:/usr/local/bin"),
+        ] {
+            let variables = BTreeMap::from([("PATH".into(), "/usr/bin:/usr/share/x:/usr/local/bin".into())]);
+            let environment = Environment {
+                variables,
+                home: Some(real.clone()),
+                cwd: Some(cwd.into()),
+                ..Environment::capture()
+            };
+            let kept = environment.path_without_projects().1;
+            assert_eq!(kept.to_str().unwrap().replace(":/usr/share/x", ""), expected, "{cwd}");
+            assert_eq!(kept.to_str().unwrap().contains("share"), cwd != "/usr/share", "{cwd}");
         }
     }
 

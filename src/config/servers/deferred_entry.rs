@@ -53,7 +53,8 @@ impl DeferredEntry {
 
     /// The message and hint for the first of these files that others can replace.
     pub(super) fn misled(&self, named: &[NamedFile]) -> Option<(String, &'static str)> {
-        named.iter().find_map(|file| misled(&self.changeable, file))
+        let projects = self.source.environment.projects();
+        named.iter().find_map(|file| misled(&self.changeable, &projects, file))
     }
 
     /// The commands that are to be run; at least one.

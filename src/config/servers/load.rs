@@ -24,7 +24,7 @@ use super::self_reference;
 use super::server::{RefusedServer, ServerConfig};
 use super::transport::{Launch, SandboxChoice, Transport};
 use crate::clients::{Member, Node, read_json};
-use crate::config::read::changeable::{NamedFile, ReadTime, misled, of_configuration, shown_path};
+use crate::config::read::changeable::{misled, of_configuration, shown_path};
 use crate::config::read::environment::{Environment, Nesting};
 use crate::config::read::file;
 use crate::config::read::file::WatchedFile;
@@ -454,16 +454,7 @@ fn refuse_misled(
     changeable: &ChangeablePlaces,
     problems: &mut Vec<Problem>,
 ) {
-    let leaves = |file: &NamedFile| {
-        let link_of = |project: &PathBuf| {
-            let is_chosen = file.read == ReadTime::Now || !file.way.end.starts_with(project);
-            file.way.link_in(project).filter(|_| is_chosen)
-        };
-        let link = shown_path(projects.iter().find_map(link_of)?);
-        let message = format!("refers to {}, which goes through the project's symlink {link}", file.shown);
-        Some((message, "name the file itself"))
-    };
-    let misled = entry.named.iter().find_map(|file| misled(changeable, file).or_else(|| leaves(file)));
+    let misled = entry.named.iter().find_map(|file| misled(changeable, projects, file));
     if let (Ok(_), Some((message, hint))) = (&entry.read, misled) {
         let problem = Problem::of_file(&entry.path, message);
         let problem = problem.at(entry.position).key(entry.key.clone()).hint(hint);

@@ -126,9 +126,9 @@ fn stored(runner: Runner, at: &Surroundings<'_>) -> Vec<PathBuf> {
     match runner {
         Runner::Npm => {
             let cache = of_variables(at, &["npm_config_cache", "NPM_CONFIG_CACHE"], ".npm");
-            vec![cache.join("_npx"), cache.join("_cacache")]
+            cache.iter().flat_map(|cache| [cache.join("_npx"), cache.join("_cacache")]).collect()
         }
-        Runner::Uv => vec![
+        Runner::Uv => [
             of_variables(at, &["UV_CACHE_DIR"], below(at, "XDG_CACHE_HOME", ".cache", "uv")),
             of_variables(at, &["UV_TOOL_DIR"], below(at, "XDG_DATA_HOME", ".local/share", "uv/tools")),
             of_variables(
@@ -136,13 +136,18 @@ fn stored(runner: Runner, at: &Surroundings<'_>) -> Vec<PathBuf> {
                 &["UV_PYTHON_INSTALL_DIR"],
                 below(at, "XDG_DATA_HOME", ".local/share", "uv/python"),
             ),
-        ],
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
         Runner::Pipx => {
             let places = [".local/share/pipx", ".local/pipx", ".cache/pipx"];
             places.iter().map(|place| at.home.join(place)).collect()
         }
         Runner::Bun => vec![at.home.join(".bun")],
-        Runner::Deno => vec![of_variables(at, &["DENO_DIR"], below(at, "XDG_CACHE_HOME", ".cache", "deno"))],
+        Runner::Deno => of_variables(at, &["DENO_DIR"], below(at, "XDG_CACHE_HOME", ".cache", "deno"))
+            .into_iter()
+            .collect(),
         Runner::Pnpm => {
             [".local/share/pnpm", ".cache/pnpm"].iter().map(|place| at.home.join(place)).collect()
         }
@@ -211,12 +216,16 @@ fn projects(runner: Runner, args: &RunnerArguments<'_>, at: &Surroundings<'_>) -
 }
 
 /// The folder that the first of these variables names, else the usual one in HOME. A variable of the entry counts only
-/// if its folder looks like a store: an entry can come from a project, and could name any folder of the user.
-fn of_variables(at: &Surroundings<'_>, names: &[&str], otherwise: impl AsRef<Path>) -> PathBuf {
+/// if its folder looks like a store: an entry can come from a project, and could name any folder of the user. The user's
+/// own store does not take its place, since a server could empty its store to see that one.
+fn of_variables(at: &Surroundings<'_>, names: &[&str], otherwise: impl AsRef<Path>) -> Option<PathBuf> {
     let absolute = |value: &str| Some(PathBuf::from(value)).filter(|path| path.is_absolute());
     let of_user = names.iter().find_map(|name| at.inherited(name)).and_then(absolute);
     let of_entry = names.iter().find_map(|name| at.variable(name)).and_then(absolute);
-    of_entry.filter(|path| is_store(path, at)).or(of_user).unwrap_or_else(|| at.home.join(otherwise))
+    if of_entry != of_user {
+        return of_entry.filter(|path| is_store(path, at));
+    }
+    Some(of_user.unwrap_or_else(|| at.home.join(otherwise)))
 }
 
 /// Whether a folder has what uv, npm or Deno put into theirs.

@@ -203,14 +203,15 @@ impl VisibleFiles {
         }
         if is_python {
             // These packages were installed by the user without a virtual environment.
-            let libraries = at.home.join(".local/lib");
-            for name in
-                names_in(&libraries, CHILDREN_MAX, &at.looks).iter().filter(|name| name.starts_with("python"))
-            {
-                if let Some(found) = inside(&libraries, name, &at.looks) {
-                    self.tree(&found, Access::Execute, at);
-                }
+            let Some(libraries) = self.way(&at.home.join(".local/lib"), at) else { return };
+            let names = names_in(&libraries.end, CHILDREN_MAX, &at.looks);
+            let names = names.iter().filter(|name| name.starts_with("python"));
+            let found: Vec<PathBuf> =
+                names.filter_map(|name| inside(&libraries.end, name, &at.looks)).collect();
+            if !found.is_empty() {
+                self.see_links(&libraries);
             }
+            found.iter().for_each(|path| self.tree(path, Access::Execute, at));
         }
     }
 
@@ -351,10 +352,12 @@ impl VisibleFiles {
     }
 
     /// Makes a file visible, or a folder with its content. A folder that has the files of more than one program is left
-    /// out.
+    /// out, and so are keys, logins and belljar's own files.
     pub(super) fn tree(&mut self, path: &Path, access: Access, at: &Surroundings<'_>) {
         let Some(way) = self.way(path, at) else { return };
-        if is_file(&way.end, &at.looks) || is_folder(&way.end, &at.looks) && !at.is_too_wide(&way.end) {
+        if is_file(&way.end, &at.looks) && !at.secret.meets(&way.end)
+            || is_folder(&way.end, &at.looks) && !at.is_too_wide(&way.end)
+        {
             self.see(&way, access);
         }
     }
@@ -396,12 +399,16 @@ impl VisibleFiles {
         if !is_text(&way.end) || !links.all(is_text) {
             return;
         }
-        // Every confined process sees the links in the system's folders already.
-        self.links.extend(way.links.iter().filter(|(link, _)| !is_of_system(link)).cloned());
+        self.see_links(way);
         if !is_of_system(&way.end) {
             let seen = self.visible.entry(way.end.clone()).or_insert(access);
             *seen = access.max(*seen);
         }
+    }
+
+    /// Makes the symlinks of a resolved path visible. Every confined process sees those in the system's folders already.
+    fn see_links(&mut self, way: &ResolvedPath) {
+        self.links.extend(way.links.iter().filter(|(link, _)| !is_of_system(link)).cloned());
     }
 
     /// The visible paths, parents first, without those that a parent makes visible with at least the same access.

@@ -612,6 +612,28 @@ fn an_entrys_variables_name_nothing_but_stores() {
     let home = home.file("uv/CACHEDIR.TAG", "");
     let (visible, _) = home.found_with("bin", "uvx server", &[], &[("UV_CACHE_DIR", "~/uv")]);
     assert!(visible.contains("Layer uv"), "{visible}");
+    // A server that empties its own store does not see the user's.
+    let home = home.file(".cache/uv/CACHEDIR.TAG", "").folder("empty");
+    let of = |entrys: &[(&str, &str)]| home.found_with("bin", "uvx server", &[], entrys).0;
+    assert!(of(&[]).contains("Layer .cache/uv") && !of(&[("UV_CACHE_DIR", "~/empty")]).contains(".cache/uv"));
+}
+
+#[test]
+fn a_server_does_not_choose_the_folder_of_pythons_packages() {
+    let of = |target: &str, changeable: &[&str]| {
+        let home =
+            Home::new().file("bin/python3", "").file("server/s.py", "").file("code/python-private/.env", "");
+        let home = home.file("libs/python3.11/site.py", "").link(".local/lib", target);
+        home.found("bin", "python3 ~/server/s.py", changeable).0
+    };
+    assert!(of("~/libs", &[]).contains("libs/python3.11"));
+    let visible = of("~/code", &[".local"]);
+    assert!(!visible.contains("code"), "{visible}");
+    let home = Home::new().file("bin/python3", "").file("s.py", "").file(".ssh/python_key", "");
+    assert_eq!(
+        home.link(".local/lib", "../.ssh").visible("bin", "python3 ~/s.py").matches(".ssh").count(),
+        0
+    );
 }
 
 impl Home {

@@ -1,6 +1,7 @@
 //! Plans the namespaces of one server from its command and its entry.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use belljar_base::text as texts;
@@ -12,7 +13,7 @@ use belljar_confine::{
 use super::caches::Runner;
 use super::follow::{FollowResult, VisibleFiles};
 use super::grant::granted;
-use super::resolve::resolve;
+use super::resolve::{ResolveError, resolve};
 use super::surroundings::{LOOKS_MAX, Surroundings};
 use crate::ProcessSpec;
 
@@ -73,7 +74,7 @@ impl Confinement {
         let user_homes = home_in(&inherited).as_ref().map(with_real).unwrap_or_default();
         let changeable = spec.changeable.iter().chain(&sandbox.write);
         let changeable = ChangeablePlaces::new(changeable.map(|path| (String::new(), path.clone())));
-        let cwd = spec.cwd.as_ref().and_then(|folder| resolve(folder).ok());
+        let cwd = spec.cwd.as_ref().map(|folder| followed(folder, "cwd")).transpose()?.flatten();
         let at = Surroundings {
             changeable: &changeable,
             projects: &spec.projects,
@@ -117,7 +118,7 @@ impl Confinement {
             return Err(format!("its cwd leads through {place}, {why}").into());
         }
         // If the program does not exist, its start fails with that error.
-        if let Ok(way) = resolve(&program) {
+        if let Some(way) = followed(&program, "command")? {
             let shown = |path: &Path| texts::name_in_sentence(&path.to_string_lossy(), STEP_CHARS_MAX);
             if let Some((_, place)) = at.changeable.changed_in(&way).filter(|_| spec.is_searched()) {
                 return Err(format!(
@@ -149,7 +150,7 @@ impl Confinement {
         }
         let mut variables = vec![("HOME".to_owned(), text(&home)?), ("TMPDIR".to_owned(), "/tmp".to_owned())];
         variables.extend(found.runner.iter().flat_map(|runner| runner.variables(sandbox.network)));
-        let folder = text(spec.cwd.as_ref().unwrap_or(&home))?;
+        let folder = text(at.folder.unwrap_or(&home))?;
         let home = homes.last().unwrap_or(&home);
         let FollowResult { links, visible, unfollowed } = found.into_parts();
         let visible =
@@ -183,6 +184,22 @@ impl Confinement {
 /// The longest name of a failed step, with the path in it, in characters.
 const STEP_CHARS_MAX: usize = 300;
 const WITHOUT: &str = "`sandbox = false` in its entry starts it with all your rights";
+
+/// Resolves a path of the entry; `None` if it does not exist.
+fn followed(path: &Path, key: &str) -> Result<Option<ResolvedPath>, String> {
+    match resolve(path) {
+        Ok(way) => Ok(Some(way)),
+        Err(ResolveError::Missing(io::ErrorKind::NotFound | io::ErrorKind::InvalidInput)) => Ok(None),
+        // The kernel would go on, perhaps through places that nobody has looked at.
+        Err(ResolveError::Missing(kind)) => {
+            Err(format!("its {key} cannot be followed ({kind}); name the real path"))
+        }
+        Err(ResolveError::OfKernel(place)) => {
+            let place = texts::name_in_sentence(&place.to_string_lossy(), STEP_CHARS_MAX);
+            Err(format!("its {key} leads through {place}, which is not the same for other processes"))
+        }
+    }
+}
 
 /// The variables that the server inherits from the bridge's environment.
 fn inherited(spec: &ProcessSpec) -> BTreeMap<String, String> {

@@ -51,11 +51,10 @@ fn same_for_all(
     }
 }
 
-/// The real path of a file or folder of this folder. A symlink below the folder does not count, also not one that stays in
-/// it: whoever made it could choose other files of the folder.
+/// The file or folder of this name in a real folder. A symlink does not count, also not one that stays in the folder:
+/// whoever made it could choose other files of the folder.
 pub(super) fn inside(folder: &Path, name: &str, looks: &LookBudget) -> Option<PathBuf> {
-    let named = resolve_within(folder, looks).ok()?.end.join(name);
-    let way = resolve_within(&named, looks).ok()?;
+    let way = resolve_within(&folder.join(name), looks).ok()?;
     way.links.is_empty().then_some(way.end)
 }
 
