@@ -191,9 +191,10 @@ fn followed(path: &Path, key: &str) -> Result<Option<ResolvedPath>, String> {
         Ok(way) => Ok(Some(way)),
         Err(ResolveError::Missing(io::ErrorKind::NotFound | io::ErrorKind::InvalidInput)) => Ok(None),
         // The kernel would go on, perhaps through places that nobody has looked at.
-        Err(ResolveError::Missing(kind)) => {
-            Err(format!("its {key} cannot be followed ({kind}); name the real path"))
+        Err(ResolveError::Missing(io::ErrorKind::InvalidFilename)) => {
+            Err(format!("its {key} cannot be followed, since its symlinks are too long; name the real path"))
         }
+        Err(ResolveError::Missing(kind)) => Err(format!("its {key} cannot be followed: {kind}")),
         Err(ResolveError::OfKernel(place)) => {
             let place = texts::name_in_sentence(&place.to_string_lossy(), STEP_CHARS_MAX);
             Err(format!("its {key} leads through {place}, which is not the same for other processes"))
