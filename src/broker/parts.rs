@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use belljar_base::limits::Limits;
-use belljar_base::names::ServerName;
+use belljar_base::names::{ServerName, SessionNumber};
 use belljar_base::run::{ClientAbilities, FaultCode, ServerScope, ToolFault};
 use belljar_base::text;
 use belljar_protocol::RunServer;
@@ -57,6 +57,8 @@ pub struct Folders {
     pub server_log: Option<PathBuf>,
 }
 
+/// The number of the next session.
+static SESSIONS: AtomicU64 = AtomicU64::new(1);
 /// The largest number of saved functions that the manual names.
 const SKILLS_NAMED_MAX: usize = 30;
 
@@ -65,6 +67,7 @@ pub type LimitsForManual = Box<dyn Fn() -> StatedLimits + Send + Sync>;
 
 /// Decides on calls.
 pub struct Broker {
+    session: SessionNumber,
     pub(super) active_config: ActiveConfig,
     pub(super) upstream: Arc<Upstream>,
     pub(super) skills: Skills,
@@ -128,6 +131,7 @@ impl Broker {
         let jobs = Arc::new(Jobs::new(&limits));
         Self {
             jobs,
+            session: SessionNumber(SESSIONS.fetch_add(1, Ordering::Relaxed)),
             active_config,
             upstream,
             skills,
@@ -188,7 +192,7 @@ impl Broker {
     /// called inside a tokio runtime.
     #[must_use]
     pub fn begin(&self, spec: RunSpec) -> (Arc<RunContext>, Option<String>) {
-        let run = Arc::new(RunContext::new(spec));
+        let run = Arc::new(RunContext::new(self.session, spec));
         self.admission.begin(&run);
         self.upstream.offer(run.human.abilities);
         // A server that has reported a change of its tools is asked for them now, while the run goes on.

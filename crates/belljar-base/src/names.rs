@@ -163,6 +163,10 @@ macro_rules! id {
 }
 
 id!(
+    /// One session of this process, counted from 1.
+    SessionNumber
+);
+id!(
     /// One run of a session, counted from 1 by the bridge.
     RunId
 );

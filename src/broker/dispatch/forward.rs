@@ -21,6 +21,7 @@ use crate::broker::call::{Call, SendRule};
 use crate::broker::human::HumanDeadline;
 use crate::broker::parts::Broker;
 use crate::broker::servers::server_progress::ProgressRelay;
+use crate::broker::servers::server_requests::ActiveCall;
 
 /// Longest list of arguments in a note, in characters.
 const UNDECLARED_CHARS_MAX: usize = 200;
@@ -108,6 +109,22 @@ impl Broker {
         Ok((arguments, room))
     }
 
+    /// Waits until the session may call the server: another one may be calling a server that asks questions.
+    pub(crate) async fn turn_at(
+        &self,
+        server: &ServerName,
+        call: &Call<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<ActiveCall<'_>, Redacted> {
+        let given_up = tokio::select! {
+            biased;
+            calling = self.server_requests.calling(server, call.run()) => return Ok(calling),
+            () = tokio::time::sleep_until(call.deadline) => UpstreamError::Deadline { server: server.clone() },
+            () = cancel.cancelled() => UpstreamError::Cancelled { server: server.clone() },
+        };
+        Err(self.upstream.failure(server, given_up))
+    }
+
     /// Finds the tool by the name or alias in the call.
     fn resolve<'c>(
         &self,
@@ -167,12 +184,12 @@ impl Broker {
         (connection, arguments, until): (&Connection, Map<String, Value>, &HumanDeadline<'_>),
         cancel: &CancellationToken,
     ) -> Result<Box<RawValue>, Redacted> {
+        let _calling = self.turn_at(&server.name, call, cancel).await?;
         self.note_begun(call);
         if !call.record.send() {
             let cancelled = UpstreamError::Cancelled { server: server.name.clone() };
             return Err(self.upstream.failure(&server.name, cancelled));
         }
-        let _calling = self.server_requests.calling(&server.name, call.run());
         let only_reads = tool.only_reads();
         let request = Request::Tool { name: tool.name.as_str().to_owned(), arguments, only_reads };
         let (hears, heard) = watch::channel(None);

@@ -237,7 +237,8 @@ impl Broker {
         let fault = |error| self.fault(server, call.run(), &error, Some(ToolEffect::Reads));
         let connection = self.connected(server, (call.run(), until.deadline()), cancel).await;
         let connection = connection.map_err(|error| self.not_connected(server, call.run(), &error))?;
-        let _calling = self.server_requests.calling(server, call.run());
+        let turn = self.turn_at(server, call, cancel).await;
+        let _calling = turn.map_err(|error| self.not_connected(server, call.run(), &error))?;
         let answer = match reading {
             Reading::List(kind) => {
                 let tool = reading.tool();

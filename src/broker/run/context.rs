@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use belljar_base::names::RunId;
+use belljar_base::names::{RunId, SessionNumber};
 use belljar_base::run::{DryRunReason, Progress, ServerScope};
 use belljar_base::text;
 use belljar_tools::policy;
@@ -40,7 +40,9 @@ pub struct RunSpec {
 
 /// A run, or a job of one.
 pub struct RunContext {
-    /// The run's number.
+    /// The session of the run.
+    pub session: SessionNumber,
+    /// The run's number in the session.
     pub id: RunId,
     /// The origin of the run.
     pub origin: Origin,
@@ -104,11 +106,11 @@ pub(crate) struct Budget {
 }
 
 impl RunContext {
-    pub(crate) fn new(spec: RunSpec) -> Self {
+    pub(crate) fn new(session: SessionNumber, spec: RunSpec) -> Self {
         let RunSpec { id, origin, servers, mode, human, progress } = spec;
         let (cancel, began) = (CancellationToken::new(), Instant::now());
         let (budget, record) = (Arc::default(), Mutex::new(Some(RunRecord::default())));
-        Self { id, origin, servers, mode, human, progress, cancel, began, budget, record }
+        Self { session, id, origin, servers, mode, human, progress, cancel, began, budget, record }
     }
 
     /// The context of a job of this run. It shares the run's budgets, and may reach these servers.
@@ -123,7 +125,7 @@ impl RunContext {
             // The progress of a job has no receiver.
             progress: mpsc::channel(1).0,
         };
-        Self { budget: Arc::clone(&self.budget), ..Self::new(spec) }
+        Self { budget: Arc::clone(&self.budget), ..Self::new(self.session, spec) }
     }
 
     /// The job's number, if it is one.
@@ -221,14 +223,20 @@ impl RunContext {
 impl RunContext {
     /// A run of this human, for tests.
     pub(crate) fn of(id: u64, human: &Human) -> Arc<Self> {
-        Arc::new(Self::new(RunSpec {
+        Self::of_session(1, id, human)
+    }
+
+    /// A run of this session, for tests.
+    pub(crate) fn of_session(session: u64, id: u64, human: &Human) -> Arc<Self> {
+        let spec = RunSpec {
             id: RunId(id),
             origin: Origin::Client,
             servers: ServerScope::All,
             mode: ExecutionMode::Execute,
             human: human.clone(),
             progress: mpsc::channel(1).0,
-        }))
+        };
+        Arc::new(Self::new(SessionNumber(session), spec))
     }
 }
 

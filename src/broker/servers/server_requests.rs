@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_base::limits::Limits;
-use belljar_base::names::{RunId, ServerName};
+use belljar_base::names::{RunId, ServerName, SessionNumber};
 use belljar_base::text;
 use belljar_upstream::{
     QuestionError, QuestionKind, ServerChannels, ServerMessage, ServerQuestion, Upstream,
@@ -19,6 +19,7 @@ use futures_util::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use serde_json::Value;
 use serde_json::value::to_raw_value;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -37,11 +38,33 @@ const AT_ONCE_MAX: usize = 64;
 const MESSAGE_CHARS_MAX: usize = 500;
 
 /// The requests of servers to clients. A server may send one to the human of the run that is calling it.
+///
+/// A server does not say during which call it asks. So a server that has asked once is called by one session at a time, and
+/// nobody is asked if several sessions are calling a server that asks for the first time.
 pub(crate) struct ServerRequests {
-    active_calls: Mutex<BTreeMap<ServerName, ActiveCalls>>,
+    servers: Mutex<BTreeMap<ServerName, CalledServer>>,
+    /// Wakes the calls that wait for another session's calls to end.
+    ended: Notify,
     answer_max: Duration,
     waiting_max: Duration,
     per_run_max: usize,
+}
+
+/// What is known of the calls of a server.
+#[derive(Default)]
+struct CalledServer {
+    /// Whether it has asked.
+    asks: bool,
+    /// The calls in progress, by session.
+    sessions: BTreeMap<SessionNumber, SessionCalls>,
+}
+
+/// The calls of one session at one server that are in progress.
+#[derive(Default)]
+struct SessionCalls {
+    calls: usize,
+    /// The run that has called last, while a call of it is in progress.
+    run: Option<ActiveCalls>,
 }
 
 /// The calls of one run at one server that are in progress.
@@ -58,7 +81,9 @@ struct ActiveCalls {
 pub(crate) struct ActiveCall<'a> {
     requests: &'a ServerRequests,
     server: ServerName,
-    run: RunId,
+    session: SessionNumber,
+    /// The run; `None` for a call of a job.
+    run: Option<RunId>,
 }
 
 /// The task that receives the requests and messages of servers.
@@ -79,32 +104,63 @@ pub(crate) struct RequestListener {
 impl ServerRequests {
     pub(crate) fn new(limits: &Limits) -> Arc<Self> {
         Arc::new(Self {
-            active_calls: Mutex::default(),
+            servers: Mutex::default(),
+            ended: Notify::new(),
             answer_max: limits.approval,
             waiting_max: limits.waiting_per_run,
             per_run_max: limits.server_requests_per_run_max,
         })
     }
 
-    /// Registers a call of the run, so that the server's requests go to the run's human. A call of a job is not
-    /// registered: usually the run of the job has ended, and another run may be calling the same server.
-    pub(crate) fn calling(&self, server: &ServerName, run: &RunContext) -> Option<ActiveCall<'_>> {
-        if run.job_number().is_some() {
+    /// Registers a call of the run, so that the server's requests go to the run's human. They never go to a job's: usually
+    /// the run of the job has ended, and another run may be calling the same server. Waits while another session calls a
+    /// server that asks. Cancel-safe.
+    pub(crate) async fn calling(&self, server: &ServerName, run: &RunContext) -> ActiveCall<'_> {
+        loop {
+            // It counts from here on, so that no end of a call is missed.
+            let ended = self.ended.notified();
+            if let Some(calling) = self.calling_now(server, run) {
+                return calling;
+            }
+            ended.await;
+        }
+    }
+
+    fn calling_now(&self, server: &ServerName, run: &RunContext) -> Option<ActiveCall<'_>> {
+        let mut servers = self.servers.lock();
+        let called = servers.entry(server.clone()).or_default();
+        if called.asks && called.sessions.keys().any(|session| *session != run.session) {
             return None;
         }
-        let (run, human) = (run.id, &run.human);
-        let mut active_calls = self.active_calls.lock();
-        if let Some(same) = active_calls.get_mut(server).filter(|earlier| earlier.run == run) {
-            same.calls += 1;
-        } else {
-            let over = CancellationToken::new();
-            let now = ActiveCalls { run, human: human.clone(), calls: 1, over };
-            if let Some(earlier) = active_calls.insert(server.clone(), now) {
-                earlier.over.cancel();
+        let session = called.sessions.entry(run.session).or_default();
+        session.calls += 1;
+        let run_id = run.job_number().is_none().then_some(run.id);
+        if let Some(id) = run_id {
+            if let Some(same) = session.run.as_mut().filter(|earlier| earlier.run == id) {
+                same.calls += 1;
+            } else {
+                let over = CancellationToken::new();
+                let now = ActiveCalls { run: id, human: run.human.clone(), calls: 1, over };
+                if let Some(earlier) = session.run.replace(now) {
+                    earlier.over.cancel();
+                }
             }
         }
-        drop(active_calls);
-        Some(ActiveCall { requests: self, server: server.clone(), run })
+        Some(ActiveCall { requests: self, server: server.clone(), session: run.session, run: run_id })
+    }
+
+    /// The run whose human a server may ask now.
+    fn asked(&self, server: &ServerName) -> Result<ActiveCalls, String> {
+        let mut servers = self.servers.lock();
+        let called = servers.entry(server.clone()).or_default();
+        called.asks = true;
+        if called.sessions.len() > 1 {
+            return Err(
+                "several sessions are calling this server, and it cannot say which one it asks".into()
+            );
+        }
+        let calls = called.sessions.values().find_map(|session| session.run.clone());
+        calls.ok_or_else(|| "no call of a run is under way at this server".into())
     }
 
     /// Passes a server's request to the client and returns the answer.
@@ -115,8 +171,9 @@ impl ServerRequests {
         params: &Value,
     ) -> (RunId, Result<Value, QuestionError>) {
         let none = |message: String| Err(QuestionError { code: None, message });
-        let Some(ActiveCalls { run, human, over, .. }) = self.active_calls.lock().get(server).cloned() else {
-            return (RunId(0), none("no call of a run is under way at this server".into()));
+        let ActiveCalls { run, human, over, .. } = match self.asked(server) {
+            Ok(calls) => calls,
+            Err(reason) => return (RunId(0), none(reason)),
         };
         let can = match kind {
             QuestionKind::Elicitation => human.abilities.elicitation,
@@ -148,13 +205,25 @@ impl ServerRequests {
 
 impl Drop for ActiveCall<'_> {
     fn drop(&mut self) {
-        let mut active_calls = self.requests.active_calls.lock();
-        let Some(now) = active_calls.get_mut(&self.server).filter(|now| now.run == self.run) else { return };
-        now.calls -= 1;
-        if now.calls == 0 {
-            now.over.cancel();
-            active_calls.remove(&self.server);
+        let mut servers = self.requests.servers.lock();
+        let Some(called) = servers.get_mut(&self.server) else { return };
+        let Some(session) = called.sessions.get_mut(&self.session) else { return };
+        if let Some(now) = session.run.as_mut().filter(|now| Some(now.run) == self.run) {
+            now.calls -= 1;
+            if now.calls == 0 {
+                now.over.cancel();
+                session.run = None;
+            }
         }
+        session.calls -= 1;
+        if session.calls > 0 {
+            return;
+        }
+        called.sessions.remove(&self.session);
+        if !called.asks && called.sessions.is_empty() {
+            servers.remove(&self.server);
+        }
+        self.requests.ended.notify_waiters();
     }
 }
 
