@@ -28,7 +28,7 @@ use super::record::audit::AuditSetup;
 use super::record::replay::Replay;
 use super::run::context::{RunContext, RunSpec};
 use super::run::record::RunRecord;
-use super::servers::active_config::{ActiveConfig, Change};
+use super::servers::active_config::{ActiveConfig, SeenConfig};
 use super::servers::server_requests::{ListenerTask, RequestListener, ServerRequests};
 use super::tools::catalog_cache::CatalogCache;
 use super::tools::indexing::Indexer;
@@ -89,6 +89,10 @@ pub struct Broker {
     pub(super) calls_noted: AtomicU64,
     pub(super) jobs: Arc<Jobs>,
     pub(super) models: Models,
+    /// The configuration that the session has reported.
+    seen_config: Mutex<SeenConfig>,
+    /// The number of changes of tools that the session has reported.
+    seen_news: Mutex<u64>,
     /// The connections that the lists of tools in the catalog came from.
     pub(super) connections: Mutex<BTreeMap<ServerName, Weak<Connection>>>,
     pub(crate) stated_limits: LimitsForManual,
@@ -129,6 +133,8 @@ impl Broker {
         });
         let (connections, models) = (Mutex::default(), Models::new(active_config.model()));
         let jobs = Arc::new(Jobs::new(&limits));
+        let (seen_config, seen_news) =
+            (Mutex::new(active_config.seen()), Mutex::new(tool_index.news_count()));
         Self {
             jobs,
             session: SessionNumber(SESSIONS.fetch_add(1, Ordering::Relaxed)),
@@ -151,6 +157,8 @@ impl Broker {
             journal,
             calls_noted: AtomicU64::new(0),
             models,
+            seen_config,
+            seen_news,
             connections,
             stated_limits,
         }
@@ -203,15 +211,15 @@ impl Broker {
         self.indexing.refresh(&stale);
         // After a change of a login, the server may be able to list its tools.
         self.tool_index.forget_failures(&self.upstream.changed_logins());
-        let change = self.active_config.change();
+        if let Some(roots) = self.active_config.advance() {
+            tracing::info!("the configuration has changed");
+            self.upstream.offer_roots(&roots);
+            self.upstream.replace(self.active_config.specs());
+            self.connections.lock().clear();
+            self.tool_index.replace(self.active_config.catalog(&self.limits), self.active_config.known());
+        }
         self.models.set(self.active_config.model());
-        let Some(Change { roots, said }) = change else { return (run, None) };
-        tracing::info!("the configuration has changed");
-        self.upstream.offer_roots(&roots);
-        self.upstream.replace(self.active_config.specs());
-        self.connections.lock().clear();
-        self.tool_index.replace(self.active_config.catalog(&self.limits), self.active_config.known());
-        (run, Some(said))
+        (run, self.active_config.changes(&mut self.seen_config.lock()))
     }
 
     /// Passes the roots of the client on to servers that start from now on.
@@ -224,7 +232,10 @@ impl Broker {
     pub fn finish(&self, run: &RunContext) -> RunRecord {
         let mut record = run.end();
         if run.job_number().is_none() {
-            record.notes.splice(0..0, self.tool_index.take_news());
+            let mut seen = self.seen_news.lock();
+            let (news, count) = self.tool_index.news_since(*seen);
+            *seen = count;
+            record.notes.splice(0..0, news);
             let starting = record.awaited.iter().filter_map(|server| self.still_starting(server));
             let starting = starting
                 .map(|starting| format!("{starting}, and nothing was sent to it; run the code again"));

@@ -40,18 +40,15 @@ pub struct ActiveConfig {
 /// The configuration files, and the configuration of the last run.
 struct ConfigState {
     files: ConfigFiles,
-    /// The configuration that the last run began with.
+    /// The configuration that the last run of any session began with.
     in_effect: Arc<Config>,
-    /// The problems with unreadable files that were reported last.
-    said_unread: Vec<String>,
 }
 
-/// The changes of the configuration that a new run finds.
-pub(crate) struct Change {
-    /// The folders that are offered to servers as roots.
-    pub(crate) roots: Vec<PathBuf>,
-    /// A sentence for the reader of the run's reply.
-    pub(crate) said: String,
+/// The configuration that the last run of a session began with, so that its next reply reports the changes since.
+pub(crate) struct SeenConfig {
+    config: Arc<Config>,
+    /// The problems with unreadable files.
+    unread: Vec<String>,
 }
 
 /// Programs that start servers, and their options that name the folder of the server's code.
@@ -68,8 +65,7 @@ impl ActiveConfig {
     #[must_use]
     pub fn new(files: ConfigFiles, mark: Mark, program: PathBuf, logins: Option<PathBuf>) -> Self {
         let in_effect = Arc::clone(files.config());
-        let said_unread = unread(&files);
-        Self { mark, program, logins, now: Mutex::new(ConfigState { files, in_effect, said_unread }) }
+        Self { mark, program, logins, now: Mutex::new(ConfigState { files, in_effect }) }
     }
 
     /// The names of the servers that a run would have if it began now.
@@ -84,25 +80,34 @@ impl ActiveConfig {
         unread(&self.now.lock().files)
     }
 
-    /// The changes since the last run began; `None`: there are none.
-    pub(crate) fn change(&self) -> Option<Change> {
+    /// Puts the configuration of the files into effect. Returns the folders that are offered to servers as roots if it is
+    /// another one than before.
+    pub(crate) fn advance(&self) -> Option<Vec<PathBuf>> {
         let mut now = self.now.lock();
-        let unread = unread(&now.files);
-        let said_before = std::mem::replace(&mut now.said_unread, unread.clone());
-        let news = unread.into_iter().filter(|unread| !said_before.contains(unread));
-        let mut notes: Vec<String> = news
-            .map(|unread| {
-                format!("a configuration file cannot be used, and what it said before counts: {unread}")
-            })
-            .collect();
         let after = Arc::clone(now.files.config());
         let before = std::mem::replace(&mut now.in_effect, Arc::clone(&after));
-        if Arc::ptr_eq(&before, &after) && notes.is_empty() {
-            return None;
-        }
+        let is_other = before.servers != after.servers || edited_settings(&before, &after).is_some();
+        is_other.then(|| after.roots.clone())
+    }
+
+    /// The configuration that a session begins with.
+    pub(crate) fn seen(&self) -> SeenConfig {
+        let now = self.now.lock();
+        SeenConfig { config: Arc::clone(&now.in_effect), unread: unread(&now.files) }
+    }
+
+    /// A sentence about the changes since the session's last run began, which count as seen now; `None`: nothing has
+    /// changed.
+    pub(crate) fn changes(&self, seen: &mut SeenConfig) -> Option<String> {
+        let SeenConfig { config: before, unread: said_before } = std::mem::replace(seen, self.seen());
+        let after = &seen.config;
         let servers = (before.servers != after.servers).then(|| said(&before.servers, &after.servers));
-        notes.splice(0..0, servers.into_iter().chain(edited_settings(&before, &after)));
-        (!notes.is_empty()).then(|| Change { said: notes.join("; "), roots: after.roots.clone() })
+        let mut notes: Vec<String> = servers.into_iter().chain(edited_settings(&before, after)).collect();
+        let news = seen.unread.iter().filter(|unread| !said_before.contains(unread));
+        notes.extend(news.map(|unread| {
+            format!("a configuration file cannot be used, and what it said before counts: {unread}")
+        }));
+        (!notes.is_empty()).then(|| notes.join("; "))
     }
 
     /// The specifications by which the servers in effect are started or reached.

@@ -2,7 +2,7 @@
 //!
 //! It asks no server; `indexing` does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -38,8 +38,15 @@ struct IndexState {
     kept_back: BTreeMap<ServerName, Vec<Tool>>,
     /// The configurations of the catalog's servers.
     servers: BTreeMap<ServerName, Arc<Configured>>,
-    /// The changes of lists that no reply has reported yet.
-    news: Vec<String>,
+    news: News,
+}
+
+/// The last changes of lists, each with its number, for sessions to report.
+#[derive(Default)]
+struct News {
+    last: VecDeque<String>,
+    /// The number of all changes.
+    count: u64,
 }
 
 /// The parts of the configuration of a server that its tools depend on.
@@ -68,7 +75,13 @@ impl Configured {
 impl IndexState {
     fn new(catalog: Catalog, servers: BTreeMap<ServerName, Configured>) -> Self {
         let servers = servers.into_iter().map(|(name, server)| (name, Arc::new(server))).collect();
-        Self { catalog, listings: BTreeMap::new(), kept_back: BTreeMap::new(), servers, news: Vec::new() }
+        Self {
+            catalog,
+            listings: BTreeMap::new(),
+            kept_back: BTreeMap::new(),
+            servers,
+            news: News::default(),
+        }
     }
 
     /// Whether `configured` is still the configuration of the server.
@@ -133,9 +146,17 @@ impl ToolIndex {
         self.state.read().catalog.clone()
     }
 
-    /// Takes the sentences about changed tools that were not reported yet.
-    pub(crate) fn take_news(&self) -> Vec<String> {
-        std::mem::take(&mut self.state.write().news)
+    /// The number of the changes of tools so far.
+    pub(crate) fn news_count(&self) -> u64 {
+        self.state.read().news.count
+    }
+
+    /// The sentences about the last changes of tools since a session has seen this number of them, and their number now.
+    pub(crate) fn news_since(&self, seen: u64) -> (Vec<String>, u64) {
+        let state = self.state.read();
+        let News { last, count } = &state.news;
+        let new = usize::try_from(count.saturating_sub(seen)).unwrap_or(usize::MAX);
+        (last.iter().skip(last.len().saturating_sub(new)).cloned().collect(), *count)
     }
 
     /// The cache key of a server's current configuration.
@@ -219,9 +240,12 @@ impl ToolIndex {
         if let Some(before) = state.catalog.server(server.as_str())
             && let (Tools::Listed(before), Tools::Listed(after)) = (&before.tools, &tools.0)
             && let Some(said) = listing_diff::said(server, before, after, is_old)
-            && state.news.len() < NEWS_MAX
         {
-            state.news.push(said);
+            state.news.count += 1;
+            state.news.last.push_back(said);
+            if state.news.last.len() > NEWS_MAX {
+                state.news.last.pop_front();
+            }
         }
         state.take(BTreeMap::from([(server.clone(), tools)]));
         state.listings.insert(server.clone(), Arc::clone(listing));

@@ -154,3 +154,23 @@ fn a_failure_hides_no_tools_that_the_server_itself_has_listed() {
     tool_index.learn_failure(&name("a"), &key("a"), "exited 1");
     assert_eq!(known(&tool_index), ["live", "unasked"]);
 }
+
+#[test]
+fn each_session_hears_of_the_changes_since_its_last_reply() {
+    let dir = tempfile::tempdir().unwrap();
+    let tool_index = tool_index(dir.path());
+    let learn = |names: &[&str]| {
+        let listing: Arc<[Value]> = tools_named(names).into();
+        tool_index.learn(&name("a"), &key("a"), &listing);
+    };
+    learn(&["one"]);
+    let (first, second) = (tool_index.news_count(), tool_index.news_count());
+    learn(&["one", "two"]);
+    let (news, first) = tool_index.news_since(first);
+    assert!(news.len() == 1 && news[0].contains("two"), "{news:?}");
+    assert_eq!(tool_index.news_since(second), (news, first));
+    assert_eq!(tool_index.news_since(first).0, [""; 0]);
+    (0..3 * NEWS_MAX).for_each(|number| learn(&[&format!("t{number}")]));
+    let (news, _) = tool_index.news_since(first);
+    assert!(news.len() == NEWS_MAX && news[NEWS_MAX - 1].contains("t29"), "{news:?}");
+}
