@@ -530,6 +530,19 @@ fn no_program_of_the_opened_project_is_run_because_it_is_in_path() {
     let (said, ran_programs) = doctor(&project);
     assert_eq!(ran_programs, "", "{said}");
     assert!(said.contains(&format!("searches no programs in {}", bin.display())), "{said}");
+    // Where nothing is left, the system's folders are searched.
+    for path in ["", ":", bin.to_str().unwrap()] {
+        let output = home.command(&["config"]).current_dir(&project).env("PATH", path).output().unwrap();
+        assert!(output.status.success(), "{path}");
+        assert_eq!(
+            String::from_utf8(output.stderr).unwrap().matches("searches no programs").count(),
+            1,
+            "{path}"
+        );
+    }
+    assert!(
+        home.command(&["config"]).current_dir(&project).env_remove("PATH").output().unwrap().status.success()
+    );
     // The same folder is the user's own choice where another one is opened.
     let (said, ran_programs) = doctor(home.path());
     assert!(ran_programs.contains("keys") && !said.contains("searches no programs"), "{said} {ran_programs}");

@@ -64,7 +64,7 @@ impl Environment {
     /// can name such a program by its path.
     #[must_use]
     pub fn path_without_projects(&self) -> (Vec<PathBuf>, OsString) {
-        let path = self.variables.get(OsStr::new("PATH")).cloned().unwrap_or_default();
+        let Some(path) = self.variables.get(OsStr::new("PATH")) else { return Default::default() };
         // Somebody who works in the system's folders has installed what is there.
         let is_of_system =
             |project: &PathBuf| SYSTEM_PATH.iter().any(|of| Path::new(of).starts_with(project));
@@ -79,10 +79,10 @@ impl Environment {
             !projects.is_empty() && is_cut_off || projects.iter().any(passes)
         };
         let (left_out, others): (Vec<PathBuf>, Vec<PathBuf>) =
-            std::env::split_paths(&path).partition(is_of_project);
+            std::env::split_paths(path).partition(is_of_project);
         match std::env::join_paths(others) {
-            Ok(others) => (left_out, others),
-            Err(_) => (vec![], path),
+            Ok(others) => (left_out.iter().map(|folder| cwd.join(folder)).collect(), others),
+            Err(_) => (vec![], path.clone()),
         }
     }
 
