@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use belljar_base::limits::Limits;
-use belljar_base::names::WorkspaceName;
+use belljar_base::names::{SessionId, WorkspaceName};
 use belljar_base::run::{FaultCode, ToolFault};
 use belljar_engine::recipe::OWN_IMAGE;
 use belljar_engine::{EngineLocations, Folder, tmpfs_mib};
@@ -55,11 +55,12 @@ impl Modules {
             server_log: config.own_state_dir.as_ref().map(|dir| dir.join(SERVER_LOG)),
         };
         let log = match (config.audit, &config.own_state_dir) {
-            (Audit::Off, _) => AuditLog::start(None, mark.as_str(), &limits),
-            (_, Some(dir)) => AuditLog::start(Some(dir.clone()), mark.as_str(), &limits),
+            (Audit::Off, _) => AuditLog::start(None, &limits),
+            (_, Some(dir)) => AuditLog::start(Some(dir.clone()), &limits),
             (_, None) => AuditLog::nowhere("no home folder is known"),
         };
         let audit_setup = AuditSetup {
+            session: SessionId::new(mark.as_str()),
             journal: Journal::new(config.journal, config.sessions_dir.clone(), mark.as_str(), &limits),
             policy: config.policy.clone(),
             log,

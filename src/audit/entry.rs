@@ -9,7 +9,7 @@ use serde_json::Value;
 pub struct Entry {
     /// When it had ended: RFC 3339 in UTC, with milliseconds.
     pub time: String,
-    /// One bridge's own name, made anew at each start.
+    /// The ID of the session.
     pub session: String,
     /// What it was.
     #[serde(flatten)]

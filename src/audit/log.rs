@@ -3,6 +3,7 @@
 //! Several bridges write to the same files: each batch is written under a lock. What one session writes beyond its share
 //! goes to `audit-more.jsonl`, so that it takes no space of other sessions.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
@@ -12,6 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use belljar_base::limits::Limits;
+use belljar_base::names::SessionId;
 use belljar_base::own_file;
 use nix::fcntl::{Flock, FlockArg};
 use parking_lot::Mutex;
@@ -62,9 +64,8 @@ impl Ring {
     }
 }
 
-/// The writer of the log file.
+/// The writer of the log file, for all sessions of this process.
 pub struct AuditLog {
-    session: String,
     dir: Option<PathBuf>,
     lines: Mutex<Option<mpsc::Sender<Line>>>,
     writing: Mutex<Option<JoinHandle<()>>>,
@@ -91,9 +92,8 @@ impl AuditLog {
     /// A log in this folder, which is made when there is something to write; none without a folder. Must be called inside a
     /// tokio runtime.
     #[must_use]
-    pub fn start(dir: Option<PathBuf>, session: &str, limits: &Limits) -> Self {
+    pub fn start(dir: Option<PathBuf>, limits: &Limits) -> Self {
         let log = Self {
-            session: session.to_owned(),
             dir: dir.clone(),
             lines: Mutex::default(),
             writing: Mutex::default(),
@@ -105,8 +105,8 @@ impl AuditLog {
                 dir,
                 share_bytes: limits.audit_share_bytes_max,
                 file_bytes_max: limits.audit_file_bytes_max,
-                written_bytes: 0,
-                files: None,
+                written_bytes: BTreeMap::new(),
+                files: [None, None],
                 trouble: Arc::clone(&log.trouble),
             };
             *log.lines.lock() = Some(sender);
@@ -119,7 +119,6 @@ impl AuditLog {
     #[must_use]
     pub fn nowhere(reason: &str) -> Self {
         Self {
-            session: String::new(),
             dir: None,
             lines: Mutex::default(),
             writing: Mutex::default(),
@@ -148,19 +147,19 @@ impl AuditLog {
         }
     }
 
-    /// Writes what has happened; waits only when the disk is far behind.
-    pub async fn record(&self, event: Event) {
-        self.send(event, false).await;
+    /// Writes an event of this session. Waits only when the disk is far behind.
+    pub async fn record(&self, session: &SessionId, event: Event) {
+        self.send(session, event, false).await;
     }
 
     /// Writes a call that was not made. Equal ones are counted for a second, and their number is written then.
-    pub async fn record_refused(&self, call: CallEvent) {
-        self.send(Event::Call(call), true).await;
+    pub async fn record_refused(&self, session: &SessionId, call: CallEvent) {
+        self.send(session, Event::Call(call), true).await;
     }
 
-    async fn send(&self, event: Event, is_refused: bool) {
+    async fn send(&self, session: &SessionId, event: Event, is_refused: bool) {
         let Some(lines) = self.lines.lock().clone() else { return };
-        let entry = Entry::now(&self.session, event);
+        let entry = Entry::now(session.as_str(), event);
         // Only a writer that broke takes no more, which has been said.
         drop(lines.send(Line { entry, is_refused }).await);
     }
@@ -197,9 +196,10 @@ struct Writer {
     dir: PathBuf,
     share_bytes: u64,
     file_bytes_max: u64,
-    /// What the session has written so far.
-    written_bytes: u64,
-    files: Option<Files>,
+    /// The bytes that each session has written so far.
+    written_bytes: BTreeMap<String, u64>,
+    /// The open files of each of [`RINGS`].
+    files: [Option<Files>; 2],
     trouble: Arc<Mutex<Trouble>>,
 }
 
@@ -235,20 +235,28 @@ impl Writer {
         if batch.is_empty() {
             return;
         }
-        let mut lines = Vec::new();
+        // Those within the shares of their sessions, and the others.
+        let mut rings = [Vec::new(), Vec::new()];
         for entry in batch {
-            match serde_json::to_writer(&mut lines, entry) {
-                Ok(()) => lines.push(b'\n'),
-                Err(error) => tracing::error!(%error, "a line of the audit log could not be made"),
+            let mut line = match serde_json::to_vec(entry) {
+                Ok(line) => line,
+                Err(error) => {
+                    tracing::error!(%error, "a line of the audit log could not be made");
+                    continue;
+                }
+            };
+            line.push(b'\n');
+            let written_bytes = self.written_bytes.entry(entry.session.clone()).or_default();
+            let ring = usize::from(*written_bytes >= self.share_bytes);
+            *written_bytes += line.len() as u64;
+            rings[ring].append(&mut line);
+        }
+        let written = RINGS.iter().zip(&mut self.files).zip(&rings).try_for_each(|((ring, files), lines)| {
+            if lines.is_empty() {
+                return Ok(());
             }
-        }
-        let was_within = self.written_bytes < self.share_bytes;
-        self.written_bytes += lines.len() as u64;
-        let ring = if was_within { &SHARED } else { &BEYOND };
-        let written = append(&self.dir, (ring, self.file_bytes_max), &mut self.files, &lines);
-        if was_within && self.written_bytes >= self.share_bytes {
-            self.files = None;
-        }
+            append(&self.dir, (ring, self.file_bytes_max), files, lines)
+        });
         let mut trouble = self.trouble.lock();
         // Once for each time that it begins to fail.
         match &written {
@@ -344,6 +352,10 @@ mod tests {
     use crate::audit::entry::RunEvent;
     use crate::audit::{Filter, entries};
 
+    fn a() -> SessionId {
+        SessionId::new("a")
+    }
+
     fn event(run: u64) -> Event {
         Event::Run(RunEvent {
             run,
@@ -360,15 +372,16 @@ mod tests {
     async fn lines_of_several_bridges_are_whole_in_one_file_of_the_user_alone() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("state/belljar");
-        let logs = ["a", "b"].map(|session| AuditLog::start(Some(dir.clone()), session, &Limits::default()));
+        let logs = ["a", "b"]
+            .map(|session| (SessionId::new(session), AuditLog::start(Some(dir.clone()), &Limits::default())));
         for run in 0..500 {
-            for log in &logs {
-                log.record(event(run)).await;
+            for (session, log) in &logs {
+                log.record(session, event(run)).await;
             }
         }
-        for log in &logs {
+        for (session, log) in &logs {
             log.close().await;
-            log.record(event(999)).await;
+            log.record(session, event(999)).await;
         }
         let all = entries(&dir, &Filter::default()).unwrap();
         assert_eq!(all.len(), 1_000);
@@ -385,8 +398,8 @@ mod tests {
         }
         let full = OpenOptions::new().append(true).open(dir.path().join("audit.jsonl")).unwrap();
         full.set_len(Limits::default().audit_file_bytes_max).unwrap();
-        let log = AuditLog::start(Some(dir.path().to_owned()), "a", &Limits::default());
-        log.record(event(1)).await;
+        let log = AuditLog::start(Some(dir.path().to_owned()), &Limits::default());
+        log.record(&a(), event(1)).await;
         log.close().await;
         let read = |name: String| fs::read(dir.path().join(name)).unwrap();
         assert!(read(SHARED.old(1)).starts_with(b"audit.jsonl\n"));
@@ -419,15 +432,15 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_folder_and_where_nothing_can_be_written_nobody_waits() {
-        let off = AuditLog::start(None, "a", &Limits::default());
+        let off = AuditLog::start(None, &Limits::default());
         assert_eq!((off.is_on(), off.trouble()), (false, None));
-        off.record(event(1)).await;
+        off.record(&a(), event(1)).await;
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("file"), "").unwrap();
-        let broken = AuditLog::start(Some(dir.path().join("file")), "a", &Limits::default());
+        let broken = AuditLog::start(Some(dir.path().join("file")), &Limits::default());
         assert_eq!(broken.trouble().unwrap(), "File exists (os error 17)");
         for run in 0..3_000 {
-            broken.record(event(run)).await;
+            broken.record(&a(), event(run)).await;
         }
         broken.close().await;
         assert!(broken.trouble().is_some());
@@ -443,10 +456,10 @@ mod tests {
         for (of_folder, of_file) in [(0o777, 0o600), (0o700, 0o666)] {
             mode(dir.path(), of_folder);
             mode(&file, of_file);
-            let log = AuditLog::start(Some(dir.path().into()), "a", &Limits::default());
+            let log = AuditLog::start(Some(dir.path().into()), &Limits::default());
             let trouble = log.trouble().unwrap();
             assert!(trouble.contains("of yours"), "{trouble}");
-            log.record(event(1)).await;
+            log.record(&a(), event(1)).await;
             log.close().await;
             assert!(log.trouble().is_some() && entries(dir.path(), &Filter::default()).is_err());
             assert_eq!(fs::read(&file).unwrap(), b"");
@@ -458,11 +471,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path().join("file");
         fs::write(&place, "").unwrap();
-        let log = AuditLog::start(Some(place.clone()), "a", &Limits::default());
+        let log = AuditLog::start(Some(place.clone()), &Limits::default());
         assert!(log.trouble().is_some());
         fs::remove_file(&place).unwrap();
         assert!(log.trouble().is_some());
-        log.record(event(1)).await;
+        log.record(&a(), event(1)).await;
         log.close().await;
         assert_eq!(log.trouble(), None);
     }
@@ -495,11 +508,11 @@ mod tests {
     #[tokio::test]
     async fn equal_refusals_are_counted_before_the_line_of_their_run() {
         let dir = tempfile::tempdir().unwrap();
-        let log = AuditLog::start(Some(dir.path().to_owned()), "a", &Limits::default());
+        let log = AuditLog::start(Some(dir.path().to_owned()), &Limits::default());
         for number in 0..5_000 {
-            log.record_refused(refused(1, if number % 2 == 0 { "t" } else { "u" }, number)).await;
+            log.record_refused(&a(), refused(1, if number % 2 == 0 { "t" } else { "u" }, number)).await;
         }
-        log.record(event(1)).await;
+        log.record(&a(), event(1)).await;
         log.close().await;
         let all = entries(dir.path(), &Filter::default()).unwrap();
         let counted = |tool: &str| -> u64 {
@@ -513,9 +526,9 @@ mod tests {
     #[tokio::test]
     async fn refusals_with_ever_other_names_are_counted_together() {
         let dir = tempfile::tempdir().unwrap();
-        let log = AuditLog::start(Some(dir.path().to_owned()), "a", &Limits::default());
+        let log = AuditLog::start(Some(dir.path().to_owned()), &Limits::default());
         for number in 0..5_000 {
-            log.record_refused(refused(1, &format!("tool{number}"), 0)).await;
+            log.record_refused(&a(), refused(1, &format!("tool{number}"), 0)).await;
         }
         log.close().await;
         let calls = calls(dir.path());
@@ -528,15 +541,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let limits =
             Limits { audit_file_bytes_max: 20_000, audit_share_bytes_max: 10_000, ..Limits::default() };
-        let [quiet, loud] =
-            ["quiet", "loud"].map(|name| AuditLog::start(Some(dir.path().to_owned()), name, &limits));
+        let log = AuditLog::start(Some(dir.path().to_owned()), &limits);
+        let [quiet, loud] = ["quiet", "loud"].map(SessionId::new);
         let made = |number: u64| Event::Call(refused(number, "made", 0));
-        quiet.record(made(0)).await;
-        quiet.close().await;
+        log.record(&quiet, made(0)).await;
         for number in 0..20_000 {
-            loud.record(made(number)).await;
+            log.record(&loud, made(number)).await;
         }
-        loud.close().await;
+        log.record(&quiet, made(1)).await;
+        log.close().await;
         let bytes: u64 =
             fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum();
         let calls = entries(dir.path(), &Filter::default()).unwrap();
@@ -548,7 +561,7 @@ mod tests {
             })
             .collect()
         };
-        assert_eq!(runs("quiet"), [0]);
+        assert_eq!(runs("quiet"), [0, 1]);
         let loud = runs("loud");
         assert!(loud.is_sorted() && loud[0] == 0 && loud.last() == Some(&19_999));
         // A batch may be as large as all that waits.

@@ -18,8 +18,8 @@ pub(super) struct Refusals {
     kinds: BTreeMap<Kind, Option<Entry>>,
 }
 
-/// What equal refusals have in common: run, job, server, tool, outcome and decision. The arguments may differ.
-type Kind = (u64, Option<u64>, String, String, String, String);
+/// What equal refusals have in common: session, run, job, server, tool, outcome and decision. The arguments may differ.
+type Kind = (String, u64, Option<u64>, String, String, String, String);
 
 impl Refusals {
     /// Whether there are any that are not written.
@@ -42,11 +42,11 @@ impl Refusals {
                 return batch.push(entry);
             }
         };
-        let mut kind = kind(call);
+        let mut kind = kind(&entry.session, call);
         if self.kinds.len() >= KINDS_MAX && !self.kinds.contains_key(&kind) {
             (call.server, call.tool) = Default::default();
             call.decision = "further calls that were not made".into();
-            kind = self::kind(call);
+            kind = self::kind(&entry.session, call);
         }
         self.began.get_or_insert_with(Instant::now);
         match self.kinds.get_mut(&kind) {
@@ -71,7 +71,7 @@ impl Refusals {
     }
 }
 
-fn kind(call: &CallEvent) -> Kind {
+fn kind(session: &str, call: &CallEvent) -> Kind {
     let CallEvent { run, job, server, tool, outcome, decision, .. } = call;
-    (*run, *job, server.clone(), tool.clone(), outcome.clone(), decision.clone())
+    (session.to_owned(), *run, *job, server.clone(), tool.clone(), outcome.clone(), decision.clone())
 }

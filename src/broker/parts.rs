@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
 use belljar_base::limits::Limits;
-use belljar_base::names::{ServerName, SessionNumber};
+use belljar_base::names::{ServerName, SessionId};
 use belljar_base::run::{ClientAbilities, FaultCode, ServerScope, ToolFault};
 use belljar_base::text;
 use belljar_protocol::RunServer;
@@ -57,8 +57,6 @@ pub struct Folders {
     pub server_log: Option<PathBuf>,
 }
 
-/// The number of the next session.
-static SESSIONS: AtomicU64 = AtomicU64::new(1);
 /// The largest number of saved functions that the manual names.
 const SKILLS_NAMED_MAX: usize = 30;
 
@@ -67,7 +65,7 @@ pub type LimitsForManual = Box<dyn Fn() -> StatedLimits + Send + Sync>;
 
 /// Decides on calls.
 pub struct Broker {
-    session: SessionNumber,
+    pub(super) session: SessionId,
     pub(super) active_config: ActiveConfig,
     pub(super) upstream: Arc<Upstream>,
     pub(super) skills: Skills,
@@ -108,7 +106,7 @@ impl Broker {
         audit_setup: AuditSetup,
         (limits, stated_limits): (Arc<Limits>, LimitsForManual),
     ) -> Self {
-        let AuditSetup { policy, log, arguments: logged, journal } = audit_setup;
+        let AuditSetup { session, policy, log, arguments: logged, journal } = audit_setup;
         let pins = Pins::new(folders.pins);
         let (handles, arguments) = (Arc::new(Handles::new(&limits)), ArgumentMemory::new(&limits));
         let log = Arc::new(log);
@@ -129,6 +127,7 @@ impl Broker {
             upstream: Arc::clone(&upstream),
             log: Arc::clone(&log),
             logged,
+            process: session.clone(),
             words: ServerLog::start(folders.server_log),
         });
         let (connections, models) = (Mutex::default(), Models::new(active_config.model()));
@@ -137,7 +136,7 @@ impl Broker {
             (Mutex::new(active_config.seen()), Mutex::new(tool_index.news_count()));
         Self {
             jobs,
-            session: SessionNumber(SESSIONS.fetch_add(1, Ordering::Relaxed)),
+            session,
             active_config,
             upstream,
             skills,
@@ -172,7 +171,7 @@ impl Broker {
 
     /// Writes an event to the audit log.
     pub async fn record(&self, event: Event) {
-        self.log.record(event).await;
+        self.log.record(&self.session, event).await;
     }
 
     /// The names of the servers that are configured now.
@@ -200,7 +199,7 @@ impl Broker {
     /// called inside a tokio runtime.
     #[must_use]
     pub fn begin(&self, spec: RunSpec) -> (Arc<RunContext>, Option<String>) {
-        let run = Arc::new(RunContext::new(self.session, spec));
+        let run = Arc::new(RunContext::new(self.session.clone(), spec));
         self.admission.begin(&run);
         self.upstream.offer(run.human.abilities);
         // A server that has reported a change of its tools is asked for them now, while the run goes on.

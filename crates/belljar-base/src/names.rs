@@ -3,6 +3,7 @@
 //! It does not make Python names out of them; `catalog::alias` does.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -145,6 +146,24 @@ impl fmt::Display for WorkspaceName {
     }
 }
 
+/// The ID of a session, as the journal and the audit log have it. Clones share one text.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(Arc<str>);
+
+impl SessionId {
+    /// An ID that no other session has.
+    #[must_use]
+    pub fn new(id: &str) -> Self {
+        Self(id.into())
+    }
+
+    /// The ID as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -162,10 +181,6 @@ macro_rules! id {
     };
 }
 
-id!(
-    /// One session of this process, counted from 1.
-    SessionNumber
-);
 id!(
     /// One run of a session, counted from 1 by the bridge.
     RunId

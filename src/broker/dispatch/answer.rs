@@ -137,8 +137,8 @@ impl Broker {
             let event = record.event((server, tool), arguments, answer);
             let is_made = record.was_sent() || matches!(answer, Ok(Answer::Value(_) | Answer::ToolError(_)));
             match is_made {
-                true => self.log.record(Event::Call(event)).await,
-                false => self.log.record_refused(event).await,
+                true => self.log.record(&self.session, Event::Call(event)).await,
+                false => self.log.record_refused(&self.session, event).await,
             }
         }
     }

@@ -15,7 +15,7 @@ fn admission(mut policy: Value) -> Admission {
     let is_careful = policy.as_object_mut().unwrap().remove("profile").is_some();
     let profile = if is_careful { Profile::Careful } else { Profile::Open };
     let policy = Policy { profile, ..serde_json::from_value(policy).unwrap() };
-    let log = Arc::new(AuditLog::start(None, "", &Limits::default()));
+    let log = Arc::new(AuditLog::start(None, &Limits::default()));
     Admission::new(PolicyFile::fixed(policy), log, &Limits::default())
 }
 

@@ -1,6 +1,7 @@
 //! The policy, and the line that each call leaves in the audit log.
 
 use belljar_base::digest;
+use belljar_base::names::SessionId;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -14,6 +15,8 @@ const ARGUMENTS_BYTES_MAX: usize = 16 * 1024;
 
 /// The policy, the log and the journal that apply to all calls.
 pub struct AuditSetup {
+    /// The session.
+    pub session: SessionId,
     /// The policy, which decides whether a call is made.
     pub policy: PolicyFile,
     /// The log of calls and runs.

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use belljar_base::names::{RunId, SessionNumber};
+use belljar_base::names::{RunId, SessionId};
 use belljar_base::run::{DryRunReason, Progress, ServerScope};
 use belljar_base::text;
 use belljar_tools::policy;
@@ -41,7 +41,7 @@ pub struct RunSpec {
 /// A run, or a job of one.
 pub struct RunContext {
     /// The session of the run.
-    pub session: SessionNumber,
+    pub session: SessionId,
     /// The run's number in the session.
     pub id: RunId,
     /// The origin of the run.
@@ -106,7 +106,7 @@ pub(crate) struct Budget {
 }
 
 impl RunContext {
-    pub(crate) fn new(session: SessionNumber, spec: RunSpec) -> Self {
+    pub(crate) fn new(session: SessionId, spec: RunSpec) -> Self {
         let RunSpec { id, origin, servers, mode, human, progress } = spec;
         let (cancel, began) = (CancellationToken::new(), Instant::now());
         let (budget, record) = (Arc::default(), Mutex::new(Some(RunRecord::default())));
@@ -125,7 +125,7 @@ impl RunContext {
             // The progress of a job has no receiver.
             progress: mpsc::channel(1).0,
         };
-        Self { budget: Arc::clone(&self.budget), ..Self::new(self.session, spec) }
+        Self { budget: Arc::clone(&self.budget), ..Self::new(self.session.clone(), spec) }
     }
 
     /// The job's number, if it is one.
@@ -223,11 +223,11 @@ impl RunContext {
 impl RunContext {
     /// A run of this human, for tests.
     pub(crate) fn of(id: u64, human: &Human) -> Arc<Self> {
-        Self::of_session(1, id, human)
+        Self::of_session("a", id, human)
     }
 
     /// A run of this session, for tests.
-    pub(crate) fn of_session(session: u64, id: u64, human: &Human) -> Arc<Self> {
+    pub(crate) fn of_session(session: &str, id: u64, human: &Human) -> Arc<Self> {
         let spec = RunSpec {
             id: RunId(id),
             origin: Origin::Client,
@@ -236,7 +236,7 @@ impl RunContext {
             human: human.clone(),
             progress: mpsc::channel(1).0,
         };
-        Arc::new(Self::new(SessionNumber(session), spec))
+        Arc::new(Self::new(SessionId::new(session), spec))
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_base::limits::Limits;
-use belljar_base::names::{RunId, ServerName, SessionNumber};
+use belljar_base::names::{RunId, ServerName, SessionId};
 use belljar_base::text;
 use belljar_upstream::{
     QuestionError, QuestionKind, ServerChannels, ServerMessage, ServerQuestion, Upstream,
@@ -56,7 +56,7 @@ struct CalledServer {
     /// Whether it has asked.
     asks: bool,
     /// The calls in progress, by session.
-    sessions: BTreeMap<SessionNumber, SessionCalls>,
+    sessions: BTreeMap<SessionId, SessionCalls>,
 }
 
 /// The calls of one session at one server that are in progress.
@@ -77,11 +77,18 @@ struct ActiveCalls {
     over: CancellationToken,
 }
 
+/// The run that a server has asked.
+#[derive(Debug, PartialEq, Eq)]
+struct Asked {
+    session: SessionId,
+    run: RunId,
+}
+
 /// A call that is in progress until this value is dropped.
 pub(crate) struct ActiveCall<'a> {
     requests: &'a ServerRequests,
     server: ServerName,
-    session: SessionNumber,
+    session: SessionId,
     /// The run; `None` for a call of a job.
     run: Option<RunId>,
 }
@@ -98,6 +105,8 @@ pub(crate) struct RequestListener {
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) log: Arc<AuditLog>,
     pub(crate) logged: Audit,
+    /// The name under which questions that are for no session are logged.
+    pub(crate) process: SessionId,
     pub(crate) words: ServerLog,
 }
 
@@ -132,7 +141,7 @@ impl ServerRequests {
         if called.asks && called.sessions.keys().any(|session| *session != run.session) {
             return None;
         }
-        let session = called.sessions.entry(run.session).or_default();
+        let session = called.sessions.entry(run.session.clone()).or_default();
         session.calls += 1;
         let run_id = run.job_number().is_none().then_some(run.id);
         if let Some(id) = run_id {
@@ -146,11 +155,11 @@ impl ServerRequests {
                 }
             }
         }
-        Some(ActiveCall { requests: self, server: server.clone(), session: run.session, run: run_id })
+        Some(ActiveCall { requests: self, server: server.clone(), session: run.session.clone(), run: run_id })
     }
 
     /// The run whose human a server may ask now.
-    fn asked(&self, server: &ServerName) -> Result<ActiveCalls, String> {
+    fn asked(&self, server: &ServerName) -> Result<(SessionId, ActiveCalls), String> {
         let mut servers = self.servers.lock();
         let called = servers.entry(server.clone()).or_default();
         called.asks = true;
@@ -159,22 +168,23 @@ impl ServerRequests {
                 "several sessions are calling this server, and it cannot say which one it asks".into()
             );
         }
-        let calls = called.sessions.values().find_map(|session| session.run.clone());
+        let calls = called.sessions.iter().find_map(|(id, session)| Some((id.clone(), session.run.clone()?)));
         calls.ok_or_else(|| "no call of a run is under way at this server".into())
     }
 
-    /// Passes a server's request to the client and returns the answer.
+    /// Passes a server's request to the client and returns the answer, with the session and run that it was for.
     async fn answer(
         &self,
         server: &ServerName,
         kind: QuestionKind,
         params: &Value,
-    ) -> (RunId, Result<Value, QuestionError>) {
+    ) -> (Option<Asked>, Result<Value, QuestionError>) {
         let none = |message: String| Err(QuestionError { code: None, message });
-        let ActiveCalls { run, human, over, .. } = match self.asked(server) {
+        let (session, ActiveCalls { run, human, over, .. }) = match self.asked(server) {
             Ok(calls) => calls,
-            Err(reason) => return (RunId(0), none(reason)),
+            Err(reason) => return (None, none(reason)),
         };
+        let run = Some(Asked { session, run });
         let can = match kind {
             QuestionKind::Elicitation => human.abilities.elicitation,
             QuestionKind::Sampling => human.abilities.sampling,
@@ -274,7 +284,7 @@ impl RequestListener {
     async fn answered(&self, asked: ServerQuestion) {
         let ServerQuestion { server, kind, params, mut reply } = asked;
         let began = Instant::now();
-        let (run, answer) = tokio::select! {
+        let (of, answer) = tokio::select! {
             answered = self.requests.answer(&server, kind, &params) => answered,
             // The server has cancelled its request, or has ended.
             () = reply.closed() => return,
@@ -284,7 +294,7 @@ impl RequestListener {
             code,
             message: text::inert_excerpt(&message, MESSAGE_CHARS_MAX),
         });
-        self.record(&server, (run, kind, &params), began, &answer).await;
+        self.record(&server, (of, kind, &params), began, &answer).await;
         if reply.send(answer).is_err() {
             tracing::debug!("the server waits no more for the answer");
         }
@@ -294,11 +304,13 @@ impl RequestListener {
     async fn record(
         &self,
         server: &ServerName,
-        (run, kind, params): (RunId, QuestionKind, &Value),
+        (of, kind, params): (Option<Asked>, QuestionKind, &Value),
         began: Instant,
         answer: &Result<Value, QuestionError>,
     ) {
         let Ok(raw) = to_raw_value(params) else { return };
+        let Asked { session, run } =
+            of.unwrap_or_else(|| Asked { session: self.process.clone(), run: RunId(0) });
         let (arguments, bytes_out) = logged(self.logged, &raw, &|text| self.upstream.redacted(server, text));
         let (outcome, decision) = match answer {
             Ok(_) => ("answered", "asked: the server, of the user's client".to_owned()),
@@ -318,8 +330,8 @@ impl RequestListener {
             times: 1,
         };
         match answer {
-            Ok(_) => self.log.record(Event::Call(event)).await,
-            Err(_) => self.log.record_refused(event).await,
+            Ok(_) => self.log.record(&session, Event::Call(event)).await,
+            Err(_) => self.log.record_refused(&session, event).await,
         }
     }
 }

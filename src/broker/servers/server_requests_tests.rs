@@ -61,9 +61,10 @@ async fn a_server_is_heard_only_while_it_is_called_and_for_what_the_client_offer
         assert!(params["message"].as_str().unwrap().starts_with("Server 'a' asks for this"), "{params}");
         reply.send(Ok(json!({"action": "decline"}))).unwrap();
     };
-    let ((run, answer), ()) =
+    let ((of, answer), ()) =
         tokio::join!(requests.answer(&server, QuestionKind::Elicitation, &form), answering);
-    assert_eq!((run, answer), (RunId(1), Ok(json!({"action": "decline"}))));
+    assert_eq!(of.unwrap(), Asked { session: SessionId::new("a"), run: RunId(1) });
+    assert_eq!(answer, Ok(json!({"action": "decline"})));
     drop(calling);
     assert_eq!(refusal(&requests, "a", QuestionKind::Elicitation).await, nobody);
     assert!(asked.try_recv().is_err(), "nobody was asked");
@@ -144,7 +145,7 @@ async fn a_question_during_the_calls_of_two_sessions_goes_to_nobody_and_then_one
     let requests = requests(&Limits::default());
     let ((one, mut asked_one), (other, mut asked_other)) = (human(), human());
     // Both sessions count their runs from 1.
-    let (of_one, of_other) = (RunContext::of_session(1, 1, &one), RunContext::of_session(2, 1, &other));
+    let (of_one, of_other) = (RunContext::of_session("a", 1, &one), RunContext::of_session("b", 1, &other));
     let (server, form) = (name("a"), params());
     let first = requests.calling(&server, &of_one).await;
     let second = requests.calling(&server, &of_other).await;
@@ -173,13 +174,13 @@ async fn a_question_during_the_calls_of_two_sessions_goes_to_nobody_and_then_one
 async fn calls_of_jobs_count_for_their_session_and_nobody_is_asked_in_them() {
     let requests = requests(&Limits::default());
     let ((one, _one), (other, mut asked)) = (human(), human());
-    let job = RunContext::of_session(1, 1, &one).job(1, belljar_base::run::ServerScope::All);
+    let job = RunContext::of_session("a", 1, &one).job(1, belljar_base::run::ServerScope::All);
     let of_job = requests.calling(&name("a"), &job).await;
     assert_eq!(
         refusal(&requests, "a", QuestionKind::Elicitation).await,
         "no call of a run is under way at this server"
     );
-    let run = RunContext::of_session(2, 1, &other);
+    let run = RunContext::of_session("b", 1, &other);
     let server = name("a");
     let mut waiting = std::pin::pin!(requests.calling(&server, &run));
     assert!(futures_util::poll!(&mut waiting).is_pending(), "the question could be the job's");
