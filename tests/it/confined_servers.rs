@@ -420,6 +420,11 @@ async fn a_cwd_is_its_real_path_and_one_that_cannot_be_followed_starts_nothing()
         let error = connected(&upstream).await.err().map(|error| error.to_string());
         assert_eq!(error.is_some(), said.is_some(), "{error:?}");
         assert!(error.unwrap_or_default().contains(said.unwrap_or_default()), "{said:?}");
+        if said.is_none() {
+            // Files of the folder are there by the path that the entry gives, too.
+            let server = connected(&upstream).await.unwrap();
+            assert_eq!(attempt(&server, "read", &prey.at("linked/data.txt")).await, "secret");
+        }
         upstream.close().await;
     }
 }

@@ -396,6 +396,7 @@ fn with_command(fixture: &Fixture, script: &str) -> ServerSpec {
     let known = fixture_process(fixture, &[]);
     let found = known.clone();
     let deferred = DeferredTransport {
+        check: std::sync::Arc::new(|| Ok(())),
         commands: vec![process("sh", &["-c", script], &[])],
         written: script.to_owned(),
         resolve: Arc::new(move |printed: &[String]| {
@@ -434,6 +435,22 @@ async fn a_command_runs_for_each_start_of_its_server_and_not_before_and_what_it_
     // Whoever repeats the first is redacted still.
     assert_eq!(upstream.redacted(&name(), "token-of-run-1 token-of-run-2".into()), "[TOKEN] [TOKEN]");
     upstream.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_command_runs_if_the_check_before_it_fails() {
+    let (fixture, ran) = (Fixture::new(&[]), tempfile::tempdir().unwrap());
+    let script = format!("touch {}/ran", ran.path().display());
+    for (refuses, is_run) in [(true, false), (false, true)] {
+        let mut spec = with_command(&fixture, &script);
+        let check = move || if refuses { Err("cannot be used: so it is".to_owned()) } else { Ok(()) };
+        spec.deferred.as_mut().unwrap().check = std::sync::Arc::new(check);
+        let upstream = upstream(spec);
+        let error = connected(&upstream).await.map(|_| ()).err().map(|error| error.to_string());
+        assert_eq!(error.unwrap_or_default().contains("so it is"), refuses);
+        assert_eq!(ran.path().join("ran").exists(), is_run);
+        upstream.close().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -262,8 +262,12 @@ async fn credentials_of_a_command_are_printed_anew_once_they_are_refused() {
         }
         Ok((transport(settings), vec![]))
     };
-    let deferred =
-        DeferredTransport { commands: vec![command], written: "cat".into(), resolve: Arc::new(resolve) };
+    let deferred = DeferredTransport {
+        check: Arc::new(|| Ok(())),
+        commands: vec![command],
+        written: "cat".into(),
+        resolve: Arc::new(resolve),
+    };
     let spec = ServerSpec { deferred: Some(deferred), ..ServerSpec::new(name(), first) };
     let running = Upstream::new(vec![spec], &Arc::new(Limits::default()));
 

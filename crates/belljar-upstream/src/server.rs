@@ -216,6 +216,7 @@ impl Server {
     async fn found(&self) -> Result<Cow<'_, ServerSpec>, UpstreamError> {
         let Some(deferred) = &self.spec.deferred else { return Ok(Cow::Borrowed(&self.spec)) };
         let unavailable = |reason| UpstreamError::Unavailable { server: self.spec.name.clone(), reason };
+        (deferred.check)().map_err(unavailable)?;
         let printed = commands::printed(&deferred.commands, &self.limits).await.map_err(unavailable)?;
         let (transport, secrets) = (deferred.resolve)(&printed).map_err(unavailable)?;
         // The secrets are added before the start, since the server could repeat them at once.

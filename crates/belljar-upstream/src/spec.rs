@@ -60,6 +60,9 @@ pub struct CallBounds {
 /// A transport that is known only after commands have run.
 #[derive(Clone)]
 pub struct DeferredTransport {
+    /// Checks directly before each run of the commands that they may be run. The error completes the sentence "server 'x'
+    /// is configured, but …".
+    pub check: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
     /// The commands.
     pub commands: Vec<ProcessSpec>,
     /// The text of the entry. Equal texts have the same transport. It may hold secrets.

@@ -277,7 +277,9 @@ impl LaunchContext {
             let server = entry.finished(&written.zip(printed.iter().cloned()).collect())?;
             Ok((context.transport(&server.name, &server.transport), owned(&server.references)))
         };
+        let checked = deferred.clone();
         DeferredTransport {
+            check: Arc::new(move || checked.check()),
             commands: deferred.commands().iter().map(|command| command_spec(command, &self.mark)).collect(),
             written: deferred.written(),
             resolve: Arc::new(resolve),

@@ -21,8 +21,9 @@ pub(crate) fn misled(
     projects: &[PathBuf],
     file: &NamedFile,
 ) -> Option<(String, &'static str)> {
-    let NamedFile { shown, way, read } = file;
-    if let Some(link) = projects.iter().find_map(|project| way.link_in(project)) {
+    let NamedFile { shown, way, read, is_program } = file;
+    let link = projects.iter().find_map(|project| way.link_in(project));
+    if let Some(link) = link.filter(|_| !is_program) {
         let link = shown_path(link);
         let message = format!("refers to {shown}, which goes through the project's symlink {link}");
         return Some((message, "name the file itself"));
@@ -82,6 +83,9 @@ pub(crate) struct NamedFile {
     /// The resolved path, with all links and folders on the way.
     pub(crate) way: ResolvedPath,
     pub(crate) read: ReadTime,
+    /// Whether it is run. A project's program is the user's choice, however its name leads to it: whoever sends the project
+    /// could also put another file there.
+    pub(crate) is_program: bool,
 }
 
 /// When a file is read, which decides what could be changed before.

@@ -86,7 +86,7 @@ impl Environment {
         }
     }
 
-    /// Starts this program again in this process, with another PATH; without any if it is empty. Returns only an error.
+    /// Starts this program again in this process, with another PATH. Returns only an error.
     #[must_use]
     pub fn again_with_path(&self, path: &OsStr) -> std::io::Error {
         let own = self.executable.clone().filter(|file| file.is_file());
@@ -96,11 +96,9 @@ impl Environment {
             again.arg0(name);
         }
         again.args(arguments);
-        match path.is_empty() {
-            true => again.env_remove("PATH"),
-            false => again.env("PATH", path),
-        };
-        again.exec()
+        // Without PATH, some programs search the working folder, too.
+        let path = if path.is_empty() { OsStr::new("/usr/local/bin:/usr/bin:/bin") } else { path };
+        again.env("PATH", path).exec()
     }
 
     /// A variable's value; a blank one counts as not set.

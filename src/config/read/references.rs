@@ -201,7 +201,7 @@ impl Sources<'_> {
         // The path may lead to another file by now: only the file at the end of the resolved path is read.
         let bytes = file::read_at_end(&path, &way, self.environment.uid, self.limits.reference_bytes_max)
             .map_err(|problem| unresolved(&problem.message))?;
-        resolved.named.push(NamedFile { shown: shown.clone(), way, read: ReadTime::Now });
+        resolved.named.push(NamedFile { shown: shown.clone(), way, read: ReadTime::Now, is_program: false });
         let found = String::from_utf8(bytes).map_err(|_| unresolved("is not UTF-8"))?;
         let found = without_line_end(&found).to_owned();
         self.note("file", &found, resolved);
@@ -266,11 +266,13 @@ impl Sources<'_> {
             .iter()
             .flat_map(|word| [Some(word.as_str()), word.split_once('=').map(|(_, value)| value)]);
         let files = values.flatten().map(|value| folder.join(value));
-        for path in [program].into_iter().chain(path_folders(path, folder)).chain(files) {
+        let programs = [program].into_iter().chain(path_folders(path, folder)).map(|path| (path, true));
+        for (path, is_program) in programs.chain(files.map(|path| (path, false))) {
             resolved.named.push(NamedFile {
                 shown: shown.clone(),
                 way: ResolvedPath::of(&path),
                 read: ReadTime::Later,
+                is_program,
             });
         }
     }

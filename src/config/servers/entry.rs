@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use belljar_base::names::ServerName;
-use belljar_base::problem::{OF_FILE_MAX, Position, Severity, report};
+use belljar_base::problem::{OF_FILE_MAX, Position, Problem, Severity, report};
 
 use super::deferred_entry::{DeferredEntry, EntrySource};
 use super::reading::{Parts, Reading, Section};
@@ -277,24 +277,37 @@ impl Reading<'_> {
 }
 
 impl DeferredEntry {
+    /// Checks that nobody chose the files that the commands name, as these are now.
+    ///
+    /// # Errors
+    /// The reason for which the commands must not be run.
+    pub fn check(&self) -> Result<(), String> {
+        self.read_again(Commands::Later).0.map(drop)
+    }
+
     /// Reads the entry again with the output of its commands, by the text of their references.
     ///
     /// # Errors
     /// The reason for which the entry cannot be used with this output. It repeats no value.
     pub fn finished(&self, printed: &BTreeMap<String, String>) -> Result<ServerConfig, String> {
+        let (server, problems) = self.read_again(Commands::Ran(printed));
+        report(problems.iter().filter(|problem| problem.severity == Severity::Warning));
+        server
+    }
+
+    fn read_again(&self, commands: Commands<'_>) -> (Result<ServerConfig, String>, Vec<Problem>) {
         let EntrySource { environment, limits, private, path, text, section, member, .. } = self.source();
-        let commands = Commands::Ran(printed);
         let sources = Sources { environment, limits, files: Files::Read, commands, private };
         let mut problems = Vec::new();
         let mut reading = Reading::new(&sources, path, text, *section, &mut problems);
         let entry = reading.entry(member);
-        report(problems.iter().filter(|problem| problem.severity == Severity::Warning));
-        match entry {
+        let server = match entry {
             Some(entry) => match self.misled(&entry.named) {
                 Some((message, hint)) => Err(format!("cannot be used: it {message}; {hint}")),
                 None => entry.read.map(|server| *server),
             },
             None => Err("cannot be used: its name is invalid".to_owned()),
-        }
+        };
+        (server, problems)
     }
 }

@@ -715,6 +715,25 @@ fn a_trusted_projects_entry_is_not_led_out_of_the_project_by_a_link() {
 }
 
 #[test]
+fn arguments_of_commands_are_no_symlinks_of_the_project_now_or_when_they_run() {
+    let home = Home::new().file("key", "secret").file("work/token", "own").file("work/tool", "").user(
+        "[policy]\nallow_cmd = true\n[servers.x]\ncommand = 'c'\n\
+         env = { A = '${cmd:~/work/python ../../work/token}' }\n",
+    );
+    // A program may be one, as in a virtual environment.
+    std::os::unix::fs::symlink("tool", home.path("work/python")).unwrap();
+    let config = home.load();
+    let deferred = config.servers.first().and_then(|server| server.deferred.clone());
+    let deferred = deferred.unwrap_or_else(|| panic!("{:?}", config.refused));
+    assert_eq!(deferred.check(), Ok(()));
+    std::fs::remove_file(home.path("work/token")).unwrap();
+    std::os::unix::fs::symlink("../key", home.path("work/token")).unwrap();
+    let reason = deferred.check().unwrap_err();
+    assert!(reason.contains("which goes through the project's symlink"), "{reason}");
+    assert!(home.load().servers.is_empty());
+}
+
+#[test]
 fn no_command_runs_that_looks_for_programs_where_servers_or_code_can_put_them() {
     for (path, is_refused) in
         [("/usr/bin:@/w", true), ("@/w:/usr/bin", true), ("@/MCPs/tools", true), ("/usr/bin", false)]

@@ -206,8 +206,10 @@ impl VisibleFiles {
             let Some(libraries) = self.way(&at.home.join(".local/lib"), at) else { return };
             let names = names_in(&libraries.end, CHILDREN_MAX, &at.looks);
             let names = names.iter().filter(|name| name.starts_with("python"));
-            let found: Vec<PathBuf> =
-                names.filter_map(|name| inside(&libraries.end, name, &at.looks)).collect();
+            let found: Vec<PathBuf> = names
+                .filter_map(|name| inside(&libraries.end, name, &at.looks))
+                .filter(|path| is_folder(path, &at.looks))
+                .collect();
             if !found.is_empty() {
                 self.see_links(&libraries);
             }
@@ -352,12 +354,10 @@ impl VisibleFiles {
     }
 
     /// Makes a file visible, or a folder with its content. A folder that has the files of more than one program is left
-    /// out, and so are keys, logins and belljar's own files.
+    /// out.
     pub(super) fn tree(&mut self, path: &Path, access: Access, at: &Surroundings<'_>) {
         let Some(way) = self.way(path, at) else { return };
-        if is_file(&way.end, &at.looks) && !at.secret.meets(&way.end)
-            || is_folder(&way.end, &at.looks) && !at.is_too_wide(&way.end)
-        {
+        if is_file(&way.end, &at.looks) || is_folder(&way.end, &at.looks) && !at.is_too_wide(&way.end) {
             self.see(&way, access);
         }
     }
@@ -407,7 +407,7 @@ impl VisibleFiles {
     }
 
     /// Makes the symlinks of a resolved path visible. Every confined process sees those in the system's folders already.
-    fn see_links(&mut self, way: &ResolvedPath) {
+    pub(super) fn see_links(&mut self, way: &ResolvedPath) {
         self.links.extend(way.links.iter().filter(|(link, _)| !is_of_system(link)).cloned());
     }
 

@@ -117,6 +117,11 @@ impl Confinement {
             let place = texts::name_in_sentence(&place.to_string_lossy(), STEP_CHARS_MAX);
             return Err(format!("its cwd leads through {place}, {why}").into());
         }
+        // Arguments and variables may name files of the folder by the path that the entry gives.
+        if let Some(way) = &cwd {
+            is_text(way)?;
+            found.see_links(way);
+        }
         // If the program does not exist, its start fails with that error.
         if let Some(way) = followed(&program, "command")? {
             let shown = |path: &Path| texts::name_in_sentence(&path.to_string_lossy(), STEP_CHARS_MAX);

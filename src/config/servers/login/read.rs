@@ -253,6 +253,7 @@ impl Reading<'_> {
                         shown: fields.path(file),
                         way,
                         read: ReadTime::Later,
+                        is_program: false,
                     });
                 }
                 Some(Assertion::File(path))
