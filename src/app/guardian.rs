@@ -1,9 +1,11 @@
 //! The guardian: a process that outlives the bridge, and cleans up if the bridge is killed.
 //!
-//! Until then it only reads its stdin: each line lists all resources of the bridge, and replaces the line before. It
-//! removes nothing while its stdin is open.
+//! Until then it only reads its stdin: each line lists all resources of one session, and replaces the session's line
+//! before. It removes nothing while its stdin is open.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -32,9 +34,11 @@ pub(super) fn guard(mark: Mark) -> ExitCode {
     ExitCode::from(u8::from(removed.is_err() || alone.is_err()))
 }
 
-async fn remove(resources: Option<GuardedResources>, bridge: Pid) -> Result<(), belljar_engine::EngineError> {
-    let Some(GuardedResources { cleanup_list, workspaces }) = resources else { return Ok(()) };
-    let removed = cleanup_list.remove().await;
+async fn remove(resources: Vec<GuardedResources>, bridge: Pid) -> Result<(), belljar_engine::EngineError> {
+    let mut removed = Ok(());
+    for resources in &resources {
+        removed = removed.and(resources.cleanup_list.remove().await);
+    }
     // The kernel releases the lock of its workspace before it gives the guardian another parent.
     let ended = async {
         while getppid() == bridge {
@@ -44,23 +48,27 @@ async fn remove(resources: Option<GuardedResources>, bridge: Pid) -> Result<(), 
     if tokio::time::timeout(ENDING, ended).await.is_err() {
         tracing::debug!("the bridge's process has not ended yet");
     }
-    sweep(&workspaces);
+    let folders: BTreeSet<&PathBuf> = resources.iter().map(|resources| &resources.workspaces).collect();
+    folders.into_iter().for_each(|workspaces| sweep(workspaces));
     removed
 }
 
-/// The content of the last valid line; an invalid line changes nothing.
-fn last_told() -> Option<GuardedResources> {
+/// The content of the last valid line of each session that has something; an invalid line changes nothing.
+fn last_told() -> Vec<GuardedResources> {
     let mut input = BufReader::with_capacity(4096, std::io::stdin());
-    let mut told = None;
+    let mut told = BTreeMap::new();
     let mut line = Vec::new();
     loop {
         line.clear();
         let read = input.by_ref().take(LINE_BYTES_MAX as u64).read_until(b'\n', &mut line);
         if !matches!(read, Ok(1..)) {
-            return told;
+            return told.into_values().flatten().collect();
         }
-        if let Ok(now) = serde_json::from_slice(&line) {
-            told = now;
+        let of_session = line.splitn(2, |byte| *byte == b' ').map(<[u8]>::to_vec).collect::<Vec<_>>();
+        if let [session, resources] = &of_session[..]
+            && let Ok(now) = serde_json::from_slice::<Option<GuardedResources>>(resources)
+        {
+            told.insert(session.clone(), now);
         }
     }
 }

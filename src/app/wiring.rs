@@ -80,7 +80,7 @@ impl Modules {
         let (upstreams, bounds) = (Arc::clone(&upstream), Arc::clone(&limits));
         let broker =
             Arc::new(Broker::new(active_config, upstreams, folders, audit_setup, (bounds, stated_limits)));
-        let guardian = Guardian::new(OWN_PROGRAM.into(), mark.clone());
+        let guardian = Guardian::new(OWN_PROGRAM.into(), mark.clone(), mark.as_str());
         let of_session = guardian.clone();
         // `trace_denied` is an option of the command line, so a configuration that is read again does not have it.
         let trace_denied = config.trace_denied;
@@ -169,7 +169,8 @@ pub(super) fn outbox(config: &Config) -> PathBuf {
 /// The settings for the sandbox of a command without a session. Must be called inside a tokio runtime.
 pub(super) fn settings_once(config: &Config) -> SettingsSource {
     let mark = Mark::new();
-    let settings = sandbox_settings(config, &mark, Guardian::new(OWN_PROGRAM.into(), mark.clone()));
+    let settings =
+        sandbox_settings(config, &mark, Guardian::new(OWN_PROGRAM.into(), mark.clone(), mark.as_str()));
     Arc::new(move || settings.clone())
 }
 

@@ -1,11 +1,13 @@
 //! The bridge's end of its guardian: starts it, tells it what there is, and starts it again when it dies.
 //!
-//! What it tells is one line of text, which replaces the line before; `app` has the guardian's own side. The guardian
-//! acts when its stdin ends, and only the bridge holds the other end of that.
+//! What it tells of a session is one line of text, which replaces the session's line before; `app` has the guardian's own
+//! side. The guardian acts when its stdin ends, and only the bridge holds the other end of that.
 
+use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
@@ -24,34 +26,46 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_
 /// Lines that may wait to be told; more wait in their callers.
 const LINES_QUEUED_MAX: usize = 4;
 
-/// Tells the guardian. The guardian acts when the last of these has gone, or the bridge has.
+/// Tells the guardian of one session. The guardian acts when the last of these has gone, or the bridge has.
 #[derive(Debug, Clone)]
 pub struct Guardian {
-    lines: mpsc::Sender<(String, oneshot::Sender<()>)>,
+    session: Arc<str>,
+    lines: mpsc::Sender<Message>,
 }
 
+/// A session, its line, and where its caller waits.
+type Message = (Arc<str>, String, oneshot::Sender<()>);
+/// The last line of each session.
+type Lines = BTreeMap<Arc<str>, String>;
+
 impl Guardian {
-    /// Prepares it; the process starts with the first line. Must be called inside a tokio runtime.
+    /// Prepares it for a first session; the process starts with the first line. Must be called inside a tokio runtime.
     #[must_use]
-    pub fn new(program: PathBuf, mark: Mark) -> Self {
+    pub fn new(program: PathBuf, mark: Mark, session: &str) -> Self {
         let (lines, inbox) = mpsc::channel(LINES_QUEUED_MAX);
         // Ends by itself with the last sender.
         drop(tokio::spawn(own(program, mark, inbox)));
-        Self { lines }
+        Self { session: session.into(), lines }
     }
 
-    /// Tells what there is now. When it returns, the line is out of the bridge's hands, unless no guardian can be had:
+    /// The same guardian, for another session.
+    #[must_use]
+    pub fn of_session(&self, session: &str) -> Self {
+        Self { session: session.into(), lines: self.lines.clone() }
+    }
+
+    /// Tells what the session has now. When it returns, the line is out of the bridge's hands, unless no guardian can be had:
     /// then the sandbox's own watch and the next start remain.
     pub async fn tell(&self, line: String) {
         let (told, done) = oneshot::channel();
-        if self.lines.send((line, told)).await.is_err() || done.await.is_err() {
+        if self.lines.send((Arc::clone(&self.session), line, told)).await.is_err() || done.await.is_err() {
             tracing::warn!("there is no guardian");
         }
     }
 }
 
-async fn own(program: PathBuf, mark: Mark, mut inbox: mpsc::Receiver<(String, oneshot::Sender<()>)>) {
-    let mut last = String::new();
+async fn own(program: PathBuf, mark: Mark, mut inbox: mpsc::Receiver<Message>) {
+    let mut last = Lines::new();
     let mut process: Option<Process> = None;
     let mut pause = PAUSE.0;
     loop {
@@ -64,12 +78,12 @@ async fn own(program: PathBuf, mark: Mark, mut inbox: mpsc::Receiver<(String, on
                 continue;
             }
         };
-        let Some((line, told)) = asked else { return };
-        last = line;
+        let Some((session, line, told)) = asked else { return };
         let heard = match &mut process {
-            Some(running) => running.tell(&last).await,
+            Some(running) => running.tell(&session, &line).await,
             None => false,
         };
+        last.insert(session, line);
         if !heard {
             if let Some(hanging) = process.take() {
                 hanging.give_up();
@@ -99,8 +113,8 @@ impl Process {
     }
 
     /// Whether the line was taken.
-    async fn tell(&mut self, line: &str) -> bool {
-        let line = format!("{line}\n");
+    async fn tell(&mut self, session: &str, line: &str) -> bool {
+        let line = format!("{session} {line}\n");
         let written = tokio::time::timeout(TELLING, async {
             self.stdin.write_all(line.as_bytes()).await?;
             self.stdin.flush().await
@@ -116,10 +130,14 @@ impl Process {
     }
 }
 
-async fn restarted(program: &Path, mark: &Mark, line: &str) -> Option<Process> {
+async fn restarted(program: &Path, mark: &Mark, lines: &Lines) -> Option<Process> {
     match Process::start(program, mark) {
         Ok(mut process) => {
-            if process.tell(line).await {
+            let mut is_heard = true;
+            for (session, line) in lines {
+                is_heard = is_heard && process.tell(session, line).await;
+            }
+            if is_heard {
                 return Some(process);
             }
             tracing::warn!("the guardian does not read");
@@ -171,19 +189,21 @@ mod tests {
     #[tokio::test]
     async fn one_that_could_not_be_started_is_started_later_without_being_told_anything_new() {
         let dir = tempfile::tempdir().unwrap();
-        let (program, told) = guardian(dir.path(), "read line; echo \"$line\" > $TOLD");
+        let (program, told) = guardian(dir.path(), "read one; read other; echo \"$one, $other\" > $TOLD");
         let missing = dir.path().join("missing");
-        let guardian = Guardian::new(missing.clone(), Mark::new());
+        let guardian = Guardian::new(missing.clone(), Mark::new(), "a");
+        guardian.tell("before".into()).await;
+        guardian.of_session("b").tell("of another".into()).await;
         guardian.tell("what there is".into()).await;
         std::fs::rename(program, missing).unwrap();
-        assert_eq!(what_is_told(&told).await, "what there is\n");
+        assert_eq!(what_is_told(&told).await, "a what there is, b of another\n");
     }
 
     #[tokio::test]
     async fn one_that_does_not_read_is_ended_and_never_takes_the_bridge_for_dead() {
         let dir = tempfile::tempdir().unwrap();
         let (program, told) = guardian(dir.path(), "echo $$ > $TOLD; exec sleep 600");
-        let guardian = Guardian::new(program, Mark::new());
+        let guardian = Guardian::new(program, Mark::new(), "a");
         // More than a pipe takes.
         let telling = guardian.tell("x".repeat(1 << 20));
         let (pid, ()) = tokio::join!(what_is_told(&told), telling);
