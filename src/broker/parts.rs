@@ -204,6 +204,8 @@ impl Broker {
         let Some(Change { roots, said }) = change else { return (run, None) };
         tracing::info!("the configuration has changed");
         self.upstream.offer_roots(&roots);
+        // What the human has approved may have been another server by the same name.
+        self.admission.forget_approvals();
         self.upstream.replace(self.active_config.specs());
         self.connections.lock().clear();
         self.tool_index.replace(self.active_config.catalog(&self.limits), self.active_config.known());
