@@ -218,7 +218,12 @@ impl Broker {
             self.tool_index.replace(self.active_config.catalog(&self.limits), self.active_config.known());
         }
         self.models.set(self.active_config.model());
-        (run, self.active_config.changes(&mut self.seen_config.lock()))
+        let said = self.active_config.changes(&mut self.seen_config.lock());
+        if said.is_some() {
+            // What the human has approved may have been another server by the same name.
+            self.admission.forget_approvals();
+        }
+        (run, said)
     }
 
     /// Passes the roots of the client on to servers that start from now on.

@@ -13,6 +13,7 @@ on_one_engine_and_processes!(
     what_cannot_be_checked_does_not_get_around_a_rule,
     a_repeated_key_reaches_the_server_once,
     a_question_holds_nothing_that_reorders_or_hides,
+    an_approval_of_further_calls_ends_when_the_entry_of_the_server_changes,
     a_python_name_is_enough_to_deny,
     a_rule_that_asks_lets_pass_what_the_human_accepts_and_nothing_else,
     budgets_of_a_session_s_calls_and_a_run_s_bytes_end_calls,
@@ -288,6 +289,27 @@ Arguments:
     let reply = bridge.reply(run);
     assert!(reply.text.contains("pay \u{5d0}\u{661} 1\\u2800"), "{}", reply.text);
     assert_eq!(fixture.ledger(), [format!("call echo {}", json!({"text": text, "\u{5e9}": 1}))]);
+}
+
+fn an_approval_of_further_calls_ends_when_the_entry_of_the_server_changes(engine: &Engine) {
+    let [before, after] = [(); 2].map(|()| Fixture::new(&[]));
+    let home = Home::on(engine).server("fixture", before.entry());
+    let home = home.file(POLICY, "[[rule]]\ntool = \"echo\"\ndecision = \"ask\"\n");
+    let mut bridge = Bridge::start_with(&home, json!({"elicitation": {}})).warm();
+    let call = "await mcp_fixture.echo(text='x')";
+    let run = bridge.send_run(json!({ "code": call }));
+    let (id, _) = bridge.asked("elicitation/create");
+    let further = json!({"decision": "allow 10 further calls of this tool"});
+    bridge.answer_to(&id, json!({"action": "accept", "content": further}));
+    assert!(!bridge.reply(run).is_error);
+    bridge.ok(call);
+    let home = home.server("fixture", after.entry());
+    let run = bridge.send_run(json!({ "code": call }));
+    let (id, _) = bridge.asked("elicitation/create");
+    bridge.answer_to(&id, json!({"action": "accept", "content": {"decision": "refuse"}}));
+    assert!(bridge.reply(run).is_error);
+    assert_eq!((before.ledger().len(), after.ledger().len()), (2, 0));
+    drop(home);
 }
 
 fn a_python_name_is_enough_to_deny(engine: &Engine) {

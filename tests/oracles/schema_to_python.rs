@@ -168,7 +168,7 @@ fn check_schema(tool: &Tool, shown: &Value) {
             _ => came == shown,
         }
     }
-    assert!(same(&Value::Object(tool.input_schema.clone()), shown), "{shown} of {:?}", tool.input_schema);
+    assert!(same(&Value::Object((*tool.input_schema).clone()), shown), "{shown} of {:?}", tool.input_schema);
 }
 
 fn check_search(catalog: &Catalog, limits: &Limits) {

@@ -2,7 +2,7 @@
 
 use belljar_base::names::ServerName;
 use belljar_base::run::ToolFault;
-use belljar_tools::catalog::server_aliases;
+use belljar_tools::catalog::{resolved, server_aliases};
 use belljar_tools::policy::Names;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -114,7 +114,7 @@ impl Broker {
     /// Whether this tool's results are objects with the single member `result`, whose value stands for the whole.
     pub fn wraps_result(&self, server: &str, tool: &str) -> bool {
         let catalog = self.catalog();
-        let known = catalog.server(server).and_then(|known| known.resolve(tool).ok());
+        let known = catalog.server(server).and_then(|known| resolved(known.listed(), tool));
         known.is_some_and(|tool| tool.wrapped_result().is_some())
     }
 

@@ -5,7 +5,7 @@
 use belljar_base::names::ServerName;
 use belljar_base::run::{FaultCode, ToolEffect, ToolFault};
 use belljar_base::text;
-use belljar_tools::catalog::UnknownTool;
+use belljar_tools::catalog::{self, ServerTools, Tool, UnknownTool};
 use belljar_tools::policy::Names;
 use belljar_upstream::jsonrpc::repaired;
 use belljar_upstream::{Lack, Redacted, UpstreamError, in_words};
@@ -23,6 +23,22 @@ const BUDGET_HINT: &str =
     "ask for less: a page, a filter, fewer fields; the user sets budgets in policy.toml";
 
 impl Broker {
+    /// The tool of this name or alias.
+    ///
+    /// # Errors
+    /// The server does not have the tool. The fault names similar ones, as long as the run has compared few names.
+    pub(crate) fn tool<'t>(
+        &self,
+        server: &'t ServerTools,
+        asked: &str,
+        run: &RunContext,
+    ) -> Result<&'t Tool, ToolFault> {
+        catalog::resolved(server.listed(), asked).ok_or_else(|| {
+            let compared = run.budget().compare(server.listed().len());
+            self.no_such_tool(&server.name, asked, server.unknown(asked, compared))
+        })
+    }
+
     /// The fault for a tool that the server does not have, or that its entry excludes.
     pub(crate) fn no_such_tool(&self, server: &ServerName, asked: &str, unknown: UnknownTool) -> ToolFault {
         self.kept_back(server, asked).unwrap_or_else(|| {

@@ -8,7 +8,7 @@ use belljar_base::names::ServerName;
 use belljar_base::run::{DryRunReason, FaultCode, ToolEffect, ToolFault};
 use belljar_base::text;
 use belljar_tools::catalog::{self, AnsweredCall, Catalog, CheckedArguments, ServerTools, Tool};
-use belljar_tools::policy::{ImpliedArguments, PolicyCall};
+use belljar_tools::policy::{CallArguments, PolicyCall};
 use belljar_upstream::{Connection, Redacted, Request, UpstreamError};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -56,16 +56,13 @@ impl Broker {
         let (arguments, from_results) = self.fill_handles(target, call, arguments).await?;
         let CheckedArguments { arguments, unchecked } = validate(target, call, arguments).await?;
         let Target { server, tool } = target;
-        let implied = match self.admission.weighs_arguments(server.names(), tool.names()) {
-            true => after_others(&call.arguments, || catalog::implied(tool, &arguments, unchecked)).await,
-            false => ImpliedArguments { unchecked, ..ImpliedArguments::default() },
-        };
+        let (given, defaults) = (Arc::new(arguments), Some(catalog::find_defaults(tool)));
+        let arguments = CallArguments { given, unchecked, defaults };
         let called = PolicyCall {
             server: server.names(),
             tool: tool.names(),
             annotations: &tool.annotations,
             arguments: &arguments,
-            implied: &implied,
         };
         self.check_pin(target, call)?;
         if let Some(name) = self.upstream.masked_in(&call.arguments) {
@@ -77,10 +74,13 @@ impl Broker {
         }
         let bytes = call.arguments.get().len() as u64 + from_results;
         if let Some(why) = dry_run_reason(call.send_rule, &called) {
-            return self.plan(target, call, (&called, why), bytes).await;
+            return self.plan(target, call, (&called, why), cancel).await;
         }
         call.record.decided(self.admission.admit(call.run(), &called, bytes, cancel).await?);
-        note_undeclared(target, call, &arguments);
+        // The pin may have changed while the rules were compared, or while the human was asked.
+        self.check_pin(target, call)?;
+        note_undeclared(target, call, &arguments.given);
+        let arguments = Arc::unwrap_or_clone(arguments.given);
         let result = self.send(target, call, (&connection, arguments, &until), cancel).await;
         self.interpret(target, call, (result, bytes)).await
     }
@@ -135,8 +135,7 @@ impl Broker {
         let known = catalog.server(server.as_str()).ok_or_else(|| {
             ToolFault::new(FaultCode::Internal, format!("server '{server}' has left the catalog"))
         })?;
-        let tool =
-            known.resolve(&call.tool).map_err(|unknown| self.no_such_tool(server, &call.tool, unknown))?;
+        let tool = self.tool(known, &call.tool, call.run())?;
         call.record.resolved(server, tool.name.as_str(), tool.only_reads());
         Ok(Target { server: known, tool })
     }
@@ -169,10 +168,10 @@ impl Broker {
         target: Target<'_>,
         call: &Call<'_>,
         (called, why): (&PolicyCall<'_>, DryRunReason),
-        bytes: u64,
+        cancel: &CancellationToken,
     ) -> Result<Answer, ToolFault> {
         call.record.decided("not made: dry run");
-        let asks = self.admission.would_ask(called, bytes).await?;
+        let asks = self.admission.would_ask(called, cancel).await?;
         Ok(call.planned(called, (asks, why), &|text| self.upstream.redacted(&target.server.name, text)))
     }
 

@@ -11,6 +11,7 @@ use belljar_base::run::{FaultCode, ToolFault};
 use belljar_base::text;
 use belljar_tools::policy::{Decision, Label, Ledger, Names, Plan, Policy, PolicyCall, Profile, Verdict};
 use parking_lot::Mutex;
+use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
 use super::argument_text::shown as shown_arguments;
@@ -67,6 +68,11 @@ impl Admission {
         }
     }
 
+    /// Drops the approvals of further calls, so that the human is asked again.
+    pub(crate) fn forget_approvals(&self) {
+        self.ledger.lock().forget_approvals();
+    }
+
     /// Admits and counts the call. Returns the reason, for the audit log.
     ///
     /// # Errors
@@ -81,13 +87,7 @@ impl Admission {
         let used_up = |reason: String| denied(called, &reason).hint("the user sets budgets in policy.toml");
         let policy = self.policy();
         self.check_log(run, called, policy.profile)?;
-        let by_rule = tokio::select! {
-            biased;
-            by_rule = self.by_rule(&policy, called, bytes) => by_rule,
-            () = cancel.cancelled() => {
-                return Err(ToolFault::new(FaultCode::Cancelled, "the run ended before the rules had decided"));
-            }
-        };
+        let by_rule = self.by_rule(&policy, called, cancel).await?;
         let decide = || -> Result<(Decision, bool), ToolFault> {
             let ledger = self.ledger.lock();
             ledger.covers(&policy, &run.budget().policy, bytes).map_err(used_up)?;
@@ -97,9 +97,7 @@ impl Admission {
         loop {
             match decision.verdict {
                 Verdict::Allow => {}
-                Verdict::Warn => {
-                    run.note(format!("{} was called: {}", shown(called), bounded(&decision.because)));
-                }
+                Verdict::Warn => run.warn(&shown(called), &bounded(&decision.because)),
                 Verdict::Deny => return Err(denied_by_policy(called, &decision)),
                 Verdict::Ask => self.ask(run, called, (&decision.because, is_mixed), cancel).await?,
             }
@@ -120,19 +118,46 @@ impl Admission {
         Ok(format!("{word}: {}", decision.because))
     }
 
-    /// The decision of the rules. Another thread makes it where that can take long, for one call at a time.
-    async fn by_rule(&self, policy: &Arc<Policy>, called: &PolicyCall<'_>, bytes: u64) -> Decision {
-        let Some(detached) = policy.detached(called, bytes) else { return policy.by_rule(called) };
+    /// The decision of the rules.
+    ///
+    /// # Errors
+    /// `cancelled`.
+    async fn by_rule(
+        &self,
+        policy: &Arc<Policy>,
+        called: &PolicyCall<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Decision, ToolFault> {
+        let rules = policy.about(called);
+        if !policy.weighs_arguments(&rules) {
+            return Ok(policy.by_rule(&rules, called.arguments));
+        }
+        let (policy, arguments) = (Arc::clone(policy), called.arguments.clone());
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => {
+                Err(ToolFault::new(FaultCode::Cancelled, "the run ended before the rules had decided"))
+            }
+            by_rule = self.compared(move || policy.by_rule(&rules, &arguments)) => {
+                Ok(by_rule.unwrap_or_else(|broken| Decision {
+                    verdict: Verdict::Deny,
+                    because: format!("the rules could not be applied: {broken}"),
+                }))
+            }
+        }
+    }
+
+    /// Compares arguments on another thread, for one call at a time.
+    async fn compared<T: Send + 'static>(
+        &self,
+        compare: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, JoinError> {
         let turn = Arc::clone(&self.comparing).lock_owned().await;
-        let policy = Arc::clone(policy);
         let compare = move || {
             let _turn = turn;
-            policy.by_rule_detached(&detached)
+            compare()
         };
-        tokio::task::spawn_blocking(compare).await.unwrap_or_else(|broken| Decision {
-            verdict: Verdict::Deny,
-            because: format!("the rules could not be applied: {broken}"),
-        })
+        tokio::task::spawn_blocking(compare).await
     }
 
     /// Checks that the call can be logged.
@@ -152,18 +177,17 @@ impl Admission {
         Ok(())
     }
 
-    /// Whether the policy's decision about this tool can depend on the arguments of the call.
-    pub(crate) fn weighs_arguments(&self, server: Names<'_>, tool: Names<'_>) -> bool {
-        self.policy().weighs_arguments(server, tool)
-    }
-
     /// Whether the human would be asked about a planned call. The call is not counted.
     ///
     /// # Errors
-    /// `denied`, as in [`Self::admit`].
-    pub(crate) async fn would_ask(&self, called: &PolicyCall<'_>, bytes: u64) -> Result<bool, ToolFault> {
+    /// `denied` and `cancelled`, as in [`Self::admit`].
+    pub(crate) async fn would_ask(
+        &self,
+        called: &PolicyCall<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<bool, ToolFault> {
         let policy = self.policy();
-        let by_rule = self.by_rule(&policy, called, bytes).await;
+        let by_rule = self.by_rule(&policy, called, cancel).await?;
         let decision = policy.decide(called, by_rule, self.ledger.lock().is_mixed());
         match decision.verdict {
             Verdict::Allow | Verdict::Warn => Ok(false),
@@ -203,7 +227,7 @@ impl Admission {
         let _waiting = run.human.wait();
         let asking = async {
             let _turn = self.asking.lock().await;
-            if let Some(before) = self.answered_before(run, called) {
+            if let Some(before) = self.answered_before(run, called).await {
                 return before;
             }
             let Some(question) = question(called, because) else {
@@ -246,9 +270,16 @@ impl Admission {
     }
 
     /// The answer to the call that follows from an earlier answer in this run, or from an approval of further calls.
-    fn answered_before(&self, run: &RunContext, called: &PolicyCall<'_>) -> Option<Approval> {
-        if self.ledger.lock().take_approved(called) {
-            return Some(Approval::Once);
+    async fn answered_before(&self, run: &RunContext, called: &PolicyCall<'_>) -> Option<Approval> {
+        let approved = self.ledger.lock().approved(called);
+        if !approved.is_empty() {
+            let arguments = called.arguments.clone();
+            let covers = move || approved.into_iter().find(|plan| plan.covers(&arguments));
+            // The human is asked if the comparison broke off.
+            let approval = self.compared(covers).await.ok().flatten();
+            if approval.is_some_and(|approval| self.ledger.lock().take(&approval)) {
+                return Some(Approval::Once);
+            }
         }
         run.budget().policy.earlier_refusal(called).map(Approval::missing)
     }
@@ -307,7 +338,7 @@ fn question(called: &PolicyCall<'_>, because: &str) -> Option<String> {
         "Code that the model wrote wants to call {} ({}).\n{}",
         text::for_human_excerpt(&name, REASON_CHARS_MAX),
         bounded(because),
-        shown_arguments(called.arguments, ARGUMENTS_CHARS_MAX)?
+        shown_arguments(&called.arguments.given, ARGUMENTS_CHARS_MAX)?
     ))
 }
 

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use belljar_base::run::ClientAbilities;
-use belljar_tools::policy::{ImpliedArguments, Names, Profile};
+use belljar_tools::policy::{CallArguments, FindDefaults, Names, Profile};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -45,10 +45,9 @@ fn next(run: Arc<RunContext>) -> Arc<RunContext> {
 fn called<'c>(
     tool: &'c str,
     annotations: &'c Map<String, Value>,
-    arguments: &'c Map<String, Value>,
-    implied: &'c ImpliedArguments,
+    arguments: &'c CallArguments,
 ) -> PolicyCall<'c> {
-    PolicyCall { server: Names::only("files"), tool: Names::only(tool), annotations, arguments, implied }
+    PolicyCall { server: Names::only("files"), tool: Names::only(tool), annotations, arguments }
 }
 
 async fn admit(
@@ -58,8 +57,8 @@ async fn admit(
     arguments: Value,
 ) -> Result<(), ToolFault> {
     let (none, Value::Object(arguments)) = (Map::new(), arguments) else { panic!() };
-    let implied = ImpliedArguments::default();
-    let called = called(tool, &none, &arguments, &implied);
+    let arguments = arguments.into();
+    let called = called(tool, &none, &arguments);
     admission.admit(human, &called, 1, &CancellationToken::new()).await.map(drop)
 }
 
@@ -221,8 +220,8 @@ async fn waiting_is_bounded_and_told() {
     let deadline = Instant::now() + Duration::from_secs(1);
     let until = human.human.until(deadline);
     let (none, cancel) = (Map::new(), CancellationToken::new());
-    let implied = ImpliedArguments::default();
-    let called = called("write", &none, &none, &implied);
+    let arguments = CallArguments::default();
+    let called = called("write", &none, &arguments);
     let admitting = admission.admit(&human, &called, 1, &cancel);
     let answering = async {
         let Some(Question::Approval { reply, .. }) = asked.recv().await else { panic!("a question") };
@@ -285,23 +284,41 @@ async fn a_call_that_cannot_be_logged_is_told_of_or_denied() {
 }
 
 #[tokio::test]
-async fn the_thread_of_a_call_goes_on_while_rules_are_compared_with_large_arguments() {
+async fn rules_about_arguments_are_compared_on_another_thread_whatever_the_size_of_the_call() {
+    let here = std::thread::current().id();
+    let searched = Arc::new(Mutex::new(Vec::new()));
+    let of = |decision: &str, tool: &str| {
+        let rule = json!({"tool": tool, "decision": decision, "arguments": {"path": "/etc/*"}});
+        admission(json!({"profile": "careful", "rule": [rule]}))
+    };
+    let noted = Arc::clone(&searched);
+    let defaults: Arc<FindDefaults> = Arc::new(move |_| {
+        noted.lock().push(std::thread::current().id());
+        Ok(Map::from_iter([("path".to_owned(), json!("/etc/a"))]))
+    });
+    let arguments = CallArguments { defaults: Some(defaults), ..CallArguments::default() };
+    let (none, cancel) = (Map::new(), CancellationToken::new());
+    let called = called("write", &none, &arguments);
+    let (human, _asked) = human(vec![Approval::Once]);
+    let fault = of("deny", "write").admit(&human, &called, 1, &cancel).await.unwrap_err();
+    assert_eq!(fault.message, "files.write was not called: rule 1");
+    assert!(of("ask", "write").would_ask(&called, &cancel).await.unwrap());
+    let threads = std::mem::take(&mut *searched.lock());
+    assert!(threads.len() == 2 && !threads.contains(&here), "{threads:?}");
+    // Without a rule that is about the tool nothing is searched.
+    of("deny", "read").admit(&human, &called, 1, &cancel).await.unwrap();
+    assert_eq!(searched.lock().len(), 0);
+    assert_eq!(Arc::strong_count(&arguments.given), 1, "nothing was copied or kept");
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_the_comparison_of_another_one_ends_with_its_run() {
     let admission = admission(json!({"rule": [{"decision": "deny", "arguments": {"path": "/etc/*"}}]}));
-    let (human, _asked) = human(vec![]);
-    let (none, implied) = (Map::new(), ImpliedArguments::default());
-    let arguments = json!({"path": vec!["/a/b"; 10_000]});
-    let called = called("write", &none, arguments.as_object().unwrap(), &implied);
-    let cancel = CancellationToken::new();
-    for (bytes, goes_on) in [(60_000, true), (100, false)] {
-        let is_done = std::cell::Cell::new(false);
-        let admitting = async {
-            admission.admit(&human, &called, bytes, &cancel).await.unwrap();
-            is_done.set(true);
-        };
-        let other = async {
-            tokio::task::yield_now().await;
-            !is_done.get()
-        };
-        assert_eq!(tokio::join!(admitting, other).1, goes_on, "{bytes}");
-    }
+    let _turn = admission.comparing.lock().await;
+    let (none, arguments, cancel) = (Map::new(), CallArguments::default(), CancellationToken::new());
+    let (called, (human, _asked)) = (called("write", &none, &arguments), human(vec![]));
+    cancel.cancel();
+    assert_eq!(admission.would_ask(&called, &cancel).await.unwrap_err().code, FaultCode::Cancelled);
+    let fault = admission.admit(&human, &called, 1, &cancel).await.unwrap_err();
+    assert_eq!(fault.code, FaultCode::Cancelled);
 }

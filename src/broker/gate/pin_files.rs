@@ -73,7 +73,7 @@ impl Pin {
             ("name", json!(tool.name.as_str())),
             ("title", json!(tool.title)),
             ("description", json!(tool.description)),
-            ("inputSchema", json!(tool.input_schema)),
+            ("inputSchema", json!(*tool.input_schema)),
             ("outputSchema", json!(tool.output_schema)),
             ("annotations", json!(tool.annotations)),
         ];

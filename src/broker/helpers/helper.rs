@@ -7,7 +7,7 @@
 use belljar_base::run::{DryRunReason, FaultCode, ToolFault};
 use belljar_base::text;
 use belljar_tools::catalog::{self, Catalog, Detail, Shapes};
-use belljar_tools::policy::{ImpliedArguments, Names, PolicyCall};
+use belljar_tools::policy::{Names, PolicyCall};
 use belljar_upstream::ListKind;
 use serde::Deserialize;
 use serde_json::value::to_raw_value;
@@ -75,13 +75,12 @@ impl Broker {
 
     /// Lists a helper's call as planned instead of making it.
     pub(super) fn plan_help(&self, call: &Call<'_>) -> Result<Answer, ToolFault> {
-        let arguments = self.read(call)?;
+        let arguments: Map<String, Value> = self.read(call)?;
         let called = PolicyCall {
             server: Names::only(RUNTIME),
             tool: Names::only(&call.tool),
             annotations: &Map::new(),
-            arguments: &arguments,
-            implied: &ImpliedArguments::default(),
+            arguments: &arguments.into(),
         };
         Ok(call.planned(&called, (false, DryRunReason::Helper), &|text| text))
     }
@@ -133,6 +132,7 @@ impl Broker {
         };
         let (catalog, server) = self.listed(&server, call, cancel).await?;
         let Some(server) = catalog.server(&server) else { return Ok(Value::Null) };
+        tool.as_deref().map_or(Ok(()), |tool| self.tool(server, tool, call.run()).map(drop))?;
         let docs = |shapes: &Shapes| catalog::query_tool_docs(server, tool.as_deref(), detail, shapes);
         let name = &server.name;
         let no_such = |unknown| self.no_such_tool(name, tool.as_deref().unwrap_or_default(), unknown);

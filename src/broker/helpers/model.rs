@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use belljar_base::run::{DryRunReason, FaultCode, ToolFault};
 use belljar_base::text;
-use belljar_tools::policy::{ImpliedArguments, Names, PolicyCall};
+use belljar_tools::policy::{CallArguments, Names, PolicyCall};
 use belljar_upstream::{Clock, QuestionKind};
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
@@ -43,7 +43,7 @@ impl Broker {
     }
 
     async fn model_s_answer(&self, call: &Call<'_>, cancel: &CancellationToken) -> Result<Answer, ToolFault> {
-        let arguments = arguments::object(&call.arguments, &self.limits)?;
+        let arguments = CallArguments::from(arguments::object(&call.arguments, &self.limits)?);
         let settings = self.models.now().settings.clone();
         let route = route(&settings, call)?;
         // The request changes nothing, so only a rule or the settings can forbid it.
@@ -53,15 +53,14 @@ impl Broker {
             tool: Names::only(ASK_MODEL),
             annotations: &annotations,
             arguments: &arguments,
-            implied: &ImpliedArguments::default(),
         };
         let bytes = call.arguments.get().len() as u64;
         if call.send_rule != SendRule::Always {
             call.record.decided("not made: dry run");
-            let asks = self.admission.would_ask(&called, bytes).await?;
+            let asks = self.admission.would_ask(&called, cancel).await?;
             return Ok(call.planned(&called, (asks, DryRunReason::Helper), &|text| text));
         }
-        let asked = asked(&arguments, &self.limits)?;
+        let asked = asked(&arguments.given, &self.limits)?;
         let decision = self.admission.admit(call.run(), &called, bytes, cancel).await?;
         call.record.decided(decision.as_str());
         let until = call.run().human.until(call.deadline);

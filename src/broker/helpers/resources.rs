@@ -7,7 +7,7 @@
 use belljar_base::names::ServerName;
 use belljar_base::run::{DryRunReason, FaultCode, ToolEffect, ToolFault};
 use belljar_base::text;
-use belljar_tools::policy::{ImpliedArguments, Names, PolicyCall};
+use belljar_tools::policy::{Names, PolicyCall};
 use belljar_upstream::{ListKind, Request};
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -201,14 +201,13 @@ impl Broker {
             server: names,
             tool: Names::only(reading.tool()),
             annotations: &Map::from_iter([("readOnlyHint".to_owned(), Value::Bool(true))]),
-            arguments: &arguments,
-            implied: &ImpliedArguments::default(),
+            arguments: &arguments.into(),
         };
         let (bytes, until) = (written.get().len() as u64, call.run().human.until(call.deadline));
         let answer = if call.send_rule == SendRule::Never {
             record.decided("not made: dry run");
             let redacted = |text| self.upstream.redacted(server, text);
-            let asks = self.admission.would_ask(&called, bytes).await;
+            let asks = self.admission.would_ask(&called, cancel).await;
             asks.map(|asks| call.planned(&called, (asks, DryRunReason::NeedsPlaceholder), &redacted))
         } else {
             match self.admission.admit(call.run(), &called, bytes, cancel).await {

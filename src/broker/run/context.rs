@@ -21,6 +21,8 @@ use crate::models;
 
 /// Longest name of a call in a note, in characters.
 const NAME_CHARS_MAX: usize = 200;
+/// The largest number of names that a run and its jobs have compared with unknown ones. It takes milliseconds for a thousand.
+const COMPARED_MAX: usize = 4_000;
 
 /// The specification of a run that is to begin.
 pub struct RunSpec {
@@ -103,6 +105,17 @@ pub enum ExecutionMode {
 pub(crate) struct Budget {
     pub(crate) policy: policy::RunBudget,
     pub(crate) models: models::RunBudget,
+    /// The number of names that unknown ones were compared with.
+    compared: usize,
+}
+
+impl Budget {
+    /// With how many of these names another unknown one is compared to find what may have been meant.
+    pub(crate) fn compare(&mut self, names: usize) -> usize {
+        let count = names.min(COMPARED_MAX - self.compared);
+        self.compared += count;
+        count
+    }
 }
 
 impl RunContext {
@@ -164,6 +177,11 @@ impl RunContext {
         self.reported(|record| record.remark(self.named(remark)));
     }
 
+    /// Notes that a rule let a call pass and wants the user to know of it.
+    pub(crate) fn warn(&self, tool: &str, because: &str) {
+        self.reported(|record| record.warn(self.named(tool.to_owned()), because));
+    }
+
     fn named(&self, note: String) -> String {
         match &self.origin {
             Origin::Job { job, .. } => format!("job {job}: {note}"),
@@ -200,7 +218,9 @@ impl RunContext {
 
     /// Takes the record. From then on, nothing can be added to it.
     pub(crate) fn end(&self) -> RunRecord {
-        self.record.lock().take().unwrap_or_default()
+        let mut record = self.record.lock().take().unwrap_or_default();
+        record.add_warnings();
+        record
     }
 
     /// Changes the record that is reported next: that of the run, or after its end that of the job.
@@ -243,7 +263,7 @@ impl RunContext {
 #[cfg(test)]
 mod tests {
     use belljar_base::run::ClientAbilities;
-    use belljar_tools::policy::{ImpliedArguments, Names};
+    use belljar_tools::policy::{CallArguments, Names};
     use serde_json::Map;
 
     use super::*;
@@ -258,8 +278,7 @@ mod tests {
             server: Names::only("s"),
             tool: Names::only("t"),
             annotations: &none,
-            arguments: &none,
-            implied: &ImpliedArguments::default(),
+            arguments: &CallArguments::default(),
         };
         context.plan(&called, (false, DryRunReason::NotMarkedReadOnly), &|text| text);
     }
@@ -271,8 +290,23 @@ mod tests {
         (0..100).for_each(|number| run.note(format!("note {}", number / 2)));
         let notes = run.end().notes;
         let of = |start: &str| notes.iter().filter(|note| note.starts_with(start)).count();
-        assert_eq!((of("remark"), of("note")), (10, 40));
+        assert_eq!((of("remark"), of("note")), (10, 39));
+        assert_eq!(notes[10], "further remarks on the code of this run are left out");
         assert_eq!(notes[50..], ["further notes of this run are left out"]);
+    }
+
+    #[test]
+    fn warnings_of_a_rule_are_one_note_and_crowd_out_no_other() {
+        let run = run();
+        (0..55).for_each(|number| run.warn(&format!("w.t{number}"), "rule 1"));
+        run.warn("w.t0", "rule 1");
+        run.job(3, ServerScope::All).warn("w.a", "rule 2");
+        run.note("labels".into());
+        let notes = run.end().notes;
+        let of_rules = ["w.t0, w.t1 and 53 others were called: rule 1", "job 3: w.a was called: rule 2"];
+        assert_eq!(notes[..2], of_rules);
+        assert_eq!(notes[2..], ["labels"]);
+        run.warn("w.late", "rule 1");
     }
 
     #[test]
@@ -291,6 +325,14 @@ mod tests {
         plan(&job);
         let said = "job 3: s.t was planned and not called: its run was a dry run";
         assert_eq!((next.end().notes, job.end().notes), (vec![], vec![said.to_owned()]));
+    }
+
+    #[test]
+    fn unknown_names_are_compared_with_a_bounded_number_of_others_in_a_run_and_its_jobs() {
+        let run = run();
+        let job = run.job(3, ServerScope::All);
+        let of = |context: &RunContext| context.budget().compare(3_000);
+        assert_eq!([of(&run), of(&job), of(&run)], [3_000, 1_000, 0]);
     }
 
     #[test]

@@ -27,8 +27,9 @@ const NOTES_MAX: usize = 50;
 const REMARKS_MAX: usize = 10;
 /// The largest number of jobs that say the same.
 const ALIKE_MAX: usize = 5;
-/// The note after the last one.
+/// The notes after the last ones.
 const LEFT_OUT: &str = "further notes of this run are left out";
+const REMARKS_LEFT_OUT: &str = "further remarks on the code of this run are left out";
 
 /// The record of what has happened in a run.
 #[derive(Debug, Default)]
@@ -45,6 +46,9 @@ pub struct RunRecord {
     pub(super) progress: (usize, usize),
     /// The number of remarks on the code among the notes.
     remarks: usize,
+    /// The tools that were called although a rule warns of them, by its reason. There are as many reasons as the user has
+    /// written rules.
+    warnings: Vec<(String, Vec<String>)>,
     places: HashMap<(ServerName, String), usize>,
     /// The tools that were not marked as read-only at one of their calls, by index.
     unmarked: BTreeSet<usize>,
@@ -71,12 +75,40 @@ impl RunRecord {
         }
     }
 
-    /// Adds a note about the code, unless there are many.
+    /// Adds a note about the code. After a few, one note says that others are left out.
     pub(super) fn remark(&mut self, remark: String) {
-        if self.remarks < REMARKS_MAX && !self.notes.contains(&remark) {
+        if self.remarks <= REMARKS_MAX && !self.notes.contains(&remark) {
             self.remarks += 1;
-            self.note(remark);
+            self.note(if self.remarks <= REMARKS_MAX { remark } else { REMARKS_LEFT_OUT.to_owned() });
         }
+    }
+
+    /// Adds a tool to the warning with this reason.
+    pub(super) fn warn(&mut self, tool: String, because: &str) {
+        let known = self.warnings.iter().position(|(reason, _)| reason == because);
+        let at = known.unwrap_or_else(|| {
+            self.warnings.push((because.to_owned(), vec![]));
+            self.warnings.len() - 1
+        });
+        let tools = &mut self.warnings[at].1;
+        if tools.len() < TOOLS_MAX && !tools.contains(&tool) {
+            tools.push(tool);
+        }
+    }
+
+    /// Adds one note for each warning.
+    pub(super) fn add_warnings(&mut self) {
+        let notes = std::mem::take(&mut self.warnings).into_iter().map(|(because, tools)| match &tools[..] {
+            [one] => format!("{one} was called: {because}"),
+            [one, other] => format!("{one} and {other} were called: {because}"),
+            [one, other, others @ ..] => {
+                let many = if tools.len() == TOOLS_MAX { "at least " } else { "" };
+                let plural = if others.len() == 1 { "" } else { "s" };
+                format!("{one}, {other} and {many}{} other{plural} were called: {because}", others.len())
+            }
+            [] => because,
+        });
+        self.notes.splice(0..0, notes);
     }
 
     /// Counts a call of a tool that begins.
@@ -140,7 +172,7 @@ impl RunRecord {
             planned.further += 1;
             return;
         }
-        let mut arguments = Value::Object(called.arguments.clone());
+        let mut arguments = Value::Object((*called.arguments.given).clone());
         redact(&mut arguments, redacted);
         planned.calls.push(PlannedCall {
             server: called.server.name.to_owned(),
@@ -156,7 +188,7 @@ impl RunRecord {
 #[cfg(test)]
 mod tests {
     use belljar_base::run::PlannedCalls;
-    use belljar_tools::policy::{ImpliedArguments, Names};
+    use belljar_tools::policy::Names;
     use serde_json::{Map, json};
 
     use super::*;
@@ -169,8 +201,7 @@ mod tests {
                 server: Names::only("s"),
                 tool: Names::only("t"),
                 annotations: &none,
-                arguments: arguments.as_object().unwrap(),
-                implied: &ImpliedArguments::default(),
+                arguments: &arguments.as_object().unwrap().clone().into(),
             };
             let redacted = |text: String| text.replace("hunter22", "${TOKEN}");
             record.plan(&called, None, (asks, DryRunReason::NotMarkedReadOnly), &redacted);

@@ -16,7 +16,7 @@ mod server_tools;
 mod tool;
 
 pub use alias::{AliasKind, server_aliases, tool_aliases};
-pub use arguments::{CheckedArguments, LiteralArguments, check_names, checked, implied, undeclared};
+pub use arguments::{CheckedArguments, LiteralArguments, check_names, checked, find_defaults, undeclared};
 pub use contents::Catalog;
 pub use docs::{
     Detail, describe_server, discovered_servers, list_servers, list_tools, loaded_server_metadata,

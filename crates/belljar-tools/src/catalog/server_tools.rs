@@ -124,12 +124,18 @@ impl ServerTools {
     /// # Errors
     /// [`UnknownTool`] with the names that may have been meant.
     pub fn resolve(&self, tool_or_alias: &str) -> Result<&Tool, UnknownTool> {
-        let tools = self.listed();
-        resolved(tools, tool_or_alias).ok_or_else(|| UnknownTool {
+        resolved(self.listed(), tool_or_alias).ok_or_else(|| self.unknown(tool_or_alias, usize::MAX))
+    }
+
+    /// The error for a tool that the server does not have. Its name is compared with so many of the tools'.
+    #[must_use]
+    pub fn unknown(&self, asked: &str, compared_max: usize) -> UnknownTool {
+        let names = self.listed().iter().take(compared_max).map(|tool| tool.alias.as_str());
+        UnknownTool {
             server: self.name.clone(),
-            tool: text::inert_excerpt(tool_or_alias, ASKED_CHARS_MAX),
-            near: NearMisses(near(tool_or_alias, tools.iter().map(|tool| tool.alias.as_str()))),
-        })
+            tool: text::inert_excerpt(asked, ASKED_CHARS_MAX),
+            near: NearMisses(near(asked, names)),
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! A missing or broken schema counts as an empty one. The module `arguments` checks calls against the schema.
 
+use std::sync::Arc;
+
 use belljar_base::digest;
 use belljar_base::limits::Limits;
 use belljar_base::names::{NameError, ToolName};
@@ -24,7 +26,7 @@ pub struct Tool {
     /// The description of the tool, bounded and without control characters.
     pub description: String,
     /// The schema of its arguments.
-    pub input_schema: Map<String, Value>,
+    pub input_schema: Arc<Map<String, Value>>,
     /// The schema of its structured result.
     pub output_schema: Option<Map<String, Value>>,
     /// The server's hints, such as `readOnlyHint`. They are not reliable.
@@ -67,7 +69,7 @@ impl Tool {
                 .filter(|title| !title.is_empty()),
             description: shown(item.get("description").and_then(Value::as_str).unwrap_or(""), limits),
             schema_hash: schema_hash.unwrap_or(0),
-            input_schema: object(&["inputSchema", "input_schema"]).unwrap_or_default(),
+            input_schema: object(&["inputSchema", "input_schema"]).unwrap_or_default().into(),
             output_schema: object(&["outputSchema", "output_schema"]),
             annotations,
             signature: String::new(),

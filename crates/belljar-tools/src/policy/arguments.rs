@@ -9,36 +9,39 @@ use serde_json::{Map, Value};
 
 use super::literal_meaning::LiteralMeaning;
 use super::pattern::Pattern;
-use super::policy_call::PolicyCall;
 use super::readings::{DecodingDepth, decodings, inner};
 use super::spelling::{climbs, fits};
 use super::verdict::Effect;
 
-/// Whether the values at a path match the pattern. For a rule that tightens, one matching value is enough. For a rule
-/// that loosens, all values must match, and there must be at least one.
-pub(super) fn fit(called: &PolicyCall<'_>, path: &str, pattern: &Pattern, effect: Effect) -> bool {
+/// Whether the values at a path match the pattern. For a rule that tightens, one matching value is enough, which may be an
+/// implied one. For a rule that loosens, all given values must match, and there must be at least one.
+pub(super) fn fit(
+    [given, implied]: [&Map<String, Value>; 2],
+    (path, pattern): (&str, &Pattern),
+    effect: Effect,
+) -> bool {
     match effect {
         Effect::Loosens => {
             let (mut is_given, mut all_fit) = (false, true);
-            find(called.arguments, path, NameMatch::Exactly, &mut |value, name_match| {
+            find(given, path, NameMatch::Exactly, &mut |value, name_match| {
                 is_given |= name_match == NameMatch::Exactly;
                 all_fit &= value.is_some_and(|value| fits_exactly(value, pattern));
             });
             is_given && all_fit
         }
         Effect::Tightens => {
-            let (mut given, mut implied) = (false, false);
-            find(called.arguments, path, NameMatch::Exactly, &mut |value, name_match| {
-                given |=
+            let mut is_like = false;
+            find(given, path, NameMatch::Exactly, &mut |value, name_match| {
+                is_like |=
                     name_match == NameMatch::Unreadably || value.is_some_and(|value| fits(value, pattern));
             });
             // The pattern `*` does not match an argument that was not given.
-            if !given && !pattern.is_any() {
-                find(&called.implied.values, path, NameMatch::Exactly, &mut |value, _| {
-                    implied |= value.is_some_and(|value| implied_fits(value, pattern));
+            if !is_like && !pattern.is_any() {
+                find(implied, path, NameMatch::Exactly, &mut |value, _| {
+                    is_like |= value.is_some_and(|value| implied_fits(value, pattern));
                 });
             }
-            given || implied
+            is_like
         }
     }
 }
@@ -161,25 +164,16 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::{Effect, Map, Pattern, PolicyCall, Value, fit};
-    use crate::policy::ImpliedArguments;
-    use crate::policy::Names;
+    use super::{Effect, Pattern, Value, fit};
 
     fn fits(arguments: &Value, path: &str, pattern: &str) -> [bool; 2] {
         fits_with(arguments, &json!({}), path, pattern)
     }
 
     fn fits_with(arguments: &Value, implied: &Value, path: &str, pattern: &str) -> [bool; 2] {
-        let implied = ImpliedArguments { values: implied.as_object().unwrap().clone(), unchecked: None };
-        let called = PolicyCall {
-            server: Names::only("s"),
-            tool: Names::only("t"),
-            annotations: &Map::new(),
-            arguments: arguments.as_object().unwrap(),
-            implied: &implied,
-        };
+        let values = [arguments, implied].map(|values| values.as_object().unwrap());
         let pattern = Pattern::new(pattern).unwrap();
-        [Effect::Tightens, Effect::Loosens].map(|effect| fit(&called, path, &pattern, effect))
+        [Effect::Tightens, Effect::Loosens].map(|effect| fit(values, (path, &pattern), effect))
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The decision on one call.
 
+use serde_json::{Map, Value};
+
 use super::arguments::{fit, may_lead_to};
 use super::names::Names;
-use super::policy_call::{DetachedCall, PolicyCall};
+use super::policy_call::{CallArguments, PolicyCall};
 use super::rules::{Label, Policy, Profile, Rule};
 use super::spelling::{cost, name_cost};
 use super::verdict::{Effect, Verdict};
@@ -10,10 +12,6 @@ use super::verdict::{Effect, Verdict};
 /// The largest cost of the comparisons of one call with rules about arguments (see [`cost`]): about a second, and ten
 /// times that for the worst texts.
 const COST_MAX: usize = 32 << 20;
-/// The largest arguments that the thread of a call compares with rules, in bytes, and the largest cost of what is implied.
-const AT_ONCE_COST_MAX: usize = 2 * 1024;
-/// The largest number of arguments whose names that thread compares.
-const NAMES_AT_ONCE_MAX: usize = 100;
 
 /// A verdict, and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,29 +22,31 @@ pub struct Decision {
     pub because: String,
 }
 
+/// The rules about the tool of a call, whatever its arguments are.
+#[derive(Debug, Clone)]
+pub struct ToolRules {
+    /// Their places among all rules.
+    at: Vec<usize>,
+    only_reads: bool,
+}
+
 impl Policy {
-    /// What has to be compared on another thread before the rules decide: the arguments, if a rule is about them and they
-    /// are many. Code chooses how much there is to compare, and a server what it implies. `bytes`: their size.
+    /// The rules about the tool of this call.
     #[must_use]
-    pub fn detached(&self, called: &PolicyCall<'_>, bytes: u64) -> Option<DetachedCall> {
-        let implied = called.implied.values.values().take(NAMES_AT_ONCE_MAX + 1);
-        let implied = implied.map(|value| cost(value, AT_ONCE_COST_MAX)).fold(0, usize::saturating_add);
-        let are_few = called.implied.values.len() <= NAMES_AT_ONCE_MAX;
-        if bytes <= AT_ONCE_COST_MAX as u64 && are_few && implied <= AT_ONCE_COST_MAX {
-            return None;
-        }
-        let rules =
-            || self.rules.iter().filter(|rule| !rule.arguments.is_empty() && rule.is_about_tool(called));
-        let paths: Vec<&String> = rules().flat_map(|rule| rule.arguments.keys()).collect();
-        let are_few = called.arguments.len() <= NAMES_AT_ONCE_MAX;
-        let is_wanted = |name: &str| !are_few || paths.iter().any(|path| may_lead_to(name, path));
-        (!paths.is_empty()).then(|| called.detached(is_wanted))
+    pub fn about(&self, called: &PolicyCall<'_>) -> ToolRules {
+        let rules = self.rules.iter().enumerate().filter(|(_, rule)| rule.is_about_tool(called));
+        ToolRules { at: rules.map(|(at, _)| at).collect(), only_reads: called.only_reads() }
     }
 
-    /// The decision of the rules about a call that was detached.
+    /// Whether one of the rules is about arguments. It can take long to compare these, since code chooses how much there is to
+    /// compare, and a server what it implies.
     #[must_use]
-    pub fn by_rule_detached(&self, called: &DetachedCall) -> Decision {
-        self.by_rule(&called.as_call())
+    pub fn weighs_arguments(&self, rules: &ToolRules) -> bool {
+        self.of_tool(rules).any(|(_, rule)| !rule.arguments.is_empty())
+    }
+
+    fn of_tool<'p>(&'p self, rules: &'p ToolRules) -> impl Iterator<Item = (usize, &'p Rule)> {
+        rules.at.iter().filter_map(|at| Some((*at, self.rules.get(*at)?)))
     }
 
     /// The decision about a call about which the rules have decided so. `is_mixed`: the session has touched private and
@@ -68,20 +68,10 @@ impl Policy {
         Decision { verdict: verdict.max(by_rule.verdict), because }
     }
 
-    /// Whether a rule that asks or denies could match a call of this tool because of its arguments.
-    #[must_use]
-    pub fn weighs_arguments(&self, server: Names<'_>, tool: Names<'_>) -> bool {
-        self.rules.iter().any(|rule| {
-            let effect = rule.effect();
-            effect == Effect::Tightens && !rule.arguments.is_empty() && rule.names(server, tool, effect)
-        })
-    }
-
     /// Whether it would take too long to compare the arguments with the rules about them.
-    fn costs_too_much(&self, called: &PolicyCall<'_>) -> bool {
-        let weighing = self.rules.iter().filter(|rule| rule.is_about_tool(called));
-        let paths = weighing.flat_map(|rule| rule.arguments.keys());
-        let values = || called.arguments.iter().chain(&called.implied.values);
+    fn costs_too_much(&self, rules: &ToolRules, [given, implied]: [&Map<String, Value>; 2]) -> bool {
+        let paths = self.of_tool(rules).flat_map(|(_, rule)| rule.arguments.keys());
+        let values = || given.iter().chain(implied);
         let mut costs: Vec<Option<usize>> = vec![None; values().count()];
         let mut left = COST_MAX;
         let mut take = |cost: usize| left.checked_sub(cost).map(|rest| left = rest);
@@ -101,13 +91,20 @@ impl Policy {
 
     /// The decision of the rules, or of the profile if none matches.
     #[must_use]
-    pub fn by_rule(&self, called: &PolicyCall<'_>) -> Decision {
+    pub fn by_rule(&self, rules: &ToolRules, arguments: &CallArguments) -> Decision {
         if let Some(defect) = &self.defect {
             return Decision { verdict: Verdict::Deny, because: defect.clone() };
         }
-        let unchecked = self.costs_too_much(called).then_some(TOO_MUCH).or(called.implied.unchecked);
-        for (at, rule) in self.rules.iter().enumerate() {
-            match rule.fits(called, unchecked) {
+        let is_strict = |rule: &Rule| !rule.arguments.is_empty() && rule.effect() == Effect::Tightens;
+        let find =
+            arguments.defaults.as_ref().filter(|_| self.of_tool(rules).any(|(_, rule)| is_strict(rule)));
+        let implied = find.map_or_else(|| Ok(Map::new()), |find| find(&arguments.given));
+        let unchecked = arguments.unchecked.or(implied.as_ref().err().copied());
+        let implied = implied.unwrap_or_default();
+        let values = [&*arguments.given, &implied];
+        let unchecked = self.costs_too_much(rules, values).then_some(TOO_MUCH).or(unchecked);
+        for (at, rule) in self.of_tool(rules) {
+            match rule.fits(values, unchecked) {
                 RuleMatch::No => {}
                 RuleMatch::Yes => {
                     let mut because = format!("rule {}", at + 1);
@@ -122,7 +119,7 @@ impl Policy {
                 }
             }
         }
-        let (verdict, because) = match (self.profile, called.only_reads()) {
+        let (verdict, because) = match (self.profile, rules.only_reads) {
             (Profile::Open, _) => (Verdict::Allow, "profile open"),
             (Profile::Careful, true) => (Verdict::Allow, "profile careful: it only reads"),
             (Profile::ReadOnly, true) => (Verdict::Allow, "profile read-only: it only reads"),
@@ -165,15 +162,15 @@ impl Rule {
             && self.destructive.is_none_or(|wanted| wanted == called.may_destroy())
     }
 
-    /// Whether the rule matches the call. In doubt it matches, unless it would let the call pass. `unchecked`: why the
-    /// arguments cannot be compared, or not all.
-    fn fits(&self, called: &PolicyCall<'_>, unchecked: Option<&'static str>) -> RuleMatch {
+    /// Whether the rule, which is about the tool, matches these given and implied arguments. In doubt it matches, unless it
+    /// would let the call pass. `unchecked`: why the arguments cannot be compared, or not all.
+    fn fits(&self, values: [&Map<String, Value>; 2], unchecked: Option<&'static str>) -> RuleMatch {
         let effect = self.effect();
         let unchecked = unchecked.filter(|_| !self.arguments.is_empty());
-        if !self.is_about_tool(called) || unchecked.is_some() && effect == Effect::Loosens {
+        if unchecked.is_some() && effect == Effect::Loosens {
             return RuleMatch::No;
         }
-        let all_fit = || self.arguments.iter().all(|(path, pattern)| fit(called, path, pattern, effect));
+        let all_fit = || self.arguments.iter().all(|(path, pattern)| fit(values, (path, pattern), effect));
         match unchecked {
             Some(why) if why == TOO_MUCH || !all_fit() => RuleMatch::Unknown { why },
             None if !all_fit() => RuleMatch::No,
@@ -184,11 +181,13 @@ impl Rule {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Map, Value, json};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use serde_json::json;
 
     use super::*;
-    use crate::policy::ImpliedArguments;
-    use crate::policy::{Budgets, Labels};
+    use crate::policy::{Budgets, FindDefaults, Labels};
 
     fn policy(mut json: Value) -> Policy {
         let profile = json.as_object_mut().unwrap().remove("profile");
@@ -196,20 +195,18 @@ mod tests {
         Policy { profile, ..serde_json::from_value(json).unwrap() }
     }
 
+    fn by_rule(policy: &Policy, called: &PolicyCall<'_>) -> Decision {
+        policy.by_rule(&policy.about(called), called.arguments)
+    }
+
     fn decided(policy: &Policy, called: &PolicyCall<'_>) -> Decision {
-        policy.decide(called, policy.by_rule(called), false)
+        policy.decide(called, by_rule(policy, called), false)
     }
 
     fn verdict(policy: &Policy, server: &str, tool: &str, hints: Value, arguments: Value) -> Verdict {
         let (Value::Object(annotations), Value::Object(arguments)) = (hints, arguments) else { panic!() };
         let (server, tool) = (Names::only(server), Names::only(tool));
-        let called = PolicyCall {
-            server,
-            tool,
-            annotations: &annotations,
-            arguments: &arguments,
-            implied: &ImpliedArguments::default(),
-        };
+        let called = PolicyCall { server, tool, annotations: &annotations, arguments: &arguments.into() };
         decided(policy, &called).verdict
     }
 
@@ -244,13 +241,12 @@ mod tests {
         assert_eq!(of("gitlab", "create_issue", json!({"destructiveHint": false})), Verdict::Ask);
         assert_eq!(of("x", "note", json!({"destructiveHint": false})), Verdict::Warn);
         assert_eq!(of("x", "read", json!({"readOnlyHint": true, "destructiveHint": true})), Verdict::Allow);
-        let (none, empty, implied) = (Map::new(), Map::new(), ImpliedArguments::default());
+        let (none, empty) = (Map::new(), CallArguments::default());
         let called = PolicyCall {
             server: Names::only("github"),
             tool: Names::only("delete_x"),
             annotations: &none,
             arguments: &empty,
-            implied: &implied,
         };
         assert_eq!(decided(&policy, &called).because, "rule 1: never");
     }
@@ -266,13 +262,7 @@ mod tests {
         let of = |server, tool| {
             decided(
                 &policy,
-                &PolicyCall {
-                    server,
-                    tool,
-                    annotations: &none,
-                    arguments: &none,
-                    implied: &ImpliedArguments::default(),
-                },
+                &PolicyCall { server, tool, annotations: &none, arguments: &CallArguments::default() },
             )
             .verdict
         };
@@ -323,17 +313,17 @@ mod tests {
     fn a_call_that_cannot_be_checked_is_denied_where_a_rule_tightens_by_arguments() {
         let by = |rule: Value| {
             let policy = policy(json!({"rule": [rule]}));
-            let implied = ImpliedArguments { unchecked: Some("too many"), ..ImpliedArguments::default() };
-            let (none, arguments) = (Map::new(), json!({"path": "/data/a"}));
+            let given = Arc::new(Map::from_iter([("path".into(), json!("/data/a"))]));
+            let arguments = CallArguments { given, unchecked: Some("too many"), ..CallArguments::default() };
+            let none = Map::new();
             let called = PolicyCall {
                 server: Names::only("s"),
                 tool: Names::only("t"),
                 annotations: &none,
-                arguments: arguments.as_object().unwrap(),
-                implied: &implied,
+                arguments: &arguments,
             };
             let decision = decided(&policy, &called);
-            (decision.verdict, decision.because, policy.weighs_arguments(called.server, called.tool))
+            (decision.verdict, decision.because, policy.weighs_arguments(&policy.about(&called)))
         };
         let (ask, deny) = (json!({"path": "/etc/*"}), json!({"path": "/data/*"}));
         let unknown = "rule 1 cannot be applied: too many".to_owned();
@@ -350,7 +340,7 @@ mod tests {
         );
         assert_eq!(
             by(json!({"arguments": deny, "decision": "warn"})),
-            (Verdict::Allow, open, false),
+            (Verdict::Allow, open, true),
             "no exact match"
         );
         assert_eq!(by(json!({"tool": "t", "decision": "warn"})), (Verdict::Warn, "rule 1".into(), false));
@@ -394,41 +384,47 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_compared_on_another_thread_only_where_rules_are_about_many_arguments() {
-        let rule = json!({"tool": "t", "decision": "deny", "arguments": {"path.x": "/etc/*"}});
-        let policy = policy(json!({"rule": [rule]}));
-        let (hints, implied) = (Map::new(), ImpliedArguments::default());
-        let arguments = json!({"Path": {"x": ["/etc/a"]}, "content": "long"});
-        let called = |tool| PolicyCall {
-            server: Names::only("s"),
-            tool: Names::only(tool),
-            annotations: &hints,
-            arguments: arguments.as_object().unwrap(),
-            implied: &implied,
-        };
-        assert!(
-            policy.detached(&called("t"), 100).is_none() && policy.detached(&called("u"), 1 << 20).is_none()
-        );
-        let detached = policy.detached(&called("t"), 1 << 20).unwrap();
-        assert_eq!(detached.as_call().arguments.keys().collect::<Vec<_>>(), ["Path"]);
-        assert_eq!(policy.by_rule_detached(&detached), policy.by_rule(&called("t")));
-        assert_eq!(policy.by_rule_detached(&detached).verdict, Verdict::Deny);
+    fn defaults_are_looked_for_only_where_a_rule_that_tightens_is_about_arguments() {
+        let policy = policy(json!({"rule": [
+            {"tool": "a", "decision": "deny"},
+            {"tool": "b", "decision": "allow", "arguments": {"path": "/data/*"}},
+            {"tool": "c", "decision": "deny", "arguments": {"path": "/etc/*"}}
+        ]}));
+        let searches = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&searches);
+        let defaults: Arc<FindDefaults> = Arc::new(move |_| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok(Map::from_iter([("path".into(), json!("/etc/a"))]))
+        });
+        let (hints, arguments) =
+            (Map::new(), CallArguments { defaults: Some(defaults), ..CallArguments::default() });
+        for (tool, verdict, weighs, count) in [
+            ("a", Verdict::Deny, false, 0),
+            ("b", Verdict::Allow, true, 0),
+            ("c", Verdict::Deny, true, 1),
+            ("d", Verdict::Allow, false, 1),
+        ] {
+            let (server, tool) = (Names::only("s"), Names::only(tool));
+            let called = PolicyCall { server, tool, annotations: &hints, arguments: &arguments };
+            assert_eq!(decided(&policy, &called).verdict, verdict, "{}", tool.name);
+            assert_eq!(policy.weighs_arguments(&policy.about(&called)), weighs, "{}", tool.name);
+            assert_eq!(searches.load(Ordering::Relaxed), count, "{}", tool.name);
+        }
     }
 
     #[test]
     fn data_that_was_mixed_does_not_leave_unseen() {
         let labels = json!({"private": ["mail"], "untrusted": ["web"], "egress": ["chat"]});
-        let (none, empty, implied) = (Map::new(), Map::new(), ImpliedArguments::default());
+        let (none, empty) = (Map::new(), CallArguments::default());
         let called = |server| PolicyCall {
             server: Names::only(server),
             tool: Names::only("t"),
             annotations: &none,
             arguments: &empty,
-            implied: &implied,
         };
         let of = |json: Value, server, is_mixed| {
             let (policy, called) = (policy(json), called(server));
-            policy.decide(&called, policy.by_rule(&called), is_mixed).verdict
+            policy.decide(&called, by_rule(&policy, &called), is_mixed).verdict
         };
         assert_eq!(of(json!({"labels": labels}), "chat", true), Verdict::Warn);
         assert_eq!(of(json!({"labels": labels}), "chat", false), Verdict::Allow);
@@ -438,7 +434,7 @@ mod tests {
         assert_eq!(of(allowed, "chat", false), Verdict::Allow);
         let asks = json!({"labels": labels, "rule": [{"decision": "ask", "reason": "it posts"}]});
         let (asks, chat) = (policy(asks), called("chat"));
-        let because = asks.decide(&chat, asks.by_rule(&chat), true).because;
+        let because = asks.decide(&chat, by_rule(&asks, &chat), true).because;
         assert!(because.starts_with("rule 1: it posts; labels: this session has read private"), "{because}");
         assert_eq!(of(json!({"profile": "read-only", "labels": labels}), "chat", true), Verdict::Deny);
         let mut denied = labels.clone();
@@ -465,8 +461,7 @@ mod tests {
             server: Names::only("s"),
             tool: Names::only("t"),
             annotations: hints.as_object().unwrap(),
-            arguments: &none,
-            implied: &ImpliedArguments::default(),
+            arguments: &none.into(),
         };
         let decision = decided(&policy, &called);
         assert_eq!((decision.verdict, decision.because.as_str()), (Verdict::Deny, "line 3"));

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
+use serde_json::Map;
+
 use super::arguments::fit;
 use super::names::Names;
 use super::pattern::Pattern;
-use super::policy_call::PolicyCall;
+use super::policy_call::{CallArguments, PolicyCall};
 use super::rules::{Label, Policy};
 use super::verdict::Effect;
 
@@ -152,9 +154,16 @@ impl Ledger {
         self.plans.clear();
     }
 
-    /// Whether a call was approved before. If so, one call of that approval is used up.
-    pub fn take_approved(&mut self, called: &PolicyCall<'_>) -> bool {
-        let Some(at) = self.plans.iter().position(|plan| plan.covers(called)) else { return false };
+    /// The approvals of further calls of this tool.
+    #[must_use]
+    pub fn approved(&self, called: &PolicyCall<'_>) -> Vec<Plan> {
+        let is_about = |plan: &&Plan| plan.server == called.server.name && plan.tool == called.tool.name;
+        self.plans.iter().filter(is_about).cloned().collect()
+    }
+
+    /// Uses up one call of an approval. Returns whether the approval still exists.
+    pub fn take(&mut self, approved: &Plan) -> bool {
+        let Some(at) = self.plans.iter().position(|plan| plan == approved) else { return false };
         match NonZeroU32::new(self.plans[at].calls.get() - 1) {
             Some(left) => self.plans[at].calls = left,
             None => {
@@ -185,21 +194,26 @@ impl RunBudget {
 }
 
 impl Plan {
-    fn covers(&self, called: &PolicyCall<'_>) -> bool {
+    /// Whether it is an approval of calls with these arguments. It can take long to compare them.
+    #[must_use]
+    pub fn covers(&self, arguments: &CallArguments) -> bool {
+        let values = [&*arguments.given, &Map::new()];
         let mut conditions = self.arguments.iter();
-        self.server == called.server.name
-            && self.tool == called.tool.name
-            && (self.arguments.is_empty() || called.implied.unchecked.is_none())
-            && conditions.all(|(path, pattern)| fit(called, path, pattern, Effect::Loosens))
+        (self.arguments.is_empty() || arguments.unchecked.is_none())
+            && conditions.all(|(path, pattern)| fit(values, (path, pattern), Effect::Loosens))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Map, Value, json};
+    use serde_json::{Value, json};
 
     use super::*;
-    use crate::policy::ImpliedArguments;
+
+    fn take(ledger: &mut Ledger, called: &PolicyCall<'_>) -> bool {
+        let plan = ledger.approved(called).into_iter().find(|plan| plan.covers(called.arguments));
+        plan.is_some_and(|plan| ledger.take(&plan))
+    }
 
     fn policy(json: Value) -> Policy {
         serde_json::from_value(json).unwrap()
@@ -257,7 +271,7 @@ mod tests {
     fn what_was_approved_before_the_mixture_is_asked_for_again_where_data_can_leave() {
         let labels = json!({"private": ["mail"], "untrusted": ["web"], "egress": ["chat_"]});
         let policy = policy(json!({ "labels": labels }));
-        let (none, implied) = (Map::new(), ImpliedArguments::default());
+        let none = Map::new();
         let mut ledger = Ledger::default();
         for server in ["chat", "files"] {
             let calls = NonZeroU32::new(50).unwrap();
@@ -267,9 +281,10 @@ mod tests {
         let is_approved = |ledger: &mut Ledger| {
             ["chat", "files"].map(|server| {
                 let (server, tool) = (Names::only(server), Names::only("t"));
-                let called =
-                    PolicyCall { server, tool, annotations: &none, arguments: &none, implied: &implied };
-                ledger.take_approved(&called)
+                take(
+                    ledger,
+                    &PolicyCall { server, tool, annotations: &none, arguments: &none.clone().into() },
+                )
             })
         };
         ledger.touch(&policy, Names::only("mail"));
@@ -290,22 +305,19 @@ mod tests {
             calls: NonZeroU32::new(2).unwrap(),
             arguments: ["/data/*", "/*"].map(|text| ("path".into(), Pattern::new(text).unwrap())).into(),
         });
-        let mut take = |(server, tool, arguments): (&str, &str, Value)| {
-            let arguments = arguments.as_object().unwrap().clone();
+        let mut taken = |(server, tool, arguments): (&str, &str, Value)| {
+            let arguments = arguments.as_object().unwrap().clone().into();
             let (server, tool) = (Names::only(server), Names::only(tool));
-            let implied = ImpliedArguments::default();
-            let called =
-                PolicyCall { server, tool, annotations: &none, arguments: &arguments, implied: &implied };
-            ledger.take_approved(&called)
+            take(&mut ledger, &PolicyCall { server, tool, annotations: &none, arguments: &arguments })
         };
-        assert!(!take(called("files", "write", json!({"path": "/etc/a"}))));
-        assert!(!take(called("files", "write", json!({"path": ["/data/a", "/etc/a"]}))));
-        assert!(!take(called("files", "write", json!({"path": "/data/../etc/a"}))));
-        assert!(!take(called("files", "write", json!({}))));
-        assert!(!take(called("files", "delete", json!({"path": "/data/a"}))));
-        assert!(!take(called("other", "write", json!({"path": "/data/a"}))));
-        assert!(take(called("files", "write", json!({"path": "/data/a"}))));
-        assert!(take(called("files", "write", json!({"path": "/data/b"}))));
-        assert!(!take(called("files", "write", json!({"path": "/data/c"}))));
+        assert!(!taken(called("files", "write", json!({"path": "/etc/a"}))));
+        assert!(!taken(called("files", "write", json!({"path": ["/data/a", "/etc/a"]}))));
+        assert!(!taken(called("files", "write", json!({"path": "/data/../etc/a"}))));
+        assert!(!taken(called("files", "write", json!({}))));
+        assert!(!taken(called("files", "delete", json!({"path": "/data/a"}))));
+        assert!(!taken(called("other", "write", json!({"path": "/data/a"}))));
+        assert!(taken(called("files", "write", json!({"path": "/data/a"}))));
+        assert!(taken(called("files", "write", json!({"path": "/data/b"}))));
+        assert!(!taken(called("files", "write", json!({"path": "/data/c"}))));
     }
 }

@@ -18,11 +18,11 @@ mod spelling;
 mod verdict;
 
 pub use choice::ToolChoice;
-pub use decide::Decision;
+pub use decide::{Decision, ToolRules};
 pub use ledger::{Ledger, Plan, RunBudget};
 pub use names::Names;
 pub use pattern::Pattern;
-pub use policy_call::{DetachedCall, ImpliedArguments, PolicyCall};
-pub use readings::{DecodingDepth, inner, may_be_nothing};
+pub use policy_call::{CallArguments, FindDefaults, PolicyCall};
+pub use readings::{DecodingDepth, inner, may_be_nothing, may_hold_json};
 pub use rules::{Budgets, Label, Labels, Policy, Profile, Rule};
 pub use verdict::Verdict;

@@ -8,9 +8,8 @@ use belljar_base::text;
 
 /// The largest number of digits of a number that is written without an exponent.
 const PLAIN_DIGITS_MAX: i64 = 400;
-/// The largest number of bits of a hexadecimal, octal or binary number that is converted. A longer one is infinite as a
-/// double, and larger than every number that a pattern of 200 digits can be.
-const BITS_MAX: usize = 1_100;
+/// The largest number of bits of a hexadecimal, octal or binary number that is converted: those of so many digits.
+const BITS_MAX: usize = 1_330;
 /// The exponent of a number that is too long to be converted.
 const ENDLESS: i64 = 999_999_999;
 /// The digits of one part of a number that is converted, and the number after its largest value.
@@ -88,9 +87,22 @@ impl Decimal {
     }
 
     /// Whether some server may read both as one number: they are equal, or they are equal as doubles, which many
-    /// servers use.
+    /// servers use, or one is too long to be converted and the other one has more digits than those that are.
     pub(super) fn may_equal(&self, other: &Self) -> bool {
-        self == other || self.double().is_some_and(|double| other.double() == Some(double))
+        let is_in_doubt = |one: &Self, other: &Self| one.is_endless() && other.is_long();
+        self == other
+            || self.double().is_some_and(|double| other.double() == Some(double))
+            || (self.is_negative == other.is_negative
+                && (is_in_doubt(self, other) || is_in_doubt(other, self)))
+    }
+
+    /// Whether it stands for a number that is too long to be converted.
+    fn is_endless(&self) -> bool {
+        self.exponent >= ENDLESS
+    }
+
+    fn is_long(&self) -> bool {
+        i64::try_from(self.digits.len()).is_ok_and(|count| count + self.exponent >= PLAIN_DIGITS_MAX)
     }
 
     /// The number written without an exponent; `None`: that is too long.
@@ -186,13 +198,44 @@ mod tests {
     }
 
     #[test]
+    fn numbers_of_other_radixes_equal_those_of_as_many_digits_and_longer_ones_are_in_doubt() {
+        // 10^399 has 1,326 bits.
+        let power = decimal(&format!("1{}", "0".repeat(399)), 10);
+        assert_eq!(power.trim_start_matches('0').len(), 400);
+        let hexadecimal = format!("0x{}", hexadecimal_power_of_ten(399));
+        assert!(
+            read(&hexadecimal).may_equal(&read("1e399")) && !read(&hexadecimal).may_equal(&read("1e398"))
+        );
+        assert!(read(&hexadecimal).plain().is_some());
+        let longer = read(&format!("0x{}", hexadecimal_power_of_ten(410)));
+        assert!(longer.may_equal(&read("1e410")) && read("1e999").may_equal(&longer));
+        assert!(!longer.may_equal(&read("-1e410")) && !longer.may_equal(&read("1e390")));
+    }
+
+    fn hexadecimal_power_of_ten(exponent: usize) -> String {
+        // The last digit comes first.
+        let mut digits = vec![1_u32];
+        for _ in 0..exponent {
+            let mut carried = 0;
+            for digit in &mut digits {
+                carried += *digit * 10;
+                (*digit, carried) = (carried % 16, carried / 16);
+            }
+            if carried > 0 {
+                digits.push(carried);
+            }
+        }
+        digits.iter().rev().map(|digit| format!("{digit:x}")).collect()
+    }
+
+    #[test]
     fn numbers_of_other_radixes_are_read_as_far_as_a_pattern_can_name_them() {
         let power = format!("0b{:b}", 10_u128.pow(30));
         assert!(read(&power).may_equal(&read("1e30")));
         let ones = |prefix: &str, count: usize| read(&format!("{prefix}{}", "1".repeat(count)));
         // 300 binary ones are 75 hexadecimal fs.
         assert!(ones("0b", 300) == read(&format!("0x{}", "f".repeat(75))));
-        for endless in [ones("0x", 300), ones("0o", 400), ones("0b", 1_200), ones("0x", 100_000)] {
+        for endless in [ones("0x", 333), ones("0o", 444), ones("0b", 1_331), ones("0x", 100_000)] {
             assert!(!endless.may_be_zero() && endless.plain().is_none(), "{endless:?}");
         }
         assert!(Decimal::read("0x").is_none() && Decimal::read("0b12").is_none());

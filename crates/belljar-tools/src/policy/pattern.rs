@@ -82,6 +82,12 @@ impl Pattern {
         Some(self.matches(text)? || is_like(&text::folded(text)))
     }
 
+    /// Whether it can match a number of any length.
+    pub(super) fn may_be_long_number(&self) -> bool {
+        let of_number = |one: char| one.is_ascii_digit() || "*?+-.".contains(one);
+        self.text.contains('*') && self.text.chars().all(of_number)
+    }
+
     /// The values that it means; `None`: it has wildcards.
     pub(super) fn named(&self) -> Option<&LiteralMeaning> {
         self.named.as_ref()
@@ -132,7 +138,27 @@ pub(super) fn web_addresses(text: &str) -> Vec<String> {
     addresses
 }
 
+/// The longest host of a web address that is read if it has other characters than those of ASCII or punycode, in bytes. No
+/// such name is longer, and the time grows with the square of its length.
+pub(super) const HOST_BYTES_MAX: usize = 253;
+
+/// The host of a web address as parsers of the URL standard find it, with its port.
+pub(super) fn web_host(text: &str) -> Option<&str> {
+    // These parsers leave tabs and line ends out.
+    let rest = text.split_once(':')?.1.trim_start_matches(['/', '\\', '\t', '\r', '\n']);
+    let authority = rest.split(['/', '\\', '?', '#']).next().unwrap_or(rest);
+    Some(authority.rsplit_once('@').map_or(authority, |(_user, host)| host))
+}
+
+/// Whether the host is read in a time that only grows with its length.
+pub(super) fn is_plain_host(host: &str) -> bool {
+    host.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'%') && !host.contains("xn--")
+}
+
 fn standard_addresses(text: &str) -> Vec<String> {
+    if web_host(text).is_some_and(|host| host.len() > HOST_BYTES_MAX && !is_plain_host(host)) {
+        return vec![];
+    }
     let Ok(url) = Url::parse(text) else { return vec![] };
     let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else { return vec![] };
     // Only these ignore how many slashes there are, and in which direction.

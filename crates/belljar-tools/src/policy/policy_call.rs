@@ -1,11 +1,13 @@
 //! A call, as the policy sees it.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use super::names::Names;
 
 /// A call, with everything that rules can refer to.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct PolicyCall<'c> {
     /// The names of the server.
     pub server: Names<'c>,
@@ -13,62 +15,33 @@ pub struct PolicyCall<'c> {
     pub tool: Names<'c>,
     /// The server's hints on the tool.
     pub annotations: &'c Map<String, Value>,
+    /// The arguments.
+    pub arguments: &'c CallArguments,
+}
+
+/// The arguments of a call. A clone shares them, so that another thread can compare them.
+#[derive(Clone, Default)]
+pub struct CallArguments {
     /// The arguments as they are sent.
-    pub arguments: &'c Map<String, Value>,
-    /// The values that the server may use in addition.
-    pub implied: &'c ImpliedArguments,
-}
-
-/// The values that the server may use in place of arguments that the call does not give.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ImpliedArguments {
-    /// Values for arguments that are absent, null or empty, in the structure of the arguments: the defaults of the
-    /// tool's schema, and null without a default. Several possible values are the items of a list.
-    pub values: Map<String, Value>,
-    /// The reason why the arguments could not be checked against the tool's schema, or why its defaults are unknown.
+    pub given: Arc<Map<String, Value>>,
+    /// The reason why they could not be checked against the tool's schema.
     pub unchecked: Option<&'static str>,
+    /// Finds what the server may use in addition. It can take long.
+    pub defaults: Option<Arc<FindDefaults>>,
 }
 
-/// A call that borrows nothing, for another thread.
-#[derive(Debug)]
-pub struct DetachedCall {
-    server: [String; 2],
-    tool: [String; 2],
-    annotations: Map<String, Value>,
-    arguments: Map<String, Value>,
-    implied: ImpliedArguments,
-}
+/// Finds the values for arguments that are absent, null or empty, in the structure of the arguments: the defaults of the
+/// tool's schema, and null without a default. Several possible values are the items of a list. The error is the reason why
+/// they are not known.
+pub type FindDefaults = dyn Fn(&Map<String, Value>) -> Result<Map<String, Value>, &'static str> + Send + Sync;
 
-impl DetachedCall {
-    /// The call, as the policy sees it.
-    pub(super) fn as_call(&self) -> PolicyCall<'_> {
-        fn names([name, alias]: &[String; 2]) -> Names<'_> {
-            Names { name, alias }
-        }
-        PolicyCall {
-            server: names(&self.server),
-            tool: names(&self.tool),
-            annotations: &self.annotations,
-            arguments: &self.arguments,
-            implied: &self.implied,
-        }
+impl From<Map<String, Value>> for CallArguments {
+    fn from(given: Map<String, Value>) -> Self {
+        Self { given: Arc::new(given), ..Self::default() }
     }
 }
 
 impl PolicyCall<'_> {
-    /// The call with copies of those arguments that `is_wanted` names.
-    pub(super) fn detached(&self, is_wanted: impl Fn(&str) -> bool) -> DetachedCall {
-        let names = |names: Names<'_>| [names.name.to_owned(), names.alias.to_owned()];
-        let wanted = self.arguments.iter().filter(|(name, _)| is_wanted(name));
-        DetachedCall {
-            server: names(self.server),
-            tool: names(self.tool),
-            annotations: self.annotations.clone(),
-            arguments: wanted.map(|(name, value)| (name.clone(), value.clone())).collect(),
-            implied: self.implied.clone(),
-        }
-    }
-
     fn hint(&self, name: &str) -> Option<bool> {
         self.annotations.get(name).and_then(Value::as_bool)
     }

@@ -12,6 +12,8 @@ use serde_json::{Map, Value};
 
 /// The longest text that is parsed as JSON, in bytes.
 const JSON_BYTES_MAX: usize = 64 * 1024;
+/// The characters that the JSON in a text begins with.
+const JSON_STARTS: [char; 3] = ['{', '[', '"'];
 /// Words for values in JSON, and in texts that lenient parsers accept as JSON.
 const JSON_WORDS: [&str; 9] = ["true", "false", "null", "none", "nil", "undefined", "nan", "inf", "infinity"];
 
@@ -66,8 +68,8 @@ pub fn inner(text: &str, depth: DecodingDepth) -> NestedReadings {
     for (text, depth) in
         std::iter::once((text, depth)).chain(decodings.iter().map(|(text, at)| (&**text, *at)))
     {
-        let text = text.trim_matches(|one: char| one.is_whitespace() || text::is_unseen(one));
-        if !text.starts_with(['{', '[', '"']) {
+        let text = trimmed(text);
+        if !text.starts_with(JSON_STARTS) {
             continue;
         }
         match read(text, depth) {
@@ -79,6 +81,17 @@ pub fn inner(text: &str, depth: DecodingDepth) -> NestedReadings {
     inner
 }
 
+/// Whether [`inner`] may find JSON in the text, which can take long.
+#[must_use]
+pub fn may_hold_json(text: &str) -> bool {
+    let is_read = |text: &str| text.len() <= JSON_BYTES_MAX && text.starts_with(JSON_STARTS);
+    text.contains('%') || is_read(trimmed(text))
+}
+
+fn trimmed(text: &str) -> &str {
+    text.trim_matches(|one: char| one.is_whitespace() || text::is_unseen(one))
+}
+
 /// Whether a server may treat a value like an absent one.
 #[must_use]
 pub fn may_be_nothing(value: &Value, depth: DecodingDepth) -> bool {
@@ -86,9 +99,13 @@ pub fn may_be_nothing(value: &Value, depth: DecodingDepth) -> bool {
         Value::Null => true,
         Value::String(text) => {
             let is_nothing = |text: &str| text::says_nothing(text) || text.trim() == "null";
+            let is_quoted = |text: &str| trimmed(text).starts_with('"');
+            let decodings = decodings(text, depth);
             is_nothing(text)
-                || decodings(text, depth).iter().any(|(text, _)| is_nothing(text))
-                || inner(text, depth).readings.iter().any(|(value, depth)| may_be_nothing(value, *depth))
+                || decodings.iter().any(|(text, _)| is_nothing(text))
+                // Objects and lists are something.
+                || ((is_quoted(text) || decodings.iter().any(|(text, _)| is_quoted(text)))
+                    && inner(text, depth).readings.iter().any(|(value, depth)| may_be_nothing(value, *depth)))
         }
         _ => false,
     }

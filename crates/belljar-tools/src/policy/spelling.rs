@@ -8,7 +8,9 @@ use belljar_base::text;
 use serde_json::Value;
 
 use super::literal_meaning::number;
-use super::pattern::{Pattern, file_places, plain_path, web_addresses};
+use super::pattern::{
+    HOST_BYTES_MAX, Pattern, file_places, is_plain_host, plain_path, web_addresses, web_host,
+};
 use super::readings::{DecodingDepth, decodings, inner};
 
 /// What it costs to compare a value and all its readings with one pattern, in the time that a byte of an ASCII text takes.
@@ -46,9 +48,16 @@ pub(super) fn name_cost(name: &str) -> usize {
 /// What each value costs beside its text.
 const VALUE_COST: usize = 32;
 
-/// Texts with other characters than those of ASCII are folded, which takes several times as long.
+/// Texts with other characters than those of ASCII are folded, which takes several times as long. The time for the host of
+/// an address can grow with the square of its length.
 fn text_cost(text: &str) -> usize {
-    if text.is_ascii() { text.len() } else { 4 * text.len() }
+    if !text.is_ascii() {
+        return 4 * text.len();
+    }
+    let folded = text::folded(text);
+    let host = web_host(unwrapped(&folded)).filter(|host| !is_plain_host(host)).unwrap_or_default();
+    let of_host = host.len().min(HOST_BYTES_MAX).pow(2) / 64;
+    text.len() + of_host
 }
 
 /// Whether the value matches in some spelling. In an array, any item may match.
@@ -74,13 +83,16 @@ fn fits_within(value: &Value, pattern: &Pattern, depth: DecodingDepth) -> bool {
         || inner.readings.iter().any(|(value, depth)| fits_within(value, pattern, *depth))
 }
 
-/// Whether the value matches as a number, as a boolean, as null, or as its text.
+/// Whether the value matches as a number, as a boolean, as null, or as its text. A number that is too long to be written
+/// without an exponent counts as matching a pattern for numbers of any length.
 fn reads_as(value: &Value, text: &str, pattern: &Pattern) -> bool {
     pattern.named().is_some_and(|named| named.names(value))
         || text_fits(text, pattern)
         || number(value).is_some_and(|number| {
             let is_like = |plain: &str| pattern.matches(plain) == Some(true);
-            number.plain().is_some_and(|plain| is_like(&plain)) || (number.may_be_zero() && is_like("0"))
+            let is_in_doubt = || pattern.may_be_long_number();
+            number.plain().map_or_else(is_in_doubt, |plain| is_like(&plain))
+                || (number.may_be_zero() && is_like("0"))
         })
 }
 
@@ -168,6 +180,9 @@ mod tests {
         for value in [json!(43), json!(-42), json!(4.2), json!("42 or 43"), json!(null), json!(true)] {
             assert!(!of("42", &value), "{value}");
         }
+        let long = json!(format!("0x{}", "f".repeat(400)));
+        assert!(of("1e9999", &long) && of("9*", &long) && of("-*1", &json!("5e999")));
+        assert!(!of("99", &long) && !of("9?", &long) && !of("/etc/*", &long) && !of("9*x", &long));
         assert!(of("0", &json!(-0.0)) && of("0", &json!("-0")));
         for text in ["1e-99999999999", "1e-400", "-1e-99999999999"] {
             assert!(of("0", &json!(text)) && of("0*", &json!(text)), "{text}: the double is 0");
@@ -219,6 +234,34 @@ mod tests {
         );
         assert!(!of("https://evil.example/*", &json!("https://evil.example:8443/x")));
         assert!(!of("https://evil.example/*", &json!("http://evil.example/x")));
+    }
+
+    #[test]
+    fn a_long_host_is_read_only_where_that_takes_no_time() {
+        let of_host = |host: &str| {
+            let address = format!("https://{host}/x");
+            let by_length = if address.is_ascii() { address.len() } else { 4 * address.len() };
+            (web_addresses(&address).len(), text_cost(&address) > by_length)
+        };
+        let long = "a".repeat(300);
+        for (host, is_read, is_dear) in [
+            ("xn--bcher-kva.example", true, true),
+            ("0x7f.1", true, false),
+            (&*format!("0x{}7f.1", "0".repeat(300)), true, false),
+            (&*format!("user:{long}@xn--bcher-kva.example:443"), true, true),
+            (&*format!("xn--{long}.example"), false, true),
+            (&*format!("x\u{7}n--{long}.example"), false, true),
+            (&*format!("%78n--{long}.example"), false, true),
+            (&*format!("\t/xn--{long}.example"), false, true),
+            (&*"\u{440}".repeat(200), false, false),
+        ] {
+            let (count, dear) = of_host(host);
+            assert_eq!((count > 0, dear), (is_read, is_dear), "{host}");
+        }
+        let zeros = format!("http://0x{}7f.1/x", "0".repeat(300));
+        assert!(of("http://127.0.0.1/*", &json!(zeros)));
+        let address = format!("https://xn--{long}.example/x");
+        assert_eq!(text_cost(&address) - address.len(), 1_000);
     }
 
     #[test]

@@ -246,6 +246,16 @@ mod tests {
     }
 
     #[test]
+    fn all_credentials_within_a_value_are_secrets_however_many_there_are() {
+        let lines: Vec<String> =
+            (0..300).map(|number| format!("API_KEY_{number}=Token{number:0>12}")).collect();
+        let addresses: Vec<String> =
+            (0..100).map(|number| format!("db://u:pass-{number:0>3}-word@h")).collect();
+        let secrets = secrets(process(&[("CREDS", &lines.join("\n")), ("DSNS", &addresses.join(" "))]), &[]);
+        assert_eq!(redacted(&secrets, "Token000000000299 and pass-099-word"), "[CREDS] and [DSNS]");
+    }
+
+    #[test]
     fn what_is_found_later_is_a_secret_beside_what_was_found_before() {
         let secrets = secrets(process(&[]), &[]);
         for number in 0..200 {

@@ -10,8 +10,6 @@ use super::is_credential;
 
 /// The longest value that is searched, in bytes.
 const VALUE_BYTES_MAX: usize = 256 << 10;
-/// The largest number of credentials that are found in one value.
-const PARTS_MAX: usize = 64;
 /// The shortest member of JSON that counts as a credential whatever its name is, in bytes.
 const TOKEN_BYTES_MIN: usize = 16;
 
@@ -26,7 +24,8 @@ pub(super) fn of(value: &str) -> Vec<String> {
             of_json("", &json, &mut parts);
         }
     }
-    parts.truncate(PARTS_MAX);
+    parts.sort_unstable();
+    parts.dedup();
     parts
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use belljar_base::names::ServerName;
 use belljar_base::run::{FaultCode, ToolFault};
@@ -17,7 +18,7 @@ use super::cost::is_bounded;
 use super::defaults::defaults;
 use super::messages::Messages;
 use super::names::{DeclaredNames, Names};
-use crate::policy::ImpliedArguments;
+use crate::policy::FindDefaults;
 
 /// The number of problems of one call that are listed; the others are counted.
 const PROBLEMS_MAX: usize = 5;
@@ -81,18 +82,11 @@ pub fn checked(
     }
 }
 
-/// The arguments that a call implies in addition to its own, for the policy. `unchecked` is that of
-/// [`CheckedArguments`].
+/// The search for the arguments that a call of the tool implies in addition to its own, for the policy.
 #[must_use]
-pub fn implied(
-    tool: &Tool,
-    arguments: &Map<String, Value>,
-    unchecked: Option<&'static str>,
-) -> ImpliedArguments {
-    match defaults(&tool.input_schema, arguments) {
-        Ok(values) => ImpliedArguments { values, unchecked },
-        Err(why) => ImpliedArguments { values: Map::new(), unchecked: Some(unchecked.unwrap_or(why)) },
-    }
+pub fn find_defaults(tool: &Tool) -> Arc<FindDefaults> {
+    let schema = Arc::clone(&tool.input_schema);
+    Arc::new(move |arguments| defaults(&schema, arguments))
 }
 
 /// Arguments that the tool does not declare and that are sent all the same: the tool may use them, or ignore them

@@ -5,12 +5,16 @@
 use serde_json::{Map, Value};
 
 use super::super::refs::target;
-use crate::policy::{DecodingDepth, inner, may_be_nothing};
+use crate::policy::{DecodingDepth, inner, may_be_nothing, may_hold_json};
 
 /// The largest number of schemas that are visited for one call.
 const SCHEMAS_MAX: usize = 20_000;
-/// The largest sum of the texts that may be JSON or percent-encoded, in bytes. Each is parsed and decoded several times.
+/// The largest sum of the texts that are decoded and parsed, in bytes. Each is parsed and decoded several times.
 const TEXT_BYTES_MAX: usize = 512 * 1024;
+/// The largest sum of the defaults of one call, in bytes. Code chooses how many items and members have them.
+const DEFAULT_BYTES_MAX: usize = 4 << 20;
+/// What each value takes beside its text, in bytes.
+const VALUE_BYTES: usize = 64;
 /// The largest depth of objects within objects.
 const DEPTH_MAX: usize = 64;
 /// Keywords whose subschemas describe the same value as the schema around them. A keyword of the first list has one
@@ -24,6 +28,8 @@ const ITEMS: [&str; 5] = ["items", "prefixItems", "additionalItems", "unevaluate
 /// References whose target depends on the path that led to them.
 const DYNAMIC: [&str; 2] = ["$dynamicRef", "$recursiveRef"];
 const TOO_MANY: &str = "the tool's schema is too large for its defaults to be found";
+const TOO_MANY_DEFAULTS: &str =
+    "the defaults of the tool's schema are too large for so many items and members";
 const TOO_MUCH_TEXT: &str = "the arguments have too many encoded texts for the defaults in them to be found";
 const LEADS_NOWHERE: &str =
     "the tool's schema has a reference that cannot be followed, so that its defaults are not known";
@@ -45,6 +51,8 @@ pub(super) fn defaults(
         bases: bases(schema),
         schemas_left: SCHEMAS_MAX,
         text_left: TEXT_BYTES_MAX,
+        bytes_left: DEFAULT_BYTES_MAX,
+        last_parts: (Vec::new(), false),
         within: Vec::new(),
     };
     search.of_object(
@@ -90,6 +98,9 @@ struct Search<'s> {
     bases: Vec<&'s Map<String, Value>>,
     schemas_left: usize,
     text_left: usize,
+    bytes_left: usize,
+    /// The schemas that [`Self::have_parts`] was last asked about, and the answer.
+    last_parts: (Vec<*const Map<String, Value>>, bool),
     /// The schemas of the absent objects around the current one. A schema that recurs within itself adds no defaults.
     within: Vec<*const Map<String, Value>>,
 }
@@ -100,12 +111,29 @@ impl<'s> Search<'s> {
         Ok(())
     }
 
-    fn spend_text(&mut self, value: &Value) -> DefaultsResult<()> {
-        let Value::String(text) = value else { return Ok(()) };
-        if text.contains(['%', '{', '[', '"']) {
-            self.text_left = self.text_left.checked_sub(text.len()).ok_or(TOO_MUCH_TEXT)?;
+    fn spend_bytes(&mut self, name: &str, value: &Value) -> DefaultsResult<()> {
+        let taken = VALUE_BYTES + name.len() + value.as_str().map_or(0, str::len);
+        self.bytes_left = self.bytes_left.checked_sub(taken).ok_or(TOO_MANY_DEFAULTS)?;
+        match value {
+            Value::Array(items) => items.iter().try_for_each(|item| self.spend_bytes("", item)),
+            Value::Object(members) => {
+                members.iter().try_for_each(|(name, member)| self.spend_bytes(name, member))
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Whether the schemas describe members or items, so that JSON in a text may lack some of these. In doubt they do.
+    fn have_parts(&mut self, schemas: &[&'s Map<String, Value>]) -> bool {
+        if !schemas.iter().map(|schema| std::ptr::from_ref(*schema)).eq(self.last_parts.0.iter().copied()) {
+            let has_parts = |schema: &Map<String, Value>| {
+                let mut keys = ["properties", "patternProperties"].iter().chain(&UNDECLARED).chain(&ITEMS);
+                keys.any(|key| schema.get(*key).is_some_and(|part| part.is_object() || part.is_array()))
+            };
+            let have = self.expanded(schemas).map_or(true, |all| all.into_iter().any(has_parts));
+            self.last_parts = (schemas.iter().map(|schema| std::ptr::from_ref(*schema)).collect(), have);
+        }
+        self.last_parts.1
     }
 
     /// The defaults in an object that all of these schemas may describe; `given` is the object, if the call has it.
@@ -138,14 +166,16 @@ impl<'s> Search<'s> {
                 of_name.extend(self.of_undeclared(&schemas, name)?);
             }
             let mut values = Vec::new();
-            given.map_or(Ok(()), |value| self.spend_text(value))?;
             if given.is_none_or(|value| may_be_nothing(value, at.nesting)) {
                 values.push(self.of_absent(&of_name, at)?);
             }
             if let Some(value) = given {
                 values.extend(self.of_given(&of_name, value, at)?);
             }
-            implied.extend(one_or_all(values).map(|value| (name.to_owned(), value)));
+            if let Some(value) = one_or_all(values) {
+                self.spend_bytes(name, &Value::Null)?;
+                implied.insert(name.to_owned(), value);
+            }
         }
         Ok(implied)
     }
@@ -191,12 +221,12 @@ impl<'s> Search<'s> {
                 }
                 let mut implied = Vec::new();
                 for item in items {
-                    self.spend_text(item)?;
                     implied.extend(self.of_given(&of_items, item, at.deeper())?);
                 }
                 (!implied.is_empty()).then_some(Value::Array(implied))
             }
-            Value::String(text) => {
+            Value::String(text) if may_hold_json(text) && self.have_parts(schemas) => {
+                self.text_left = self.text_left.checked_sub(text.len()).ok_or(TOO_MUCH_TEXT)?;
                 let mut implied = Vec::new();
                 for (value, nesting) in &inner(text, at.nesting).readings {
                     implied.extend(self.of_given(
@@ -207,7 +237,7 @@ impl<'s> Search<'s> {
                 }
                 one_or_all(implied)
             }
-            Value::Null | Value::Bool(_) | Value::Number(_) => None,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
         })
     }
 
@@ -215,6 +245,7 @@ impl<'s> Search<'s> {
         let expanded = self.expanded(schemas)?;
         let mut values: Vec<Value> = Vec::new();
         for default in expanded.iter().filter_map(|schema| schema.get("default")) {
+            self.spend_bytes("", default)?;
             values.push(default.clone());
             values.extend(self.of_given(schemas, default, at.deeper())?);
         }
@@ -493,6 +524,50 @@ mod tests {
             assert_eq!(of(&schema, &json!({})), None, "{reference}");
             assert_eq!(of(&schema, &json!({"mode": "keep"})), Some(json!({})), "{reference}");
         }
+    }
+
+    #[test]
+    fn only_texts_that_may_be_json_with_members_or_items_are_read() {
+        let object = json!({"properties": {"force": {"default": true}}});
+        let schema = json!({"properties": {"content": {"type": "string"}, "list": {"items": {"type": "string"}},
+            "options": object, "rows": {"items": object}}});
+        let of = |name: &str, value: Value| {
+            let mut arguments = json!({"content": "x", "list": ["x"], "options": 1, "rows": 1});
+            arguments[name] = value;
+            defaults(schema.as_object().unwrap(), arguments.as_object().unwrap())
+        };
+        let long = |text: &str| text.repeat(600_000 / text.len());
+        for text in ["a,\"b\"\n", "<p width=100%>", "[x](y) ", "{\"a\": 1}, "] {
+            assert_eq!(of("content", json!(long(text))), Ok(Map::new()), "{text}");
+            assert_eq!(of("list", json!(vec![text; 600_000 / text.len()])), Ok(Map::new()), "{text}");
+        }
+        for text in ["a,\"b\"\n", "[x](y) "] {
+            assert_eq!(of("options", json!(long(text))), Ok(Map::new()), "{text}");
+        }
+        assert_eq!(of("options", json!(long("100% "))), Err(TOO_MUCH_TEXT));
+        assert_eq!(of("rows", json!(vec!["[1, {}]".repeat(5_000); 20])), Err(TOO_MUCH_TEXT));
+    }
+
+    #[test]
+    fn the_bytes_of_defaults_are_bounded_for_the_whole_call() {
+        for member in [json!({"default": "x".repeat(50_000)}), json!({"default": vec![0; 1_000]})] {
+            let item = json!({"properties": {"a": member}});
+            let schema = json!({"properties": {"v": {"items": item, "additionalProperties": item}}});
+            let of = |v: Value| defaults(schema.as_object().unwrap(), json!({ "v": v }).as_object().unwrap());
+            assert!(of(json!(vec![json!({}); 50])).is_ok());
+            assert_eq!(of(json!(vec![json!({}); 100])), Err(TOO_MANY_DEFAULTS));
+            let members: Map<String, Value> =
+                (0..100).map(|number| (number.to_string(), json!({}))).collect();
+            assert_eq!(of(Value::Object(members)), Err(TOO_MANY_DEFAULTS));
+        }
+        let name = "n".repeat(50_000);
+        let schema = json!({"properties": {"v": {"items": {"properties": {name: {}}}}}});
+        let of = |count: usize| {
+            let arguments = json!({ "v": vec![json!({}); count] });
+            defaults(schema.as_object().unwrap(), arguments.as_object().unwrap())
+        };
+        assert!(of(50).is_ok());
+        assert_eq!(of(100), Err(TOO_MANY_DEFAULTS));
     }
 
     #[test]

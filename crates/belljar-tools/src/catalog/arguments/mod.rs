@@ -10,4 +10,4 @@ mod defaults;
 mod messages;
 mod names;
 
-pub use check::{CheckedArguments, LiteralArguments, check_names, checked, implied, undeclared};
+pub use check::{CheckedArguments, LiteralArguments, check_names, checked, find_defaults, undeclared};

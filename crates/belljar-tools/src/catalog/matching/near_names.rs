@@ -8,7 +8,7 @@ use super::synonyms::{is_known, synonyms};
 use super::words::{stem, words};
 
 const NEAR_COUNT: usize = 3;
-/// Known names that one is compared with. Code chooses how often.
+/// The largest number of known names that one is compared with.
 const COMPARED_MAX: usize = 2_000;
 /// Longest name whose words are looked up, in bytes: code chooses the name.
 const ASKED_BYTES_MAX: usize = 128;
