@@ -251,11 +251,9 @@ impl Writer {
             *written_bytes += line.len() as u64;
             rings[ring].append(&mut line);
         }
-        let written = RINGS.iter().zip(&mut self.files).zip(&rings).try_for_each(|((ring, files), lines)| {
-            if lines.is_empty() {
-                return Ok(());
-            }
-            append(&self.dir, (ring, self.file_bytes_max), files, lines)
+        let of_rings = RINGS.iter().zip(&mut self.files).zip(&rings).filter(|(_, lines)| !lines.is_empty());
+        let written = of_rings.fold(Ok(()), |before, ((ring, files), lines)| {
+            before.and(append(&self.dir, (ring, self.file_bytes_max), files, lines))
         });
         let mut trouble = self.trouble.lock();
         // Once for each time that it begins to fail.

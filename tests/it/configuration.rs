@@ -530,6 +530,26 @@ fn no_program_of_the_opened_project_is_run_because_it_is_in_path() {
     let (said, ran_programs) = doctor(&project);
     assert_eq!(ran_programs, "", "{said}");
     assert!(said.contains(&format!("searches no programs in {}", bin.display())), "{said}");
+    // A folder that was removed meanwhile counts as opened still.
+    let removed = format!(
+        "mkdir '{0}/sub'; cd '{0}/sub'; rmdir '{0}/sub'; exec \"$0\" doctor --ask",
+        project.display()
+    );
+    std::fs::create_dir(project.join(".git")).unwrap();
+    let belljar = env!("CARGO_BIN_EXE_belljar");
+    let mut command = home.command(&[]);
+    let environment: Vec<_> =
+        command.get_envs().map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned))).collect();
+    command = std::process::Command::new("sh");
+    command
+        .args(["-c", &removed, belljar])
+        .env_clear()
+        .envs(environment.into_iter().filter_map(|(name, value)| Some((name, value?))));
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display());
+    let output = command.env("PATH", path).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(std::fs::read_to_string(&ran).unwrap_or_default(), "", "{said}");
+    assert!(said.contains("searches no programs in"), "{said}");
     // Where nothing is left, the system's folders are searched.
     for path in ["", ":", bin.to_str().unwrap()] {
         let output = home.command(&["config"]).current_dir(&project).env("PATH", path).output().unwrap();

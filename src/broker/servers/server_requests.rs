@@ -168,8 +168,15 @@ impl ServerRequests {
                 "several sessions are calling this server, and it cannot say which one it asks".into()
             );
         }
-        let calls = called.sessions.iter().find_map(|(id, session)| Some((id.clone(), session.run.clone()?)));
-        calls.ok_or_else(|| "no call of a run is under way at this server".into())
+        let calls =
+            called.sessions.iter().find_map(|(id, session)| Some((id, session, session.run.clone()?)));
+        match calls {
+            None => Err("no call of a run is under way at this server".into()),
+            Some((_, session, run)) if session.calls > run.calls => {
+                Err("a job or an earlier run is calling this server, too, and it cannot say in which call it asks".into())
+            }
+            Some((id, _, run)) => Ok((id.clone(), run)),
+        }
     }
 
     /// Passes a server's request to the client and returns the answer, with the session and run that it was for.

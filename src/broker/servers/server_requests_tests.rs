@@ -184,7 +184,12 @@ async fn calls_of_jobs_count_for_their_session_and_nobody_is_asked_in_them() {
     let server = name("a");
     let mut waiting = std::pin::pin!(requests.calling(&server, &run));
     assert!(futures_util::poll!(&mut waiting).is_pending(), "the question could be the job's");
-    drop(of_job);
+    // A run of the same session that calls the server is not asked for the job either.
+    let same = RunContext::of_session("a", 2, &one);
+    let of_run = requests.calling(&server, &same).await;
+    let said = refusal(&requests, "a", QuestionKind::Elicitation).await;
+    assert!(said.contains("it cannot say in which call it asks"), "{said}");
+    drop((of_run, of_job));
     let _now = waiting.await;
     assert!(asked.try_recv().is_err());
 }

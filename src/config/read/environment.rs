@@ -54,7 +54,7 @@ impl Environment {
             variables: std::env::vars_os().collect(),
             home: dirs::home_dir(),
             uid: nix::unistd::geteuid().as_raw(),
-            cwd: std::env::current_dir().ok(),
+            cwd: std::env::current_dir().ok().or_else(former_cwd),
             executable: std::env::current_exe().ok(),
         }
     }
@@ -114,7 +114,9 @@ impl Environment {
     /// servers in the folder that they have open, and each repository that it is in, since a repository can have others
     /// in it. None that is HOME or holds HOME.
     pub(crate) fn projects(&self) -> Vec<PathBuf> {
-        let Some(folder) = self.cwd.as_ref().map(|cwd| ResolvedPath::of(cwd).end) else { return vec![] };
+        // The system gives the real path. It is not resolved again, since whoever sends the project could turn the folder into
+        // a symlink meanwhile.
+        let Some(folder) = self.cwd.clone() else { return vec![] };
         let home = self.home.as_ref().map(|home| ResolvedPath::of(home).end);
         let is_foreign = |folder: &&Path| home.as_ref().is_none_or(|home| !home.starts_with(folder));
         let mut foreign = folder.ancestors().take_while(is_foreign);
@@ -213,6 +215,12 @@ impl Environment {
             _ => PathBuf::from(path),
         }
     }
+}
+
+/// The path of a working folder that was removed. It counts as the opened project still.
+fn former_cwd() -> Option<PathBuf> {
+    let path = std::fs::read_link("/proc/self/cwd").ok()?;
+    Some(PathBuf::from(path.to_str()?.strip_suffix(" (deleted)")?))
 }
 
 impl fmt::Debug for Environment {
@@ -361,16 +369,18 @@ mod tests {
         for folder in ["code/.git", "code/clone/sub", "code/own/.git", "plain"] {
             std::fs::create_dir_all(at(folder)).unwrap();
         }
-        std::os::unix::fs::symlink("code/clone", at("linked")).unwrap();
         let projects = |cwd: &str| {
             let cwd = Some(real.join(cwd));
             let environment = Environment { home: Some(real.clone()), cwd, ..Environment::capture() };
             environment.projects()
         };
         assert_eq!(projects("code/clone/sub"), [at("code/clone/sub"), at("code")]);
-        assert_eq!(projects("linked"), [at("code/clone"), at("code")]);
+        // It stays the project that it was if a symlink takes its place.
+        std::fs::rename(at("code/clone"), at("code/other")).unwrap();
+        std::os::unix::fs::symlink(&real, at("code/clone")).unwrap();
+        assert_eq!(projects("code/clone/sub"), [at("code/clone/sub"), at("code")]);
         assert_eq!(projects("code/own"), [at("code/own"), at("code")]);
         assert_eq!(projects("plain"), [at("plain")]);
-        assert!(projects("").is_empty() && projects("..").is_empty());
+        assert!(projects("").is_empty() && projects(real.parent().unwrap().to_str().unwrap()).is_empty());
     }
 }

@@ -53,7 +53,7 @@ impl Pattern {
             folded: WildMatch::new(&folded),
             places: file_places(&folded)
                 .iter()
-                .chain(&web_addresses(&folded))
+                .chain(&web_addresses(&folded).unwrap_or_default())
                 .map(|place| WildMatch::new(place))
                 .collect(),
             named: (!text.contains(['*', '?'])).then(|| LiteralMeaning::of(text)),
@@ -128,24 +128,32 @@ pub(super) fn file_places(folded: &str) -> Vec<String> {
 }
 
 /// The readings of a web address as parsers of the URL standard have it, which ignore how it is written: with and without
-/// the usual port and a last slash, always without user and fragment. For other parsers a backslash ends no host. None if the
-/// text is no web address.
-pub(super) fn web_addresses(text: &str) -> Vec<String> {
-    let mut addresses = standard_addresses(text);
+/// the usual port and a last slash, always without user and fragment. For other parsers a backslash ends no host. The list
+/// is empty if the text is no web address, and `None` if its host is too long to be read.
+pub(super) fn web_addresses(text: &str) -> Option<Vec<String>> {
+    let mut addresses = standard_addresses(text)?;
     if text.contains('\\') {
-        addresses.extend(standard_addresses(&text.replace('\\', "%5c")));
+        addresses.extend(standard_addresses(&text.replace('\\', "%5c"))?);
     }
-    addresses
+    Some(addresses)
 }
 
-/// The longest host of a web address that is read if it has other characters than those of ASCII or punycode, in bytes. No
-/// such name is longer, and the time grows with the square of its length.
+/// The longest host of a web address that is read if it has other characters than those of ASCII, or punycode, in bytes with
+/// its port. The time grows with the square of its length.
 pub(super) const HOST_BYTES_MAX: usize = 253;
+/// The schemes of web addresses. Only these ignore how many slashes there are, and in which direction.
+const WEB_SCHEMES: [&str; 5] = ["http", "https", "ws", "wss", "ftp"];
 
 /// The host of a web address as parsers of the URL standard find it, with its port.
 pub(super) fn web_host(text: &str) -> Option<&str> {
-    // These parsers leave tabs and line ends out.
-    let rest = text.split_once(':')?.1.trim_start_matches(['/', '\\', '\t', '\r', '\n']);
+    let (scheme, rest) = text.split_once(':')?;
+    // These parsers leave tabs and line ends out, and what is no letter before the scheme.
+    let scheme = scheme.trim_start_matches(|before: char| before <= ' ').chars();
+    let scheme: String = scheme.filter(|of| !matches!(of, '\t' | '\r' | '\n')).take(6).collect();
+    if !WEB_SCHEMES.iter().any(|web| scheme.eq_ignore_ascii_case(web)) {
+        return None;
+    }
+    let rest = rest.trim_start_matches(['/', '\\', '\t', '\r', '\n']);
     let authority = rest.split(['/', '\\', '?', '#']).next().unwrap_or(rest);
     Some(authority.rsplit_once('@').map_or(authority, |(_user, host)| host))
 }
@@ -155,21 +163,19 @@ pub(super) fn is_plain_host(host: &str) -> bool {
     host.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'%') && !host.contains("xn--")
 }
 
-fn standard_addresses(text: &str) -> Vec<String> {
-    if web_host(text).is_some_and(|host| host.len() > HOST_BYTES_MAX && !is_plain_host(host)) {
-        return vec![];
+fn standard_addresses(text: &str) -> Option<Vec<String>> {
+    let Some(host) = web_host(text) else { return Some(vec![]) };
+    if host.len() > HOST_BYTES_MAX && !is_plain_host(host) {
+        return None;
     }
-    let Ok(url) = Url::parse(text) else { return vec![] };
-    let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else { return vec![] };
-    // Only these ignore how many slashes there are, and in which direction.
-    if !["http", "https", "ws", "wss", "ftp"].contains(&url.scheme()) {
-        return vec![];
-    }
+    let Ok(url) = Url::parse(text) else { return Some(vec![]) };
+    let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else { return Some(vec![]) };
     let host = format!("{}://{}", url.scheme(), host.trim_end_matches('.'));
     let places = [url.port().is_none().then(|| host.clone()), Some(format!("{host}:{port}"))];
     let rest = &url[Position::BeforePath..Position::AfterQuery];
     let rests = || [rest].into_iter().chain((rest == "/").then_some(""));
-    places.into_iter().flatten().flat_map(|place| rests().map(move |rest| format!("{place}{rest}"))).collect()
+    let addresses = places.into_iter().flatten();
+    Some(addresses.flat_map(|place| rests().map(move |rest| format!("{place}{rest}"))).collect())
 }
 
 /// The path without `.`, `..` and empty segments.

@@ -51,10 +51,14 @@ const VALUE_COST: usize = 32;
 /// Texts with other characters than those of ASCII are folded, which takes several times as long. The time for the host of
 /// an address can grow with the square of its length.
 fn text_cost(text: &str) -> usize {
-    if !text.is_ascii() {
+    // Few characters before this one become much longer when they are folded. U+FDFA becomes 18 characters.
+    if text.chars().all(|character| character < '\u{2000}') && !text.is_ascii() {
         return 4 * text.len();
     }
     let folded = text::folded(text);
+    if !text.is_ascii() {
+        return 4 * folded.len().max(text.len());
+    }
     let host = web_host(unwrapped(&folded)).filter(|host| !is_plain_host(host)).unwrap_or_default();
     let of_host = host.len().min(HOST_BYTES_MAX).pow(2) / 64;
     text.len() + of_host
@@ -96,11 +100,13 @@ fn reads_as(value: &Value, text: &str, pattern: &Pattern) -> bool {
         })
 }
 
-/// Whether the text matches, with or without its invisible characters. A text that is too long to compare counts as
-/// matching.
+/// Whether the text matches, with or without its invisible characters. A text that is too long to compare, or whose host is
+/// too long to be read, counts as matching.
 fn text_fits(text: &str, pattern: &Pattern) -> bool {
     let is_like = |text: &str| pattern.matches_loosely(text) != Some(false);
-    let fits = |text: &str| is_like(text) || targets(text).iter().any(|target| is_like(target));
+    let fits = |text: &str| {
+        is_like(text) || targets(text).is_none_or(|targets| targets.iter().any(|target| is_like(target)))
+    };
     fits(text) || matches!(text::drawn(text), Cow::Owned(drawn) if fits(&drawn))
 }
 
@@ -113,12 +119,12 @@ pub(super) fn climbs(text: &str) -> bool {
 
 /// The places to which a path or URI may lead: without `..`, `.` and empty segments, and for a file URI or a web address in all
 /// readings. A path that leads above its unknown beginning may lead to the root.
-fn targets(text: &str) -> Vec<String> {
+fn targets(text: &str) -> Option<Vec<String>> {
     let folded = text::folded(text);
     let place = unwrapped(&folded);
     let file_places = file_places(place);
     if !file_places.is_empty() {
-        return file_places;
+        return Some(file_places);
     }
     let (before, path) = match place.split_once("://") {
         Some((scheme, path)) => (format!("{scheme}://"), path),
@@ -130,7 +136,7 @@ fn targets(text: &str) -> Vec<String> {
         .any(|segment| segment == "..")
         .then(|| before.clone() + &plain_path(&format!("/{plain}")));
     let plain = Some(before + &plain).filter(|plain| *plain != folded);
-    plain.into_iter().chain(from_root).chain(web_addresses(place)).collect()
+    Some(plain.into_iter().chain(from_root).chain(web_addresses(place)?).collect())
 }
 
 /// A folded text without what marks it as an address: `<URL:address>`, as in letters, or `view-source:address`.
@@ -241,7 +247,7 @@ mod tests {
         let of_host = |host: &str| {
             let address = format!("https://{host}/x");
             let by_length = if address.is_ascii() { address.len() } else { 4 * address.len() };
-            (web_addresses(&address).len(), text_cost(&address) > by_length)
+            (web_addresses(&address).is_some_and(|read| !read.is_empty()), text_cost(&address) > by_length)
         };
         let long = "a".repeat(300);
         for (host, is_read, is_dear) in [
@@ -255,13 +261,25 @@ mod tests {
             (&*format!("\t/xn--{long}.example"), false, true),
             (&*"\u{440}".repeat(200), false, false),
         ] {
-            let (count, dear) = of_host(host);
-            assert_eq!((count > 0, dear), (is_read, is_dear), "{host}");
+            assert_eq!(of_host(host), (is_read, is_dear), "{host}");
         }
+        // In doubt a rule that denies or asks matches: zeros of the port, and of a number, are part of the text too.
+        let zeros = "0".repeat(300);
+        for (address, rule) in [
+            (format!("https://evil\u{3002}example:{zeros}443/x"), "https://evil.example/*"),
+            (format!("http://0x{zeros}7f\u{3002}0\u{3002}0\u{3002}1/x"), "http://127.0.0.1/*"),
+            (format!("ht\ntps://xn--bcher-kva.example:{zeros}443/x"), "https://xn--bcher-kva.example/*"),
+            (format!("ftp://evil\u{3002}example:{zeros}21/x"), "*evil.example*"),
+        ] {
+            assert!(of(rule, &json!(address)), "{address}");
+        }
+        assert!(!of("https://evil.example/*", &json!(format!("a note: {}", "\u{440}".repeat(2_000)))));
         let zeros = format!("http://0x{}7f.1/x", "0".repeat(300));
         assert!(of("http://127.0.0.1/*", &json!(zeros)));
         let address = format!("https://xn--{long}.example/x");
         assert_eq!(text_cost(&address) - address.len(), 1_000);
+        let (grows, stays) = ("\u{fdfa}".repeat(80), "\u{440}".repeat(120));
+        assert!(text_cost(&grows) > 5 * text_cost(&stays), "{}", text_cost(&grows));
     }
 
     #[test]

@@ -204,6 +204,9 @@ impl VisibleFiles {
         if is_python {
             // These packages were installed by the user without a virtual environment.
             let Some(libraries) = self.way(&at.home.join(".local/lib"), at) else { return };
+            if libraries.chosen_by_others(nix::unistd::geteuid().as_raw()).is_some() {
+                return;
+            }
             let names = names_in(&libraries.end, CHILDREN_MAX, &at.looks);
             let names = names.iter().filter(|name| name.starts_with("python"));
             let found: Vec<PathBuf> = names

@@ -2,6 +2,8 @@
 //!
 //! Nothing is added to what is sent. The user's policy weighs these values as if the call had given them.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::super::refs::target;
@@ -9,6 +11,8 @@ use crate::policy::{DecodingDepth, inner, may_be_nothing, may_hold_json};
 
 /// The largest number of schemas that are visited for one call.
 const SCHEMAS_MAX: usize = 20_000;
+/// The largest number of lookups of a name in a schema for one call: some tenths of a second.
+const LOOKS_MAX: usize = 1 << 20;
 /// The largest sum of the texts that are decoded and parsed, in bytes. Each is parsed and decoded several times.
 const TEXT_BYTES_MAX: usize = 512 * 1024;
 /// The largest sum of the defaults of one call, in bytes. Code chooses how many items and members have them.
@@ -17,9 +21,9 @@ const DEFAULT_BYTES_MAX: usize = 4 << 20;
 const VALUE_BYTES: usize = 64;
 /// The largest depth of objects within objects.
 const DEPTH_MAX: usize = 64;
-/// Keywords whose subschemas describe the same value as the schema around them. A keyword of the first list has one
+/// Keywords whose subschemas describe the same value as the schema around them, or the JSON in its text. A keyword of the first list has one
 /// subschema, of the second an array of subschemas, and of the third an object of subschemas.
-const SAME_VALUE: [&str; 3] = ["if", "then", "else"];
+const SAME_VALUE: [&str; 4] = ["contentSchema", "else", "if", "then"];
 const SAME_VALUE_LISTS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 const SAME_VALUE_TABLES: [&str; 2] = ["dependentSchemas", "dependencies"];
 /// Keywords with schemas of undeclared members, and of items.
@@ -50,6 +54,7 @@ pub(super) fn defaults(
     let mut search = Search {
         bases: bases(schema),
         schemas_left: SCHEMAS_MAX,
+        looks_left: LOOKS_MAX,
         text_left: TEXT_BYTES_MAX,
         bytes_left: DEFAULT_BYTES_MAX,
         last_parts: (Vec::new(), false),
@@ -97,6 +102,7 @@ impl SchemaPosition {
 struct Search<'s> {
     bases: Vec<&'s Map<String, Value>>,
     schemas_left: usize,
+    looks_left: usize,
     text_left: usize,
     bytes_left: usize,
     /// The schemas that [`Self::have_parts`] was last asked about, and the answer.
@@ -108,6 +114,12 @@ struct Search<'s> {
 impl<'s> Search<'s> {
     fn spend(&mut self, schemas: usize) -> DefaultsResult<()> {
         self.schemas_left = self.schemas_left.checked_sub(schemas).ok_or(TOO_MANY)?;
+        Ok(())
+    }
+
+    /// Spends lookups of a name in tables of schemas.
+    fn look(&mut self, schemas: usize) -> DefaultsResult<()> {
+        self.looks_left = self.looks_left.checked_sub(schemas).ok_or(TOO_MANY)?;
         Ok(())
     }
 
@@ -160,6 +172,7 @@ impl<'s> Search<'s> {
             if matches!(given, Some(Value::Bool(_) | Value::Number(_))) {
                 continue;
             }
+            self.look(schemas.len())?;
             let mut of_name: Vec<_> =
                 tables.clone().filter_map(|table| table.get(name)?.as_object()).collect();
             if given.is_some() {
@@ -196,6 +209,7 @@ impl<'s> Search<'s> {
                 found.extend(UNDECLARED.iter().filter_map(|key| schema.get(*key)?.as_object()));
             }
         }
+        self.look(schemas.len())?;
         self.spend(found.len())?;
         Ok(found)
     }
@@ -281,6 +295,7 @@ impl<'s> Search<'s> {
                 }
             }
         }
+        self.look(found.len())?;
         Ok(found)
     }
 
@@ -290,10 +305,11 @@ impl<'s> Search<'s> {
         schemas: &[&'s Map<String, Value>],
     ) -> DefaultsResult<Vec<&'s Map<String, Value>>> {
         let mut found: Vec<&'s Map<String, Value>> = Vec::new();
+        let mut known = BTreeSet::new();
         let mut waiting: Vec<&'s Map<String, Value>> = schemas.to_vec();
         while let Some(schema) = waiting.pop() {
             self.spend(1)?;
-            if found.iter().any(|known| std::ptr::eq(*known, schema)) {
+            if !known.insert(std::ptr::from_ref(schema)) {
                 continue;
             }
             found.push(schema);
@@ -340,6 +356,30 @@ mod tests {
 
     fn of(schema: &Value, arguments: &Value) -> Option<Value> {
         defaults(schema.as_object().unwrap(), arguments.as_object().unwrap()).ok().map(Value::Object)
+    }
+
+    #[test]
+    fn json_in_a_text_lacks_what_its_content_schema_describes() {
+        let content = json!({"type": "object", "properties": {"force": {"default": true}}});
+        let schema = json!({"properties": {
+            "opts": {"type": "string", "contentMediaType": "application/json", "contentSchema": content}
+        }});
+        let arguments = json!({"opts": "{}"});
+        let implied = defaults(schema.as_object().unwrap(), arguments.as_object().unwrap()).unwrap();
+        assert_eq!(Value::Object(implied), json!({"opts": {"force": true}}));
+    }
+
+    #[test]
+    fn names_times_schemas_are_bounded() {
+        let of = |schemas: usize, names: usize| {
+            let all: Vec<Value> = (0..schemas).map(|number| json!({"title": number})).collect();
+            let schema = json!({"properties": {"v": {"allOf": all}}});
+            let given: Map<String, Value> = (0..names).map(|name| (name.to_string(), json!("x"))).collect();
+            let arguments = json!({"v": given});
+            defaults(schema.as_object().unwrap(), arguments.as_object().unwrap()).err()
+        };
+        assert_eq!((of(1, 20_000), of(100, 1_000)), (None, None));
+        assert_eq!(of(10_000, 20_000), Some(TOO_MANY));
     }
 
     #[test]
