@@ -11,9 +11,10 @@ use belljar_engine::{EngineLocations, Folder, tmpfs_mib};
 use belljar_guard::{Guardian, Mark};
 use belljar_tools::catalog::StatedLimits;
 use belljar_upstream::Upstream;
+use tokio::sync::watch;
 
 use crate::audit::AuditLog;
-use crate::broker::{ActiveConfig, AuditSetup, Broker, Folders};
+use crate::broker::{ActiveConfig, Broker, Folders, SessionSetup, Shared};
 use crate::config::{Audit, Config, ConfigFiles, LearnShapes, MountedFolder, ResumeFrom, Rollback};
 use crate::journal::{Journal, RecordedSession, Sessions, SessionsError};
 use crate::rerun::{Reruns, ResumedSession};
@@ -29,19 +30,28 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 /// The name of the folder of servers' messages in the user's own state folder.
 pub(super) const SERVER_LOG: &str = "servers";
 
-/// The connected modules that the MCP server and the commands use.
+/// What the sessions of this process share.
+pub(super) struct Process {
+    shared: Arc<Shared>,
+    upstream: Arc<Upstream>,
+    mark: Mark,
+    /// Held until the end. Otherwise the guardian would clean up while the servers are being ended in order.
+    guardian: Guardian,
+    told: watch::Receiver<Arc<Config>>,
+    limits: Arc<Limits>,
+}
+
+/// The connected modules of a session, which the MCP server and the commands use.
 pub(super) struct Modules {
     pub(super) session: Arc<Session>,
     pub(super) reruns: Arc<Reruns>,
     pub(super) broker: Arc<Broker>,
-    upstream: Arc<Upstream>,
-    /// Held until the end. Otherwise the guardian would clean up while the servers are being ended in order.
-    _guardian: Guardian,
+    process: Arc<Process>,
 }
 
-impl Modules {
-    /// Builds the modules. It starts no engine and no server. Must be called inside a tokio runtime.
-    pub(super) fn build(config: &Config, files: ConfigFiles) -> Self {
+impl Process {
+    /// Builds the shared part. It starts no server. Must be called inside a tokio runtime.
+    fn build(config: &Config, files: ConfigFiles) -> Self {
         let limits = Arc::new(config.limits.clone());
         let mark = Mark::new();
         let told = files.told();
@@ -59,14 +69,21 @@ impl Modules {
             (_, Some(dir)) => AuditLog::start(Some(dir.clone()), &limits),
             (_, None) => AuditLog::nowhere("no home folder is known"),
         };
-        let audit_setup = AuditSetup {
-            session: SessionId::new(mark.as_str()),
-            journal: Journal::new(config.journal, config.sessions_dir.clone(), mark.as_str(), &limits),
-            policy: config.policy.clone(),
-            log,
-            arguments: config.audit,
-        };
-        let of_sandbox = told.clone();
+        let shared = Shared::new(
+            active_config,
+            Arc::clone(&upstream),
+            folders,
+            (log, config.audit),
+            SessionId::new(mark.as_str()),
+            Arc::clone(&limits),
+        );
+        let guardian = Guardian::new(OWN_PROGRAM.into(), mark.clone(), mark.as_str());
+        Self { shared: Arc::new(shared), upstream, mark, guardian, told, limits }
+    }
+
+    /// Starts a session with this ID. It starts no engine. Must be called inside a tokio runtime.
+    fn session(self: &Arc<Self>, config: &Config, id: &Mark) -> Modules {
+        let limits = Arc::clone(&self.limits);
         let resumed = resumed(config, &limits);
         // Runs of an earlier session give the same texts only in its time zone.
         let time_zone = match &resumed {
@@ -74,20 +91,25 @@ impl Modules {
             _ => None,
         };
         let time_zone = time_zone.filter(|zone| !zone.is_empty()).unwrap_or_else(|| config.time_zone.clone());
-        let zone = time_zone.clone();
-        let stated_limits =
-            Box::new(move || StatedLimits { time_zone: zone.clone(), ..stated_limits(&of_sandbox.borrow()) });
-        let (upstreams, bounds) = (Arc::clone(&upstream), Arc::clone(&limits));
-        let broker =
-            Arc::new(Broker::new(active_config, upstreams, folders, audit_setup, (bounds, stated_limits)));
-        let guardian = Guardian::new(OWN_PROGRAM.into(), mark.clone(), mark.as_str());
-        let of_session = guardian.clone();
+        let (zone, told) = (time_zone.clone(), self.told.clone());
+        let setup = SessionSetup {
+            session: SessionId::new(id.as_str()),
+            journal: Journal::new(config.journal, config.sessions_dir.clone(), id.as_str(), &limits),
+            policy: config.policy.clone(),
+            stated_limits: Box::new(move || StatedLimits {
+                time_zone: zone.clone(),
+                ..stated_limits(&told.borrow())
+            }),
+        };
+        let broker = Arc::new(Broker::new(Arc::clone(&self.shared), setup));
         // `trace_denied` is an option of the command line, so a configuration that is read again does not have it.
         let trace_denied = config.trace_denied;
+        let (told, mark, id) = (self.told.clone(), self.mark.clone(), id.clone());
+        let guardian = self.guardian.of_session(id.as_str());
         let settings_source = Arc::new(move || SandboxSettings {
             trace_denied,
             time_zone: time_zone.clone(),
-            ..sandbox_settings(&told.borrow(), &mark, of_session.clone())
+            ..sandbox_settings(&told.borrow(), (&mark, &id), guardian.clone())
         });
         if let Some(Ok((of, _))) = &resumed {
             broker.journal().continues(&of.begun.id);
@@ -95,13 +117,22 @@ impl Modules {
         let resumed = resumed.map(|from| ResumedSession::new(from, config.workspace.is_some()));
         let session = Arc::new(Session::start(settings_source, Arc::clone(&broker), limits));
         let reruns = Arc::new(Reruns::new(Arc::clone(&session), Arc::clone(&broker), resumed));
-        Self { session, reruns, broker, upstream, _guardian: guardian }
+        Modules { session, reruns, broker, process: Arc::clone(self) }
+    }
+}
+
+impl Modules {
+    /// Builds the modules of the only session of this process. It starts no engine and no server. Must be called inside a
+    /// tokio runtime.
+    pub(super) fn build(config: &Config, files: ConfigFiles) -> Self {
+        let process = Arc::new(Process::build(config, files));
+        process.session(config, &process.mark)
     }
 
     /// Ends the session and the servers in parallel, within their time limit.
     pub(super) async fn close(&self, config: &Config) {
-        let closing =
-            async { tokio::join!(self.session.close(), self.upstream.close(), self.broker.close()) };
+        let Process { upstream, shared, .. } = &*self.process;
+        let closing = async { tokio::join!(self.session.close(), upstream.close(), shared.close()) };
         if tokio::time::timeout(config.limits.shutdown, closing).await.is_err() {
             tracing::warn!("not everything had ended in time; the guardian removes what is left");
         }
@@ -169,13 +200,13 @@ pub(super) fn outbox(config: &Config) -> PathBuf {
 /// The settings for the sandbox of a command without a session. Must be called inside a tokio runtime.
 pub(super) fn settings_once(config: &Config) -> SettingsSource {
     let mark = Mark::new();
-    let settings =
-        sandbox_settings(config, &mark, Guardian::new(OWN_PROGRAM.into(), mark.clone(), mark.as_str()));
+    let guardian = Guardian::new(OWN_PROGRAM.into(), mark.clone(), mark.as_str());
+    let settings = sandbox_settings(config, (&mark, &mark), guardian);
     Arc::new(move || settings.clone())
 }
 
-/// The settings for sandboxes.
-fn sandbox_settings(config: &Config, mark: &Mark, guardian: Guardian) -> SandboxSettings {
+/// The settings for the sandboxes of a session with this ID. Processes that are started to reach an engine carry `mark`.
+fn sandbox_settings(config: &Config, (mark, id): (&Mark, &Mark), guardian: Guardian) -> SandboxSettings {
     SandboxSettings {
         locations: locations(config, Some(mark.clone())),
         rollback: config.rollback == Rollback::On,
@@ -196,7 +227,7 @@ fn sandbox_settings(config: &Config, mark: &Mark, guardian: Guardian) -> Sandbox
         extra_system_calls: config.extra_syscalls.clone(),
         trace_denied: config.trace_denied,
         workspace: WorkspaceLocation { root: workspaces(config), name: config.workspace.clone() },
-        outbox: WorkspaceLocation { root: outbox(config), name: WorkspaceName::new(mark.as_str()).ok() },
+        outbox: WorkspaceLocation { root: outbox(config), name: WorkspaceName::new(id.as_str()).ok() },
         folders: config.mounts.iter().map(folder).collect(),
         private: config.private.clone(),
         idle_stop: config.idle_stop,
@@ -292,6 +323,60 @@ mod tests {
         }
         modules.close(&config).await;
         assert_eq!(run(&modules, "1").await.unwrap_err().message, "the session has ended");
+    }
+
+    #[tokio::test]
+    async fn sessions_of_one_process_share_its_servers_and_each_reports_and_records_for_itself() {
+        let home = tempfile::tempdir().unwrap();
+        let settings = home.path().join(".config/belljar/config.toml");
+        std::fs::create_dir_all(settings.parent().unwrap()).unwrap();
+        std::fs::create_dir(home.path().join("MCPs")).unwrap();
+        let (config, files) = ConfigFiles::load(Environment {
+            variables: BTreeMap::from([("MCP_BRIDGE_RUNTIME".into(), "unix:///nobody/listens".into())]),
+            home: Some(home.path().into()),
+            uid: nix::unistd::geteuid().as_raw(),
+            cwd: None,
+            executable: None,
+        });
+        let process = Arc::new(Process::build(&config, files));
+        let sessions = [Mark::new(), Mark::new()].map(|id| (process.session(&config, &id), id));
+        let entry = r#"{"mcpServers": {"late": {"command": "cat"}}}"#;
+        for number in 1..=2 {
+            for (modules, _) in &sessions {
+                let report = run(modules, "1").await.unwrap();
+                assert!(matches!(&report.outcome, RunOutcome::NotStarted(_)), "{report:?}");
+                let said = report.notes.iter().filter(|note| note.contains("late")).count();
+                assert_eq!(said, usize::from(number == 2), "each session says it once: {:?}", report.notes);
+            }
+            std::fs::write(home.path().join("MCPs/a.json"), entry).unwrap();
+            let found = sessions.each_ref().map(|(modules, _)| modules.broker.configured());
+            assert_eq!(found[0], found[1]);
+        }
+        for (modules, _) in &sessions {
+            assert_eq!(run(modules, "1").await.unwrap().notes, [""; 0]);
+        }
+        for (modules, _) in &sessions {
+            modules.session.close().await;
+        }
+        process.shared.close().await;
+        let dir = config.own_state_dir.unwrap();
+        let lines = crate::audit::entries(&dir, &crate::audit::Filter::default()).unwrap();
+        for (_, id) in &sessions {
+            let of_it = lines.iter().filter(|entry| entry.session == id.as_str());
+            let runs: Vec<u64> = of_it
+                .map(|entry| match &entry.event {
+                    crate::audit::Event::Run(run) => run.run,
+                    crate::audit::Event::Call(_) => 0,
+                })
+                .collect();
+            assert_eq!(runs, [1, 2, 3], "each session counts its own runs");
+        }
+        let journals =
+            std::fs::read_dir(config.sessions_dir.unwrap()).unwrap().map(|entry| entry.unwrap().file_name());
+        let journals: Vec<String> = journals.map(|name| name.into_string().unwrap()).collect();
+        for (_, id) in &sessions {
+            assert!(journals.iter().any(|name| name.contains(id.as_str())), "{journals:?}");
+        }
     }
 
     async fn run(modules: &Modules, code: &str) -> Result<RunReport, ToolFault> {

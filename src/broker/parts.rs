@@ -1,9 +1,8 @@
-//! The broker and its parts: the servers, the knowledge about them, and the state that outlives a run.
+//! The broker of one session: the state of the session that outlives a run.
 //!
-//! It answers no call; `answer` does.
+//! It answers no call; `answer` does. What sessions share is in `shared`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
@@ -14,7 +13,7 @@ use belljar_base::text;
 use belljar_protocol::RunServer;
 use belljar_tools::catalog::{self, Catalog, Shapes, StatedLimits};
 use belljar_tools::policy::Profile;
-use belljar_upstream::{Connection, Redacted, Upstream, UpstreamError};
+use belljar_upstream::{Connection, Redacted, UpstreamError};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -22,40 +21,18 @@ use tokio_util::sync::CancellationToken;
 use super::arguments::ArgumentMemory;
 use super::failure_text::{FAILURE_CHARS_MAX, UNAVAILABLE_HINT};
 use super::gate::admission::Admission;
-use super::gate::pins::Pins;
 use super::models::Models;
-use super::record::audit::AuditSetup;
 use super::record::replay::Replay;
 use super::run::context::{RunContext, RunSpec};
 use super::run::record::RunRecord;
-use super::servers::active_config::{ActiveConfig, SeenConfig};
-use super::servers::server_requests::{ListenerTask, RequestListener, ServerRequests};
-use super::tools::catalog_cache::CatalogCache;
-use super::tools::indexing::Indexer;
-use super::tools::searched_skills::SearchedSkills;
-use super::tools::shape_store::ShapeStore;
-use super::tools::tool_index::{ListingChange, ToolIndex};
+use super::servers::active_config::SeenConfig;
+use super::shared::Shared;
+use super::tools::tool_index::ListingChange;
 use super::values::handles::Handles;
-use crate::audit::{AuditLog, Event, ServerLog};
-use crate::config::Audit;
+use crate::audit::Event;
+use crate::config::PolicyFile;
 use crate::jobs::Jobs;
 use crate::journal::Journal;
-use crate::skills::Skills;
-
-/// The folders of the data that outlives the bridge. Each folder is created when something is first stored in it.
-#[derive(Debug, Clone)]
-pub struct Folders {
-    /// The skills.
-    pub skills: PathBuf,
-    /// The shapes of tools' results; `None`: shapes are neither learned nor shown.
-    pub shape_store: Option<PathBuf>,
-    /// The cached lists of tools; `None`: lists are not cached.
-    pub catalog: Option<PathBuf>,
-    /// The pins of tools; `None`: tools are not pinned.
-    pub pins: Option<PathBuf>,
-    /// The log of the servers' own messages; `None`: messages are not stored.
-    pub server_log: Option<PathBuf>,
-}
 
 /// The largest number of saved functions that the manual names.
 const SKILLS_NAMED_MAX: usize = 30;
@@ -63,25 +40,26 @@ const SKILLS_NAMED_MAX: usize = 30;
 /// Returns the limits that the manual states, as they are configured now.
 pub type LimitsForManual = Box<dyn Fn() -> StatedLimits + Send + Sync>;
 
-/// Decides on calls.
+/// What a session has of its own.
+pub struct SessionSetup {
+    /// The session.
+    pub session: SessionId,
+    /// The policy, which decides whether a call is made.
+    pub policy: PolicyFile,
+    /// The journal of the session.
+    pub journal: Journal,
+    /// The limits that its manual states.
+    pub stated_limits: LimitsForManual,
+}
+
+/// Decides on the calls of one session.
 pub struct Broker {
     pub(super) session: SessionId,
-    pub(super) active_config: ActiveConfig,
-    pub(super) upstream: Arc<Upstream>,
-    pub(super) skills: Skills,
-    pub(super) searched_skills: SearchedSkills,
-    pub(super) shape_store: ShapeStore,
+    pub(super) shared: Arc<Shared>,
     pub(super) limits: Arc<Limits>,
-    pub(super) indexing: Indexer,
-    pub(super) tool_index: Arc<ToolIndex>,
     pub(super) admission: Admission,
     pub(super) handles: Arc<Handles>,
     pub(super) arguments: ArgumentMemory,
-    pub(super) pins: Pins,
-    pub(super) server_requests: Arc<ServerRequests>,
-    pub(super) listening: ListenerTask,
-    pub(super) log: Arc<AuditLog>,
-    pub(super) logged: Audit,
     pub(super) journal: Journal,
     /// The number of calls that were recorded in the journal.
     pub(super) calls_noted: AtomicU64,
@@ -91,105 +69,62 @@ pub struct Broker {
     seen_config: Mutex<SeenConfig>,
     /// The number of changes of tools that the session has reported.
     seen_news: Mutex<u64>,
-    /// The connections that the lists of tools in the catalog came from.
+    /// The connections that the session has used, and whose lists of tools it has compared with the pins.
     pub(super) connections: Mutex<BTreeMap<ServerName, Weak<Connection>>>,
     pub(crate) stated_limits: LimitsForManual,
 }
 
 impl Broker {
-    /// A broker for the configured servers. Must be called inside a tokio runtime.
+    /// The broker of a new session.
     #[must_use]
-    pub fn new(
-        active_config: ActiveConfig,
-        upstream: Arc<Upstream>,
-        folders: Folders,
-        audit_setup: AuditSetup,
-        (limits, stated_limits): (Arc<Limits>, LimitsForManual),
-    ) -> Self {
-        let AuditSetup { session, policy, log, arguments: logged, journal } = audit_setup;
-        let pins = Pins::new(folders.pins);
-        let (handles, arguments) = (Arc::new(Handles::new(&limits)), ArgumentMemory::new(&limits));
-        let log = Arc::new(log);
-        let admission = Admission::new(policy, Arc::clone(&log), &limits);
-        let skills = Skills::new(folders.skills, &limits);
-        let shape_store = ShapeStore::new(folders.shape_store, &limits);
-        let cache = folders.catalog.map(|dir| CatalogCache::new(dir, &limits));
-        let tool_index = Arc::new(ToolIndex::new(
-            active_config.catalog(&limits),
-            active_config.known(),
-            cache,
-            Arc::clone(&limits),
-        ));
-        let indexing = Indexer::new(Arc::clone(&tool_index), Arc::clone(&upstream), &limits);
-        let server_requests = ServerRequests::new(&limits);
-        let listening = ListenerTask::start(RequestListener {
-            requests: Arc::clone(&server_requests),
-            upstream: Arc::clone(&upstream),
-            log: Arc::clone(&log),
-            logged,
-            process: session.clone(),
-            words: ServerLog::start(folders.server_log),
-        });
-        let (connections, models) = (Mutex::default(), Models::new(active_config.model()));
-        let jobs = Arc::new(Jobs::new(&limits));
-        let (seen_config, seen_news) =
-            (Mutex::new(active_config.seen()), Mutex::new(tool_index.news_count()));
+    pub fn new(shared: Arc<Shared>, setup: SessionSetup) -> Self {
+        let SessionSetup { session, policy, journal, stated_limits } = setup;
+        let limits = Arc::clone(&shared.limits);
         Self {
-            jobs,
             session,
-            active_config,
-            upstream,
-            skills,
-            searched_skills: SearchedSkills::default(),
-            shape_store,
-            limits,
-            indexing,
-            tool_index,
-            admission,
-            handles,
-            arguments,
-            pins,
-            server_requests,
-            listening,
-            log,
-            logged,
+            admission: Admission::new(policy, Arc::clone(&shared.log), &limits),
+            handles: Arc::new(Handles::new(&limits)),
+            arguments: ArgumentMemory::new(&limits),
             journal,
             calls_noted: AtomicU64::new(0),
-            models,
-            seen_config,
-            seen_news,
-            connections,
+            jobs: Arc::new(Jobs::new(&limits)),
+            models: Models::new(shared.active_config.model()),
+            seen_config: Mutex::new(shared.active_config.seen()),
+            seen_news: Mutex::new(shared.tool_index.news_count()),
+            connections: Mutex::default(),
             stated_limits,
+            limits,
+            shared,
         }
     }
 
-    /// Ends all background tasks.
-    pub async fn close(&self) {
-        tokio::join!(self.indexing.close(), self.listening.close());
-        self.log.close().await;
+    /// What the session shares with the others of this process.
+    #[must_use]
+    pub fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// Writes an event to the audit log.
     pub async fn record(&self, event: Event) {
-        self.log.record(&self.session, event).await;
+        self.shared.log.record(&self.session, event).await;
     }
 
     /// The names of the servers that are configured now.
     #[must_use]
     pub fn configured(&self) -> Vec<ServerName> {
-        self.active_config.names()
+        self.shared.active_config.names()
     }
 
     /// Sentences about the configured servers that cannot be used now.
     #[must_use]
     pub fn unusable(&self) -> Vec<String> {
-        self.active_config.unusable()
+        self.shared.active_config.unusable()
     }
 
     /// The fault for a configured server that cannot be used; `None`: it can be used, or is not configured.
     #[must_use]
     pub fn refusal(&self, server: &str) -> Option<ToolFault> {
-        let said = self.active_config.refusal(server, &self.limits)?;
+        let said = self.shared.active_config.refusal(server, &self.limits)?;
         let said = text::inert_excerpt(&said, FAILURE_CHARS_MAX);
         Some(ToolFault::new(FaultCode::ServerUnavailable, said).hint(UNAVAILABLE_HINT))
     }
@@ -201,25 +136,20 @@ impl Broker {
     pub fn begin(&self, spec: RunSpec) -> (Arc<RunContext>, Option<String>) {
         let run = Arc::new(RunContext::new(self.session.clone(), spec));
         self.admission.begin(&run);
-        self.upstream.offer(run.human.abilities);
+        self.shared.upstream.offer(run.human.abilities);
         // A server that has reported a change of its tools is asked for them now, while the run goes on.
         let stale = |(server, connection): (&ServerName, &Weak<Connection>)| {
             connection.upgrade().is_some_and(|connection| connection.has_news()).then(|| server.clone())
         };
         let stale: Vec<ServerName> = self.connections.lock().iter().filter_map(stale).collect();
-        self.indexing.refresh(&stale);
+        self.shared.indexing.refresh(&stale);
         // After a change of a login, the server may be able to list its tools.
-        self.tool_index.forget_failures(&self.upstream.changed_logins());
-        if let Some(roots) = self.active_config.advance() {
-            tracing::info!("the configuration has changed");
-            self.upstream.offer_roots(&roots);
-            self.upstream.replace(self.active_config.specs());
-            self.connections.lock().clear();
-            self.tool_index.replace(self.active_config.catalog(&self.limits), self.active_config.known());
-        }
-        self.models.set(self.active_config.model());
-        let said = self.active_config.changes(&mut self.seen_config.lock());
+        self.shared.tool_index.forget_failures(&self.shared.upstream.changed_logins());
+        self.shared.follow_config();
+        self.models.set(self.shared.active_config.model());
+        let said = self.shared.active_config.changes(&mut self.seen_config.lock());
         if said.is_some() {
+            self.connections.lock().clear();
             // What the human has approved may have been another server by the same name.
             self.admission.forget_approvals();
         }
@@ -228,7 +158,7 @@ impl Broker {
 
     /// Passes the roots of the client on to servers that start from now on.
     pub fn roots_of_client(&self, roots: &[String]) {
-        self.upstream.offer_roots_of_client(roots);
+        self.shared.upstream.offer_roots_of_client(roots);
     }
 
     /// Ends a run or a job, and returns its record with everything that the reader of its report should know.
@@ -237,7 +167,7 @@ impl Broker {
         let mut record = run.end();
         if run.job_number().is_none() {
             let mut seen = self.seen_news.lock();
-            let (news, count) = self.tool_index.news_since(*seen);
+            let (news, count) = self.shared.tool_index.news_since(*seen);
             *seen = count;
             record.notes.splice(0..0, news);
             let starting = record.awaited.iter().filter_map(|server| self.still_starting(server));
@@ -267,7 +197,7 @@ impl Broker {
             return recorded;
         }
         let catalog = self.catalog().scoped(&run.servers);
-        let kept = self.active_config.keeps_files_from();
+        let kept = self.shared.active_config.keeps_files_from();
         let server = |server: &Arc<catalog::ServerTools>| RunServer {
             name: server.name.as_str().to_owned(),
             alias: server.alias.clone(),
@@ -296,7 +226,7 @@ impl Broker {
             can.reply_chars_max.map_or(limits.reply_chars, |chars| chars.min(limits.reply_chars));
         let stated = StatedLimits { reply_chars, ..limits };
         let mut manual = catalog::capability_summary(catalog, &self.unusable(), &stated);
-        let names = self.skills.all().unwrap_or_default();
+        let names = self.shared.skills.all().unwrap_or_default();
         let names: Vec<&str> = names.iter().take(SKILLS_NAMED_MAX).map(|(name, _)| name.as_str()).collect();
         if !names.is_empty() {
             let names = names.join(", ");
@@ -322,12 +252,12 @@ impl Broker {
     pub(super) fn with_shapes<R>(&self, shown: impl FnOnce(&Shapes) -> R) -> R {
         let catalog = self.catalog();
         let labelled = catalog.servers().iter().filter(|server| !self.admission.lets_learn(server.names()));
-        self.shape_store.with(labelled.map(|server| server.name.clone()).collect(), shown)
+        self.shared.shape_store.with(labelled.map(|server| server.name.clone()).collect(), shown)
     }
 
     /// A snapshot of the catalog.
     pub(super) fn catalog(&self) -> Catalog {
-        self.tool_index.catalog()
+        self.shared.tool_index.catalog()
     }
 
     /// Whether the catalog has the server's current tools: the server is alive, and has not reported a change since it
@@ -356,7 +286,7 @@ impl Broker {
         let available = if names.is_empty() { "none".into() } else { names.join(", ") };
         let near = catalog.near_servers(server).to_string();
         let shown = text::inert_excerpt(server, 100);
-        let unread = self.active_config.unread().into_iter();
+        let unread = self.shared.active_config.unread().into_iter();
         let unread: String =
             unread.map(|unread| format!("; a configuration file cannot be used: {unread}")).collect();
         let message = format!("Server '{shown}' is not available{unread}");
@@ -373,7 +303,7 @@ impl Broker {
     ) -> Result<Arc<Connection>, Redacted> {
         // The name stays in `awaited` if this future is dropped or the call is given up.
         run.with_record(|record| record.awaited.insert(server.clone()));
-        let connected = self.upstream.connect(server, deadline, cancel).await;
+        let connected = self.shared.upstream.connect(server, deadline, cancel).await;
         let given_up = matches!(
             connected.as_ref().err().map(|error| &**error),
             Some(UpstreamError::Cancelled { .. } | UpstreamError::Deadline { .. } | UpstreamError::Closing)
@@ -383,13 +313,13 @@ impl Broker {
         }
         match connected {
             Ok(connection) => {
-                let (key, listing) = (self.tool_index.key(server), connection.tools());
+                let (key, listing) = (self.shared.tool_index.key(server), connection.tools());
                 let before = self.connections.lock().get(server).map(Weak::as_ptr);
                 let is_new = before != Some(Arc::as_ptr(&connection));
                 if let Some(key) = key {
-                    let taken = self.tool_index.learn(server, &key, &listing);
+                    let taken = self.shared.tool_index.learn(server, &key, &listing);
                     if taken == ListingChange::New {
-                        self.indexing.keep(server, key, listing);
+                        self.shared.indexing.keep(server, key, listing);
                     }
                     if is_new || taken == ListingChange::New {
                         self.compare_with_pins(server, run);
@@ -400,8 +330,8 @@ impl Broker {
             }
             Err(error) => {
                 // A call that was given up says nothing about the server, which may still be starting.
-                if let Some(key) = self.tool_index.key(server).filter(|_| !given_up) {
-                    self.tool_index.learn_failure(server, &key, &error.to_string());
+                if let Some(key) = self.shared.tool_index.key(server).filter(|_| !given_up) {
+                    self.shared.tool_index.learn_failure(server, &key, &error.to_string());
                 }
                 Err(error)
             }
@@ -411,8 +341,8 @@ impl Broker {
     fn compare_with_pins(&self, server: &ServerName, run: &RunContext) {
         let catalog = self.catalog();
         let Some(known) = catalog.server(server.as_str()) else { return };
-        let redacted = |text| self.upstream.redacted(server, text);
-        for said in self.pins.listed(known, self.admission.comparison(&redacted)) {
+        let redacted = |text| self.shared.upstream.redacted(server, text);
+        for said in self.shared.pins.listed(known, self.admission.comparison(&redacted)) {
             run.note(said);
         }
     }

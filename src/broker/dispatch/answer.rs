@@ -125,20 +125,20 @@ impl Broker {
         arguments: &RawValue,
         answer: &Result<Answer, ToolFault>,
     ) {
-        if self.log.is_on() {
+        if self.shared.log.is_on() {
             let (server, tool) = record.names();
-            let tool = self.upstream.without_credentials(tool);
+            let tool = self.shared.upstream.without_credentials(tool);
             let named = ServerName::new(&server);
             let redacted = |text| match &named {
-                Ok(server) => self.upstream.redacted(server, text),
+                Ok(server) => self.shared.upstream.redacted(server, text),
                 Err(_) => text,
             };
-            let arguments = logged(self.logged, arguments, &redacted);
+            let arguments = logged(self.shared.logged, arguments, &redacted);
             let event = record.event((server, tool), arguments, answer);
             let is_made = record.was_sent() || matches!(answer, Ok(Answer::Value(_) | Answer::ToolError(_)));
             match is_made {
-                true => self.log.record(&self.session, Event::Call(event)).await,
-                false => self.log.record_refused(&self.session, event).await,
+                true => self.shared.log.record(&self.session, Event::Call(event)).await,
+                false => self.shared.log.record_refused(&self.session, event).await,
             }
         }
     }

@@ -43,7 +43,7 @@ impl Broker {
     pub(crate) fn no_such_tool(&self, server: &ServerName, asked: &str, unknown: UnknownTool) -> ToolFault {
         self.kept_back(server, asked).unwrap_or_else(|| {
             let mut fault = ToolFault::from(unknown);
-            if let Some(unread) = self.upstream.unread(server) {
+            if let Some(unread) = self.shared.upstream.unread(server) {
                 fault.message = text::inert_line(&format!("{}; {unread}", fault.message));
             }
             fault
@@ -52,7 +52,7 @@ impl Broker {
 
     /// The fault for a tool that the server has and that its entry excludes.
     pub(crate) fn kept_back(&self, server: &ServerName, asked: &str) -> Option<ToolFault> {
-        self.tool_index.kept_back(server, asked)
+        self.shared.tool_index.kept_back(server, asked)
     }
 
     /// The fault for a server that could not be reached, so that nothing was sent.
@@ -69,7 +69,7 @@ impl Broker {
 
     /// A sentence that the server is still starting; `None`: it is not.
     pub(crate) fn still_starting(&self, server: &ServerName) -> Option<String> {
-        let (time, was_late) = self.upstream.starting(server)?;
+        let (time, was_late) = self.shared.upstream.starting(server)?;
         let server = text::inert_line(server.as_str());
         let time = time.as_secs_f64();
         let late = match was_late {
@@ -88,7 +88,7 @@ impl Broker {
         error: &Redacted,
         sent: Option<ToolEffect>,
     ) -> ToolFault {
-        let unread = error.may_be_unread().then(|| self.upstream.unread(server)).flatten();
+        let unread = error.may_be_unread().then(|| self.shared.upstream.unread(server)).flatten();
         let unread = unread.map(|unread| format!("; {unread}")).unwrap_or_default();
         let bytes = error.bytes_of_server() + unread.len();
         if bytes > 0 {
@@ -110,11 +110,11 @@ impl Broker {
             let text = text::inert(&text::bounded(&text, FAILURE_CHARS_MAX)).into_owned();
             text::bounded(&text, FAILURE_CHARS_MAX).into_owned()
         };
-        let unread = self.upstream.redacted(server, unread);
+        let unread = self.shared.upstream.redacted(server, unread);
         let (said, last_words) = (shown(error.to_string()), shown(error.last_words()));
         let message = format!("{said}{}{last_words}{}", error.effect(sent), shown(unread));
         let lacks = match &**error {
-            UpstreamError::Refused { message, .. } => self.upstream.lacks(server, message),
+            UpstreamError::Refused { message, .. } => self.shared.upstream.lacks(server, message),
             other => other.lacks().to_vec(),
         };
         let hint = lacking(&lacks).unwrap_or_else(|| hint(error));
@@ -154,16 +154,16 @@ impl Broker {
         }
         let nonsense = |error: serde_json::Error| {
             let reason = error.to_string();
-            self.upstream.failure(server, UpstreamError::Nonsense { server: server.clone(), reason })
+            self.shared.upstream.failure(server, UpstreamError::Nonsense { server: server.clone(), reason })
         };
         let json = repaired(result.get());
         let mut value: Value = serde_json::from_str(&json).map_err(nonsense)?;
-        redact(&mut value, &|text| self.upstream.redacted(server, text));
+        redact(&mut value, &|text| self.shared.upstream.redacted(server, text));
         let is_error =
             value.get("isError").is_some_and(|said| *said == true || *said == 1 || *said == "true");
         if is_error && let Some(content) = value.get_mut("content").and_then(Value::as_array_mut) {
             let said: Vec<&str> = content.iter().filter_map(|item| item.get("text")?.as_str()).collect();
-            if let Some(hint) = lacking(&self.upstream.lacks(server, &said.join("\n"))) {
+            if let Some(hint) = lacking(&self.shared.upstream.lacks(server, &said.join("\n"))) {
                 content.push(json!({"type": "text", "text": format!("belljar: {hint}")}));
             }
         }

@@ -65,7 +65,7 @@ impl Broker {
             arguments: &arguments,
         };
         self.check_pin(target, call)?;
-        if let Some(name) = self.upstream.masked_in(&call.arguments) {
+        if let Some(name) = self.shared.upstream.masked_in(&call.arguments) {
             let name = text::inert_excerpt(&name, UNDECLARED_CHARS_MAX);
             let said =
                 format!("nothing was sent to {}: {name} in the arguments is no secret", call.record.name);
@@ -93,7 +93,7 @@ impl Broker {
         cancel: &CancellationToken,
     ) -> Result<(Map<String, Value>, Option<SemaphorePermit<'_>>), ToolFault> {
         let given_up = |error| {
-            let error = self.upstream.failure(server, error);
+            let error = self.shared.upstream.failure(server, error);
             Err(self.not_connected(server, call.run(), &error))
         };
         let server = || server.clone();
@@ -118,11 +118,11 @@ impl Broker {
     ) -> Result<ActiveCall<'_>, Redacted> {
         let given_up = tokio::select! {
             biased;
-            calling = self.server_requests.calling(server, call.run()) => return Ok(calling),
+            calling = self.shared.server_requests.calling(server, call.run()) => return Ok(calling),
             () = tokio::time::sleep_until(call.deadline) => UpstreamError::Deadline { server: server.clone() },
             () = cancel.cancelled() => UpstreamError::Cancelled { server: server.clone() },
         };
-        Err(self.upstream.failure(server, given_up))
+        Err(self.shared.upstream.failure(server, given_up))
     }
 
     /// Finds the tool by the name or alias in the call.
@@ -156,8 +156,8 @@ impl Broker {
 
     /// Compares the tool with its pin.
     fn check_pin(&self, Target { server, tool }: Target<'_>, call: &Call<'_>) -> Result<(), ToolFault> {
-        let redacted = |text| self.upstream.redacted(&server.name, text);
-        let unpinned = self.pins.admit(server, tool, self.admission.comparison(&redacted))?;
+        let redacted = |text| self.shared.upstream.redacted(&server.name, text);
+        let unpinned = self.shared.pins.admit(server, tool, self.admission.comparison(&redacted))?;
         unpinned.into_iter().for_each(|note| call.run().note(note));
         Ok(())
     }
@@ -172,7 +172,8 @@ impl Broker {
     ) -> Result<Answer, ToolFault> {
         call.record.decided("not made: dry run");
         let asks = self.admission.would_ask(called, cancel).await?;
-        Ok(call.planned(called, (asks, why), &|text| self.upstream.redacted(&target.server.name, text)))
+        Ok(call
+            .planned(called, (asks, why), &|text| self.shared.upstream.redacted(&target.server.name, text)))
     }
 
     /// Sends the call and returns the server's result. The call is written to the journal before it is sent.
@@ -187,7 +188,7 @@ impl Broker {
         self.note_begun(call);
         if !call.record.send() {
             let cancelled = UpstreamError::Cancelled { server: server.name.clone() };
-            return Err(self.upstream.failure(&server.name, cancelled));
+            return Err(self.shared.upstream.failure(&server.name, cancelled));
         }
         let only_reads = tool.only_reads();
         let request = Request::Tool { name: tool.name.as_str().to_owned(), arguments, only_reads };
@@ -195,7 +196,7 @@ impl Broker {
         let progress = &call.run().progress;
         // If nobody receives the run's progress, the server is not asked for progress.
         let hears = (!progress.is_closed()).then_some(hears);
-        let redacted = |text| self.upstream.redacted(&server.name, text);
+        let redacted = |text| self.shared.upstream.redacted(&server.name, text);
         let relay = ProgressRelay { tool: call.record.name.clone(), redacted: &redacted, progress };
         relay.until(connection.ask(request, until, cancel, hears), heard).await
     }
@@ -225,7 +226,7 @@ impl Broker {
                 }
                 false => self.not_connected(name, call.run(), &error),
             })?;
-        for placeholder in self.upstream.newly_masked(name) {
+        for placeholder in self.shared.upstream.newly_masked(name) {
             let placeholder = text::inert_excerpt(&placeholder, UNDECLARED_CHARS_MAX);
             call.run().note(format!(
                 "{placeholder} in results of {} stands for a secret, which is masked: no call can be given it",
@@ -246,9 +247,9 @@ impl Broker {
         if let Answer::Value(result) = answer
             && self.admission.lets_learn(server.names())
         {
-            let is_secret = |text: &str| self.upstream.redacted(&server.name, text.to_owned()) != text;
+            let is_secret = |text: &str| self.shared.upstream.redacted(&server.name, text.to_owned()) != text;
             let answered = AnsweredCall { server: &server.name, tool, result: result.get() };
-            self.shape_store.learn(&answered, &is_secret);
+            self.shared.shape_store.learn(&answered, &is_secret);
         }
     }
 }

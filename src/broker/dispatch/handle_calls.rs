@@ -26,7 +26,7 @@ impl Broker {
         server: &ServerName,
         arguments: Map<String, Value>,
     ) -> Result<FilledArguments, ToolFault> {
-        let takes_files = !self.active_config.keeps_files_from().contains(server);
+        let takes_files = !self.shared.active_config.keeps_files_from().contains(server);
         self.with_handles(move |handles| handles.fill(arguments, takes_files)).await
     }
 

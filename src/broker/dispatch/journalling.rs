@@ -69,12 +69,12 @@ impl Broker {
         let begun = RunBegun {
             run: run.id.0,
             time: clock::timestamp(),
-            code: self.upstream.without_credentials(request.code.clone()),
+            code: self.shared.upstream.without_credentials(request.code.clone()),
             servers: servers.collect(),
             timeout_ms: u64::try_from(request.timeout.as_millis()).unwrap_or(u64::MAX),
             dry_run: request.dry_run,
             checkpoint: match &request.reset {
-                Reset::Checkpoint(name) => Some(self.upstream.without_credentials(name.clone())),
+                Reset::Checkpoint(name) => Some(self.shared.upstream.without_credentials(name.clone())),
                 Reset::No | Reset::Fresh => None,
             },
             aside: run.is_aside(),
@@ -93,7 +93,7 @@ impl Broker {
 
     /// The outcome of a run in the form of the journal.
     pub fn ended(&self, run: RunId, report: &RunReport, took: Duration) -> RunEnded {
-        let clean = |said: &str| self.upstream.without_credentials(said.to_owned());
+        let clean = |said: &str| self.shared.upstream.without_credentials(said.to_owned());
         let mut room = self.limits.journal_output_chars_max;
         // The hash covers one stream after the other, since their interleaving can differ between two runs of the same
         // code.
@@ -157,14 +157,14 @@ impl Broker {
 
     /// Records the beginning of a job.
     pub fn journal_job(&self, summary: &JobSummary) {
-        let name = self.upstream.without_credentials(summary.name.clone());
+        let name = self.shared.upstream.without_credentials(summary.name.clone());
         let (run, job, time) = (summary.run, summary.number, clock::timestamp());
         self.journal.append(&Record::Job(JobBegun { run, job, time, name }));
     }
 
     /// Records the end of a job.
     pub fn journal_job_end(&self, summary: &JobSummary) {
-        let why = self.upstream.without_credentials(summary.why.clone());
+        let why = self.shared.upstream.without_credentials(summary.why.clone());
         let (run, job, time, outcome) =
             (summary.run, summary.number, clock::timestamp(), summary.status.word().to_owned());
         let ms = u64::try_from(summary.took.as_millis()).unwrap_or(u64::MAX);
@@ -185,12 +185,12 @@ impl Broker {
         if is_untold || !(self.journal.is_on() || call.run().replay().is_some()) {
             return None;
         }
-        let clean = |name: &str| self.upstream.without_credentials(name.to_owned());
+        let clean = |name: &str| self.shared.upstream.without_credentials(name.to_owned());
         let name = |name: &str| text::bounded(&clean(name), NAME_CHARS_MAX).into_owned();
         Some(JournalForm {
             server: call.server.as_deref().map(name),
             tool: name(&call.tool),
-            arguments: self.upstream.json_without_credentials(sorted(&call.arguments)),
+            arguments: self.shared.upstream.json_without_credentials(sorted(&call.arguments)),
         })
     }
 
@@ -224,7 +224,7 @@ impl Broker {
         }
         let came = match answer {
             Ok(Answer::Value(value)) if is_kept(form.server.as_deref(), &form.tool) => {
-                let value = self.upstream.json_without_credentials(value.clone());
+                let value = self.shared.upstream.json_without_credentials(value.clone());
                 CallOutcome::Value(RecordedJson::of(&value, self.limits.journal_call_bytes_max))
             }
             Ok(Answer::Value(value)) => CallOutcome::Value(self.kept(value)),
@@ -233,7 +233,7 @@ impl Broker {
                 CallOutcome::Planned { server: server.clone(), tool: tool.clone() }
             }
             Err(fault) => {
-                let clean = |said: &str| self.upstream.without_credentials(said.to_owned());
+                let clean = |said: &str| self.shared.upstream.without_credentials(said.to_owned());
                 let (message, hint) = (clean(&fault.message), clean(&fault.hint));
                 CallOutcome::Fault(ToolFault { message, hint, ..fault.clone() })
             }

@@ -76,7 +76,7 @@ impl Broker {
         let record = CallRecord::uncounted(call.run(), &literal.server, &literal.tool);
         record.decided("not made: it cannot succeed as it stands in the code");
         let event = record.event(record.names(), (Value::Null, 0), &Err(fault.clone()));
-        self.log.record_refused(&self.session, event).await;
+        self.shared.log.record_refused(&self.session, event).await;
     }
 
     /// Starts the servers of calls that the code is certain to make. It does not wait long for a slow server: the call

@@ -146,7 +146,7 @@ impl Broker {
         if let Some(known) = self.models.now().endpoint.clone() {
             return Ok(known);
         }
-        let endpoint = Arc::new(self.active_config.model_endpoint(settings, &self.limits).await?);
+        let endpoint = Arc::new(self.shared.active_config.model_endpoint(settings, &self.limits).await?);
         let mut now = self.models.now();
         // The settings may have changed meanwhile.
         if now.settings.access == ModelAccess::Endpoint(settings.clone()) {

@@ -206,7 +206,7 @@ impl Broker {
         let (bytes, until) = (written.get().len() as u64, call.run().human.until(call.deadline));
         let answer = if call.send_rule == SendRule::Never {
             record.decided("not made: dry run");
-            let redacted = |text| self.upstream.redacted(server, text);
+            let redacted = |text| self.shared.upstream.redacted(server, text);
             let asks = self.admission.would_ask(&called, cancel).await;
             asks.map(|asks| call.planned(&called, (asks, DryRunReason::NeedsPlaceholder), &redacted))
         } else {
@@ -244,7 +244,7 @@ impl Broker {
                 let (items, lacks) = connection.list(kind, until, cancel).await.map_err(fault)?;
                 if let Some(lacks) = lacks {
                     let note = text::inert_line(&format!("{server}, {tool}: {lacks}"));
-                    call.run().remark(self.upstream.redacted(server, note));
+                    call.run().remark(self.shared.upstream.redacted(server, note));
                 }
                 to_raw_value(&items)
                     .map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))?

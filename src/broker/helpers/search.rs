@@ -127,16 +127,16 @@ impl Broker {
         let names = self.server_names(&scope);
         self.ask_for_tools(&names, &queries.join(" "), call, cancel).await;
         // This list is read before the catalog, so that the tools of a server that answers in between are found.
-        let in_progress = self.indexing.in_progress(&names);
+        let in_progress = self.shared.indexing.in_progress(&names);
         let catalog = self.catalog().scoped(&scope);
-        let skills = if has_skills { self.skills.all()? } else { vec![] };
-        let searched = self.searched_skills.beside(&catalog, skills, &self.limits);
+        let skills = if has_skills { self.shared.skills.all()? } else { vec![] };
+        let searched = self.shared.searched_skills.beside(&catalog, skills, &self.limits);
         let skills = searched.servers().iter().filter(|server| server.origin == Origin::Skills);
         let skills: usize = skills.map(|skills| skills.listed().len()).sum();
-        let mut paths = self.active_config.paths_of_arguments();
+        let mut paths = self.shared.active_config.paths_of_arguments();
         // Paths that contain a secret of the server's entry are not shown.
         for (server, paths) in &mut paths {
-            paths.retain(|path| self.upstream.redacted(server, path.clone()) == *path);
+            paths.retain(|path| self.shared.upstream.redacted(server, path.clone()) == *path);
         }
         // The search runs on a thread of its own, since the first search of many tools counts their words.
         let searching = tokio::task::spawn_blocking(move || {
@@ -169,7 +169,7 @@ impl Broker {
             "folders": page.folders,
             "indexing": indexing.iter().take(INDEXING_MAX).collect::<Vec<_>>(),
             "indexing_total": indexing.len(),
-            "indexing_seconds": indexing.iter().filter_map(|server| self.upstream.starting(server)).max().map(|(time, _)| time.as_secs()),
+            "indexing_seconds": indexing.iter().filter_map(|server| self.shared.upstream.starting(server)).max().map(|(time, _)| time.as_secs()),
         }))
     }
 

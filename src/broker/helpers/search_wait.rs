@@ -31,7 +31,7 @@ impl Broker {
     ) {
         let (named, others): (Vec<_>, Vec<_>) =
             servers.iter().cloned().partition(|server| is_named(server.as_str(), query));
-        self.indexing.begin(&[named.clone(), others].concat()).await;
+        self.shared.indexing.begin(&[named.clone(), others].concat()).await;
         let tell = |awaited: &[&ServerName]| {
             let progress = Progress::AwaitsTools { servers: shortened(awaited) };
             if call.run().progress.try_send(progress).is_err() {
@@ -42,12 +42,12 @@ impl Broker {
         let half = call.deadline.saturating_duration_since(now) / 2;
         if named.is_empty() {
             let deadline = now + self.limits.search_wait.min(half);
-            self.indexing.settled(servers, deadline, cancel, tell).await;
+            self.shared.indexing.settled(servers, deadline, cancel, tell).await;
         } else {
             let deadline = now + self.limits.search_wait_named.min(half);
-            self.indexing.settled(&named, deadline, cancel, tell).await;
+            self.shared.indexing.settled(&named, deadline, cancel, tell).await;
             let soon = deadline.min(Instant::now() + self.limits.further_index);
-            self.indexing.settled(servers, soon, cancel, |_| {}).await;
+            self.shared.indexing.settled(servers, soon, cancel, |_| {}).await;
         }
     }
 }

@@ -42,7 +42,7 @@ impl Broker {
         let name = SkillName::new(&name)?;
         let test = test.map(|test| SkillName::new(&test)).transpose()?.map(|test| test.to_string());
         let new = NewSkill { name: name.clone(), body, description, tags, servers, test };
-        let SaveResult { version, is_new } = self.skills.save(new)?;
+        let SaveResult { version, is_new } = self.shared.skills.save(new)?;
         Ok(json!(match is_new {
             true => format!(
                 "Tool '{name}' saved as version {version}; later sessions can call it by this name, \
@@ -62,9 +62,11 @@ impl Broker {
         let Arguments { names } = self.read(call)?;
         let names = names.iter().take(LOADED_MAX).filter_map(|name| SkillName::new(name).ok());
         // An error about an unknown name would compare it with all others.
-        let loaded = names.filter(|name| self.skills.has(name)).map(|name| match self.skills.ready(&name) {
-            Ok(skill) => json!({"name": name, "version": skill.header.version, "source": skill.body}),
-            Err(refused) => json!({"name": name, "problem": said(&refused)}),
+        let loaded = names.filter(|name| self.shared.skills.has(name)).map(|name| {
+            match self.shared.skills.ready(&name) {
+                Ok(skill) => json!({"name": name, "version": skill.header.version, "source": skill.body}),
+                Err(refused) => json!({"name": name, "problem": said(&refused)}),
+            }
         });
         Ok(loaded.collect())
     }
@@ -80,35 +82,35 @@ impl Broker {
                 })
             }
             SkillFile::Changed { .. } | SkillFile::Unusable { .. } => {
-                let problem = self.skills.ready(name).err().map(|refused| said(&refused));
+                let problem = self.shared.skills.ready(name).err().map(|refused| said(&refused));
                 json!({"name": name, "problem": problem})
             }
         };
-        Ok(self.skills.all()?.iter().map(row).collect())
+        Ok(self.shared.skills.all()?.iter().map(row).collect())
     }
 
     pub(super) fn show_skill(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
         let SkillReference { name } = self.read(call)?;
-        Ok(json!(self.skills.ready(&SkillName::new(&name)?)?.text()))
+        Ok(json!(self.shared.skills.ready(&SkillName::new(&name)?)?.text()))
     }
 
     pub(super) fn skill_history(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
         let SkillReference { name } = self.read(call)?;
         let name = SkillName::new(&name)?;
-        let current = self.skills.ready(&name).ok().map(|skill| skill.header.version);
+        let current = self.shared.skills.ready(&name).ok().map(|skill| skill.header.version);
         let row = |Skill { header, .. }: &Skill| {
             json!({
                 "version": header.version, "saved": header.saved, "description": header.description,
                 "is_current": Some(header.version) == current,
             })
         };
-        Ok(self.skills.history(&name)?.iter().map(row).collect())
+        Ok(self.shared.skills.history(&name)?.iter().map(row).collect())
     }
 
     pub(super) fn remove_skill(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
         let SkillReference { name } = self.read(call)?;
         let name = SkillName::new(&name)?;
-        let version = self.skills.remove(&name)?;
+        let version = self.shared.skills.remove(&name)?;
         Ok(json!(format!(
             "'{name}' removed; the user can have it again: belljar skill restore {name} --version {version}"
         )))

@@ -1,31 +1,14 @@
-//! The policy, and the line that each call leaves in the audit log.
+//! The line that each call leaves in the audit log.
 
 use belljar_base::digest;
-use belljar_base::names::SessionId;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::audit::AuditLog;
 use crate::broker::failure_text::redact;
-use crate::config::{Audit, PolicyFile};
-use crate::journal::Journal;
+use crate::config::Audit;
 
 /// Largest arguments that are logged whole, in bytes of JSON; for larger ones the hash is logged.
 const ARGUMENTS_BYTES_MAX: usize = 16 * 1024;
-
-/// The policy, the log and the journal that apply to all calls.
-pub struct AuditSetup {
-    /// The session.
-    pub session: SessionId,
-    /// The policy, which decides whether a call is made.
-    pub policy: PolicyFile,
-    /// The log of calls and runs.
-    pub log: AuditLog,
-    /// The part of the arguments that the log has.
-    pub arguments: Audit,
-    /// The journal of the session.
-    pub journal: Journal,
-}
 
 /// The part of the arguments that the log has, without the values of the server's configured variables, and their size.
 pub(crate) fn logged(
