@@ -251,10 +251,13 @@ impl Writer {
             *written_bytes += line.len() as u64;
             rings[ring].append(&mut line);
         }
-        let of_rings = RINGS.iter().zip(&mut self.files).zip(&rings).filter(|(_, lines)| !lines.is_empty());
-        let written = of_rings.fold(Ok(()), |before, ((ring, files), lines)| {
-            before.and(append(&self.dir, (ring, self.file_bytes_max), files, lines))
-        });
+        let mut written = Ok(());
+        for ((ring, files), lines) in RINGS.iter().zip(&mut self.files).zip(&rings) {
+            if !lines.is_empty() {
+                // An error in the one does not keep the other lines from being written.
+                written = written.and(append(&self.dir, (ring, self.file_bytes_max), files, lines));
+            }
+        }
         let mut trouble = self.trouble.lock();
         // Once for each time that it begins to fail.
         match &written {
