@@ -14,8 +14,10 @@ fn main() -> Result<()> {
     let mut files = Vec::new();
     add_files(&root, "", &mut files)?;
     files.sort();
-    let lines: String =
-        files.iter().map(|file| format!("({file:?}, include_str!({:?})),\n", root.join(file))).collect();
+    // The compiler adds the folder, so that a moved checkout with the same target folder is built anew.
+    let folder = r#"env!("CARGO_MANIFEST_DIR"), "/entrypoint/""#;
+    let line = |file: &String| format!("({file:?}, include_str!(concat!({folder}, {file:?}))),\n");
+    let lines: String = files.iter().map(line).collect();
     fs::write(Path::new(&variable("OUT_DIR")?).join("runtime_files.rs"), format!("[\n{lines}]\n"))
 }
 

@@ -45,6 +45,11 @@ pub fn main(arguments: Arguments) -> ExitCode {
 /// command.
 fn outside_of_projects(command: Option<Command>) -> ExitCode {
     let environment = Environment::capture();
+    if environment.cwd.is_none() {
+        // Then nobody knows which folders a stranger may have filled.
+        err!("belljar: the working folder cannot be told; start belljar in another one");
+        return ExitCode::from(70);
+    }
     let (left_out, path) = environment.path_without_projects();
     if left_out.is_empty() {
         return bridge(command, environment);

@@ -146,7 +146,7 @@ impl Upstream {
         self.side.heard()
     }
 
-    /// Sets the requests that servers started from now on may send to the human's client.
+    /// Adds a client's abilities to those that servers started from now on are offered.
     pub fn offer(&self, abilities: ClientAbilities) {
         self.side.offer(abilities);
     }

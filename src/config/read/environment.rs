@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::Metadata;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -220,7 +221,8 @@ impl Environment {
 /// The path of a working folder that was removed. It counts as the opened project still.
 fn former_cwd() -> Option<PathBuf> {
     let path = std::fs::read_link("/proc/self/cwd").ok()?;
-    Some(PathBuf::from(path.to_str()?.strip_suffix(" (deleted)")?))
+    let path = path.as_os_str().as_bytes().strip_suffix(b" (deleted)")?;
+    Some(PathBuf::from(OsStr::from_bytes(path)))
 }
 
 impl fmt::Debug for Environment {

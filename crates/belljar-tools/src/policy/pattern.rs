@@ -53,11 +53,20 @@ impl Pattern {
             folded: WildMatch::new(&folded),
             places: file_places(&folded)
                 .iter()
-                .chain(&web_addresses(&folded).unwrap_or_default())
-                .map(|place| WildMatch::new(place))
+                .chain(&web_addresses(&folded, usize::MAX).unwrap_or_default())
+                .map(|place| WildMatch::new(&text::folded(place)))
                 .collect(),
             named: (!text.contains(['*', '?'])).then(|| LiteralMeaning::of(text)),
         }
+    }
+
+    /// Whether it can match a web address: it begins with a wildcard, or as one does.
+    pub(super) fn may_be_address(&self) -> bool {
+        let folded = text::folded(&self.text);
+        let begins = folded.split(['*', '?']).next().unwrap_or_default();
+        WEB_SCHEMES.iter().any(|scheme| {
+            begins.starts_with(&format!("{scheme}:")) || format!("{scheme}://").starts_with(begins)
+        })
     }
 
     /// Whether it is the pattern that matches every text.
@@ -129,11 +138,12 @@ pub(super) fn file_places(folded: &str) -> Vec<String> {
 
 /// The readings of a web address as parsers of the URL standard have it, which ignore how it is written: with and without
 /// the usual port and a last slash, always without user and fragment. For other parsers a backslash ends no host. The list
-/// is empty if the text is no web address, and `None` if its host is too long to be read.
-pub(super) fn web_addresses(text: &str) -> Option<Vec<String>> {
-    let mut addresses = standard_addresses(text)?;
+/// is empty if the text is no web address, and `None` if its host is longer than `host_bytes_max` and cannot be read in a
+/// short time.
+pub(super) fn web_addresses(text: &str, host_bytes_max: usize) -> Option<Vec<String>> {
+    let mut addresses = standard_addresses(text, host_bytes_max)?;
     if text.contains('\\') {
-        addresses.extend(standard_addresses(&text.replace('\\', "%5c"))?);
+        addresses.extend(standard_addresses(&text.replace('\\', "%5c"), host_bytes_max)?);
     }
     Some(addresses)
 }
@@ -163,19 +173,40 @@ pub(super) fn is_plain_host(host: &str) -> bool {
     host.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'%') && !host.contains("xn--")
 }
 
-fn standard_addresses(text: &str) -> Option<Vec<String>> {
-    let Some(host) = web_host(text) else { return Some(vec![]) };
-    if host.len() > HOST_BYTES_MAX && !is_plain_host(host) {
+/// Whether no parser of the URL standard takes this for a host: prose, for example, has blanks.
+fn is_no_host(host: &str) -> bool {
+    let left_out = |byte: &u8| matches!(byte, b'\t' | b'\r' | b'\n');
+    let is_forbidden = |byte: u8| byte <= b' ' || byte == 0x7f || b"<>^|".contains(&byte);
+    percent_encoding::percent_decode_str(host).filter(|byte| !left_out(byte)).any(is_forbidden)
+}
+
+fn standard_addresses(text: &str, host_bytes_max: usize) -> Option<Vec<String>> {
+    let Some(host) = web_host(text).filter(|host| !is_no_host(host)) else { return Some(vec![]) };
+    if host.len() > host_bytes_max && !is_plain_host(host) {
         return None;
     }
     let Ok(url) = Url::parse(text) else { return Some(vec![]) };
     let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else { return Some(vec![]) };
-    let host = format!("{}://{}", url.scheme(), host.trim_end_matches('.'));
-    let places = [url.port().is_none().then(|| host.clone()), Some(format!("{host}:{port}"))];
+    let host = host.trim_end_matches('.');
+    // A rule may have the letters of the host, the text its punycode, or the other way round.
+    let (letters, _) = idna::domain_to_unicode(host);
+    let letters = Some(text::folded(&letters).into_owned()).filter(|letters| letters != host);
+    let hosts = [Some(host.to_owned()), letters].into_iter().flatten();
+    let places: Vec<String> = hosts
+        .map(|host| format!("{}://{host}", url.scheme()))
+        .flat_map(|host| [url.port().is_none().then(|| host.clone()), Some(format!("{host}:{port}"))])
+        .flatten()
+        .collect();
     let rest = &url[Position::BeforePath..Position::AfterQuery];
-    let rests = || [rest].into_iter().chain((rest == "/").then_some(""));
-    let addresses = places.into_iter().flatten();
-    Some(addresses.flat_map(|place| rests().map(move |rest| format!("{place}{rest}"))).collect())
+    let decoded = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let query = url.query().map(|query| format!("?{}", decoded(query))).unwrap_or_default();
+    // Servers ignore empty segments, and decode what the parser has encoded.
+    let plain = text::folded(&format!("{}{query}", plain_path(&decoded(url.path())))).into_owned();
+    let mut rests = vec![rest.to_owned()];
+    rests.extend((plain != rest).then_some(plain));
+    rests.extend((rest == "/").then(String::new));
+    let addresses = places.iter().flat_map(|place| rests.iter().map(move |rest| format!("{place}{rest}")));
+    Some(addresses.collect())
 }
 
 /// The path without `.`, `..` and empty segments.

@@ -100,13 +100,12 @@ fn reads_as(value: &Value, text: &str, pattern: &Pattern) -> bool {
         })
 }
 
-/// Whether the text matches, with or without its invisible characters. A text that is too long to compare, or whose host is
-/// too long to be read, counts as matching.
+/// Whether the text matches, with or without its invisible characters. A text that is too long to compare counts as
+/// matching, and so does an address whose host is too long to be read, if the pattern can match an address.
 fn text_fits(text: &str, pattern: &Pattern) -> bool {
     let is_like = |text: &str| pattern.matches_loosely(text) != Some(false);
-    let fits = |text: &str| {
-        is_like(text) || targets(text).is_none_or(|targets| targets.iter().any(|target| is_like(target)))
-    };
+    let leads_to = |targets: Vec<String>| targets.iter().any(|target| is_like(target));
+    let fits = |text: &str| is_like(text) || targets(text).map_or_else(|| pattern.may_be_address(), leads_to);
     fits(text) || matches!(text::drawn(text), Cow::Owned(drawn) if fits(&drawn))
 }
 
@@ -136,7 +135,7 @@ fn targets(text: &str) -> Option<Vec<String>> {
         .any(|segment| segment == "..")
         .then(|| before.clone() + &plain_path(&format!("/{plain}")));
     let plain = Some(before + &plain).filter(|plain| *plain != folded);
-    Some(plain.into_iter().chain(from_root).chain(web_addresses(place)?).collect())
+    Some(plain.into_iter().chain(from_root).chain(web_addresses(place, HOST_BYTES_MAX)?).collect())
 }
 
 /// A folded text without what marks it as an address: `<URL:address>`, as in letters, or `view-source:address`.
@@ -247,7 +246,10 @@ mod tests {
         let of_host = |host: &str| {
             let address = format!("https://{host}/x");
             let by_length = if address.is_ascii() { address.len() } else { 4 * address.len() };
-            (web_addresses(&address).is_some_and(|read| !read.is_empty()), text_cost(&address) > by_length)
+            (
+                web_addresses(&address, HOST_BYTES_MAX).is_some_and(|read| !read.is_empty()),
+                text_cost(&address) > by_length,
+            )
         };
         let long = "a".repeat(300);
         for (host, is_read, is_dear) in [
@@ -273,7 +275,61 @@ mod tests {
         ] {
             assert!(of(rule, &json!(address)), "{address}");
         }
-        assert!(!of("https://evil.example/*", &json!(format!("a note: {}", "\u{440}".repeat(2_000)))));
+        let prose = format!("https://good.example is a page about {}", "\u{440} ".repeat(2_000));
+        for (pattern, text) in [
+            ("https://evil.example/*", format!("a note: {}", "\u{440}".repeat(2_000))),
+            ("*password*", prose.clone()),
+            ("https://evil.example/*", prose),
+            ("/etc/*", format!("https://xn--{}.example/x", "a".repeat(300))),
+        ] {
+            assert!(!of(pattern, &json!(text)), "{pattern} {text:.60}");
+        }
+        // What servers undo themselves, also two differences at once.
+        for (pattern, addresses) in [
+            (
+                "https://evil.example/\u{fc}ber/*",
+                [
+                    "https:/evil.example/\u{fc}ber/x",
+                    "https://u@evil.example/%C3%BCber/x",
+                    "https://evil.example./\u{dc}ber/x",
+                ],
+            ),
+            (
+                "*://evil.example/\u{fc}ber/*",
+                [
+                    "https:/evil.example/\u{fc}ber/x",
+                    "https://u@evil.example/%C3%BCber/x",
+                    "https://evil.example:443/\u{fc}ber/x",
+                ],
+            ),
+            (
+                "https://api.example/v1/delete*",
+                [
+                    "https://u@api.example/v1//delete",
+                    "https:/api.example//v1/delete",
+                    "https://api.example./v1/./x/..//delete?a",
+                ],
+            ),
+            (
+                "*://api.example/v1/delete*",
+                [
+                    "https://api.example:443//v1/delete",
+                    "https:\\\\u@api.example\\v1\\\\delete",
+                    "https://u@api.example/v1%2f%2fdelete",
+                ],
+            ),
+        ] {
+            for address in addresses {
+                assert!(of(pattern, &json!(address)), "{pattern} {address}");
+            }
+        }
+        assert!(!of("https://api.example/v1/delete*", &json!("https://u@api.example/v1//list")));
+        // The letters of a host and its punycode are the same host.
+        for pattern in ["*b\u{fc}cher.example*", "*://b\u{fc}cher.example/*", "https://b\u{fc}*.example/*"] {
+            for host in ["xn--bcher-kva.example", "B\u{dc}CHER.example", "bu\u{308}cher.example"] {
+                assert!(of(pattern, &json!(format!("https://{host}/x"))), "{pattern} {host}");
+            }
+        }
         let zeros = format!("http://0x{}7f.1/x", "0".repeat(300));
         assert!(of("http://127.0.0.1/*", &json!(zeros)));
         let address = format!("https://xn--{long}.example/x");

@@ -122,9 +122,12 @@ impl ClientSide {
         self.heard.lock().take()
     }
 
-    /// Sets the requests that servers started from now on may send.
+    /// Adds a client's abilities to those that servers started from now on are offered. Sessions share the servers, and
+    /// their clients differ: what the client of a run does not support is refused when a server asks for it.
     pub(crate) fn offer(&self, abilities: ClientAbilities) {
-        self.offers.lock().abilities = abilities;
+        let offered = &mut self.offers.lock().abilities;
+        offered.elicitation |= abilities.elicitation;
+        offered.sampling |= abilities.sampling;
     }
 
     /// Sets the folders that the user offers as roots to servers that start from now on.
@@ -180,6 +183,18 @@ mod tests {
             "file:///home/me/work/../x".to_owned(),
         ]);
         assert_eq!(*side.offers().1, ["file:///home/me/work", "file:///home/me/other"]);
+    }
+
+    #[test]
+    fn servers_are_offered_what_any_client_supports() {
+        let side = ClientSide::new(&Limits::default());
+        let of =
+            |elicitation, sampling| ClientAbilities { elicitation, sampling, ..ClientAbilities::default() };
+        for abilities in [of(true, false), of(false, true), of(false, false)] {
+            side.offer(abilities);
+        }
+        let (offered, _) = side.offers();
+        assert!(offered.elicitation && offered.sampling);
     }
 
     #[test]

@@ -118,7 +118,8 @@ pub(super) fn stores(at: &Surroundings<'_>) -> Vec<PathBuf> {
     let runners =
         [Runner::Npm, Runner::Uv, Runner::Pipx, Runner::Bun, Runner::Deno, Runner::Pnpm, Runner::Yarn];
     let stored = runners.into_iter().flat_map(|runner| stored(runner, at));
-    installers.chain(stored).chain([SYSTEM_STORE.into()]).collect()
+    let stores = installers.chain(stored).chain([SYSTEM_STORE.into()]);
+    stores.filter(|store| !at.is_chosen_by_others(store)).collect()
 }
 
 /// The folders in which a runner stores packages.
@@ -174,7 +175,8 @@ pub(super) fn of(
         _ => &[],
     };
     let own = own.iter().filter_map(|name| at.in_folder(name));
-    let all = stored(runner, at).into_iter().chain(own).chain(projects(runner, args, at));
+    let stored = stored(runner, at).into_iter().filter(|store| !at.is_chosen_by_others(store));
+    let all = stored.chain(own).chain(projects(runner, args, at));
     let files = files(runner, args, at).into_iter().map(|path| (path, Access::Execute));
     all.map(|path| (path, Access::Layer)).chain(files).collect()
 }

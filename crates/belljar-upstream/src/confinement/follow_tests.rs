@@ -619,6 +619,26 @@ fn an_entrys_variables_name_nothing_but_stores() {
 }
 
 #[test]
+fn another_users_links_lead_to_no_store() {
+    let home = Home::new().file("bin/uvx", "").file("bin/python3", "").file("s.py", "");
+    let home = home
+        .file("theirs/python3.11/x.py", "")
+        .link(".cache/uv", "../theirs")
+        .link(".local/lib", "../theirs");
+    let of = |home: &Home| {
+        ["uvx server", "python3 ~/s.py"].map(|command| home.visible("bin", command).contains("theirs"))
+    };
+    assert_eq!(of(&home), [true, true]);
+    // Only root can play both users.
+    if nix::unistd::geteuid().is_root() {
+        for link in [".cache/uv", ".local/lib"] {
+            std::os::unix::fs::lchown(home.at("").join(link), Some(4242), None).unwrap();
+        }
+        assert_eq!(of(&home), [false, false]);
+    }
+}
+
+#[test]
 fn a_server_does_not_choose_the_folder_of_pythons_packages() {
     let of = |target: &str, changeable: &[&str]| {
         let home =

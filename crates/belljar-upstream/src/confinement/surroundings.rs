@@ -117,6 +117,12 @@ impl Surroundings<'_> {
         folder.ancestors().take(LEVELS_MAX).take_while(|folder| !self.is_too_wide(folder))
     }
 
+    /// Whether another user could choose where a path leads.
+    pub(super) fn is_chosen_by_others(&self, path: &Path) -> bool {
+        let way = ResolvedPath::within(path, &self.looks);
+        way.chosen_by_others(nix::unistd::geteuid().as_raw()).is_some()
+    }
+
     /// Whether a path leads to an existing file or folder.
     pub(super) fn exists(&self, path: &Path) -> bool {
         resolve_within(path, &self.looks).is_ok()

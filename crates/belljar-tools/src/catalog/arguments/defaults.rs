@@ -136,7 +136,8 @@ impl<'s> Search<'s> {
     }
 
     /// Whether the schemas describe members or items, so that JSON in a text may lack some of these. In doubt they do.
-    fn have_parts(&mut self, schemas: &[&'s Map<String, Value>]) -> bool {
+    fn have_parts(&mut self, schemas: &[&'s Map<String, Value>]) -> DefaultsResult<bool> {
+        self.look(schemas.len())?;
         if !schemas.iter().map(|schema| std::ptr::from_ref(*schema)).eq(self.last_parts.0.iter().copied()) {
             let has_parts = |schema: &Map<String, Value>| {
                 let mut keys = ["properties", "patternProperties"].iter().chain(&UNDECLARED).chain(&ITEMS);
@@ -145,7 +146,7 @@ impl<'s> Search<'s> {
             let have = self.expanded(schemas).map_or(true, |all| all.into_iter().any(has_parts));
             self.last_parts = (schemas.iter().map(|schema| std::ptr::from_ref(*schema)).collect(), have);
         }
-        self.last_parts.1
+        Ok(self.last_parts.1)
     }
 
     /// The defaults in an object that all of these schemas may describe; `given` is the object, if the call has it.
@@ -160,6 +161,7 @@ impl<'s> Search<'s> {
         }
         let schemas = self.expanded(schemas)?;
         let mut implied = Map::new();
+        self.look(schemas.len().saturating_mul(1 + given.map_or(0, Map::len)))?;
         let tables = schemas.iter().filter_map(|schema| schema.get("properties")?.as_object());
         let mut names: Vec<&str> = tables.clone().flat_map(Map::keys).map(String::as_str).collect();
         let of_given = given.into_iter().flat_map(Map::keys).map(String::as_str);
@@ -239,7 +241,7 @@ impl<'s> Search<'s> {
                 }
                 (!implied.is_empty()).then_some(Value::Array(implied))
             }
-            Value::String(text) if may_hold_json(text) && self.have_parts(schemas) => {
+            Value::String(text) if may_hold_json(text) && self.have_parts(schemas)? => {
                 self.text_left = self.text_left.checked_sub(text.len()).ok_or(TOO_MUCH_TEXT)?;
                 let mut implied = Vec::new();
                 for (value, nesting) in &inner(text, at.nesting).readings {
@@ -371,15 +373,18 @@ mod tests {
 
     #[test]
     fn names_times_schemas_are_bounded() {
-        let of = |schemas: usize, names: usize| {
+        let of = |schemas: usize, names: usize, value: Value| {
             let all: Vec<Value> = (0..schemas).map(|number| json!({"title": number})).collect();
             let schema = json!({"properties": {"v": {"allOf": all}}});
-            let given: Map<String, Value> = (0..names).map(|name| (name.to_string(), json!("x"))).collect();
+            let given: Map<String, Value> =
+                (0..names).map(|name| (name.to_string(), value.clone())).collect();
             let arguments = json!({"v": given});
             defaults(schema.as_object().unwrap(), arguments.as_object().unwrap()).err()
         };
-        assert_eq!((of(1, 20_000), of(100, 1_000)), (None, None));
-        assert_eq!(of(10_000, 20_000), Some(TOO_MANY));
+        for value in [json!("x"), json!(1), json!(true)] {
+            assert_eq!((of(1, 20_000, value.clone()), of(100, 1_000, value.clone())), (None, None));
+            assert_eq!(of(10_000, 20_000, value), Some(TOO_MANY));
+        }
     }
 
     #[test]
