@@ -86,6 +86,9 @@ impl ActiveConfig {
         let mut now = self.now.lock();
         let after = Arc::clone(now.files.config());
         let before = std::mem::replace(&mut now.in_effect, Arc::clone(&after));
+        if Arc::ptr_eq(&before, &after) {
+            return None;
+        }
         let is_other = before.servers != after.servers || edited_settings(&before, &after).is_some();
         is_other.then(|| after.roots.clone())
     }
@@ -101,8 +104,12 @@ impl ActiveConfig {
     pub(crate) fn changes(&self, seen: &mut SeenConfig) -> Option<String> {
         let SeenConfig { config: before, unread: said_before } = std::mem::replace(seen, self.seen());
         let after = &seen.config;
-        let servers = (before.servers != after.servers).then(|| said(&before.servers, &after.servers));
-        let mut notes: Vec<String> = servers.into_iter().chain(edited_settings(&before, after)).collect();
+        let mut notes = Vec::new();
+        // Each run comes here, and comparing all settings takes longer than a warm run.
+        if !Arc::ptr_eq(&before, after) {
+            let servers = (before.servers != after.servers).then(|| said(&before.servers, &after.servers));
+            notes.extend(servers.into_iter().chain(edited_settings(&before, after)));
+        }
         let news = seen.unread.iter().filter(|unread| !said_before.contains(unread));
         notes.extend(news.map(|unread| {
             format!("a configuration file cannot be used, and what it said before counts: {unread}")
