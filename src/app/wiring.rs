@@ -303,16 +303,21 @@ mod tests {
         assert_eq!(named(Some("mine:1")), ["mine:1"]);
     }
 
-    #[tokio::test]
-    async fn a_defect_costs_its_run_and_is_said_and_the_session_goes_on() {
-        let home = tempfile::tempdir().unwrap();
-        let (config, files) = ConfigFiles::load(Environment {
+    /// The configuration of a home, with an engine that nobody runs.
+    fn without_engine(home: &std::path::Path) -> (Config, ConfigFiles) {
+        ConfigFiles::load(Environment {
             variables: BTreeMap::from([("MCP_BRIDGE_RUNTIME".into(), "unix:///nobody/listens".into())]),
-            home: Some(home.path().into()),
+            home: Some(home.into()),
             uid: nix::unistd::geteuid().as_raw(),
             cwd: None,
             executable: None,
-        });
+        })
+    }
+
+    #[tokio::test]
+    async fn a_defect_costs_its_run_and_is_said_and_the_session_goes_on() {
+        let home = tempfile::tempdir().unwrap();
+        let (config, files) = without_engine(home.path());
         let modules = Modules::build(&config, files);
         let fault = run(&modules, BREAKS).await.unwrap_err();
         assert_eq!(fault.message, "belljar broke inside; what this run has done is unknown");
@@ -331,13 +336,7 @@ mod tests {
         let settings = home.path().join(".config/belljar/config.toml");
         std::fs::create_dir_all(settings.parent().unwrap()).unwrap();
         std::fs::create_dir(home.path().join("MCPs")).unwrap();
-        let (config, files) = ConfigFiles::load(Environment {
-            variables: BTreeMap::from([("MCP_BRIDGE_RUNTIME".into(), "unix:///nobody/listens".into())]),
-            home: Some(home.path().into()),
-            uid: nix::unistd::geteuid().as_raw(),
-            cwd: None,
-            executable: None,
-        });
+        let (config, files) = without_engine(home.path());
         let process = Arc::new(Process::build(&config, files));
         let sessions = [Mark::new(), Mark::new()].map(|id| (process.session(&config, &id), id));
         let entry = r#"{"mcpServers": {"late": {"command": "cat"}}}"#;

@@ -98,12 +98,6 @@ impl Broker {
         }
     }
 
-    /// What the session shares with the others of this process.
-    #[must_use]
-    pub fn shared(&self) -> &Shared {
-        &self.shared
-    }
-
     /// Writes an event to the audit log.
     pub async fn record(&self, event: Event) {
         self.shared.log.record(&self.session, event).await;

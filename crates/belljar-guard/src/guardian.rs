@@ -1,6 +1,6 @@
 //! The bridge's end of its guardian: starts it, tells it what there is, and starts it again when it dies.
 //!
-//! What it tells of a session is one line of text, which replaces the session's line before; `app` has the guardian's own
+//! For each session it sends one line of text, which replaces the session's earlier line. `app` has the guardian's own
 //! side. The guardian acts when its stdin ends, and only the bridge holds the other end of that.
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_
 /// Lines that may wait to be told; more wait in their callers.
 const LINES_QUEUED_MAX: usize = 4;
 
-/// Tells the guardian of one session. The guardian acts when the last of these has gone, or the bridge has.
+/// Sends the guardian the lines of one session. The guardian acts when the last of these has gone, or the bridge has.
 #[derive(Debug, Clone)]
 pub struct Guardian {
     session: Arc<str>,

@@ -66,7 +66,7 @@ impl Environment {
     #[must_use]
     pub fn path_without_projects(&self) -> (Vec<PathBuf>, OsString) {
         let Some(path) = self.variables.get(OsStr::new("PATH")) else { return Default::default() };
-        // Somebody who works in the system's folders has installed what is there.
+        // The programs in the system's folders were installed by the administrator, whichever of them is opened.
         let is_of_system =
             |project: &PathBuf| SYSTEM_PATH.iter().any(|of| Path::new(of).starts_with(project));
         let projects: Vec<PathBuf> =

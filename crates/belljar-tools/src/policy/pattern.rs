@@ -157,7 +157,7 @@ const WEB_SCHEMES: [&str; 5] = ["http", "https", "ws", "wss", "ftp"];
 /// The host of a web address as parsers of the URL standard find it, with its port.
 pub(super) fn web_host(text: &str) -> Option<&str> {
     let (scheme, rest) = text.split_once(':')?;
-    // These parsers leave tabs and line ends out, and what is no letter before the scheme.
+    // These parsers ignore tabs and line ends, and blanks and control characters before the scheme.
     let scheme = scheme.trim_start_matches(|before: char| before <= ' ').chars();
     let scheme: String = scheme.filter(|of| !matches!(of, '\t' | '\r' | '\n')).take(6).collect();
     if !WEB_SCHEMES.iter().any(|web| scheme.eq_ignore_ascii_case(web)) {
