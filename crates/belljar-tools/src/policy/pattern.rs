@@ -156,6 +156,11 @@ const WEB_SCHEMES: [&str; 5] = ["http", "https", "ws", "wss", "ftp"];
 
 /// The host of a web address as parsers of the URL standard find it, with its port.
 pub(super) fn web_host(text: &str) -> Option<&str> {
+    host_and_rest(text).map(|(host, _)| host)
+}
+
+/// The host of a web address with its port, and what follows.
+fn host_and_rest(text: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = text.split_once(':')?;
     // These parsers ignore tabs and line ends, and blanks and control characters before the scheme.
     let scheme = scheme.trim_start_matches(|before: char| before <= ' ').chars();
@@ -164,8 +169,8 @@ pub(super) fn web_host(text: &str) -> Option<&str> {
         return None;
     }
     let rest = rest.trim_start_matches(['/', '\\', '\t', '\r', '\n']);
-    let authority = rest.split(['/', '\\', '?', '#']).next().unwrap_or(rest);
-    Some(authority.rsplit_once('@').map_or(authority, |(_user, host)| host))
+    let (authority, rest) = rest.split_at(rest.find(['/', '\\', '?', '#']).unwrap_or(rest.len()));
+    Some((authority.rsplit_once('@').map_or(authority, |(_user, host)| host), rest))
 }
 
 /// Whether the host is read in a time that only grows with its length.
@@ -181,7 +186,9 @@ fn is_no_host(host: &str) -> bool {
 }
 
 fn standard_addresses(text: &str, host_bytes_max: usize) -> Option<Vec<String>> {
-    let Some(host) = web_host(text).filter(|host| !is_no_host(host)) else { return Some(vec![]) };
+    let Some((host, written)) = host_and_rest(text).filter(|(host, _)| !is_no_host(host)) else {
+        return Some(vec![]);
+    };
     if host.len() > host_bytes_max && !is_plain_host(host) {
         return None;
     }
@@ -200,10 +207,15 @@ fn standard_addresses(text: &str, host_bytes_max: usize) -> Option<Vec<String>> 
     let rest = &url[Position::BeforePath..Position::AfterQuery];
     let decoded = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
     let query = url.query().map(|query| format!("?{}", decoded(query))).unwrap_or_default();
-    // Servers ignore empty segments, and decode what the parser has encoded.
-    let plain = text::folded(&format!("{}{query}", plain_path(&decoded(url.path())))).into_owned();
+    // Servers ignore empty segments, some before they follow `..`, and decode what the parser has encoded.
+    let written = written.split(['?', '#']).next().unwrap_or(written);
     let mut rests = vec![rest.to_owned()];
-    rests.extend((plain != rest).then_some(plain));
+    for path in [url.path(), written] {
+        let plain = text::folded(&format!("{}{query}", plain_path(&decoded(path)))).into_owned();
+        if !rests.contains(&plain) {
+            rests.push(plain);
+        }
+    }
     rests.extend((rest == "/").then(String::new));
     let addresses = places.iter().flat_map(|place| rests.iter().map(move |rest| format!("{place}{rest}")));
     Some(addresses.collect())

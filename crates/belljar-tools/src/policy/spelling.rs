@@ -306,7 +306,7 @@ mod tests {
                 "https://api.example/v1/delete*",
                 [
                     "https://u@api.example/v1//delete",
-                    "https:/api.example//v1/delete",
+                    "https:/api.example/x//../v1/delete",
                     "https://api.example./v1/./x/..//delete?a",
                 ],
             ),
@@ -314,7 +314,7 @@ mod tests {
                 "*://api.example/v1/delete*",
                 [
                     "https://api.example:443//v1/delete",
-                    "https:\\\\u@api.example\\v1\\\\delete",
+                    "https:\\\\u@api.example\\x\\\\..\\v1\\\\delete",
                     "https://u@api.example/v1%2f%2fdelete",
                 ],
             ),
