@@ -412,7 +412,7 @@ async fn answer(server: &ServerConfig, asking: Option<&Upstream>) -> Vec<String>
 
 /// Prints the last log entries of the server, from any bridge.
 fn last_log_entries(config: &Config, server: &ServerName) {
-    let Some(dir) = config.own_state_dir.as_ref().map(|dir| dir.join(wiring::SERVER_LOG)) else { return };
+    let Some(dir) = config.owner.server_log() else { return };
     match last_entries(&dir, server, ENTRIES_SHOWN) {
         Ok(entries) => {
             for entry in entries {

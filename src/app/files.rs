@@ -12,7 +12,6 @@ use belljar_base::text::{self, suggest};
 use super::common::failure::{Failure, failed, told};
 use super::common::new_file;
 use super::common::printing::{err, out, to_stdout};
-use super::wiring::{outbox, workspaces};
 use crate::cli::{self, FilesCommand};
 use crate::config::Config;
 use crate::journal::Sessions;
@@ -30,7 +29,7 @@ fn done(config: &Config, arguments: cli::Files) -> Result<(), Failure> {
     if let Some(asked) = arguments.session {
         return of_session(config, &asked, arguments.command);
     }
-    let root = workspaces(config);
+    let root = config.owner.workspaces();
     let name = match (&arguments.workspace, &config.workspace) {
         (Some(name), _) => Some(named(name)?),
         (None, configured) => configured.clone(),
@@ -57,7 +56,7 @@ fn done(config: &Config, arguments: cli::Files) -> Result<(), Failure> {
 
 /// Executes a subcommand on the files that a session has handed over.
 fn of_session(config: &Config, asked: &str, command: FilesCommand) -> Result<(), Failure> {
-    let outbox = Outbox::new(outbox(config), &config.limits);
+    let outbox = Outbox::new(config.owner.outbox(), &config.limits);
     let SessionOutbox { session, view, .. } = found(outbox.all().map_err(failed)?, asked)?;
     match command {
         FilesCommand::Ls => list(&view),
@@ -120,7 +119,7 @@ fn view(root: &Path, name: &WorkspaceName) -> Result<View, Failure> {
 /// Lists the workspaces, then the sessions that have handed over files, the latest session last.
 fn list_all(config: &Config, root: &Path) -> Result<(), Failure> {
     let names = names(root).map_err(failed)?;
-    let sessions = Outbox::new(outbox(config), &config.limits).all().map_err(failed)?;
+    let sessions = Outbox::new(config.owner.outbox(), &config.limits).all().map_err(failed)?;
     if names.is_empty() && sessions.is_empty() {
         err!(
             "belljar: no file is kept yet; MCP_BRIDGE_WORKSPACE=NAME keeps all of a session, runtime.save(path) in its code one"

@@ -13,7 +13,6 @@ use belljar_upstream::{
 use super::common::named::named;
 use super::common::printing::{err, out};
 use super::common::signals::Signals;
-use super::wiring;
 use crate::broker::remote_spec;
 use crate::cli;
 use crate::config::{Config, Endpoint, Environment, ServerConfig, Transport, own_program};
@@ -102,10 +101,10 @@ pub(super) async fn logout(config: &Config, arguments: &cli::Logout) -> ExitCode
 
 /// The line of `doctor` about the login at a remote server.
 pub(super) async fn state(config: &Config, server: &ServerConfig, endpoint: &Endpoint) -> String {
-    let remote = remote_spec(&server.name, endpoint, wiring::logins(config).as_deref());
+    let remote = remote_spec(&server.name, endpoint, config.owner.logins().as_deref());
     let command = format!("run: belljar login {}", text::shell_word(server.name.as_str(), SAID_CHARS_MAX));
     let Some(LoginSpec { file, settings }) = &remote.login else {
-        return match wiring::logins(config) {
+        return match config.owner.logins() {
             Some(_) => {
                 "not asked, since it would be sent its own credentials; `belljar doctor --ask` does that"
                     .into()
@@ -149,7 +148,7 @@ fn place<'c>(config: &'c Config, name: &str) -> Result<(&'c ServerConfig, Remote
     let Transport::Endpoint(endpoint) = &server.transport else {
         return Err(format!("server {name:?} is started by a command; only one with a url has a login"));
     };
-    let Some(dir) = wiring::logins(config) else {
+    let Some(dir) = config.owner.logins() else {
         return Err("no home folder is known, so there is no place for a login".into());
     };
     let remote = remote_spec(&server.name, endpoint, Some(&dir));

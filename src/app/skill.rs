@@ -7,7 +7,7 @@ use belljar_base::text;
 use serde_json::json;
 
 use super::common::printing::{err, out, to_stdout};
-use super::{run, wiring};
+use super::run;
 use crate::cli::{self, RunSkill, SkillCommand};
 use crate::clients::diff;
 use crate::config::{Config, ConfigFiles};
@@ -21,7 +21,7 @@ const ARGUMENTS_BYTES_MAX: u64 = 8 << 20;
 
 /// Executes the subcommand, or prints why it failed.
 pub(super) async fn skill(config: Config, config_files: ConfigFiles, arguments: cli::Skill) -> ExitCode {
-    let skills = Skills::new(wiring::skills(&config), &config.limits);
+    let skills = Skills::new(config.owner.skills(), &config.limits);
     let done = match arguments.command {
         SkillCommand::Ls { json } => list(&skills, json),
         SkillCommand::Show { name, version } => show(&skills, &name, version),

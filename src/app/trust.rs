@@ -20,11 +20,11 @@ pub(super) fn trust(config: &Config, arguments: &cli::Trust) -> ExitCode {
             return ExitCode::from(USAGE);
         }
     };
-    let Some(dir) = &config.own_state_dir else {
+    let Some(dir) = config.owner.pins() else {
         err!("belljar: no home folder is known, so nothing is remembered of tools");
         return ExitCode::FAILURE;
     };
-    let trusted = Changes::of(&dir.join("pins"), &server.name).and_then(|changes| {
+    let trusted = Changes::of(&dir, &server.name).and_then(|changes| {
         for line in changes.lines() {
             out!("{line}");
         }

@@ -1,6 +1,5 @@
 //! Connects the modules as configured, and shuts them down in order.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use belljar_base::limits::Limits;
@@ -14,8 +13,8 @@ use belljar_upstream::Upstream;
 use tokio::sync::watch;
 
 use crate::audit::AuditLog;
-use crate::broker::{ActiveConfig, Broker, Folders, SessionSetup, Shared};
-use crate::config::{Audit, Config, ConfigFiles, LearnShapes, MountedFolder, ResumeFrom, Rollback};
+use crate::broker::{ActiveConfig, Broker, SessionSetup, Shared};
+use crate::config::{Audit, Config, ConfigFiles, MountedFolder, ResumeFrom, Rollback};
 use crate::journal::{Journal, RecordedSession, Sessions, SessionsError};
 use crate::rerun::{Reruns, ResumedSession};
 use crate::session::{CpuLimit, SandboxSettings, Session, SettingsSource};
@@ -26,9 +25,6 @@ pub(super) const PLAIN_IMAGE: &str = "docker.io/library/python:3.14-slim";
 
 /// The path of this program, which works even if its file was replaced since its start.
 const OWN_PROGRAM: &str = "/proc/self/exe";
-
-/// The name of the folder of servers' messages in the user's own state folder.
-pub(super) const SERVER_LOG: &str = "servers";
 
 /// What the sessions of this process share.
 pub(super) struct Process {
@@ -56,14 +52,6 @@ impl Process {
         let mark = Mark::new();
         let told = files.told();
         let (active_config, upstream) = servers(config, files, &mark);
-        let cached = |name: &str| config.cache_dir.as_ref().map(|dir| dir.join(name));
-        let folders = Folders {
-            skills: skills(config),
-            shape_store: cached("learned").filter(|_| config.learn_shapes == LearnShapes::On),
-            pins: config.own_state_dir.as_ref().map(|dir| dir.join("pins")),
-            catalog: cached("catalog"),
-            server_log: config.own_state_dir.as_ref().map(|dir| dir.join(SERVER_LOG)),
-        };
         let log = match (config.audit, &config.own_state_dir) {
             (Audit::Off, _) => AuditLog::start(None, &limits),
             (_, Some(dir)) => AuditLog::start(Some(dir.clone()), &limits),
@@ -72,8 +60,8 @@ impl Process {
         let shared = Shared::new(
             active_config,
             Arc::clone(&upstream),
-            folders,
-            (log, config.audit),
+            config,
+            log,
             SessionId::new(mark.as_str()),
             Arc::clone(&limits),
         );
@@ -94,7 +82,7 @@ impl Process {
         let (zone, told) = (time_zone.clone(), self.told.clone());
         let setup = SessionSetup {
             session: SessionId::new(id.as_str()),
-            journal: Journal::new(config.journal, config.sessions_dir.clone(), id.as_str(), &limits),
+            journal: Journal::new(config.journal, config.owner.journals(), id.as_str(), &limits),
             policy: config.policy.clone(),
             stated_limits: Box::new(move || StatedLimits {
                 time_zone: zone.clone(),
@@ -141,15 +129,10 @@ impl Modules {
 
 /// The configured servers, not yet started. Must be called inside a tokio runtime.
 pub(super) fn servers(config: &Config, files: ConfigFiles, mark: &Mark) -> (ActiveConfig, Arc<Upstream>) {
-    let active_config = ActiveConfig::new(files, mark.clone(), OWN_PROGRAM.into(), logins(config));
+    let active_config = ActiveConfig::new(files, mark.clone(), OWN_PROGRAM.into(), config.owner.logins());
     let upstream = Arc::new(Upstream::new(active_config.specs(), &Arc::new(config.limits.clone())));
     upstream.offer_roots(&config.roots);
     (active_config, upstream)
-}
-
-/// The folder of logins at remote servers.
-pub(super) fn logins(config: &Config) -> Option<PathBuf> {
-    config.own_state_dir.as_ref().map(|dir| dir.join("oauth"))
 }
 
 /// The session to resume, and the last run to replay, or the reason why the session cannot be resumed; `None`: no
@@ -165,7 +148,7 @@ fn resumed(config: &Config, limits: &Limits) -> Option<Result<(RecordedSession, 
         return Some(Err(fault
             .hint("the user takes `writable` out of that [[mount]], or begins without MCP_BRIDGE_RESUME")));
     }
-    let sessions = Sessions::new(config.sessions_dir.clone()?, limits);
+    let sessions = Sessions::new(config.owner.journals()?, limits);
     let found = || {
         let id = sessions.find(asked)?;
         if sessions.is_open(&id)? {
@@ -180,21 +163,6 @@ fn resumed(config: &Config, limits: &Limits) -> Option<Result<(RecordedSession, 
                 .hint("the user sets MCP_BRIDGE_RESUME; `belljar session ls` lists sessions")
         })),
     }
-}
-
-/// The folder of skills.
-pub(super) fn skills(config: &Config) -> PathBuf {
-    config.state_dir.join(Config::SKILLS)
-}
-
-/// The folder of workspaces.
-pub(super) fn workspaces(config: &Config) -> PathBuf {
-    config.state_dir.join(Config::WORKSPACES)
-}
-
-/// The folder of files that sessions hand over.
-pub(super) fn outbox(config: &Config) -> PathBuf {
-    config.state_dir.join(Config::OUTBOX)
 }
 
 /// The settings for the sandbox of a command without a session. Must be called inside a tokio runtime.
@@ -226,8 +194,8 @@ fn sandbox_settings(config: &Config, (mark, id): (&Mark, &Mark), guardian: Guard
         allow_weak: config.allow_weak.clone(),
         extra_system_calls: config.extra_syscalls.clone(),
         trace_denied: config.trace_denied,
-        workspace: WorkspaceLocation { root: workspaces(config), name: config.workspace.clone() },
-        outbox: WorkspaceLocation { root: outbox(config), name: WorkspaceName::new(id.as_str()).ok() },
+        workspace: WorkspaceLocation { root: config.owner.workspaces(), name: config.workspace.clone() },
+        outbox: WorkspaceLocation { root: config.owner.outbox(), name: WorkspaceName::new(id.as_str()).ok() },
         folders: config.mounts.iter().map(folder).collect(),
         private: config.private.clone(),
         idle_stop: config.idle_stop,
@@ -370,8 +338,9 @@ mod tests {
                 .collect();
             assert_eq!(runs, [1, 2, 3], "each session counts its own runs");
         }
-        let journals =
-            std::fs::read_dir(config.sessions_dir.unwrap()).unwrap().map(|entry| entry.unwrap().file_name());
+        let journals = std::fs::read_dir(config.owner.journals().unwrap())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name());
         let journals: Vec<String> = journals.map(|name| name.into_string().unwrap()).collect();
         for (_, id) in &sessions {
             assert!(journals.iter().any(|name| name.contains(id.as_str())), "{journals:?}");

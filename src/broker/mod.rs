@@ -30,4 +30,4 @@ pub use run::call_record::CallRecord;
 pub use run::context::{ExecutionMode, Origin, RunContext, RunSpec};
 pub use run::record::RunRecord;
 pub use servers::active_config::{ActiveConfig, model_endpoint, remote_spec};
-pub use shared::{Folders, Shared};
+pub use shared::Shared;

@@ -3,7 +3,6 @@
 //!
 //! It knows no session: what belongs to one is in its `Broker`.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use belljar_base::limits::Limits;
@@ -19,23 +18,8 @@ use super::tools::searched_skills::SearchedSkills;
 use super::tools::shape_store::ShapeStore;
 use super::tools::tool_index::ToolIndex;
 use crate::audit::{AuditLog, ServerLog};
-use crate::config::Audit;
+use crate::config::{Audit, Config, LearnShapes};
 use crate::skills::Skills;
-
-/// The folders of the data that outlives the bridge. Each folder is created when something is first stored in it.
-#[derive(Debug, Clone)]
-pub struct Folders {
-    /// The skills.
-    pub skills: PathBuf,
-    /// The shapes of tools' results; `None`: shapes are neither learned nor shown.
-    pub shape_store: Option<PathBuf>,
-    /// The cached lists of tools; `None`: lists are not cached.
-    pub catalog: Option<PathBuf>,
-    /// The pins of tools; `None`: tools are not pinned.
-    pub pins: Option<PathBuf>,
-    /// The log of the servers' own messages; `None`: messages are not stored.
-    pub server_log: Option<PathBuf>,
-}
 
 /// The parts of the broker that all sessions of this process use.
 pub struct Shared {
@@ -62,13 +46,14 @@ impl Shared {
     pub fn new(
         active_config: ActiveConfig,
         upstream: Arc<Upstream>,
-        folders: Folders,
-        (log, logged): (AuditLog, Audit),
+        config: &Config,
+        log: AuditLog,
         process: SessionId,
         limits: Arc<Limits>,
     ) -> Self {
-        let log = Arc::new(log);
-        let cache = folders.catalog.map(|dir| CatalogCache::new(dir, &limits));
+        let (owner, log, logged) = (&config.owner, Arc::new(log), config.audit);
+        let learned = owner.shapes().filter(|_| config.learn_shapes == LearnShapes::On);
+        let cache = owner.catalog().map(|dir| CatalogCache::new(dir, &limits));
         let (catalog, known) = (active_config.catalog(&limits), active_config.known());
         let tool_index = Arc::new(ToolIndex::new(catalog, known, cache, Arc::clone(&limits)));
         let server_requests = ServerRequests::new(&limits);
@@ -78,14 +63,14 @@ impl Shared {
             log: Arc::clone(&log),
             logged,
             process,
-            words: ServerLog::start(folders.server_log),
+            words: ServerLog::start(owner.server_log()),
         });
         Self {
             indexing: Indexer::new(Arc::clone(&tool_index), Arc::clone(&upstream), &limits),
-            skills: Skills::new(folders.skills, &limits),
+            skills: Skills::new(owner.skills(), &limits),
             searched_skills: SearchedSkills::default(),
-            shape_store: ShapeStore::new(folders.shape_store, &limits),
-            pins: Pins::new(folders.pins),
+            shape_store: ShapeStore::new(learned, &limits),
+            pins: Pins::new(owner.pins()),
             active_config,
             upstream,
             tool_index,

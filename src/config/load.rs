@@ -19,6 +19,7 @@ use belljar_protocol::{ExtraSystemCall, PostureField};
 use belljar_tools::policy::Policy;
 use tracing::level_filters::LevelFilter;
 
+use super::owner::Owner;
 use super::read::changeable::{misled, of_configuration, own_program};
 use super::read::environment::Environment;
 use super::read::file::{self, WatchedFile};
@@ -78,9 +79,8 @@ pub struct Config {
     pub idle_stop: Option<Duration>,
     /// The folder for the lock that marks this bridge as alive; it belongs to this user.
     pub lock_dir: PathBuf,
-    /// The folder for saved skills, workspaces and the outbox. It may also be the folder of server entries, so no file
-    /// at its top may end in `.json`.
-    pub state_dir: PathBuf,
+    /// The person for whom sessions run, with the places of what belongs to that person.
+    pub owner: Owner,
     /// The workspace that is shared by sessions; `None`: each session has its own, which is deleted when it ends.
     pub workspace: Option<WorkspaceName>,
     /// The folder for files that can be generated again; `None`: there is no such folder, since the user has no home.
@@ -136,11 +136,9 @@ pub struct Config {
     pub audit: Audit,
     /// The amount of a session that the journal records.
     pub journal: JournalDetail,
-    /// The folder of the journals; `None`: there is no such folder, since the user has no home.
-    pub sessions_dir: Option<PathBuf>,
     /// The session whose runs are replayed at the start of a new one.
     pub resume: Option<ResumeFrom>,
-    /// The folder of the audit log and of the pins of tools; `None`: there is no such folder, since the user has no
+    /// The folder of the audit log and of the notices of sandboxes; `None`: there is no such folder, since the user has no
     /// home.
     pub own_state_dir: Option<PathBuf>,
     /// The bounds.
@@ -193,13 +191,6 @@ struct ReadSettings {
 }
 
 impl Config {
-    /// The folder of workspaces, in [`Self::state_dir`].
-    pub const WORKSPACES: &str = "workspaces";
-    /// The folder of files that sessions hand over, in [`Self::state_dir`].
-    pub const OUTBOX: &str = "outbox";
-    /// The folder of skills, in [`Self::state_dir`]. It keeps its original name.
-    pub const SKILLS: &str = "tools";
-
     /// Reads the captured variables and the configuration files that they lead to.
     #[must_use]
     pub fn load(environment: &Environment) -> Self {
@@ -360,13 +351,14 @@ impl ReadSettings {
         let profile = ProfileSetting::profile(&mut settings);
         let idle =
             settings.required("MCP_BRIDGE_RUNTIME_IDLE_TIMEOUT", |text| read::seconds(text, 0, 30 * DAY_S));
-        let state_dir = settings.required("MCP_BRIDGE_STATE_DIR", read::text);
-        let state_dir = environment.resolve(&state_dir, environment.cwd.as_deref());
+        let saved = settings.required("MCP_BRIDGE_STATE_DIR", read::text);
+        let saved = environment.resolve(&saved, environment.cwd.as_deref());
         // A named state folder also holds the journals and the cached data of servers. Logins, trust and the audit log
         // stay in the user's own folder.
-        let named = Some(&state_dir).filter(|_| settings.source("MCP_BRIDGE_STATE_DIR") != Source::Default);
+        let named = Some(&saved).filter(|_| settings.source("MCP_BRIDGE_STATE_DIR") != Source::Default);
         let cache_dir = named.map(|dir| dir.join("cache")).or_else(|| environment.cache_dir());
-        let sessions_dir = named.cloned().or_else(|| environment.state_dir()).map(|dir| dir.join("sessions"));
+        let journals = named.cloned().or_else(|| environment.state_dir()).map(|dir| dir.join("sessions"));
+        let owner = Owner { journals, remembered: environment.state_dir(), cache: cache_dir.clone(), saved };
         if environment.home.is_none() {
             let message = "is not set and no home folder is known, so \"~\" leads nowhere";
             settings.problem(Problem::new(Origin::Variable("HOME".to_owned()), message));
@@ -393,7 +385,7 @@ impl ReadSettings {
             idle_stop: Some(idle).filter(|idle| !idle.is_zero()),
             lock_dir: environment.lock_dir(),
             workspace: settings.optional("MCP_BRIDGE_WORKSPACE", read::workspace),
-            state_dir,
+            owner,
             cache_dir,
             former_model_dir: environment.data_dir().map(|dir| dir.join("model")),
             private: PrivatePlaces::default(),
@@ -420,7 +412,6 @@ impl ReadSettings {
             model: ModelSettings::read(&mut settings, environment, limits, allow_commands),
             audit: settings.required("MCP_BRIDGE_AUDIT", read::audit),
             journal: journal(&mut settings),
-            sessions_dir,
             resume: settings.optional("MCP_BRIDGE_RESUME", str::parse),
             own_state_dir: environment.state_dir(),
             limits: Limits {
@@ -466,9 +457,9 @@ fn own_places(environment: &Environment, config: &Config) -> Vec<PathBuf> {
         environment.state_dir(),
         environment.data_dir(),
         config.cache_dir.clone(),
-        config.sessions_dir.clone(),
+        config.owner.journals(),
     ];
-    let kept = kept.into_iter().flatten().chain([config.state_dir.clone(), config.lock_dir.clone()]);
+    let kept = kept.into_iter().flatten().chain([config.owner.saved.clone(), config.lock_dir.clone()]);
     let places: Vec<PathBuf> = kept.chain(load::places(environment)).collect();
     let links = places.iter().flat_map(|folder| file::links_in(folder));
     places.iter().cloned().chain(links).collect()
@@ -482,7 +473,7 @@ fn places_of_code(config: &Config) -> impl Iterator<Item = PathBuf> {
 
 /// The folders in which belljar stores what code writes.
 fn stores(config: &Config) -> [PathBuf; 3] {
-    [Config::WORKSPACES, Config::OUTBOX, Config::SKILLS].map(|name| config.state_dir.join(name))
+    [config.owner.workspaces(), config.owner.outbox(), config.owner.skills()]
 }
 
 /// The error for which the settings of the user's file are not used. An error in a project's file costs only that

@@ -54,7 +54,7 @@ fn without_anything_the_defaults_count() {
     assert_eq!((config.memory_bytes, config.pids, config.cpu_millis), (512 << 20, 128, None));
     assert_eq!(config.container_user, None);
     assert_eq!(config.idle_stop, Some(Duration::from_secs(300)));
-    assert!(config.state_dir.ends_with("MCPs") && config.state_dir.is_absolute());
+    assert!(config.owner.saved.ends_with("MCPs") && config.owner.saved.is_absolute());
     assert_eq!((config.output_mode, config.log_level), (OutputMode::Compact, LevelFilter::INFO));
     assert_eq!(config.self_servers, SelfServers::Skip);
     assert_eq!((config.prewarm, config.structured), (Prewarm::On, StructuredContent::Off));
@@ -99,9 +99,9 @@ fn every_variable_is_read() {
     assert_eq!(config.allow_weak, [PostureField::Memory, PostureField::Mounts]);
     let extra: Vec<String> = config.extra_syscalls.iter().map(ToString::to_string).collect();
     assert_eq!(extra, ["mincore", "inotify_init1"]);
-    assert_eq!((config.idle_stop, config.state_dir.ends_with("state")), (None, true));
-    assert_eq!(config.sessions_dir, Some(config.state_dir.join("sessions")));
-    assert_eq!(config.cache_dir, Some(config.state_dir.join("cache")));
+    assert_eq!((config.idle_stop, config.owner.saved.ends_with("state")), (None, true));
+    assert_eq!(config.owner.journals(), Some(config.owner.saved.join("sessions")));
+    assert_eq!(config.cache_dir, Some(config.owner.saved.join("cache")));
     assert_eq!((config.output_mode, config.log_level), (OutputMode::Toon, LevelFilter::DEBUG));
     assert_eq!(config.self_servers, SelfServers::Allow);
     assert_eq!((config.prewarm, config.structured), (Prewarm::Off, StructuredContent::On));

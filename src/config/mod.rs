@@ -2,6 +2,7 @@
 
 mod config_files;
 mod load;
+mod owner;
 mod read;
 mod schema;
 mod servers;
@@ -12,6 +13,7 @@ mod test_home;
 pub use config_files::ConfigFiles;
 pub use config_files::edited_settings;
 pub use load::Config;
+pub use owner::Owner;
 pub(crate) use read::changeable::own_program;
 pub use read::environment::{Environment, Nesting};
 pub use read::references::CommandLine;

@@ -33,7 +33,7 @@ impl From<SessionsError> for Failure {
 
 /// Executes the subcommand, or prints why it failed.
 pub(crate) async fn session(config: Config, files: ConfigFiles, arguments: cli::Session) -> ExitCode {
-    let Some(dir) = config.sessions_dir.clone() else {
+    let Some(dir) = config.owner.journals() else {
         err!("belljar: no home folder is known, so no session is kept");
         return ExitCode::FAILURE;
     };
