@@ -31,7 +31,7 @@ pub use look_budget::LookBudget;
 pub use mount_list::MountList;
 pub use private_places::{LOGIN_PLACES, PlaceKind, PrivatePlaces, SecretPlaces};
 pub use remedy::remedy;
-pub use resolved_path::{ResolvedPath, is_written_by_others};
+pub use resolved_path::{ResolvedPath, is_open_to_others, is_written_by_others};
 pub use root::{Access, files_of_place_max};
 #[cfg(target_os = "linux")]
 pub use root::{Machine, Root, place};

@@ -179,6 +179,14 @@ pub fn is_written_by_others(about: &Metadata, uid: u32) -> bool {
     about.mode() & 0o002 != 0 || about.mode() & 0o020 != 0 && is_of_other_group()
 }
 
+/// Whether users other than this one and root can put files into a folder, also into a sticky one.
+#[must_use]
+pub fn is_open_to_others(folder: &Path, uid: u32) -> bool {
+    let is_open =
+        |about: Metadata| about.uid() != uid && !is_root(about.uid()) || is_written_by_others(&about, uid);
+    has_owners(folder) && folder.symlink_metadata().is_ok_and(is_open)
+}
+
 /// Whether the owner is root, or appears as nobody in a user namespace that does not have root.
 fn is_root(owner: u32) -> bool {
     let is_first_namespace = || {

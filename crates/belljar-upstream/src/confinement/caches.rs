@@ -118,12 +118,11 @@ pub(super) fn stores(at: &Surroundings<'_>) -> Vec<PathBuf> {
     let runners =
         [Runner::Npm, Runner::Uv, Runner::Pipx, Runner::Bun, Runner::Deno, Runner::Pnpm, Runner::Yarn];
     let stored = runners.into_iter().flat_map(|runner| stored(runner, at));
-    let stores = installers.chain(stored).chain([SYSTEM_STORE.into()]);
-    stores.filter(|store| !at.is_chosen_by_others(store)).collect()
+    installers.chain(stored).chain([SYSTEM_STORE.into()]).collect()
 }
 
-/// The folders in which a runner stores packages.
-fn stored(runner: Runner, at: &Surroundings<'_>) -> Vec<PathBuf> {
+/// The folders in which a runner stores packages. No word of the entry names them.
+pub(super) fn stored(runner: Runner, at: &Surroundings<'_>) -> Vec<PathBuf> {
     match runner {
         Runner::Npm => {
             let cache = of_variables(at, &["npm_config_cache", "NPM_CONFIG_CACHE"], ".npm");
@@ -157,9 +156,9 @@ fn stored(runner: Runner, at: &Surroundings<'_>) -> Vec<PathBuf> {
     }
 }
 
-/// The package folders of a runner, and the project folders and files that its arguments name. The packages of the
-/// working folder are included if one of them has the command.
-pub(super) fn of(
+/// The project folders and files that a runner's arguments name. The packages of the working folder are included if one of
+/// them has the command.
+pub(super) fn named(
     runner: Runner,
     args: &RunnerArguments<'_>,
     at: &Surroundings<'_>,
@@ -175,8 +174,7 @@ pub(super) fn of(
         _ => &[],
     };
     let own = own.iter().filter_map(|name| at.in_folder(name));
-    let stored = stored(runner, at).into_iter().filter(|store| !at.is_chosen_by_others(store));
-    let all = stored.chain(own).chain(projects(runner, args, at));
+    let all = own.chain(projects(runner, args, at));
     let files = files(runner, args, at).into_iter().map(|path| (path, Access::Execute));
     all.map(|path| (path, Access::Layer)).chain(files).collect()
 }

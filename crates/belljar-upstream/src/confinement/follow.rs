@@ -83,7 +83,8 @@ impl VisibleFiles {
             environments: BTreeSet::new(),
             runner: None,
         };
-        let stores = caches::stores(at).into_iter().filter_map(|store| Some(found.way(&store, at)?.end));
+        let stores = caches::stores(at).into_iter().filter_map(|store| found.way(&store, at));
+        let stores = stores.filter(|way| !is_chosen_by_others(way)).map(|way| way.end);
         found.stores = stores.filter(|store| is_folder(store, &at.looks) && !at.is_too_wide(store)).collect();
         found
     }
@@ -105,7 +106,12 @@ impl VisibleFiles {
         if let Some(runner) = Runner::of(&name) {
             self.runner.get_or_insert(runner);
             let args = runner.arguments(&name, args);
-            for (path, access) in caches::of(runner, &args, at) {
+            for path in caches::stored(runner, at) {
+                if let Some(store) = self.store(&path, at) {
+                    self.resolved_tree(&store, Access::Layer, at);
+                }
+            }
+            for (path, access) in caches::named(runner, &args, at) {
                 self.tree(&path, access, at);
             }
             let is_of_other =
@@ -203,10 +209,7 @@ impl VisibleFiles {
         }
         if is_python {
             // These packages were installed by the user without a virtual environment.
-            let Some(libraries) = self.way(&at.home.join(".local/lib"), at) else { return };
-            if libraries.chosen_by_others(nix::unistd::geteuid().as_raw()).is_some() {
-                return;
-            }
+            let Some(libraries) = self.store(&at.home.join(".local/lib"), at) else { return };
             let names = names_in(&libraries.end, CHILDREN_MAX, &at.looks);
             let names = names.iter().filter(|name| name.starts_with("python"));
             let found: Vec<PathBuf> = names
@@ -359,10 +362,26 @@ impl VisibleFiles {
     /// Makes a file visible, or a folder with its content. A folder that has the files of more than one program is left
     /// out.
     pub(super) fn tree(&mut self, path: &Path, access: Access, at: &Surroundings<'_>) {
-        let Some(way) = self.way(path, at) else { return };
-        if is_file(&way.end, &at.looks) || is_folder(&way.end, &at.looks) && !at.is_too_wide(&way.end) {
-            self.see(&way, access);
+        if let Some(way) = self.way(path, at) {
+            self.resolved_tree(&way, access, at);
         }
+    }
+
+    fn resolved_tree(&mut self, way: &ResolvedPath, access: Access, at: &Surroundings<'_>) {
+        if is_file(&way.end, &at.looks) || is_folder(&way.end, &at.looks) && !at.is_too_wide(&way.end) {
+            self.see(way, access);
+        }
+    }
+
+    /// Resolves the path of a store of packages, which no word of the entry names. One that another user could choose is
+    /// left out, and the user is told of the path as it stands.
+    fn store(&mut self, path: &Path, at: &Surroundings<'_>) -> Option<ResolvedPath> {
+        let way = self.way(path, at)?;
+        if is_chosen_by_others(&way) {
+            self.unfollowed.insert(path.to_owned());
+            return None;
+        }
+        Some(way)
     }
 
     /// Resolves a path; `None` if it does not exist, or if a symlink that others can turn leads to what is no installed
@@ -452,6 +471,11 @@ pub(super) struct FollowResult {
     pub(super) visible: Vec<(PathBuf, Access)>,
     /// Real paths that the server may need, and that it does not see.
     pub(super) unfollowed: Vec<PathBuf>,
+}
+
+/// Whether another user could choose where a path leads.
+fn is_chosen_by_others(way: &ResolvedPath) -> bool {
+    way.chosen_by_others(nix::unistd::geteuid().as_raw()).is_some()
 }
 
 /// Whether every confined process sees the path.

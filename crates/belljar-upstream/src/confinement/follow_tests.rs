@@ -401,6 +401,34 @@ fn a_package_does_not_make_the_folder_above_it_its_own() {
 }
 
 #[test]
+fn what_others_can_put_into_a_folder_above_makes_it_no_package() {
+    let with_mode = |mode: u32, of_script: u32| {
+        let home = Home::new().file("team/private/.env", "").file("team/package.json", "");
+        let home = home.file("team/node_modules/x", "").file("team/mine/server.py", "").folder("work");
+        for (folder, mode) in [("team", mode), ("team/mine", of_script)] {
+            fs::set_permissions(home.at(folder), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        home.found("", "python3 ~/team/mine/server.py", &[]).0
+    };
+    assert_eq!(with_mode(0o755, 0o755), "Execute team", "the control");
+    assert_eq!(with_mode(0o1777, 0o755), "Execute team/mine");
+    assert_eq!(with_mode(0o777, 0o777), "Execute team/mine");
+}
+
+#[test]
+fn a_store_that_others_can_choose_is_left_out_and_named() {
+    let with_mode = |mode: u32| {
+        let home = Home::new().file("bin/uvx", "").file(".cache/uv/CACHEDIR.TAG", "").folder("work");
+        fs::set_permissions(home.at(".cache"), fs::Permissions::from_mode(mode)).unwrap();
+        home.found("bin", "uvx x", &[])
+    };
+    let (visible, unfollowed) = with_mode(0o755);
+    assert!(visible.contains(".cache/uv") && unfollowed.is_empty(), "the control: {visible}, {unfollowed}");
+    let (visible, unfollowed) = with_mode(0o777);
+    assert!(!visible.contains(".cache") && unfollowed == ".cache/uv", "{visible}, {unfollowed}");
+}
+
+#[test]
 fn symlinks_of_a_project_do_not_lead_out_of_it() {
     let home = Home::new().file("priv/key.py", "").file("priv/package.json", "").file(".nvm/bin/node", "");
     let home =

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use belljar_base::programs::locate_program;
-use belljar_confine::{ChangeablePlaces, LookBudget, PrivatePlaces, ResolvedPath, SecretPlaces};
+use belljar_confine::{
+    ChangeablePlaces, LookBudget, PrivatePlaces, ResolvedPath, SecretPlaces, is_open_to_others,
+};
 
 use super::resolve::{inside, is_file, is_folder, resolve_within};
 
@@ -112,15 +115,18 @@ impl Surroundings<'_> {
         })
     }
 
-    /// A real folder and those above it, as far as they may belong to one installation.
+    /// A real folder and those above it, as far as they may belong to one installation. Where another user can put files
+    /// into a folder above, that user could make it one, so these end before it, unless others can also change the folder
+    /// itself, as in a project that a group shares.
     pub(super) fn folders_above<'p>(&'p self, folder: &'p Path) -> impl Iterator<Item = &'p Path> {
-        folder.ancestors().take(LEVELS_MAX).take_while(|folder| !self.is_too_wide(folder))
-    }
-
-    /// Whether another user could choose where a path leads.
-    pub(super) fn is_chosen_by_others(&self, path: &Path) -> bool {
-        let way = ResolvedPath::within(path, &self.looks);
-        way.chosen_by_others(nix::unistd::geteuid().as_raw()).is_some()
+        let uid = nix::unistd::geteuid().as_raw();
+        let is_shared = is_open_to_others(folder, uid);
+        let is_of_all = |folder: &Path| folder.metadata().is_ok_and(|about| about.mode() & 0o002 != 0);
+        let may_be_planted = move |above: &Path| {
+            above != folder && is_open_to_others(above, uid) && (!is_shared || is_of_all(above))
+        };
+        let folders = folder.ancestors().take(LEVELS_MAX);
+        folders.take_while(move |folder| !self.is_too_wide(folder) && !may_be_planted(folder))
     }
 
     /// Whether a path leads to an existing file or folder.
