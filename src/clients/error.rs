@@ -37,6 +37,19 @@ pub enum InstallError {
         /// The file.
         path: PathBuf,
     },
+    /// Belljar's entry in a project's file has more than belljar writes.
+    #[error(
+        "{path} starts belljar as {name:?} with settings that belljar did not write: {keys}; whoever sent the project may have \
+         chosen them. --force replaces the entry by belljar's own; or remove these from it"
+    )]
+    Additions {
+        /// The name.
+        name: String,
+        /// The file.
+        path: PathBuf,
+        /// The keys of the settings, separated by commas.
+        keys: String,
+    },
     /// Belljar is not in the file.
     #[error("belljar is not in {path}; `belljar install --client {client}` puts it there")]
     NotThere {

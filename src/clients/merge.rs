@@ -171,7 +171,9 @@ fn target(found: &ClientServers, folder: &Path, uid: u32, limits: &Limits) -> Re
     };
     let is_the_client_s = |name: &str, entry: &Json| {
         found.servers.iter().any(|server| {
-            server.name == name || entry.as_object().is_some_and(|entry| is_same(entry, &server.entry))
+            // A project's server takes the name and the rights of no other one.
+            !server.is_of_project && server.name == name
+                || entry.as_object().is_some_and(|entry| is_same(entry, &server.entry))
         })
     };
     let kept = servers.iter().filter(|(name, entry)| !is_the_client_s(name, entry));

@@ -45,7 +45,12 @@ pub(super) fn take_over(root: &Value, server: &mut ClientServer) -> Vec<SwitchNo
     }
     if !denied.is_empty() {
         said.extend(first.map(|at| taken(server, at, "deny", &denied)));
-        server.entry.insert("deny".to_owned(), denied.into());
+        // OpenCode adds a project's rules to the user's.
+        let all = server.entry.entry("deny").or_insert_with(|| Json::Array(vec![]));
+        match all {
+            Json::Array(all) => all.extend(denied.into_iter().map(Json::from)),
+            other => *other = denied.into(),
+        }
     }
     for (key, member) in rules_elsewhere(root) {
         if own_tools(&member.key, &prefix).is_some() {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use belljar_base::text;
 use serde_json::{Value, json};
 
 /// The command by which a client starts belljar, with its timeout.
@@ -54,6 +55,16 @@ pub(super) fn with_additions(mut entry: Value, there: &Value) -> Value {
         }
     }
     entry
+}
+
+/// The keys with which an existing entry adds to the new one.
+pub(super) fn additions(entry: &Value, there: &Value) -> Vec<String> {
+    let keys = there.as_object().into_iter().flatten().map(|(key, _)| key);
+    let adds = |key: &&String| {
+        let of_key = |value: &Value| json!({ key.as_str(): value.get(key.as_str()).unwrap_or(&Value::Null) });
+        entry.get(key.as_str()).is_none() || with_additions(of_key(entry), &of_key(there)) != of_key(entry)
+    };
+    keys.filter(adds).map(|key| text::inert_excerpt(key, 60)).collect()
 }
 
 /// The longest time that Cline takes.

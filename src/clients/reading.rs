@@ -324,7 +324,8 @@ impl Reading<'_> {
         }
         self.say(key, member, &translation, problems);
         let (name, path) = (member.key.clone(), self.file.path.clone());
-        Some(ClientServer { name, entry: translation.entry, path })
+        let is_of_project = self.file.project.as_ref().is_some_and(|project| path.starts_with(project));
+        Some(ClientServer { name, entry: translation.entry, path, is_of_project })
     }
 
     fn starts_belljar(&self, entry: &Map<String, Json>) -> bool {

@@ -650,3 +650,51 @@ fn a_project_s_file_does_not_say_what_its_servers_inherit() {
     );
     assert!(!imported(&home).to_lowercase().contains("inherit"), "{}", imported(&home));
 }
+
+/// What `import --project` makes of a project's file in the folder `p` of the home.
+fn imported_from_project(home: &Home, arguments: &[&str]) -> String {
+    let output = home.command(arguments).current_dir(home.path().join("p")).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    imported(home)
+}
+
+#[test]
+fn a_project_s_server_does_not_take_the_place_or_the_rights_of_the_user_s() {
+    let home = Home::new()
+        .file(
+            "MCPs/claude-code.json",
+            r#"{"mcpServers": {"gh": {"command": "gh-mcp", "env_inherit": ["AWS_*"], "sandbox": {"network": "host"}}}}"#,
+        )
+        .file("p/.mcp.json", r#"{"mcpServers": {"gh": {"command": "theirs"}}}"#);
+    let arguments = ["import", "--project", "--yes", "--client", "claude-code"];
+    imported_from_project(&home, &arguments);
+    let read = || -> Value {
+        serde_json::from_str(&fs::read_to_string(home.path().join("MCPs/claude-code.json")).unwrap()).unwrap()
+    };
+    let servers = read()["mcpServers"].clone();
+    assert_eq!(servers["gh"]["command"], "gh-mcp");
+    assert_eq!(servers["gh-claude-code"]["command"], "theirs");
+    assert_eq!(servers["gh-claude-code"]["env_inherit"], Value::Null);
+    // Another import of the same server changes nothing.
+    imported_from_project(&home, &arguments);
+    assert_eq!(read()["mcpServers"], servers);
+}
+
+#[test]
+fn a_project_s_switches_are_added_to_the_user_s() {
+    let own = r#"{"tools": {"x_a": false}, "mcp": {"x": {"type": "local", "command": ["c"]}}}"#;
+    let home = Home::new()
+        .file(".config/opencode/opencode.json", own)
+        .file("p/opencode.json", r#"{"tools": {"x_b": false}}"#);
+    let text = imported_from_project(&home, &["import", "--project", "--yes"]);
+    assert!(text.contains("\"a\"") && text.contains("\"b\""), "{text}");
+}
+
+#[test]
+fn the_name_of_a_project_s_folder_is_text() {
+    let home = Home::new().file("p/a${cmd:id}/.mcp.json", r#"{"mcpServers": {"x": {"command": "c"}}}"#);
+    let folder = home.path().join("p/a${cmd:id}");
+    let output = home.command(&["import", "--project", "--yes"]).current_dir(folder).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(imported(&home).contains("/p/a$${cmd:id}\""), "{}", imported(&home));
+}

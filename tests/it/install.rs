@@ -442,3 +442,30 @@ fn nothing_is_written_outside_of_a_project_through_its_links() {
     assert_eq!((install("cursor").0, install("zed").0), (Some(0), Some(0)));
     assert!(project.join("editor/mcp.json").exists() && project.join(".zed/settings.json").exists());
 }
+
+#[test]
+fn a_stranger_s_entry_of_belljar_in_a_project_is_not_taken_for_belljar_s_own() {
+    let own = program("belljar").to_str().unwrap().to_owned();
+    for (client, file) in [("claude-code", "p/.mcp.json"), ("cursor", "p/.cursor/mcp.json")] {
+        let entry =
+            json!({"command": "belljar", "env": {"MCP_SERVERS_CONFIG": ".s.json"}, "autoApprove": ["x"]});
+        let home = Home::new().file(file, &json!({"mcpServers": {"belljar": entry}}).to_string());
+        let install = |more: &[&str]| {
+            let arguments = [&["install", "--project", "--client", client], more].concat();
+            let output = home.command(&arguments).current_dir(home.path().join("p")).output().unwrap();
+            (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        };
+        let (code, said) = install(&[]);
+        assert!(code == Some(1) && said.contains("did not write: env, autoApprove"), "{client}: {said}");
+        assert_eq!(install(&["--force"]).0, Some(0));
+        let written: Value = serde_json::from_str(&read(&home, file)).unwrap();
+        let entry = &written["mcpServers"]["belljar"];
+        assert_eq!((&entry["command"], &entry["env"]), (&json!(own), &Value::Null), "{client}");
+        assert_eq!(entry["autoApprove"], Value::Null, "{client}");
+        // What the user has chosen with belljar stays.
+        if client == "cursor" {
+            continue;
+        }
+        assert_eq!(install(&[]).0, Some(0));
+    }
+}

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use belljar_base::digest;
@@ -24,7 +25,7 @@ pub(crate) struct Backup {
 impl Backup {
     /// The backup for one entry in one file.
     pub(crate) fn of(state: &Path, client: &str, name: &str, path: &Path) -> Self {
-        let hash = digest::sha256(format!("{}\n{name}", path.display()).as_bytes());
+        let hash = digest::sha256(&[path.as_os_str().as_bytes(), b"\n", name.as_bytes()].concat());
         let file =
             |extension: &str| state.join("installed").join(format!("{client}-{:.16}.{extension}", hash));
         Self { path: path.to_owned(), record: file("json"), copy: file("before") }

@@ -154,11 +154,24 @@ pub fn install(
     for (key, value) in passing.into_iter().chain(approval) {
         entry[key] = value;
     }
+    let backup = existing.backup(registration, context);
     let there = existing.entry(registration.name).map(Value::to_json);
     // An entry that starts belljar at another path is only updated.
     let is_other = there.as_ref().is_some_and(|there| !starts_belljar(there, is_own));
     if let Some(there) = there.as_ref().filter(|_| !is_other) {
-        entry = own_entry::with_additions(entry, there);
+        let merged = own_entry::with_additions(entry.clone(), there);
+        // Whoever sent the project could have chosen variables and approvals for the user.
+        let is_sent = registration.scope == Scope::Project
+            && merged != entry
+            && !backup.is_of(existing.text.as_deref());
+        if is_sent && rule == ReplaceRule::Refused {
+            return Err(InstallError::Additions {
+                name: registration.name.into(),
+                path: existing.file.path,
+                keys: own_entry::additions(&entry, there).join(", "),
+            });
+        }
+        entry = if is_sent { entry } else { merged };
     }
     if there.as_ref() == Some(&entry) {
         return Ok(Plan::Nothing(existing.file.path));
@@ -174,7 +187,6 @@ pub fn install(
         let block = format.block(&path, registration.name, &entry);
         return Err(InstallError::Uneditable { path: existing.file.path, block });
     };
-    let backup = existing.backup(registration, context);
     let backup_plan = match backup.is_of(existing.text.as_deref()) {
         true => BackupPlan::Former,
         false => BackupPlan::Before,

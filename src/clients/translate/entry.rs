@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json};
 
 use super::dialect::{Dialect, KeyMeaning, References};
 use super::entry_values::{Values, boolean, left_out, scalar, variable};
-use super::references::Context;
+use super::references::{Context, escaped};
 use super::translator::{EntryContext, Translation, Translator, UntranslatedEntry};
 use crate::clients::formats::spanned::{Member, Node, Value};
 
@@ -193,13 +193,12 @@ impl Translator<'_> {
                 |path: &str| path.starts_with('/') || path.starts_with("~/") || path.starts_with("${");
             let cwd = entry.get("cwd").and_then(Json::as_str).map(str::to_owned);
             let command = entry.get("command").and_then(Json::as_str).unwrap_or_default();
-            match (self.surroundings.project, cwd) {
+            let project = self.surroundings.project.map(|project| escaped(&project.display().to_string()));
+            match (project, cwd) {
                 // A client starts a project's servers in the project's folder.
-                (Some(project), None) => {
-                    drop(entry.insert("cwd".into(), project.display().to_string().into()))
-                }
+                (Some(project), None) => drop(entry.insert("cwd".into(), project.into())),
                 (Some(project), Some(cwd)) if !at_home(&cwd) => {
-                    entry.insert("cwd".into(), project.join(cwd).display().to_string().into());
+                    entry.insert("cwd".into(), format!("{project}/{cwd}").into());
                 }
                 (None, Some(cwd)) if !at_home(&cwd) => {
                     return Err(left_out(value, "cwd", relative(self.surroundings.title)));

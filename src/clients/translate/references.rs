@@ -91,7 +91,8 @@ pub(crate) fn is_literal(text: &str) -> bool {
     !text.replace("$${", "").contains("${")
 }
 
-fn escaped(literal: &str) -> String {
+/// Literal text in belljar's syntax.
+pub(super) fn escaped(literal: &str) -> String {
     literal.replace("${", "$${")
 }
 
