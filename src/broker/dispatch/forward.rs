@@ -2,6 +2,7 @@
 //!
 //! Each stage can refuse the call. Nothing of the call is sent before the stage `send`.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use belljar_base::names::ServerName;
@@ -10,6 +11,7 @@ use belljar_base::text;
 use belljar_tools::catalog::{self, AnsweredCall, Catalog, CheckedArguments, ServerTools, Tool};
 use belljar_tools::policy::{CallArguments, PolicyCall};
 use belljar_upstream::{Connection, Redacted, Request, UpstreamError};
+use futures_util::future::poll_immediate;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::sync::{SemaphorePermit, watch};
@@ -76,9 +78,19 @@ impl Broker {
         if let Some(why) = dry_run_reason(call.send_rule, &called) {
             return self.plan(target, call, (&called, why), cancel).await;
         }
-        call.record.decided(self.admission.admit(call.run(), &called, bytes, cancel).await?);
-        // The pin may have changed while the rules were compared, or while the human was asked.
-        self.check_pin(target, call)?;
+        let decision = {
+            let mut admitting = pin!(self.admission.admit(call.run(), &called, bytes, cancel));
+            match poll_immediate(admitting.as_mut()).await {
+                Some(decision) => decision?,
+                None => {
+                    let decision = admitting.await?;
+                    // The pin may have changed while the rules were compared, or while the human was asked.
+                    self.check_pin(target, call)?;
+                    decision
+                }
+            }
+        };
+        call.record.decided(decision);
         note_undeclared(target, call, &arguments.given);
         let arguments = Arc::unwrap_or_clone(arguments.given);
         let result = self.send(target, call, (&connection, arguments, &until), cancel).await;
