@@ -125,7 +125,8 @@ impl ConfigFiles {
         let before = PreviousConfig { config: &self.config, entries, servers_problem, changeable };
         let (mut config, referred) = Config::load_following(&self.environment, Some(before));
         (self.adjust)(&mut config);
-        let is_new = |problem: &&Problem| !self.config.problems.contains(problem);
+        let before: BTreeSet<String> = self.config.problems.iter().map(ToString::to_string).collect();
+        let is_new = |problem: &&Problem| !before.contains(&problem.to_string());
         let problems = config.problems.iter().filter(is_new).cloned().collect();
         self.referred = referred;
         self.config = Arc::new(config);

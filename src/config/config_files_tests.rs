@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::super::{SandboxServers, edited_settings};
 use super::*;
+use crate::config::test_home::Home;
 
 /// A user's folder.
 struct User(tempfile::TempDir);
@@ -339,4 +340,17 @@ fn what_a_server_could_change_is_not_trusted_by_others_after_it_is_gone() {
         files.look();
         assert!(files.config().changeable.contains(&dots), "{:?}", files.config().changeable);
     }
+}
+
+#[test]
+fn an_emptied_file_keeps_its_servers_and_lets_no_looser_one_take_their_place() {
+    let home = Home::new()
+        .user("[servers.a]\ncommand = \"c\"\nsandbox = true\n")
+        .file("MCPs/a.json", r#"{"mcpServers": {"a": {"command": "loose"}}}"#);
+    let (config, mut files) = ConfigFiles::load(home.environment());
+    let of = |config: &Config| config.servers.iter().map(ServerConfig::shown_reach).collect::<Vec<_>>();
+    let before = of(&config);
+    let _home = home.user("");
+    files.look();
+    assert_eq!(of(files.config()), before);
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use belljar_base::limits::Limits;
 use belljar_base::names::{ServerName, WorkspaceName};
-use belljar_base::problem::{Origin, Problem, Severity};
+use belljar_base::problem::{OF_FILE_MAX, Origin, Problem, Severity};
 use belljar_base::run::OutputMode;
 use belljar_base::text::{self, suggest};
 use belljar_confine::{ChangeablePlaces, PrivatePlaces};
@@ -122,6 +122,8 @@ pub struct Config {
     pub changeable: Vec<PathBuf>,
     /// The servers that are configured and cannot be used, sorted by name.
     pub refused: Vec<RefusedServer>,
+    /// The names of the servers that could be used and are not chosen.
+    pub not_chosen: Vec<ServerName>,
     /// Whether `${cmd:…}` of entries runs commands.
     pub allow_commands: AllowCommands,
     /// The rules that decide which calls are allowed.
@@ -272,6 +274,7 @@ impl Config {
         let entries = before.as_ref().map_or(&none, |before| before.entries);
         let loaded = load::load(environment, &limits, rules, (&tables, entries), &mut problems);
         problems.extend(unknown(config.chosen_servers.as_deref(), &names, &loaded));
+        let usable: Vec<ServerName> = loaded.servers.iter().map(|server| server.name.clone()).collect();
         let LoadedServers {
             servers,
             refused,
@@ -282,6 +285,8 @@ impl Config {
             lasting,
             changeable,
         } = chosen(loaded, config.chosen_servers.as_deref());
+        let is_used = |name: &ServerName| servers.iter().any(|server| server.name == *name);
+        config.not_chosen = usable.into_iter().filter(|name| !is_used(name)).collect();
         config.mounts.retain(|mount| {
             let replaced = mount.replaced(&changeable);
             problems.extend(replaced.clone());
@@ -353,9 +358,27 @@ impl ReadSettings {
             settings.required("MCP_BRIDGE_RUNTIME_IDLE_TIMEOUT", |text| read::seconds(text, 0, 30 * DAY_S));
         let saved = settings.required("MCP_BRIDGE_STATE_DIR", read::text);
         let saved = environment.resolve(&saved, environment.cwd.as_deref());
+        let project = environment
+            .project_on_the_way(&saved)
+            .filter(|_| settings.source("MCP_BRIDGE_STATE_DIR") != Source::Default);
+        let in_project = project.map(|project| {
+            let message = format!(
+                "leads through {}, which is open, and whose files may come from others",
+                project.display()
+            );
+            let problem =
+                settings.source("MCP_BRIDGE_STATE_DIR").problem("state.dir", "MCP_BRIDGE_STATE_DIR", message);
+            problem.hint("no sandbox is started until it names a folder outside of it")
+        });
+        environment
+            .base_dirs_in_projects()
+            .chain(in_project.clone())
+            .for_each(|problem| settings.problem(problem));
         // A named state folder also holds the journals and the cached data of servers. Logins, trust and the audit log
         // stay in the user's own folder.
-        let named = Some(&saved).filter(|_| settings.source("MCP_BRIDGE_STATE_DIR") != Source::Default);
+        let named = Some(&saved)
+            .filter(|_| in_project.is_none())
+            .filter(|_| settings.source("MCP_BRIDGE_STATE_DIR") != Source::Default);
         let cache_dir = named.map(|dir| dir.join("cache")).or_else(|| environment.cache_dir());
         let journals = named.cloned().or_else(|| environment.state_dir()).map(|dir| dir.join("sessions"));
         let owner = Owner { journals, remembered: environment.state_dir(), cache: cache_dir.clone(), saved };
@@ -399,12 +422,16 @@ impl ReadSettings {
             structured,
             learn_shapes,
             images_as_files: settings.required("MCP_BRIDGE_IMAGES_AS_FILES", |text| Ok(read::list(text))),
-            chosen_servers: settings.optional("MCP_BRIDGE_SERVERS", |text| Ok(read::list(text))),
+            chosen_servers: settings.optional("MCP_BRIDGE_SERVERS", |text| {
+                // Each server is compared with all of them.
+                Ok(read::list(text).into_iter().take(limits.servers_max).collect())
+            }),
             settings: Vec::new(),
             sandbox_problem: None,
             servers: Vec::new(),
             changeable: Vec::new(),
             refused: Vec::new(),
+            not_chosen: Vec::new(),
             allow_commands,
             policy: PolicyFile::fixed(Policy::default()),
             roots: roots(&mut settings, environment),
@@ -438,8 +465,14 @@ impl ReadSettings {
             Some(problem) => config.model.clone().made_unusable(problem),
             None => config.model.clone(),
         };
-        let config =
-            Config { settings, mounts, sandbox_problem: read_failures.sandbox, model, private, ..config };
+        let config = Config {
+            settings,
+            mounts,
+            sandbox_problem: read_failures.sandbox.or(in_project),
+            model,
+            private,
+            ..config
+        };
         let servers_problem = read_failures.servers;
         (Self { config, names, profile_setting, servers_problem, conflicting }, tables)
     }
@@ -552,13 +585,18 @@ pub(super) fn chosen(mut loaded: LoadedServers, names: Option<&[String]>) -> Loa
 fn unknown(names: Option<&[String]>, source: &Source, loaded: &LoadedServers) -> Vec<Problem> {
     let refused = || loaded.refused.iter().map(|server| &server.name);
     let known = || loaded.servers.iter().map(|server| &server.name).chain(refused()).map(ServerName::as_str);
-    let unknown = names.unwrap_or_default().iter().filter(|name| !known().any(|known| known == *name));
-    unknown
+    let known_names: BTreeSet<&str> = known().collect();
+    let unknown = || names.unwrap_or_default().iter().filter(|name| !known_names.contains(name.as_str()));
+    let origin = source.problem("run.servers", "MCP_BRIDGE_SERVERS", "").origin;
+    let untold = Problem::untold(origin, unknown().count().saturating_sub(OF_FILE_MAX));
+    unknown()
+        .take(OF_FILE_MAX)
         .map(|name| {
             let message = format!("names {:?}, which is no configured server", text::inert_excerpt(name, 60));
             let hint = suggest::did_you_mean(name, known());
             source.problem("run.servers", "MCP_BRIDGE_SERVERS", message).hint(hint.unwrap_or_default())
         })
+        .chain(untold)
         .collect()
 }
 

@@ -2,11 +2,12 @@
 //!
 //! Others may read them, as in a checkout; what is for the user alone is in `own_file`. It knows nothing of what is in them.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use belljar_base::own_file;
 use nix::fcntl::OFlag;
 
 /// What is being written has this name until it is whole; one writer at a time has the folder's lock.
@@ -55,7 +56,7 @@ pub(super) fn fingerprint(path: &Path) -> Option<SkillFileFingerprint> {
 /// Makes the folder if need be, and waits until nobody else writes in it; it is free again when the lock is dropped, and
 /// when its holder ends in whatever way.
 pub(super) fn lock(dir: &Path) -> io::Result<File> {
-    make(dir)?;
+    own_file::make_plain_folder(dir)?;
     let folder = File::open(dir)?;
     folder.lock()?;
     Ok(folder)
@@ -63,7 +64,7 @@ pub(super) fn lock(dir: &Path) -> io::Result<File> {
 
 /// Writes the file whole: either the old or the new one is there at any time. Its folder is locked by the caller.
 pub(super) fn write(dir: &Path, name: &str, text: &str) -> io::Result<()> {
-    make(dir)?;
+    own_file::make_plain_folder(dir)?;
     let part = dir.join(PART);
     let whole = write_part(&part, text).and_then(|()| fs::rename(&part, dir.join(name)));
     if whole.is_err() {
@@ -101,15 +102,6 @@ fn write_part(part: &Path, text: &str) -> io::Result<()> {
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(part)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
-}
-
-fn make(dir: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    let about = fs::symlink_metadata(dir)?;
-    if !about.is_dir() || !is_alone(&about) {
-        return Err(io::Error::other("it must be a folder of yours that only you can write"));
-    }
-    Ok(())
 }
 
 /// Whether no other user can write it.

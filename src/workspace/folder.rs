@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use belljar_base::limits::Limits;
 use belljar_base::names::WorkspaceName;
+use belljar_base::own_file;
 use nix::fcntl::{Flock, FlockArg, OFlag};
 
 use super::file_path::FilePath;
@@ -104,7 +105,7 @@ impl Workspace {
     /// When another process has it, or its folder cannot be made.
     pub fn open(location: &WorkspaceLocation, limits: &Limits) -> Result<Self, WorkspaceError> {
         let of_root = |error| WorkspaceError::Folder { folder: location.root.clone(), error };
-        make_folder(&location.root).map_err(of_root)?;
+        own_file::make_folder(&location.root).map_err(of_root)?;
         // Until this one has its lock: so one that has none is being made by nobody.
         let _of_all = lock_all(&location.root).map_err(of_root)?;
         remove_left(&location.root);
@@ -119,13 +120,13 @@ impl Workspace {
             }
         };
         let of_folder = |error| WorkspaceError::Folder { folder: folder.clone(), error };
-        make_folder(&folder).map_err(of_folder)?;
+        own_file::make_plain_folder(&folder).map_err(of_folder)?;
         let in_use = || WorkspaceError::InUse {
             name: location.name.as_ref().map_or_else(String::new, ToString::to_string),
         };
         let lock = lock(&folder).map_err(of_folder)?.ok_or_else(in_use)?;
         for part in [FILES, INCOMING] {
-            make_folder(&folder.join(part)).map_err(of_folder)?;
+            own_file::make_plain_folder(&folder.join(part)).map_err(of_folder)?;
         }
         let mut workspace = Self {
             folder: folder.clone(),
@@ -266,7 +267,9 @@ impl Workspace {
     }
 
     fn begin(&self) -> io::Result<File> {
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(self.part())
+        let flags = OFlag::O_NOFOLLOW.bits();
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600).custom_flags(flags).open(self.part())
     }
 
     fn finish(&self, piece: &Piece, file: &File) -> io::Result<()> {
@@ -314,8 +317,10 @@ impl View {
     /// The workspace of this name; nothing when there is none.
     #[must_use]
     pub fn named(root: &Path, name: &WorkspaceName) -> Option<Self> {
-        let files = root.join(name.as_str()).join(FILES);
-        files.is_dir().then_some(Self { files })
+        let folder = root.join(name.as_str());
+        let files = folder.join(FILES);
+        let is_folder = |path: &Path| path.symlink_metadata().is_ok_and(|about| about.is_dir());
+        (is_folder(&folder) && is_folder(&files)).then_some(Self { files })
     }
 
     /// All files and folders, each folder before what is in it.

@@ -196,3 +196,22 @@ fn a_sessions_own_ends_with_it_or_with_the_next_one() {
     drop(open(root.path(), "w"));
     assert!(!left.exists());
 }
+
+#[test]
+fn no_folder_of_a_workspace_is_a_symlink() {
+    let root = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::write(elsewhere.path().join("private"), "x").unwrap();
+    for link in ["w", "w/files", "w/incoming"] {
+        let at = root.path().join(link);
+        fs::create_dir_all(at.parent().unwrap()).unwrap();
+        symlink(elsewhere.path(), &at).unwrap();
+        let refused = Workspace::open(&location(root.path(), Some("w")), &Limits::default()).unwrap_err();
+        assert!(refused.to_string().ends_with("a symlink has its name"), "{link}: {refused}");
+        let view = View::named(root.path(), &WorkspaceName::new("w").unwrap());
+        assert!(view.is_none_or(|view| view.all().unwrap().is_empty()), "{link}");
+        fs::remove_file(at).unwrap();
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 1, "{link}");
+    }
+    assert!(Workspace::open(&location(root.path(), Some("w")), &Limits::default()).is_ok(), "the control");
+}

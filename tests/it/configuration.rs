@@ -567,3 +567,57 @@ fn no_program_of_the_opened_project_is_run_because_it_is_in_path() {
     let (said, ran_programs) = doctor(home.path());
     assert!(ran_programs.contains("keys") && !said.contains("searches no programs"), "{said} {ran_programs}");
 }
+
+#[test]
+fn a_long_list_in_a_project_s_file_costs_no_time_and_few_lines() {
+    let names: Vec<String> = (0..60_000).map(|number| format!("\"s{number}\"")).collect();
+    let home = Home::new().file(USER, "[run]\nservers = [\"a\"]\n");
+    let home = home.file("p/.belljar/config.toml", "x = 1\n");
+    let time = |home: &Home| {
+        let start = std::time::Instant::now();
+        let output = home.command(&["config"]).current_dir(home.path().join("p")).output().unwrap();
+        (start.elapsed(), String::from_utf8(output.stdout).unwrap().lines().count())
+    };
+    let (floor, lines) = time(&home);
+    let long = format!("[run]\nservers = [{}]\n", names.join(","));
+    let broken = "=\n".repeat(500_000);
+    for text in [long, broken] {
+        std::fs::write(home.path().join("p/.belljar/config.toml"), text).unwrap();
+        let (taken, more) = time(&home);
+        assert!(more < lines + 60, "{more} lines");
+        assert!(taken < floor * 20 + std::time::Duration::from_secs(5), "{taken:?} instead of {floor:?}");
+    }
+}
+
+#[test]
+fn trust_in_a_project_is_for_its_own_folder_only() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let text = "[servers.ours]\ncommand = \"./run.sh\"\n";
+    let home = Home::new().file("own/.belljar/config.toml", text);
+    let in_folder = |folder: &OsStr, arguments: &[&str]| {
+        let done = home.command(arguments).current_dir(home.path().join(folder)).output().unwrap();
+        String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned()
+    };
+    // Names that look the same once they are shown.
+    for name in [&b"p\xe9"[..], b"p\xea"] {
+        let folder = home.path().join(OsStr::from_bytes(name)).join(".belljar");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("config.toml"), text).unwrap();
+    }
+    let said = in_folder(OsStr::from_bytes(b"p\xe9"), &["config", "trust"]);
+    assert!(said.contains("its path is not UTF-8"), "{said}");
+    let refused = "servers.ours: is not taken from a project that is not trusted";
+    assert!(in_folder(OsStr::from_bytes(b"p\xea"), &["config"]).contains(refused));
+    // A folder that becomes a link to a trusted project while belljar runs in it.
+    in_folder(OsStr::new("own"), &["config", "trust"]);
+    assert!(!in_folder(OsStr::new("own"), &["config"]).contains(refused));
+    std::fs::create_dir(home.path().join("sub")).unwrap();
+    let place = home.path().to_owned();
+    let mut bridge = Bridge::start(&home.started_in("sub"));
+    assert_eq!(servers(&mut bridge), "");
+    std::fs::rename(place.join("sub"), place.join("moved")).unwrap();
+    symlink("own", place.join("sub")).unwrap();
+    assert_eq!(servers(&mut bridge), "");
+}

@@ -875,7 +875,7 @@ fn a_misread_default_starts_no_server_with_all_rights() {
             .server("left", json!({"command": "python3", "args": [program]}))
             .server("own", json!({"command": "python3", "args": [program], "sandbox": true}));
         let said = home.run(&["doctor", "--ask"]).stdout;
-        let refused = "left: NOT USED: is not started, since servers.sandbox cannot be read and its entry has no sandbox";
+        let refused = "left: NOT USED: is not started, since what confines all servers cannot be read and its entry has no sandbox";
         assert!(said.contains(refused), "{setting}: {said}");
         assert!(said.contains("rights     0 of 1 servers"), "{setting}: {said}");
         assert_eq!(said.matches("answers; tools: 1").count(), 1, "{setting}: {said}");

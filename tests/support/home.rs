@@ -149,6 +149,12 @@ impl Home {
         self.launched_by(unshare, command)
     }
 
+    /// The program is started in this folder below the home.
+    pub fn started_in(self, folder: &str) -> Self {
+        let first = format!("cd '{}'", self.path().join(folder).display());
+        self.launched_by(&["sh"], &first)
+    }
+
     fn launched_by(mut self, shell: &[&str], first: &str) -> Self {
         self.launcher = shell.iter().map(|&part| part.to_owned()).collect();
         self.launcher.extend(["-c".into(), format!("{first} && exec \"$0\" \"$@\"")]);

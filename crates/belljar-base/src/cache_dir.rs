@@ -2,6 +2,7 @@
 //! have written it. Of too many files the oldest are removed.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
@@ -62,7 +63,7 @@ impl CacheDir {
             if entry.file_name().to_str().is_some_and(|name| in_use.contains(name)) {
                 entries += 1;
                 bytes += metadata.len();
-            } else if metadata.is_file() {
+            } else if metadata.is_file() && is_of_cache(&entry.file_name()) {
                 others.push(((metadata.mtime(), metadata.mtime_nsec()), metadata.len(), path));
             }
         }
@@ -78,5 +79,34 @@ impl CacheDir {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether a cache gives its files such names: a hash, or an unfinished file's. Other files are not its own.
+fn is_of_cache(name: &OsStr) -> bool {
+    let stem = name.to_str().and_then(|name| name.split('.').next()).unwrap_or_default();
+    let is_hash = stem.len() >= 32 && stem.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hash || name.as_encoded_bytes().starts_with(b".tmp")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beyond_the_bounds_only_files_of_the_cache_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = CacheDir { dir: dir.path().into(), entry_bytes_max: 9, entries_max: 1, bytes_max: 1_000 };
+        let hash = |digit: &str| format!("{}.json", digit.repeat(64));
+        for name in ["letter.txt", "photo.jpeg", &hash("a"), ".tmpunfinished"] {
+            fs::write(dir.path().join(name), "x").unwrap();
+        }
+        cache.write(&hash("b"), b"new", &BTreeSet::from([hash("b")])).unwrap();
+        let mut left: Vec<String> = fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        assert_eq!(left, [hash("b"), "letter.txt".into(), "photo.jpeg".into()]);
     }
 }

@@ -1,5 +1,5 @@
 //! What all crates of belljar share: checked names, the bounds, escaped texts, problems with their places, secrets and their
-//! removal, files that belong to this user alone, and the types of a run.
+//! removal, files that belong to this user alone, who can change where a path leads, and the types of a run.
 //!
 //! It knows no engine, no server and no configuration, and it starts nothing.
 
@@ -7,10 +7,12 @@ pub mod cache_dir;
 pub mod clock;
 pub mod digest;
 pub mod limits;
+pub mod look_budget;
 pub mod names;
 pub mod own_file;
 pub mod problem;
 pub mod programs;
+pub mod resolved_path;
 pub mod run;
 pub mod secret;
 pub mod text;

@@ -9,6 +9,8 @@ use std::path::Path;
 
 use nix::fcntl::OFlag;
 
+use crate::resolved_path::ResolvedPath;
+
 /// The bytes of a plain file that nobody else could have written or read, in a folder that nobody else can write.
 ///
 /// # Errors
@@ -43,8 +45,13 @@ pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 /// Makes the folder if need be, so that only this user can use it.
 ///
 /// # Errors
-/// When it cannot be made, or somebody else owns it or can write it, or leads to it by a symlink.
+/// When it cannot be made, or somebody else owns it or can write it, or leads to it by a symlink, or has made or could
+/// replace a folder above it.
 pub fn make_folder(dir: &Path) -> io::Result<()> {
+    let way = ResolvedPath::of(&std::path::absolute(dir)?);
+    if let Some(place) = way.planted_by_others(nix::unistd::geteuid().as_raw()) {
+        return Err(io::Error::other(format!("another user has made or could replace {}", place.display())));
+    }
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     let (named, folder) = (fs::symlink_metadata(dir)?, fs::metadata(dir)?);
     let is_own_link = named.uid() == folder.uid();
@@ -55,6 +62,17 @@ pub fn make_folder(dir: &Path) -> io::Result<()> {
         fs::set_permissions(dir, Permissions::from_mode(0o700))?;
     }
     Ok(())
+}
+
+/// As [`make_folder()`], where no symlink may have the folder's own name.
+///
+/// # Errors
+/// As [`make_folder()`], and for a symlink.
+pub fn make_plain_folder(dir: &Path) -> io::Result<()> {
+    if dir.symlink_metadata().is_ok_and(|about| about.is_symlink()) {
+        return Err(io::Error::other("a symlink has its name"));
+    }
+    make_folder(dir)
 }
 
 /// Writes the file whole, in a folder that is made if need be: either the old or the new one is there at any time.
@@ -154,6 +172,30 @@ mod tests {
         symlink(dir.path(), dir.path().join("elsewhere")).unwrap();
         write(&dir.path().join("elsewhere"), "f", b"y").unwrap();
         assert_eq!(read(&path, 3).unwrap(), b"y", "the user's own symlink");
+    }
+
+    #[test]
+    fn no_folder_is_used_that_another_user_has_made_or_leads_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().canonicalize().unwrap().join(path);
+        let is_refused =
+            |path: &str| make_folder(&at(path)).unwrap_err().to_string().contains("another user");
+        fs::create_dir_all(at("shared/x")).unwrap();
+        fs::set_permissions(at("shared"), Permissions::from_mode(0o777)).unwrap();
+        assert!(is_refused("shared/x/y"), "it can be replaced");
+        fs::set_permissions(at("shared"), Permissions::from_mode(0o1777)).unwrap();
+        make_folder(&at("shared/x/y")).unwrap();
+        if nix::unistd::geteuid().is_root() {
+            fs::create_dir_all(at("shared/theirs/x")).unwrap();
+            std::os::unix::fs::chown(at("shared/theirs"), Some(1), None).unwrap();
+            assert!(is_refused("shared/theirs/x"));
+            symlink("x", at("shared/link")).unwrap();
+            make_folder(&at("shared/link")).unwrap();
+            std::os::unix::fs::lchown(at("shared/link"), Some(1), None).unwrap();
+            assert!(is_refused("shared/link/y"));
+        }
+        symlink("shared", at("own")).unwrap();
+        assert!(make_plain_folder(&at("own")).unwrap_err().to_string().contains("symlink"));
     }
 
     #[test]

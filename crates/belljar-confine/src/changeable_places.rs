@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::mount_list::MountList;
 use super::private_places::{Identity, identity};
-use super::resolved_path::ResolvedPath;
+use belljar_base::resolved_path::ResolvedPath;
 
 /// Real files and folders, each with a description of the process that can change it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -8,11 +8,9 @@ mod changeable_places;
 mod confined_server;
 #[cfg(target_os = "linux")]
 mod lock;
-mod look_budget;
 mod mount_list;
 mod private_places;
 mod remedy;
-mod resolved_path;
 #[cfg(target_os = "linux")]
 mod root;
 mod server_plan;
@@ -27,11 +25,9 @@ pub use changeable_places::ChangeablePlaces;
 pub use confined_server::{ServeError, part_server, reap, serve_confined};
 #[cfg(target_os = "linux")]
 pub use lock::{FileRights, drop_capabilities, keep_capabilities, limit, restrict_files};
-pub use look_budget::LookBudget;
 pub use mount_list::MountList;
 pub use private_places::{LOGIN_PLACES, PlaceKind, PrivatePlaces, SecretPlaces};
 pub use remedy::remedy;
-pub use resolved_path::{ResolvedPath, is_open_to_others, is_written_by_others};
 pub use root::{Access, files_of_place_max};
 #[cfg(target_os = "linux")]
 pub use root::{Machine, Root, place};

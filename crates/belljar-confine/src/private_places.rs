@@ -8,9 +8,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use super::look_budget::LookBudget;
 use super::mount_list::MountList;
-use super::resolved_path::ResolvedPath;
+use belljar_base::look_budget::LookBudget;
+use belljar_base::resolved_path::ResolvedPath;
 
 /// Files and folders of a home that are there for keys and logins.
 pub const LOGIN_PLACES: [&str; 101] = [

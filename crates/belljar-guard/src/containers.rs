@@ -82,6 +82,9 @@ fn place_of_run(program: &Path, args: &[String]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::process::Stdio;
+
     use super::*;
 
     fn words(line: &str) -> Vec<String> {
@@ -130,8 +133,12 @@ mod tests {
     #[test]
     fn a_label_is_left_over_when_no_process_has_its_mark() {
         let mark = Mark::new();
-        let mut process =
-            Command::new("sleep").arg("99").env(PARENT_VARIABLE, mark.as_str()).spawn().unwrap();
+        let mut command = Command::new("cat");
+        command.env(PARENT_VARIABLE, mark.as_str()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        // Before it has answered, the system may not show its variables yet.
+        process.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        process.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let label = format!("{}.word", mark.as_str());
         assert!(!is_left_over(&label));
         process.kill().unwrap();

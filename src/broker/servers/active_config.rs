@@ -89,7 +89,9 @@ impl ActiveConfig {
         if Arc::ptr_eq(&before, &after) {
             return None;
         }
-        let is_other = before.servers != after.servers || edited_settings(&before, &after).is_some();
+        let is_other = before.servers != after.servers
+            || before.not_chosen != after.not_chosen
+            || edited_settings(&before, &after).is_some();
         is_other.then(|| after.roots.clone())
     }
 
@@ -143,7 +145,7 @@ impl ActiveConfig {
             };
             (server.name.clone(), server.description.clone(), cwd)
         });
-        Catalog::new(servers, limits)
+        Catalog::beside(servers, &now.in_effect.not_chosen, limits)
     }
 
     /// The absolute paths on the command lines of the servers in effect, without the launchers' own paths.

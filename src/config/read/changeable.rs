@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use belljar_base::problem::Problem;
 use belljar_base::programs::locate_program;
+use belljar_base::resolved_path::ResolvedPath;
 use belljar_base::text;
-use belljar_confine::{ChangeablePlaces, ResolvedPath};
+use belljar_confine::ChangeablePlaces;
 
 /// How much of a path is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 200;
@@ -27,6 +28,12 @@ pub(crate) fn misled(
         let link = shown_path(link);
         let message = format!("refers to {shown}, which goes through the project's symlink {link}");
         return Some((message, "name the file itself"));
+    }
+    // As for `${file:}`. A program may belong to whoever looks after the machine.
+    let uid = nix::unistd::geteuid().as_raw();
+    if let Some((place, why)) = way.chosen_by_others(uid).filter(|_| !is_program) {
+        let message = format!("refers to {shown}, which leads through {why}: {}", shown_path(place));
+        return Some((message, "name a file that only you can replace"));
     }
     let (who, place) = match read {
         ReadTime::Now => {

@@ -12,8 +12,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use belljar_confine::ResolvedPath;
+use belljar_base::problem::{Origin, Problem, Severity};
+use belljar_base::resolved_path::ResolvedPath;
 use belljar_guard::PARENT_VARIABLE;
+
+use super::changeable::shown_path;
 
 /// Longest name of a time zone, in bytes.
 const TIME_ZONE_BYTES_MAX: usize = 64;
@@ -121,10 +124,38 @@ impl Environment {
         let home = self.home.as_ref().map(|home| ResolvedPath::of(home).end);
         let is_foreign = |folder: &&Path| home.as_ref().is_none_or(|home| !home.starts_with(folder));
         let mut foreign = folder.ancestors().take_while(is_foreign);
-        let is_repository =
-            |folder: &&Path| REPOSITORIES.iter().any(|name| folder.join(name).symlink_metadata().is_ok());
+        // Another user's mark makes no repository of a folder that is not that user's.
+        let is_trusted = |folder: &Path, mark: &Metadata| {
+            let owner = folder.metadata().map_or(self.uid, |about| about.uid());
+            [self.uid, 0, owner].contains(&mark.uid())
+        };
+        let is_repository = |folder: &&Path| {
+            let mut marks = REPOSITORIES.iter().filter_map(|name| folder.join(name).symlink_metadata().ok());
+            marks.any(|mark| is_trusted(folder, &mark))
+        };
         let opened = foreign.next().map(Path::to_owned);
         opened.into_iter().chain(foreign.filter(is_repository).map(Path::to_owned)).collect()
+    }
+
+    /// The project that the path of a folder leads through; `None`: it leads through none.
+    pub(crate) fn project_on_the_way(&self, folder: &Path) -> Option<PathBuf> {
+        let way = ResolvedPath::of(folder);
+        let is_passed = |project: &PathBuf| way.passed.iter().any(|place| place.starts_with(project));
+        self.projects().into_iter().find(is_passed)
+    }
+
+    /// Problems with base directories that are not used since they lead through the project that is open.
+    pub(crate) fn base_dirs_in_projects(&self) -> impl Iterator<Item = Problem> {
+        let names = ["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"];
+        names.into_iter().filter_map(|name| {
+            let folder = self.variable(name).map(PathBuf::from).filter(|dir| dir.is_absolute())?;
+            let project = self.project_on_the_way(&folder)?;
+            let message = format!(
+                "is not used: it leads through {}, which is open, and whose files may come from others",
+                shown_path(&project)
+            );
+            Some(Problem::new(Origin::Variable(name.to_owned()), message).severity(Severity::Warning))
+        })
     }
 
     /// Whether [`PARENT_VARIABLE`] is set.
@@ -193,10 +224,12 @@ impl Environment {
     }
 
     /// The base directory that a variable names. Relative paths are ignored, as the base directory specification
-    /// requires.
+    /// requires, and paths that lead through the project that is open, whose files may come from others.
     fn base_dir(&self, variable: &str, usual: &str) -> Option<PathBuf> {
         let given = self.variable(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
-        given.or_else(|| self.home.as_ref().map(|home| home.join(usual)))
+        given
+            .filter(|dir| self.project_on_the_way(dir).is_none())
+            .or_else(|| self.home.as_ref().map(|home| home.join(usual)))
     }
 
     /// A path with a leading `~` replaced by the home folder, and taken from `base` when relative.

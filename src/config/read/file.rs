@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use belljar_base::clock;
 use belljar_base::limits::Limits;
 use belljar_base::problem::{Position, Problem};
-use belljar_confine::{ResolvedPath, is_written_by_others};
+use belljar_base::resolved_path::{ResolvedPath, is_written_by_others};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 

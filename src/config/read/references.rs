@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use belljar_base::limits::Limits;
 use belljar_base::programs::{locate_program, path_folders};
+use belljar_base::resolved_path::ResolvedPath;
 use belljar_base::text;
 use belljar_confine::PrivatePlaces;
-use belljar_confine::ResolvedPath;
 
 use super::changeable::{NamedFile, ReadTime};
 use super::environment::Environment;

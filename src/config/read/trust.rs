@@ -54,6 +54,14 @@ pub enum TrustError {
         /// The problem with the file, with its path.
         message: String,
     },
+    /// The file cannot be told from that of another project.
+    #[error(
+        "{path:?} is not trusted: its path is not UTF-8, or leads through a link; run this in the folder itself"
+    )]
+    Name {
+        /// The project's file.
+        path: PathBuf,
+    },
     /// The record of trust cannot be read or written.
     #[error("cannot write {path}: {source}")]
     Store {
@@ -102,7 +110,7 @@ pub(crate) fn store(environment: &Environment) -> Option<PathBuf> {
 /// Compares these bytes of a project's file with the record of trust.
 pub(crate) fn trust_of(environment: &Environment, limits: &Limits, path: &Path, bytes: &[u8]) -> Trust {
     match store(environment).map(|store| remembered(limits, &store)) {
-        Some(known) => match known.get(&name_of(path)).and_then(Value::as_str) {
+        Some(known) => match name_of(path).and_then(|name| known.get(&name)?.as_str()) {
             Some(trusted) if trusted == digest::sha256(bytes) => Trust::Trusted,
             Some(_) => Trust::Changed,
             None => Trust::Unknown,
@@ -125,9 +133,10 @@ fn change(
 ) -> Result<(), TrustError> {
     let store = store(environment).ok_or(TrustError::NoHome)?;
     let mut known = remembered(limits, &store);
+    let name = name_of(path).ok_or_else(|| TrustError::Name { path: path.to_owned() })?;
     match hash {
-        Some(hash) => drop(known.insert(name_of(path), Value::String(hash))),
-        None => drop(known.remove(&name_of(path))),
+        Some(hash) => drop(known.insert(name, Value::String(hash))),
+        None => drop(known.remove(&name)),
     }
     let text = format!("{:#}\n", Value::Object(known));
     let folder = store.parent().unwrap_or(Path::new("/"));
@@ -135,11 +144,11 @@ fn change(
         .map_err(|source| TrustError::Store { path: store.clone(), source })
 }
 
-/// The name of a project's file below the real path of its project, the same for every path that leads there. The file
+/// The name of a project's file; `None`: its path is not UTF-8, so that two projects could have one name, or its project
+/// is reached through a link. The working folder is a real path, so a link has taken its place since the start. The file
 /// itself may be a link to the trusted file of another project: its relative paths would lead elsewhere here.
-fn name_of(path: &Path) -> String {
+fn name_of(path: &Path) -> Option<String> {
     let project = path.ancestors().nth(2).unwrap_or(path);
-    let real = project.canonicalize().unwrap_or_else(|_| project.to_owned());
-    let within = path.strip_prefix(project).unwrap_or(path);
-    real.join(within).display().to_string()
+    let is_moved = project.canonicalize().is_ok_and(|real| real != project);
+    path.to_str().filter(|_| !is_moved).map(str::to_owned)
 }

@@ -2,6 +2,8 @@
 //!
 //! A server gets its own credentials by `env`; other variables of belljar's environment are not passed on.
 
+use std::ffi::OsStr;
+
 use belljar_confine::{Network, ServerSandbox};
 use belljar_upstream::Inherited;
 
@@ -98,6 +100,9 @@ impl Environment {
                     !is_withheld && (sandbox.network == Network::Host || !is_in(&PROXIES))
                 })
         };
+        // npm passes on its own settings, among them those that a project's .npmrc has.
+        let is_of_npm = self.variables.contains_key(OsStr::new("npm_command"));
+        let is_default = |name: &str| is_default(name) && !(is_of_npm && name.starts_with("npm_config_"));
         let is_inherited =
             |name: &str| is_default(name) || launch.env_inherit.iter().any(|pattern| pattern.matches(name));
         let (variables, others): (Vec<_>, Vec<_>) =
@@ -170,6 +175,27 @@ mod tests {
     }
 
     const USUAL: &str = "LC_ALL PATH UV_INDEX_URL https_proxy npm_config_registry";
+
+    #[test]
+    fn what_npm_passes_on_of_a_projects_settings_is_not_inherited() {
+        let named = |names: &[&str]| {
+            let variables = names.iter().map(|name| (name.into(), "x".into())).collect();
+            let environment = Environment { variables, home: None, uid: 0, cwd: None, executable: None };
+            let launch = Launch {
+                program: "c".into(),
+                args: vec![],
+                env: NamedSecrets::new(vec![]),
+                env_inherit: vec![],
+                cwd: None,
+                sandbox: SandboxChoice::Default,
+                projects: vec![],
+            };
+            let Inherited::Only { variables, .. } = environment.inherited(&launch, None) else { panic!() };
+            variables.len()
+        };
+        assert_eq!(named(&["npm_config_registry", "NPM_CONFIG_REGISTRY"]), 2);
+        assert_eq!(named(&["npm_config_registry", "NPM_CONFIG_REGISTRY", "npm_command"]), 1);
+    }
 
     #[test]
     fn a_server_inherits_the_default_set_and_what_its_entry_names() {

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use belljar_base::problem::Severity;
 use belljar_base::programs::find_program;
+use belljar_base::resolved_path::ResolvedPath;
 use belljar_base::text::suggest;
-use belljar_confine::{Access, Network, PlaceKind, ResolvedPath, ServerSandbox};
+use belljar_confine::{Access, Network, PlaceKind, ServerSandbox};
 
 use super::env_pattern::EnvPattern;
 use super::reading::{Parts, Reading, STAND_IN};

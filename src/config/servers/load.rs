@@ -13,8 +13,9 @@ use std::sync::Arc;
 use belljar_base::limits::Limits;
 use belljar_base::problem::{OF_FILE_MAX, Origin, Problem, Severity};
 use belljar_base::programs::{find_program, searched_folders};
+use belljar_base::resolved_path::ResolvedPath;
 use belljar_base::text::suggest;
-use belljar_confine::{ChangeablePlaces, PrivatePlaces, ResolvedPath};
+use belljar_confine::{ChangeablePlaces, PrivatePlaces};
 use belljar_guard::PARENT_VARIABLE;
 
 use super::entry::Entry;
@@ -33,7 +34,7 @@ use crate::config::read::references::{Commands, Files, Sources};
 use crate::config::read::trust::Trust;
 use crate::config::settings::choices::{AllowCommands, SandboxServers, SelfServers};
 use crate::config::settings::mounts::CODE;
-use crate::config::settings::toml_file::{FileOwner, ServerTable, TomlFile, project_folder};
+use crate::config::settings::toml_file::{self, FileOwner, ServerTable, TomlFile, project_folder};
 
 /// The endings of names of scripts, and of files that programs load and execute.
 const SCRIPTS: [&str; 18] = [
@@ -130,7 +131,8 @@ pub(crate) fn load(
     for file in tables {
         if file.owner == FileOwner::User {
             unread.extend(file.unread.clone());
-            if let (Some(_), Some(before)) = (&file.unread, before.get(&file.path)) {
+            let is_unread = file.unread.is_some() || toml_file::is_emptied(environment);
+            if let (true, Some(before)) = (is_unread, before.get(&file.path)) {
                 entries_by_file.insert(file.path.clone(), before.clone());
                 continue;
             }
@@ -368,20 +370,32 @@ fn entries_of(
         reading.report(second.at, "mcpServers", message);
         return None;
     }
-    let Node::Table(entries) = &servers.value.node else {
+    let Node::Table(entries_of_file) = &servers.value.node else {
         let message = format!("must be an object, not {}", servers.value.kind());
         reading.report(servers.value.at(), "mcpServers", message);
         return None;
     };
     let about = members.iter().find(|member| member.key == "description").map(|member| &member.value.node);
-    let mut entries = named_once(&mut reading, entries);
+    let mut entries = named_once(&mut reading, entries_of_file);
     if let Some(slip) =
         members.iter().find(|member| member.key != "mcpServers" && is_nearly_servers(&member.key))
     {
         let message = "is no key that belljar knows, and its entries are not read";
         reading.push(Severity::Warning, (slip.at, &slip.key), message, "did you mean \"mcpServers\"?");
     }
+    // It was meant for all entries, and none of them may be looser than that.
+    let is_misplaced =
+        |member: &&Member| member.key == "sandbox" && !matches!(member.value.node, Node::Table(_));
+    let misplaced = members.iter().chain(entries_of_file).find(is_misplaced);
+    let misplaced = misplaced.map(|member| reading.position(member.at));
     files.append(&mut reading.end());
+    if let Some(position) = misplaced {
+        let problem = Problem::of_file(path, "is no key of this place").at(position).key("sandbox");
+        entries.iter_mut().for_each(|entry| refuse_unconfined(entry, &problem));
+        problems.push(
+            problem.hint("write it into each entry, or `sandbox = true` below [servers] of config.toml"),
+        );
+    }
     if let Some(Node::Text(about)) = about {
         for server in entries.iter_mut().filter_map(|entry| entry.read.as_mut().ok()) {
             server.description.get_or_insert_with(|| about.clone());
@@ -516,8 +530,7 @@ fn refuse_unconfined(entry: &mut Entry, problem: &Problem) {
     if let Transport::Launch(Launch { sandbox: SandboxChoice::Default, .. }) = &server.transport {
         // The hint explains the setting, which is for the user only.
         let problem = Problem { hint: String::new(), ..problem.clone() };
-        let reason =
-            "is not started, since servers.sandbox cannot be read and its entry has no sandbox of its own";
+        let reason = "is not started, since what confines all servers cannot be read and its entry has no sandbox of its own";
         entry.read = Err(format!("{reason}: {problem}"));
     }
 }

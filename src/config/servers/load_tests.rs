@@ -194,7 +194,7 @@ fn servers_without_a_sandbox_are_refused_while_the_setting_cannot_be_read() {
         let home = home(text);
         assert_eq!(used(&home), "far free own", "{text}");
         let refused = home.load().refused.iter().map(|refused| home.said(refused)).collect::<Vec<_>>();
-        let said = "server 'left' is configured, but is not started, since servers.sandbox cannot be read and its entry \
+        let said = "server 'left' is configured, but is not started, since what confines all servers cannot be read and its entry \
                     has no sandbox of its own: .config/belljar/config.toml:";
         assert!(matches!(refused.as_slice(), [one] if one.starts_with(said)), "{text}: {refused:?}");
         assert_eq!(used(&home.variable("MCP_BRIDGE_SANDBOX_SERVERS", "0")), "far free left own", "{text}");
@@ -746,4 +746,35 @@ fn no_command_runs_that_looks_for_programs_where_servers_or_code_can_put_them() 
         let config = home.variable("PATH", &path).load();
         assert_eq!(config.refused.len(), usize::from(is_refused), "{path}: {:?}", config.refused);
     }
+}
+
+#[test]
+fn a_sandbox_at_the_wrong_place_of_a_file_starts_no_server_without_one() {
+    let used = |text: &str| {
+        let config = Home::new().file("MCPs/a.json", text).load();
+        assert_eq!(config.problems.is_empty(), config.servers.len() == 2, "{text}: {:?}", config.problems);
+        config.servers.iter().map(|server| server.name.to_string()).collect::<Vec<_>>().join(" ")
+    };
+    let entries = r#""a": {"command": "c"}, "b": {"command": "c", "sandbox": false}"#;
+    assert_eq!(used(&format!(r#"{{"mcpServers": {{{entries}}}}}"#)), "a b");
+    assert_eq!(used(&format!(r#"{{"sandbox": true, "mcpServers": {{{entries}}}}}"#)), "b");
+    assert_eq!(used(&format!(r#"{{"mcpServers": {{"sandbox": true, {entries}}}}}"#)), "b");
+}
+
+#[test]
+fn a_choice_of_servers_does_not_change_the_names_of_the_chosen() {
+    let home = Home::new()
+        .file("MCPs/a.json", r#"{"mcpServers": {"x-y": {"command": "c"}, "x_y": {"command": "c"}}}"#)
+        .project("[run]\nservers = [\"x-y\"]\n");
+    let config = home.load();
+    let names: Vec<&str> = config.servers.iter().map(|server| server.name.as_str()).collect();
+    let others: Vec<&str> = config.not_chosen.iter().map(|name| name.as_str()).collect();
+    assert_eq!((names, others), (vec!["x-y"], vec!["x_y"]));
+    let unasked = |others: &[_]| {
+        let servers = config.servers.iter().map(|server| (server.name.clone(), None, None));
+        let catalog = belljar_tools::catalog::Catalog::beside(servers, others, &Limits::default());
+        catalog.servers()[0].names().alias.to_owned()
+    };
+    assert_eq!(unasked(&[]), "x_y");
+    assert!(unasked(&config.not_chosen).starts_with("x_y_"));
 }

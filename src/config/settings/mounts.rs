@@ -5,8 +5,9 @@
 use std::path::{Component, Path, PathBuf};
 
 use belljar_base::problem::{Position, Problem, Severity};
+use belljar_base::resolved_path::ResolvedPath;
 use belljar_base::text;
-use belljar_confine::{ChangeablePlaces, MountList, PlaceKind, PrivatePlaces, ResolvedPath};
+use belljar_confine::{ChangeablePlaces, MountList, PlaceKind, PrivatePlaces};
 
 use super::toml_file::{FileOwner, TomlFile, WrittenMount};
 use crate::config::read::changeable::shown_path;

@@ -80,15 +80,21 @@ impl<'s> Settings<'s> {
         let definitions = definitions();
         let files = toml_file::read_all(environment, limits, &definitions, problems);
         let unknown = unknown_variables(environment, &definitions);
-        let of_servers = unknown.iter().find(|(_, near)| near.as_deref() == Some(SANDBOX_SERVERS));
-        let of_servers = of_servers.map(|(problem, _)| problem.clone());
+        let misspelt = |part: fn(&Definition) -> bool| {
+            let is_it = |near: &str| definitions.iter().any(|row| row.variable == near && part(row));
+            let found = unknown.iter().find(|(_, near)| near.as_deref().is_some_and(is_it));
+            found.map(|(problem, _)| problem.clone())
+        };
+        let of_sandbox = misspelt(|row| row.section() == Some("sandbox"));
+        let of_policy = misspelt(|row| row.name() == "policy.profile");
+        let of_servers = misspelt(|row| row.variable == SANDBOX_SERVERS);
         problems.extend(unknown.into_iter().map(|(problem, _)| problem));
         let trusted = || files.iter().filter(|file| is_trusted(file.owner));
         // Only the user's own file may set `servers.sandbox`.
         let own = || files.iter().filter(|file| file.owner == FileOwner::User);
         let read_failures = ReadFailures {
-            sandbox: trusted().find_map(|file| file.read_failures.sandbox.clone()),
-            policy: trusted().find_map(|file| file.read_failures.policy.clone()),
+            sandbox: trusted().find_map(|file| file.read_failures.sandbox.clone()).or(of_sandbox),
+            policy: trusted().find_map(|file| file.read_failures.policy.clone()).or(of_policy),
             model: trusted().find_map(|file| file.read_failures.model.clone()),
             servers: own().find_map(|file| file.read_failures.servers.clone()).or(of_servers),
         };
@@ -310,9 +316,17 @@ fn unknown_variables(
                 return (warning(*message).hint("remove it"), None);
             }
             // Their common prefix would make any two names similar, so only the rest is compared.
+            let rest = &name[VARIABLE_PREFIX.len()..];
+            // The key's name, or its last part, instead of the variable's.
+            let is_key = |row: &&Definition| {
+                let last = row.name().rsplit_once('.').map(|(_, last)| last);
+                row.name().replace('.', "_").eq_ignore_ascii_case(rest)
+                    || last.is_some_and(|last| last.eq_ignore_ascii_case(rest))
+            };
+            let by_key = definitions.iter().find(is_key).map(|row| row.variable.clone());
             let rests = known().filter_map(|known| known.strip_prefix(VARIABLE_PREFIX));
-            let near = suggest::nearest(&name[VARIABLE_PREFIX.len()..], rests);
-            let near = near.map(|rest| format!("{VARIABLE_PREFIX}{rest}"));
+            let by_name = || suggest::nearest(rest, rests).map(|rest| format!("{VARIABLE_PREFIX}{rest}"));
+            let near = by_key.or_else(by_name);
             let hint = near.as_ref().map(|near| format!("did you mean {near}?"));
             let problem = warning("is no variable that belljar reads")
                 .hint(hint.unwrap_or_else(|| "`belljar config` shows what can be set".to_owned()));

@@ -261,3 +261,44 @@ fn a_folder_that_cannot_be_looked_into_is_not_taken_for_one_without_files() {
     assert!(config.sandbox_problem.unwrap().to_string().contains(said));
     assert!(config.policy.policy().defect.as_ref().unwrap().contains(said));
 }
+
+#[test]
+fn a_misspelt_variable_of_a_limit_refuses_as_a_misspelt_key_does() {
+    let refusals = |name: &str, value: &str| {
+        let config = Home::new().variable(name, value).load();
+        let is_denied = config.policy.policy().defect.is_some();
+        (config.sandbox_problem.is_some(), is_denied)
+    };
+    for name in ["MCP_BRIDGE_POLCY", "MCP_BRIDGE_POLICY_PROFILE", "MCP_BRIDGE_PROFILE"] {
+        assert_eq!(refusals(name, "read-only"), (false, true), "{name}");
+    }
+    for name in ["MCP_BRIDGE_MEMRY", "MCP_BRIDGE_SANDBOX_MEMORY"] {
+        assert_eq!(refusals(name, "64m"), (true, false), "{name}");
+    }
+    for name in ["MCP_BRIDGE_TIMOUT", "MCP_BRIDGE_SOMETHING_ELSE", "MCP_BRIDGE_SEMANTIC"] {
+        assert_eq!(refusals(name, "1"), (false, false), "{name}");
+    }
+    let home = Home::new().file("MCPs/a.json", r#"{"mcpServers": {"a": {"command": "true"}}}"#);
+    assert_eq!(home.variable("MCP_BRIDGE_SERVERS_SANDBOX", "1").load().servers, []);
+}
+
+#[test]
+fn belljars_own_folders_are_not_in_the_project_that_is_open() {
+    let home = Home::new().user("[run]\ntimeout = 7\n");
+    let clone = home.path("work/.x").display().to_string();
+    let home = home.file("work/.x/belljar/config.toml", "[run]\ntimeout = 9\n");
+    let names = ["XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME"];
+    let home = names.iter().fold(home, |home, name| home.variable(name, &clone));
+    let config = home.load();
+    assert_eq!(config.timeout.as_secs(), 7);
+    let folders = [config.cache_dir.clone(), config.own_state_dir.clone(), config.owner.pins()];
+    assert!(folders.iter().flatten().all(|folder| !folder.starts_with(&clone)), "{folders:?}");
+    assert_eq!(config.problems.iter().filter(|problem| problem.message.contains("is open")).count(), 4);
+    for folder in [clone.as_str(), ".state"] {
+        let config = Home::new().variable("MCP_BRIDGE_STATE_DIR", folder).load();
+        let is_refused = config.sandbox_problem.is_some();
+        assert_eq!(is_refused, folder == ".state", "{folder}: another home's project is not open here");
+    }
+    let apart = Home::new().variable("MCP_BRIDGE_STATE_DIR", "~/state").load();
+    assert_eq!(apart.sandbox_problem, None);
+}

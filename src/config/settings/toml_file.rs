@@ -20,6 +20,8 @@ use crate::config::read::file;
 use crate::config::read::line_index::LineIndex;
 use crate::config::read::trust::{self, Trust};
 
+/// The longest file of which the sound parts are used for further messages if it is no TOML, in bytes.
+const RECOVERED_BYTES_MAX: usize = 64 * 1024;
 /// The section of the servers' entries.
 const SERVERS: &str = "servers";
 /// The key in that section that confines servers.
@@ -191,7 +193,12 @@ impl Reading<'_> {
     fn document(&mut self) {
         let text = self.text;
         let problems_before = self.problems.len();
-        let (root, defects) = DeTable::parse_recoverable(text);
+        // A file that is mostly defects takes seconds to recover from, so only the first one of a long file is named.
+        let (root, defects) = match DeTable::parse(text) {
+            Ok(root) => (root, vec![]),
+            Err(_) if text.len() <= RECOVERED_BYTES_MAX => DeTable::parse_recoverable(text),
+            Err(defect) => (Spanned::new(0..0, DeTable::new()), vec![defect]),
+        };
         for defect in defects {
             let at = defect.span().map_or(0, |span| span.start);
             self.report(at, "", format!("is no TOML: {}", text::inert_excerpt(defect.message(), 120)), "");

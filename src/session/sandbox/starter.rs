@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_base::limits::Limits;
+use belljar_base::resolved_path::ResolvedPath;
 use belljar_base::run::ToolFault;
-use belljar_confine::{PrivatePlaces, ResolvedPath};
+use belljar_confine::PrivatePlaces;
 use belljar_engine::{
     CleanupList, CpuQuota, Engine, EngineInfo, EngineLocations, Folder, Kernel, Owner, SandboxSpec,
     StartFailure, User, find, lock_path, tmpfs_mib,

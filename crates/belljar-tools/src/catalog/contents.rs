@@ -36,9 +36,20 @@ impl Catalog {
         servers: impl IntoIterator<Item = (ServerName, Option<String>, Option<PathBuf>)>,
         limits: &Limits,
     ) -> Self {
+        Self::beside(servers, &[], limits)
+    }
+
+    /// The same with servers that are configured and not used here. They keep their Python names, so that nobody who chooses
+    /// servers gives another one the name that a rule has.
+    pub fn beside(
+        servers: impl IntoIterator<Item = (ServerName, Option<String>, Option<PathBuf>)>,
+        others: &[ServerName],
+        limits: &Limits,
+    ) -> Self {
         let by_name: BTreeMap<ServerName, (Option<String>, Option<PathBuf>)> =
             servers.into_iter().map(|(name, description, cwd)| (name, (description, cwd))).collect();
-        let aliases = server_aliases(by_name.keys().map(ServerName::as_str), limits.alias_bytes_max);
+        let names = by_name.keys().chain(others).map(ServerName::as_str);
+        let aliases = server_aliases(names, limits.alias_bytes_max);
         let servers = by_name
             .iter()
             .map(|(name, (description, cwd))| {

@@ -10,7 +10,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use belljar_confine::{Access, PROGRAM_FOLDERS, ResolvedPath};
+use belljar_base::resolved_path::ResolvedPath;
+use belljar_confine::{Access, PROGRAM_FOLDERS};
 
 use super::caches::{self, INSTALLERS, Runner};
 use super::resolve::{beginning, inside, is_file, is_folder, names_in, resolve_within};

@@ -6,8 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use belljar_base::look_budget::LookBudget;
 use belljar_confine::ChangeablePlaces;
-use belljar_confine::{LookBudget, PrivatePlaces, SecretPlaces};
+use belljar_confine::{PrivatePlaces, SecretPlaces};
 
 use super::super::surroundings::LOOKS_MAX;
 use super::*;
@@ -426,6 +427,29 @@ fn a_store_that_others_can_choose_is_left_out_and_named() {
     assert!(visible.contains(".cache/uv") && unfollowed.is_empty(), "the control: {visible}, {unfollowed}");
     let (visible, unfollowed) = with_mode(0o777);
     assert!(!visible.contains(".cache") && unfollowed == ".cache/uv", "{visible}, {unfollowed}");
+}
+
+#[test]
+fn another_users_link_does_not_lead_to_the_users_own_files() {
+    if !nix::unistd::geteuid().is_root() {
+        return; // Only root can make another user's link.
+    }
+    let home = Home::new().file("priv/key.py", "").file("priv/package.json", "").file("app/srv.py", "");
+    let home = home.file("bin/uvx", "").folder("work").link("shared/out.py", "~/priv/key.py");
+    let home = home.link("shared/p", "~/priv").link("shared/python3", "/usr/bin/python3");
+    let commands =
+        ["python3 ~/app/srv.py --out ~/shared/out.py", "~/shared/out.py", "uvx --from ~/shared/p x"];
+    for command in commands {
+        assert!(home.found("bin", command, &[]).0.contains("priv"), "the control: {command}");
+    }
+    for link in ["shared/out.py", "shared/p", "shared/python3"] {
+        std::os::unix::fs::lchown(home.at(link), Some(1), None).unwrap();
+    }
+    for command in commands {
+        assert!(!home.found("bin", command, &[]).0.contains("priv"), "{command}");
+    }
+    let (visible, _) = home.found("", "~/shared/python3 ~/app/srv.py", &[]);
+    assert!(visible.contains("app"), "a program of the system stays usable: {visible}");
 }
 
 #[test]

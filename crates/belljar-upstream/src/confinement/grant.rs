@@ -5,8 +5,9 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use belljar_base::resolved_path::ResolvedPath;
 use belljar_base::text;
-use belljar_confine::{Access, ChangeablePlaces, PlaceKind, ResolvedPath};
+use belljar_confine::{Access, ChangeablePlaces, PlaceKind};
 
 use super::follow::is_of_system;
 use super::resolve::{ResolveError, resolve};

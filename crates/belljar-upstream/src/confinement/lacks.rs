@@ -9,8 +9,9 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use belljar_base::look_budget::LookBudget;
 use belljar_base::text;
-use belljar_confine::{Access, LookBudget, Network, PrivatePlaces, ServerPlan};
+use belljar_confine::{Access, Network, PrivatePlaces, ServerPlan};
 
 use super::follow::is_of_system;
 use super::resolve::{ResolveError, resolve_within};

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use belljar_base::look_budget::LookBudget;
+use belljar_base::resolved_path::ResolvedPath;
 use belljar_base::text as texts;
 use belljar_confine::{
-    Access, ChangeablePlaces, LookBudget, ResolvedPath, ServerPlan, ServerSandbox, StepFailure, VisiblePath,
-    remedy,
+    Access, ChangeablePlaces, ServerPlan, ServerSandbox, StepFailure, VisiblePath, remedy,
 };
 
 use super::caches::Runner;
@@ -136,7 +137,7 @@ impl Confinement {
                 let link = shown(link);
                 return Err(format!(
                     "its command goes through the symlink {link}, which leads out of the project, or of what confined servers \
-                     can change; name the real path, or add that to sandbox.read"
+                     can change, or belongs to another user; name the real path, or add that to sandbox.read"
                 )
                 .into());
             }

@@ -7,7 +7,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use belljar_confine::{LookBudget, ResolvedPath};
+use belljar_base::look_budget::LookBudget;
+use belljar_base::resolved_path::ResolvedPath;
 use nix::fcntl::OFlag;
 
 /// The kernel's folders: what is in them is not the same for another process.

@@ -5,10 +5,10 @@ use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use belljar_base::look_budget::LookBudget;
 use belljar_base::programs::locate_program;
-use belljar_confine::{
-    ChangeablePlaces, LookBudget, PrivatePlaces, ResolvedPath, SecretPlaces, is_open_to_others,
-};
+use belljar_base::resolved_path::{ResolvedPath, is_open_to_others};
+use belljar_confine::{ChangeablePlaces, PrivatePlaces, SecretPlaces};
 
 use super::resolve::{inside, is_file, is_folder, resolve_within};
 
@@ -86,8 +86,8 @@ impl Surroundings<'_> {
     }
 
     /// The symlink by which a path leaves the project, or what a confined server or code can change, and comes to a name
-    /// that `is_program` does not accept. The first name of a program counts as well as its end: each can belong to an
-    /// installation.
+    /// that `is_program` does not accept, or another user's symlink to what belongs to the user. The first name of a program
+    /// counts as well as its end: each can belong to an installation.
     pub(super) fn link_away<'w>(
         &self,
         way: &'w ResolvedPath,
@@ -98,7 +98,11 @@ impl Surroundings<'_> {
             names.iter().any(|name| !name.starts_with(project) && !is_program(name)).then_some(link)
         };
         let link = self.projects.iter().find_map(of_project);
-        link.or_else(|| self.changeable.link_out(way, &is_program))
+        link.or_else(|| self.changeable.link_out(way, &is_program)).or_else(|| {
+            let uid = nix::unistd::geteuid().as_raw();
+            let is_own = |end: &Path| end.symlink_metadata().is_ok_and(|about| about.uid() == uid);
+            way.foreign_link(uid).filter(|_| is_own(&way.end) && !is_program(&way.end))
+        })
     }
 
     /// The folders in which the package that a real folder belongs to is searched: the folder and those above it. If the

@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 
 use belljar_base::problem::Severity;
+use belljar_base::resolved_path::ResolvedPath;
 use belljar_base::text::suggest;
-use belljar_confine::ResolvedPath;
 use belljar_upstream::jose::SigningKey;
 use belljar_upstream::service_login::{
     Assertion, ClientAuthentication, IdentityProvider, LoginSettings, ServiceClient, ServiceGrant,

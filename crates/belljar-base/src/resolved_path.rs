@@ -128,6 +128,23 @@ impl ResolvedPath {
         self.links.iter().map(|(link, _)| link.as_path()).find(|link| is_foreign(link))
     }
 
+    /// The first place before the end that another user has made where all users can, or that all can write. Folders of a group
+    /// or of an administrator's account do not count: on some machines HOME lies in one.
+    #[must_use]
+    pub fn planted_by_others(&self, uid: u32) -> Option<&Path> {
+        let about = |place: &Path| place.symlink_metadata().ok().filter(|_| has_owners(place));
+        let is_of_all = |folder: &Path| about(folder).is_some_and(|about| about.mode() & 0o002 != 0);
+        let is_foreign = |about: &Metadata| about.uid() != uid && !is_root(about.uid());
+        let is_planted = |place: &&PathBuf| {
+            about(place).is_some_and(|about| {
+                let is_link = about.is_symlink();
+                is_foreign(&about) && (is_link || place.parent().is_some_and(is_of_all))
+                    || about.is_dir() && about.mode() & 0o1002 == 0o002
+            })
+        };
+        self.passed.iter().filter(|place| **place != self.end).find(is_planted).map(PathBuf::as_path)
+    }
+
     /// The first symlink or folder on the way by which another user could choose where it leads, and why that user could.
     #[must_use]
     pub fn chosen_by_others(&self, uid: u32) -> Option<(&Path, &'static str)> {
@@ -140,7 +157,10 @@ impl ResolvedPath {
             let is_planted = is_shared && end.uid() != uid && !is_root(end.uid());
             is_planted.then_some((&*self.end, "what another user has put into a folder that all can write"))
         };
-        let replaced = |folder: &Path| replaced_by_others(&folder.symlink_metadata().ok()?, uid);
+        let replaced = |folder: &Path| {
+            let why = replaced_by_others(&folder.symlink_metadata().ok()?, uid)?;
+            (!is_shut_off(folder, uid)).then_some(why)
+        };
         link.or_else(|| above.find_map(|folder| Some((folder, replaced(folder)?)))).or_else(planted)
     }
 }
@@ -159,6 +179,16 @@ fn has_owners(folder: &Path) -> bool {
 #[cfg(not(target_os = "linux"))]
 fn has_owners(_folder: &Path) -> bool {
     true
+}
+
+/// Whether others cannot come to a folder, since one above it lets only this user through.
+fn is_shut_off(folder: &Path, uid: u32) -> bool {
+    let is_shut = |above: &Path| {
+        above
+            .symlink_metadata()
+            .is_ok_and(|about| [uid, 0].contains(&about.uid()) && about.is_dir() && about.mode() & 0o011 == 0)
+    };
+    folder.ancestors().skip(1).any(is_shut)
 }
 
 /// Why users other than this one and root can replace any file or folder in a folder; `None`: they cannot.
