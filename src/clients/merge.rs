@@ -12,6 +12,7 @@ use belljar_base::names::ServerName;
 use belljar_base::own_file;
 use belljar_base::problem::{Position, Problem, Severity};
 use belljar_base::text;
+use belljar_tools::catalog::server_aliases;
 use serde_json::{Map, Value as Json, json};
 use similar::TextDiff;
 
@@ -37,6 +38,9 @@ const OWN_KEYS: [&str; 14] = [
     "sandboxFiles",
     "description",
 ];
+
+/// The longest Python name that is compared, in bytes.
+const ALIAS_BYTES_MAX: usize = 128;
 
 /// A file that is to be written.
 #[derive(Debug)]
@@ -120,16 +124,32 @@ pub fn merge(
             taken.insert(name.clone(), (entry.clone(), target.path.clone()));
         }
     }
-    let mut changes = Vec::new();
-    for (found, target) in targets {
-        let mut servers = Map::new();
-        for server in &found.servers {
-            if let Some((name, entry)) = named(server, found.client.name, &target, &taken, &mut problems) {
-                let entry = Json::Object(confined(entry, confinement));
-                taken.insert(name.clone(), (entry.clone(), target.path.clone()));
-                servers.insert(name, entry);
+    // The user's servers keep the names that they have, whichever client has a server of the same name, and those of projects
+    // come last: a name stands for rights.
+    let has_name = |server: &ClientServer, target: &Target| target.servers.contains_key(&server.name);
+    let mut merged: Vec<BTreeMap<usize, (String, Json)>> = vec![BTreeMap::new(); targets.len()];
+    for turn in 0..3 {
+        for ((found, target), servers) in targets.iter().zip(&mut merged) {
+            for (place, server) in found.servers.iter().enumerate() {
+                let turn_of_it = match (server.is_of_project, has_name(server, target)) {
+                    (false, true) => 0,
+                    (false, false) => 1,
+                    (true, _) => 2,
+                };
+                if turn_of_it == turn
+                    && let Some((name, entry)) =
+                        named(server, found.client.name, target, &taken, &mut problems)
+                {
+                    let entry = Json::Object(confined(entry, confinement));
+                    taken.insert(name.clone(), (entry.clone(), target.path.clone()));
+                    servers.insert(place, (name, entry));
+                }
             }
         }
+    }
+    let mut changes = Vec::new();
+    for ((found, target), servers) in targets.into_iter().zip(merged) {
+        let mut servers: Map<String, Json> = servers.into_values().collect();
         if !target.kept.is_empty() {
             let names: Vec<&str> = target.kept.keys().map(String::as_str).collect();
             let message = format!("keeps what {} does not have: {}", found.client.title, names.join(", "));
@@ -170,11 +190,7 @@ fn target(found: &ClientServers, folder: &Path, uid: u32, limits: &Limits) -> Re
         }
     };
     let is_the_client_s = |name: &str, entry: &Json| {
-        found.servers.iter().any(|server| {
-            // A project's server takes the name and the rights of no other one.
-            !server.is_of_project && server.name == name
-                || entry.as_object().is_some_and(|entry| is_same(entry, &server.entry))
-        })
+        found.servers.iter().any(|server| is_former(server, found.client.name, (name, entry)))
     };
     let kept = servers.iter().filter(|(name, entry)| !is_the_client_s(name, entry));
     let kept = kept.map(|(name, entry)| (name.clone(), entry.clone())).collect();
@@ -216,7 +232,16 @@ fn named(
     let numbered = (2..).map(|number| format!("{with_client}-{number}"));
     let candidates = [server.name.clone(), with_client.clone()].into_iter().chain(numbered);
     for name in candidates {
-        let entry = with_own_keys(&server.entry, target.servers.get(&name));
+        let former = target.servers.get(&name);
+        let former =
+            former.filter(|there| !server.is_of_project || is_former(server, client, (&name, there)));
+        let entry = with_own_keys(&server.entry, former);
+        // Nor does a project's server take the Python name that rules and code have for another one.
+        let is_own = |taken: &str| target.servers.contains_key(taken) && taken == name;
+        let has_alias = |taken: &&String| !is_own(taken) && alias(taken) == alias(&name);
+        if server.is_of_project && !taken.contains_key(&name) && taken.keys().any(|name| has_alias(&name)) {
+            continue;
+        }
         match taken.get(&name) {
             None => {
                 if ServerName::new(&name).is_err() {
@@ -247,6 +272,27 @@ fn named(
 
 fn problem(severity: Severity, server: &ClientServer, message: String) -> Problem {
     Problem::of_file(&server.path, message).severity(severity).key(server.name.clone())
+}
+
+/// The Python name of a server that is the only one.
+fn alias(name: &str) -> String {
+    server_aliases([name], ALIAS_BYTES_MAX).remove(name).unwrap_or_default()
+}
+
+/// Whether an entry below the folder was imported from this server of the client before: it has its name, or says the same. A
+/// project's server takes over only an entry for that project's folder: another one has rights that the user gave to
+/// another server.
+fn is_former(server: &ClientServer, client: &str, (name, entry): (&str, &Json)) -> bool {
+    let Some(entry) = entry.as_object() else { return false };
+    if !server.is_of_project {
+        return server.name == name || is_same(entry, &server.entry);
+    }
+    let numbered = name.strip_prefix(&format!("{}-{client}", server.name));
+    let has_name = server.name == name
+        || numbered
+            .is_some_and(|rest| rest.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit()));
+    let is_of_folder = entry.get("cwd") == server.entry.get("cwd");
+    is_of_folder && (has_name && entry.contains_key("cwd") || is_same(entry, &server.entry))
 }
 
 /// Whether both are the same server. Keys that belljar's user may have added do not count.

@@ -122,8 +122,8 @@ pub struct Config {
     pub changeable: Vec<PathBuf>,
     /// The servers that are configured and cannot be used, sorted by name.
     pub refused: Vec<RefusedServer>,
-    /// The names of the servers that could be used and are not chosen.
-    pub not_chosen: Vec<ServerName>,
+    /// The names of the other servers of the user's and trusted files, which are not chosen or cannot be used.
+    pub not_used: Vec<ServerName>,
     /// Whether `${cmd:…}` of entries runs commands.
     pub allow_commands: AllowCommands,
     /// The rules that decide which calls are allowed.
@@ -274,10 +274,10 @@ impl Config {
         let entries = before.as_ref().map_or(&none, |before| before.entries);
         let loaded = load::load(environment, &limits, rules, (&tables, entries), &mut problems);
         problems.extend(unknown(config.chosen_servers.as_deref(), &names, &loaded));
-        let usable: Vec<ServerName> = loaded.servers.iter().map(|server| server.name.clone()).collect();
         let LoadedServers {
             servers,
             refused,
+            names,
             mut files,
             mut variables,
             entries,
@@ -286,7 +286,7 @@ impl Config {
             changeable,
         } = chosen(loaded, config.chosen_servers.as_deref());
         let is_used = |name: &ServerName| servers.iter().any(|server| server.name == *name);
-        config.not_chosen = usable.into_iter().filter(|name| !is_used(name)).collect();
+        config.not_used = names.into_iter().filter(|name| !is_used(name)).collect();
         config.mounts.retain(|mount| {
             let replaced = mount.replaced(&changeable);
             problems.extend(replaced.clone());
@@ -358,9 +358,10 @@ impl ReadSettings {
             settings.required("MCP_BRIDGE_RUNTIME_IDLE_TIMEOUT", |text| read::seconds(text, 0, 30 * DAY_S));
         let saved = settings.required("MCP_BRIDGE_STATE_DIR", read::text);
         let saved = environment.resolve(&saved, environment.cwd.as_deref());
-        let project = environment
-            .project_on_the_way(&saved)
-            .filter(|_| settings.source("MCP_BRIDGE_STATE_DIR") != Source::Default);
+        // The usual folder stays the user's, also while the user works on what is in it.
+        let is_usual = settings.source("MCP_BRIDGE_STATE_DIR") == Source::Default
+            || environment.home.as_ref().is_some_and(|home| home.join("MCPs") == saved);
+        let project = environment.project_on_the_way(&saved).filter(|_| !is_usual);
         let in_project = project.map(|project| {
             let message = format!(
                 "leads through {}, which is open, and whose files may come from others",
@@ -370,10 +371,8 @@ impl ReadSettings {
                 settings.source("MCP_BRIDGE_STATE_DIR").problem("state.dir", "MCP_BRIDGE_STATE_DIR", message);
             problem.hint("no sandbox is started until it names a folder outside of it")
         });
-        environment
-            .base_dirs_in_projects()
-            .chain(in_project.clone())
-            .for_each(|problem| settings.problem(problem));
+        let misplaced = environment.base_dirs_in_projects();
+        misplaced.iter().cloned().chain(in_project.clone()).for_each(|problem| settings.problem(problem));
         // A named state folder also holds the journals and the cached data of servers. Logins, trust and the audit log
         // stay in the user's own folder.
         let named = Some(&saved)
@@ -431,7 +430,7 @@ impl ReadSettings {
             servers: Vec::new(),
             changeable: Vec::new(),
             refused: Vec::new(),
-            not_chosen: Vec::new(),
+            not_used: Vec::new(),
             allow_commands,
             policy: PolicyFile::fixed(Policy::default()),
             roots: roots(&mut settings, environment),
@@ -451,7 +450,12 @@ impl ReadSettings {
         // Only the servers' loader uses this variable. It is read here so that it is shown with the other settings.
         settings.optional("MCP_SERVERS_CONFIG", read::text);
         let names = settings.source("MCP_BRIDGE_SERVERS");
-        let (settings, read_failures, tables) = settings.finish();
+        let (settings, mut read_failures, tables) = settings.finish();
+        // The limits and rules that it has are not known.
+        let unknown = misplaced.into_iter().find(|problem| problem.severity == Severity::Error);
+        for part in [&mut read_failures.sandbox, &mut read_failures.policy, &mut read_failures.servers] {
+            *part = unknown.clone().or(part.take());
+        }
         // A profile that cannot be read must not be replaced by a looser one.
         let profile_setting = ProfileSetting::new(profile, &read_failures);
         let private = PrivatePlaces::new(environment.home.clone(), own_places(environment, &config));
@@ -482,17 +486,15 @@ impl ReadSettings {
 /// logins, skills, environments, locks. Symlinks in these folders are listed by themselves, since what they lead to is
 /// elsewhere.
 fn own_places(environment: &Environment, config: &Config) -> Vec<PathBuf> {
-    let own = environment.config_file();
     let kept = [
-        own.as_ref().and_then(|file| file.parent().map(Path::to_owned)),
         policy_file::path(environment),
-        own,
-        environment.state_dir(),
-        environment.data_dir(),
+        environment.config_file(),
         config.cache_dir.clone(),
         config.owner.journals(),
+        Some(config.owner.saved.clone()),
+        Some(config.lock_dir.clone()),
     ];
-    let kept = kept.into_iter().flatten().chain([config.owner.saved.clone(), config.lock_dir.clone()]);
+    let kept = environment.own_folders().into_iter().chain(kept.into_iter().flatten());
     let places: Vec<PathBuf> = kept.chain(load::places(environment)).collect();
     let links = places.iter().flat_map(|folder| file::links_in(folder));
     places.iter().cloned().chain(links).collect()

@@ -144,7 +144,7 @@ mod tests {
         fs::write(&path, b"one\n\xff").unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         assert_eq!(read(&path, 9), Err("is not UTF-8 at line 2".into()));
-        fs::set_permissions(&place, Permissions::from_mode(0o770)).unwrap();
+        fs::set_permissions(&place, Permissions::from_mode(0o707)).unwrap();
         assert!(write(&place, "a.py", "two").is_err());
     }
 

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, FileTimes, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use belljar_base::limits::Limits;
 use belljar_base::names::WorkspaceName;
@@ -32,10 +34,49 @@ pub struct WorkspaceLocation {
     pub name: Option<WorkspaceName>,
 }
 
+/// A folder of the user alone that stays the same, whatever takes the place of its name.
+#[derive(Debug, Clone)]
+struct HeldFolder {
+    /// Its name when it was opened.
+    name: PathBuf,
+    /// The path of what was opened.
+    path: PathBuf,
+    _held: Arc<File>,
+}
+
+impl HeldFolder {
+    /// Opens a folder, not a symlink. Below the first one, only folders of this user alone are opened.
+    fn open(name: &Path) -> io::Result<Self> {
+        let flags = (OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits();
+        Self::of(name.to_owned(), OpenOptions::new().read(true).custom_flags(flags).open(name)?)
+    }
+
+    fn below(&self, name: &str) -> io::Result<Self> {
+        let below = Self::open(&self.path.join(name))?;
+        let about = below._held.metadata()?;
+        if about.uid() != nix::unistd::geteuid().as_raw() || about.mode() & 0o077 != 0 {
+            return Err(io::Error::other("another folder has taken its place"));
+        }
+        Ok(Self { name: self.name.join(name), ..below })
+    }
+
+    fn of(name: PathBuf, held: File) -> io::Result<Self> {
+        let path = match cfg!(target_os = "linux") {
+            true => PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd())),
+            false => name.clone(),
+        };
+        Ok(Self { name, path, _held: Arc::new(held) })
+    }
+}
+
 /// A workspace that nobody else has.
 #[derive(Debug)]
 pub struct Workspace {
-    folder: PathBuf,
+    /// The folder of all workspaces.
+    root: HeldFolder,
+    folder: HeldFolder,
+    files: HeldFolder,
+    unfinished: HeldFolder,
     is_kept: bool,
     bytes_max: u64,
     files_max: usize,
@@ -128,8 +169,16 @@ impl Workspace {
         for part in [FILES, INCOMING] {
             own_file::make_plain_folder(&folder.join(part)).map_err(of_folder)?;
         }
+        // The root may be the user's own symlink.
+        let root = File::open(&location.root).and_then(|held| HeldFolder::of(location.root.clone(), held));
+        let root = root.map_err(of_root)?;
+        let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let held = root.below(name).map_err(of_folder)?;
         let mut workspace = Self {
-            folder: folder.clone(),
+            files: held.below(FILES).map_err(of_folder)?,
+            unfinished: held.below(INCOMING).map_err(of_folder)?,
+            root,
+            folder: held,
             is_kept,
             bytes_max: limits.workspace_bytes_max,
             files_max: limits.workspace_files_max,
@@ -219,7 +268,6 @@ impl Workspace {
     /// # Errors
     /// When the folder cannot be read, or the file cannot be removed.
     pub fn remove_oldest(&mut self) -> Result<bool, WorkspaceError> {
-        use std::os::unix::fs::MetadataExt;
         let files = self.files_folder();
         // What a file says of its last change is what its sandbox has said.
         let put_in = |path: &FilePath| {
@@ -257,13 +305,13 @@ impl Workspace {
 
     /// Its folder, with more than its files.
     pub(super) fn folder(&self) -> &Path {
-        &self.folder
+        &self.folder.name
     }
 
     /// What is in it.
     #[must_use]
     pub fn view(&self) -> View {
-        View { files: self.files_folder() }
+        View { files: self.files.clone() }
     }
 
     fn begin(&self) -> io::Result<File> {
@@ -295,11 +343,11 @@ impl Workspace {
     }
 
     fn files_folder(&self) -> PathBuf {
-        self.folder.join(FILES)
+        self.files.path.clone()
     }
 
     fn part(&self) -> PathBuf {
-        self.folder.join(INCOMING).join("part")
+        self.unfinished.path.join("part")
     }
 
     fn full(&self) -> WorkspaceError {
@@ -310,17 +358,16 @@ impl Workspace {
 /// The content of a workspace, for readers that do not own it. Each file in it is complete.
 #[derive(Debug, Clone)]
 pub struct View {
-    files: PathBuf,
+    files: HeldFolder,
 }
 
 impl View {
     /// The workspace of this name; nothing when there is none.
     #[must_use]
     pub fn named(root: &Path, name: &WorkspaceName) -> Option<Self> {
-        let folder = root.join(name.as_str());
-        let files = folder.join(FILES);
-        let is_folder = |path: &Path| path.symlink_metadata().is_ok_and(|about| about.is_dir());
-        (is_folder(&folder) && is_folder(&files)).then_some(Self { files })
+        let root = HeldFolder::of(root.to_owned(), File::open(root).ok()?).ok()?;
+        let files = root.below(name.as_str()).and_then(|folder| folder.below(FILES)).ok()?;
+        Some(Self { files })
     }
 
     /// All files and folders, each folder before what is in it.
@@ -329,8 +376,8 @@ impl View {
     /// When the folder cannot be read.
     pub fn all(&self) -> Result<Vec<StoredFile>, WorkspaceError> {
         let mut found = Vec::new();
-        let of_folder = |error| WorkspaceError::Folder { folder: self.files.clone(), error };
-        list(&self.files, "", &mut found).map_err(of_folder)?;
+        let of_folder = |error| WorkspaceError::Folder { folder: self.files.name.clone(), error };
+        list(&self.files.path, "", &mut found).map_err(of_folder)?;
         found.sort_by(|one, other| one.path.cmp(&other.path));
         Ok(found)
     }
@@ -353,7 +400,7 @@ impl View {
     /// When it is not there, or is a link.
     pub fn open(&self, path: &FilePath) -> Result<File, WorkspaceError> {
         let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
-        let target = plain(&self.files, path);
+        let target = plain(&self.files.path, path);
         let opened = target.and_then(|target| OpenOptions::new().read(true).custom_flags(flags).open(target));
         opened.map_err(|error| WorkspaceError::File { path: path.clone(), error })
     }
@@ -417,8 +464,10 @@ impl Drop for Workspace {
             return;
         }
         // Nobody else removes it too when its lock has gone before the rest of it.
-        let of_all = self.folder.parent().map_or_else(|| Err(io::ErrorKind::NotFound.into()), lock_all);
-        if let Err(error) = of_all.and_then(|_of_all| fs::remove_dir_all(&self.folder)) {
+        let name = self.folder.name.file_name().unwrap_or_default();
+        let removed =
+            lock_all(&self.root.path).and_then(|_of_all| fs::remove_dir_all(self.root.path.join(name)));
+        if let Err(error) = removed {
             tracing::warn!(%error, "the files of the session could not be removed");
         }
     }

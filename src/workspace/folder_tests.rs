@@ -185,7 +185,7 @@ fn a_sessions_own_ends_with_it_or_with_the_next_one() {
     drop(two);
     assert_eq!(folders(), 1);
     // As after kill -9: the lock is free, and the folder is there.
-    let left = one.folder.clone();
+    let left = one.folder().to_owned();
     drop(one);
     fs::create_dir_all(left.join(FILES)).unwrap();
     fs::write(left.join(LOCK), "").unwrap();
@@ -214,4 +214,22 @@ fn no_folder_of_a_workspace_is_a_symlink() {
         assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 1, "{link}");
     }
     assert!(Workspace::open(&location(root.path(), Some("w")), &Limits::default()).is_ok(), "the control");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_takes_the_place_of_an_open_workspace_is_neither_read_nor_written() {
+    let base = tempfile::tempdir().unwrap();
+    let (root, elsewhere) = (base.path().join("root"), base.path().join("elsewhere"));
+    let mut workspace = open(&root, "w");
+    workspace.take(&piece("a", 0, b"one", true)).unwrap();
+    fs::create_dir_all(elsewhere.join("w/files")).unwrap();
+    fs::write(elsewhere.join("w/files/private"), "x").unwrap();
+    fs::rename(&root, base.path().join("moved")).unwrap();
+    symlink(&elsewhere, &root).unwrap();
+    workspace.take(&piece("b", 0, b"two", true)).unwrap();
+    assert_eq!((shown(&workspace), bytes(&workspace, "b")), (vec!["a".into(), "b".into()], b"two".to_vec()));
+    assert_eq!(fs::read_dir(elsewhere.join("w/files")).unwrap().count(), 1);
+    workspace.discard();
+    assert!(elsewhere.join("w/files/private").exists() && !base.path().join("moved/w").exists());
 }

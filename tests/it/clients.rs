@@ -675,9 +675,41 @@ fn a_project_s_server_does_not_take_the_place_or_the_rights_of_the_user_s() {
     assert_eq!(servers["gh"]["command"], "gh-mcp");
     assert_eq!(servers["gh-claude-code"]["command"], "theirs");
     assert_eq!(servers["gh-claude-code"]["env_inherit"], Value::Null);
-    // Another import of the same server changes nothing.
+    // Another import of the same server changes nothing, and one that was edited is brought up to date.
     imported_from_project(&home, &arguments);
     assert_eq!(read()["mcpServers"], servers);
+    fs::write(
+        home.path().join("p/.mcp.json"),
+        r#"{"mcpServers": {"gh": {"command": "theirs", "args": ["new"]}}}"#,
+    )
+    .unwrap();
+    imported_from_project(&home, &arguments);
+    assert_eq!(read()["mcpServers"].as_object().unwrap().len(), 2);
+    assert_eq!(read()["mcpServers"]["gh-claude-code"]["args"], json!(["new"]));
+    // The same words in the project's folder are another server.
+    fs::write(home.path().join("p/.mcp.json"), r#"{"mcpServers": {"gh": {"command": "gh-mcp"}}}"#).unwrap();
+    imported_from_project(&home, &arguments);
+    assert_eq!(read()["mcpServers"]["gh"], servers["gh"]);
+}
+
+#[test]
+fn a_project_s_server_does_not_take_the_name_of_another_client_s() {
+    let own = r#"{"mcpServers": {"gh": {"command": "gh-mcp"}}}"#;
+    let home = Home::new()
+        .file(".cursor/mcp.json", own)
+        .file(
+            "MCPs/cursor.json",
+            r#"{"mcpServers": {"gh": {"command": "gh-mcp", "sandbox": true, "deny": ["ex"]}}}"#,
+        )
+        .file("p/.mcp.json", r#"{"mcpServers": {"gh": {"command": "theirs"}}}"#);
+    imported_from_project(&home, &["import", "--project", "--yes"]);
+    let read = |file: &str| -> Value {
+        let text = fs::read_to_string(home.path().join("MCPs").join(file)).unwrap();
+        serde_json::from_str::<Value>(&text).unwrap()["mcpServers"].clone()
+    };
+    assert_eq!(read("cursor.json"), json!({"gh": {"command": "gh-mcp", "sandbox": true, "deny": ["ex"]}}));
+    assert_eq!(read("claude-code.json")["gh-claude-code"]["command"], "theirs");
+    assert_eq!(read("claude-code.json")["gh"], Value::Null);
 }
 
 #[test]

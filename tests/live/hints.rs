@@ -258,7 +258,7 @@ const ELSEWHERE: &[(&str, Elsewhere)] = &[
         By("live/files::the_user_takes_files_out_of_a_workspace_and_puts_some_in"),
     ),
     (
-        "end the other belljar, or choose another name",
+        "if another belljar uses it, end that or choose another name",
         By("live/files::a_workspace_that_is_in_use_is_said_and_nothing_runs_without_it"),
     ),
     (

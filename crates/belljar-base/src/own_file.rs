@@ -9,7 +9,7 @@ use std::path::Path;
 
 use nix::fcntl::OFlag;
 
-use crate::resolved_path::ResolvedPath;
+use crate::resolved_path::{ResolvedPath, is_written_by_others};
 
 /// The bytes of a plain file that nobody else could have written or read, in a folder that nobody else can write.
 ///
@@ -34,6 +34,7 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// When it cannot be opened, or is something else.
 pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    check_way(path.parent().unwrap_or(path))?;
     // Neither a link nor a pipe is followed or waited for.
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let file = options.mode(0o600).custom_flags(flags.bits()).open(path)?;
@@ -45,23 +46,35 @@ pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 /// Makes the folder if need be, so that only this user can use it.
 ///
 /// # Errors
-/// When it cannot be made, or somebody else owns it or can write it, or leads to it by a symlink, or has made or could
-/// replace a folder above it.
+/// When it cannot be made, or somebody else owns it or can write it, or leads to it by a symlink, or has made a folder above
+/// it.
 pub fn make_folder(dir: &Path) -> io::Result<()> {
-    let way = ResolvedPath::of(&std::path::absolute(dir)?);
-    if let Some(place) = way.planted_by_others(nix::unistd::geteuid().as_raw()) {
-        return Err(io::Error::other(format!("another user has made or could replace {}", place.display())));
-    }
+    check_way(dir)?;
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     let (named, folder) = (fs::symlink_metadata(dir)?, fs::metadata(dir)?);
     let is_own_link = named.uid() == folder.uid();
-    if !is_own_link || !folder.is_dir() || !is_ours(&folder) {
+    // A folder that the user has made may be open to the user's private group. It is closed below.
+    let uid = nix::unistd::geteuid().as_raw();
+    let is_ours = folder.uid() == uid && !is_written_by_others(&folder, uid);
+    if !is_own_link || !folder.is_dir() || !is_ours {
         return Err(io::Error::other("its folder must be one of yours that only you can write (chmod 700)"));
     }
     if folder.mode() & 0o077 != 0 {
         fs::set_permissions(dir, Permissions::from_mode(0o700))?;
     }
     Ok(())
+}
+
+/// Checks that no other user has made a folder or symlink on the way to a folder.
+///
+/// # Errors
+/// The place that another user has made.
+pub fn check_way(dir: &Path) -> io::Result<()> {
+    let way = ResolvedPath::of(&std::path::absolute(dir)?);
+    match way.planted_by_others(nix::unistd::geteuid().as_raw()) {
+        Some(place) => Err(io::Error::other(format!("another user has made {}", place.display()))),
+        None => Ok(()),
+    }
 }
 
 /// As [`make_folder()`], where no symlink may have the folder's own name.
@@ -165,7 +178,7 @@ mod tests {
         assert!(read(&path, 3).is_err());
         fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         assert!(read(&path, 3).is_ok());
-        fs::set_permissions(dir.path(), Permissions::from_mode(0o770)).unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o707)).unwrap();
         assert!(read(&path, 3).is_err());
         assert!(write(dir.path(), "f", b"x").is_err());
         fs::set_permissions(dir.path(), Permissions::from_mode(0o700)).unwrap();
@@ -181,10 +194,11 @@ mod tests {
         let is_refused =
             |path: &str| make_folder(&at(path)).unwrap_err().to_string().contains("another user");
         fs::create_dir_all(at("shared/x")).unwrap();
-        fs::set_permissions(at("shared"), Permissions::from_mode(0o777)).unwrap();
-        assert!(is_refused("shared/x/y"), "it can be replaced");
-        fs::set_permissions(at("shared"), Permissions::from_mode(0o1777)).unwrap();
-        make_folder(&at("shared/x/y")).unwrap();
+        for mode in [0o777, 0o1777] {
+            // Whoever replaces a folder here makes another user's one.
+            fs::set_permissions(at("shared"), Permissions::from_mode(mode)).unwrap();
+            make_folder(&at("shared/x/y")).unwrap();
+        }
         if nix::unistd::geteuid().is_root() {
             fs::create_dir_all(at("shared/theirs/x")).unwrap();
             std::os::unix::fs::chown(at("shared/theirs"), Some(1), None).unwrap();
@@ -211,7 +225,7 @@ mod tests {
         };
         add().unwrap();
         assert_eq!((mode(&folder), mode(&folder.join("f"))), (0o700, 0o600));
-        for open_to_others in [0o720, 0o702, 0o777, 0o1777] {
+        for open_to_others in [0o702, 0o777, 0o1777] {
             change("", open_to_others);
             assert!(add().is_err(), "{open_to_others:o}");
             assert!(open(&folder.join("f"), File::options().read(true)).is_err(), "{open_to_others:o}");

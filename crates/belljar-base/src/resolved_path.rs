@@ -123,13 +123,16 @@ impl ResolvedPath {
     #[must_use]
     pub fn foreign_link(&self, uid: u32) -> Option<&Path> {
         let is_foreign = |link: &Path| {
-            link.symlink_metadata().map_or(true, |found| found.uid() != uid && !is_root(found.uid()))
+            // What is no symlink any more has been exchanged since.
+            let is_safe =
+                |found: Metadata| found.is_symlink() && (found.uid() == uid || is_root(found.uid()));
+            !link.symlink_metadata().is_ok_and(is_safe)
         };
         self.links.iter().map(|(link, _)| link.as_path()).find(|link| is_foreign(link))
     }
 
-    /// The first place before the end that another user has made where all users can, or that all can write. Folders of a group
-    /// or of an administrator's account do not count: on some machines HOME lies in one.
+    /// The first place before the end that another user has made where all users can, or a symlink of another user. Other folders
+    /// of a group or of an administrator's account do not count: on some machines HOME lies in one.
     #[must_use]
     pub fn planted_by_others(&self, uid: u32) -> Option<&Path> {
         let about = |place: &Path| place.symlink_metadata().ok().filter(|_| has_owners(place));
@@ -137,9 +140,7 @@ impl ResolvedPath {
         let is_foreign = |about: &Metadata| about.uid() != uid && !is_root(about.uid());
         let is_planted = |place: &&PathBuf| {
             about(place).is_some_and(|about| {
-                let is_link = about.is_symlink();
-                is_foreign(&about) && (is_link || place.parent().is_some_and(is_of_all))
-                    || about.is_dir() && about.mode() & 0o1002 == 0o002
+                is_foreign(&about) && (about.is_symlink() || place.parent().is_some_and(is_of_all))
             })
         };
         self.passed.iter().filter(|place| **place != self.end).find(is_planted).map(PathBuf::as_path)
@@ -207,14 +208,6 @@ fn replaced_by_others(folder: &Metadata, uid: u32) -> Option<&'static str> {
 pub fn is_written_by_others(about: &Metadata, uid: u32) -> bool {
     let is_of_other_group = || ![uid, 0].iter().any(|user| is_private_group(about.gid(), *user));
     about.mode() & 0o002 != 0 || about.mode() & 0o020 != 0 && is_of_other_group()
-}
-
-/// Whether users other than this one and root can put files into a folder, also into a sticky one.
-#[must_use]
-pub fn is_open_to_others(folder: &Path, uid: u32) -> bool {
-    let is_open =
-        |about: Metadata| about.uid() != uid && !is_root(about.uid()) || is_written_by_others(&about, uid);
-    has_owners(folder) && folder.symlink_metadata().is_ok_and(is_open)
 }
 
 /// Whether the owner is root, or appears as nobody in a user namespace that does not have root.

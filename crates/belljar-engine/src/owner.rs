@@ -138,8 +138,7 @@ impl Owner {
     /// The owners whose lock file exists and is not held.
     pub(super) fn dead(&self) -> Vec<String> {
         let Ok(entries) = std::fs::read_dir(&self.dir) else { return vec![] };
-        let locks = entries.flatten().map(|entry| entry.path());
-        let locks = locks.filter(|path| path.extension().is_some_and(|extension| extension == "lock"));
+        let locks = entries.flatten().map(|entry| entry.path()).filter(|path| is_lock(path));
         let owners = locks.filter_map(|path| path.file_stem()?.to_str().map(str::to_owned));
         owners.filter(|owner| *owner != self.id && !self.alive(owner)).collect()
     }
@@ -148,9 +147,7 @@ impl Owner {
     pub(super) fn sweep(&self) {
         let Ok(entries) = std::fs::read_dir(&self.dir) else { return };
         for path in entries.flatten().map(|entry| entry.path()) {
-            let ours = path == self.path;
-            let is_lock = path.extension().is_some_and(|extension| extension == "lock");
-            if ours || !is_lock {
+            if path == self.path || !is_lock(&path) {
                 continue;
             }
             let Ok(file) = File::open(&path) else { continue };
@@ -161,6 +158,12 @@ impl Owner {
             }
         }
     }
+}
+
+/// Whether a file has the name of an owner's lock, as `lock_path` gives it. Other files in the folder are not touched.
+fn is_lock(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.starts_with("owner-") && name.ends_with(".lock")
 }
 
 fn fingerprint(dir: &Path) -> String {
@@ -181,12 +184,14 @@ mod tests {
         let first = Owner::claim(lock_path(dir.path(), "first")).unwrap();
         let second = Owner::claim(lock_path(dir.path(), "second")).unwrap();
         assert!(second.alive(&first.id));
+        let other = dir.path().join("Cargo.lock");
+        std::fs::write(&other, "").unwrap();
         let crashed = dir.path().join("owner-crashed.lock");
         std::fs::write(&crashed, "").unwrap();
         std::fs::create_dir(sockets_of(&crashed)).unwrap();
         assert!(!second.alive("owner-crashed"));
         second.sweep();
-        assert!(!crashed.exists() && !sockets_of(&crashed).exists());
+        assert!(!crashed.exists() && !sockets_of(&crashed).exists() && other.exists());
         assert!(first.path.exists());
         let (id, path) = (first.id.clone(), first.path.clone());
         drop(first);

@@ -90,7 +90,7 @@ impl ActiveConfig {
             return None;
         }
         let is_other = before.servers != after.servers
-            || before.not_chosen != after.not_chosen
+            || before.not_used != after.not_used
             || edited_settings(&before, &after).is_some();
         is_other.then(|| after.roots.clone())
     }
@@ -145,7 +145,7 @@ impl ActiveConfig {
             };
             (server.name.clone(), server.description.clone(), cwd)
         });
-        Catalog::beside(servers, &now.in_effect.not_chosen, limits)
+        Catalog::beside(servers, &now.in_effect.not_used, limits)
     }
 
     /// The absolute paths on the command lines of the servers in effect, without the launchers' own paths.

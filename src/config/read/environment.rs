@@ -145,17 +145,31 @@ impl Environment {
     }
 
     /// Problems with base directories that are not used since they lead through the project that is open.
-    pub(crate) fn base_dirs_in_projects(&self) -> impl Iterator<Item = Problem> {
-        let names = ["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"];
-        names.into_iter().filter_map(|name| {
+    pub(crate) fn base_dirs_in_projects(&self) -> Vec<Problem> {
+        // Without the rules of the first ones nothing may run. The others are made again.
+        let names = [
+            ("XDG_CONFIG_HOME", ".config", Severity::Error),
+            ("XDG_STATE_HOME", ".local/state", Severity::Error),
+            ("XDG_DATA_HOME", ".local/share", Severity::Warning),
+            ("XDG_CACHE_HOME", ".cache", Severity::Warning),
+        ];
+        let problem = |(name, usual, severity): (&str, &str, Severity)| {
             let folder = self.variable(name).map(PathBuf::from).filter(|dir| dir.is_absolute())?;
-            let project = self.project_on_the_way(&folder)?;
+            let end = |folder: &Path| ResolvedPath::of(folder).end;
+            let is_usual = self.home.as_ref().is_some_and(|home| end(&home.join(usual)) == end(&folder));
+            let project = self.project_on_the_way(&folder).filter(|_| !is_usual)?;
             let message = format!(
                 "is not used: it leads through {}, which is open, and whose files may come from others",
                 shown_path(&project)
             );
-            Some(Problem::new(Origin::Variable(name.to_owned()), message).severity(Severity::Warning))
-        })
+            let problem = Problem::new(Origin::Variable(name.to_owned()), message).severity(severity);
+            Some(match severity {
+                Severity::Error => problem
+                    .hint("nothing runs until it names a folder outside of it, or another folder is open"),
+                Severity::Warning | Severity::Note => problem,
+            })
+        };
+        names.into_iter().filter_map(problem).collect()
     }
 
     /// Whether [`PARENT_VARIABLE`] is set.
@@ -183,8 +197,9 @@ impl Environment {
     /// A folder for locks: in XDG_RUNTIME_DIR, else one of this user's own among the temporary files, or in the state
     /// folder if another user has taken that one's name.
     pub(crate) fn lock_dir(&self) -> PathBuf {
-        if let Some(dir) = self.variable("XDG_RUNTIME_DIR") {
-            return Path::new(dir).join("belljar");
+        let of_session = self.variable("XDG_RUNTIME_DIR").map(PathBuf::from);
+        if let Some(dir) = of_session.filter(|dir| self.project_on_the_way(dir).is_none()) {
+            return dir.join("belljar");
         }
         let temporary = self.variable("TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from);
         let usual = temporary.join(format!("belljar-{}", self.uid));
@@ -221,6 +236,24 @@ impl Environment {
     /// The folder for belljar's own state: in XDG_STATE_HOME, else in `~/.local/state`.
     pub(crate) fn state_dir(&self) -> Option<PathBuf> {
         self.base_dir("XDG_STATE_HOME", ".local/state").map(|dir| dir.join("belljar"))
+    }
+
+    /// All folders in which a belljar of this user may have its settings, state, data and cache: those that this environment
+    /// names, used or not, and the usual ones, which a belljar with another environment has.
+    pub(crate) fn own_folders(&self) -> Vec<PathBuf> {
+        let usual = [
+            ("XDG_CONFIG_HOME", ".config"),
+            ("XDG_STATE_HOME", ".local/state"),
+            ("XDG_DATA_HOME", ".local/share"),
+            ("XDG_CACHE_HOME", ".cache"),
+        ];
+        let named =
+            |variable: &str| self.variable(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
+        let both = usual
+            .into_iter()
+            .flat_map(|(variable, usual)| [named(variable), self.home.as_ref().map(|home| home.join(usual))]);
+        let folders = both.flatten().map(|dir| dir.join("belljar"));
+        folders.chain([self.cache_dir(), self.data_dir()].into_iter().flatten()).collect()
     }
 
     /// The base directory that a variable names. Relative paths are ignored, as the base directory specification

@@ -84,6 +84,9 @@ const PROXIES: [&str; 8] = [
     "https_proxy",
 ];
 
+/// Variables by which npm, yarn and pnpm mark what they start.
+const BY_NPM: [&str; 4] = ["npm_command", "npm_config_user_agent", "npm_execpath", "npm_lifecycle_event"];
+
 /// Variables that shells keep for themselves. They are not reported as withheld.
 const OF_SHELLS: [&str; 4] = ["OLDPWD", "PWD", "SHLVL", "_"];
 
@@ -101,7 +104,7 @@ impl Environment {
                 })
         };
         // npm passes on its own settings, among them those that a project's .npmrc has.
-        let is_of_npm = self.variables.contains_key(OsStr::new("npm_command"));
+        let is_of_npm = BY_NPM.iter().any(|name| self.variables.contains_key(OsStr::new(name)));
         let is_default = |name: &str| is_default(name) && !(is_of_npm && name.starts_with("npm_config_"));
         let is_inherited =
             |name: &str| is_default(name) || launch.env_inherit.iter().any(|pattern| pattern.matches(name));
@@ -194,7 +197,9 @@ mod tests {
             variables.len()
         };
         assert_eq!(named(&["npm_config_registry", "NPM_CONFIG_REGISTRY"]), 2);
-        assert_eq!(named(&["npm_config_registry", "NPM_CONFIG_REGISTRY", "npm_command"]), 1);
+        for mark in BY_NPM {
+            assert_eq!(named(&["npm_config_registry", "NPM_CONFIG_REGISTRY", mark]), 1, "{mark}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use belljar_base::limits::Limits;
+use belljar_base::names::ServerName;
 use belljar_base::problem::{OF_FILE_MAX, Origin, Problem, Severity};
 use belljar_base::programs::{find_program, searched_folders};
 use belljar_base::resolved_path::ResolvedPath;
@@ -69,6 +70,8 @@ pub(crate) struct EntryRules<'p> {
 pub(crate) struct LoadedServers {
     /// Sorted by name.
     pub(crate) servers: Vec<ServerConfig>,
+    /// The names of all servers of the user's and trusted files, also of those that cannot be used.
+    pub(crate) names: Vec<ServerName>,
     /// Sorted by name; no name of `servers`.
     pub(crate) refused: Vec<RefusedServer>,
     /// The files that references have led to.
@@ -222,12 +225,15 @@ pub(crate) fn load(
         servers.iter().any(|server| server.name == *name)
             || refused.iter().any(|refused| refused.name == *name)
     };
+    let names = servers.iter().map(|server| &server.name).chain(refused.iter().map(|refused| &refused.name));
+    let names = names.cloned().collect();
     untrusted.retain(|server: &RefusedServer| !is_known(&server.name));
     refused.extend(untrusted);
     refused.sort_by(|one, other| one.name.cmp(&other.name));
     LoadedServers {
         servers,
         refused,
+        names,
         files,
         variables,
         entries: entries_by_file,
@@ -384,9 +390,15 @@ fn entries_of(
         reading.push(Severity::Warning, (slip.at, &slip.key), message, "did you mean \"mcpServers\"?");
     }
     // It was meant for all entries, and none of them may be looser than that.
-    let is_misplaced =
-        |member: &&Member| member.key == "sandbox" && !matches!(member.value.node, Node::Table(_));
-    let misplaced = members.iter().chain(entries_of_file).find(is_misplaced);
+    // Clients have a `sandbox` of their own beside the servers, which is no table and mostly off.
+    let of_file = |member: &&Member| matches!(member.value.node, Node::Table(_) | Node::Bool(true));
+    let of_entries = |member: &&Member| match &member.value.node {
+        Node::Table(keys) => !keys.iter().any(|key| ["command", "url", "type"].contains(&key.key.as_str())),
+        _ => true,
+    };
+    let is_sandbox = |member: &&Member| member.key == "sandbox";
+    let beside = members.iter().filter(is_sandbox).find(of_file);
+    let misplaced = beside.or_else(|| entries_of_file.iter().filter(is_sandbox).find(of_entries));
     let misplaced = misplaced.map(|member| reading.position(member.at));
     files.append(&mut reading.end());
     if let Some(position) = misplaced {

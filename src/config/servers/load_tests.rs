@@ -759,6 +759,13 @@ fn a_sandbox_at_the_wrong_place_of_a_file_starts_no_server_without_one() {
     assert_eq!(used(&format!(r#"{{"mcpServers": {{{entries}}}}}"#)), "a b");
     assert_eq!(used(&format!(r#"{{"sandbox": true, "mcpServers": {{{entries}}}}}"#)), "b");
     assert_eq!(used(&format!(r#"{{"mcpServers": {{"sandbox": true, {entries}}}}}"#)), "b");
+    let limits = r#""sandbox": {"network": "none"}"#;
+    assert_eq!(used(&format!(r#"{{{limits}, "mcpServers": {{{entries}}}}}"#)), "b");
+    assert_eq!(used(&format!(r#"{{"mcpServers": {{{limits}, {entries}}}}}"#)), "b");
+    // Gemini CLI has these beside its servers.
+    for own in ["false", "\"docker\""] {
+        assert_eq!(used(&format!(r#"{{"sandbox": {own}, "mcpServers": {{{entries}}}}}"#)), "a b", "{own}");
+    }
 }
 
 #[test]
@@ -768,7 +775,7 @@ fn a_choice_of_servers_does_not_change_the_names_of_the_chosen() {
         .project("[run]\nservers = [\"x-y\"]\n");
     let config = home.load();
     let names: Vec<&str> = config.servers.iter().map(|server| server.name.as_str()).collect();
-    let others: Vec<&str> = config.not_chosen.iter().map(|name| name.as_str()).collect();
+    let others: Vec<&str> = config.not_used.iter().map(|name| name.as_str()).collect();
     assert_eq!((names, others), (vec!["x-y"], vec!["x_y"]));
     let unasked = |others: &[_]| {
         let servers = config.servers.iter().map(|server| (server.name.clone(), None, None));
@@ -776,5 +783,5 @@ fn a_choice_of_servers_does_not_change_the_names_of_the_chosen() {
         catalog.servers()[0].names().alias.to_owned()
     };
     assert_eq!(unasked(&[]), "x_y");
-    assert!(unasked(&config.not_chosen).starts_with("x_y_"));
+    assert!(unasked(&config.not_used).starts_with("x_y_"));
 }

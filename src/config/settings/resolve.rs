@@ -85,7 +85,6 @@ impl<'s> Settings<'s> {
             let found = unknown.iter().find(|(_, near)| near.as_deref().is_some_and(is_it));
             found.map(|(problem, _)| problem.clone())
         };
-        let of_sandbox = misspelt(|row| row.section() == Some("sandbox"));
         let of_policy = misspelt(|row| row.name() == "policy.profile");
         let of_servers = misspelt(|row| row.variable == SANDBOX_SERVERS);
         problems.extend(unknown.into_iter().map(|(problem, _)| problem));
@@ -93,7 +92,7 @@ impl<'s> Settings<'s> {
         // Only the user's own file may set `servers.sandbox`.
         let own = || files.iter().filter(|file| file.owner == FileOwner::User);
         let read_failures = ReadFailures {
-            sandbox: trusted().find_map(|file| file.read_failures.sandbox.clone()).or(of_sandbox),
+            sandbox: trusted().find_map(|file| file.read_failures.sandbox.clone()),
             policy: trusted().find_map(|file| file.read_failures.policy.clone()).or(of_policy),
             model: trusted().find_map(|file| file.read_failures.model.clone()),
             servers: own().find_map(|file| file.read_failures.servers.clone()).or(of_servers),
@@ -317,11 +316,10 @@ fn unknown_variables(
             }
             // Their common prefix would make any two names similar, so only the rest is compared.
             let rest = &name[VARIABLE_PREFIX.len()..];
-            // The key's name, or its last part, instead of the variable's.
+            // The key's name instead of the variable's, or its last part for what decides on calls.
             let is_key = |row: &&Definition| {
-                let last = row.name().rsplit_once('.').map(|(_, last)| last);
                 row.name().replace('.', "_").eq_ignore_ascii_case(rest)
-                    || last.is_some_and(|last| last.eq_ignore_ascii_case(rest))
+                    || row.name() == "policy.profile" && rest.eq_ignore_ascii_case("profile")
             };
             let by_key = definitions.iter().find(is_key).map(|row| row.variable.clone());
             let rests = known().filter_map(|known| known.strip_prefix(VARIABLE_PREFIX));

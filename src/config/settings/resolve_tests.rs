@@ -263,7 +263,7 @@ fn a_folder_that_cannot_be_looked_into_is_not_taken_for_one_without_files() {
 }
 
 #[test]
-fn a_misspelt_variable_of_a_limit_refuses_as_a_misspelt_key_does() {
+fn a_misspelt_variable_of_the_policy_or_of_confinement_refuses_as_a_misspelt_key_does() {
     let refusals = |name: &str, value: &str| {
         let config = Home::new().variable(name, value).load();
         let is_denied = config.policy.policy().defect.is_some();
@@ -272,8 +272,9 @@ fn a_misspelt_variable_of_a_limit_refuses_as_a_misspelt_key_does() {
     for name in ["MCP_BRIDGE_POLCY", "MCP_BRIDGE_POLICY_PROFILE", "MCP_BRIDGE_PROFILE"] {
         assert_eq!(refusals(name, "read-only"), (false, true), "{name}");
     }
-    for name in ["MCP_BRIDGE_MEMRY", "MCP_BRIDGE_SANDBOX_MEMORY"] {
-        assert_eq!(refusals(name, "64m"), (true, false), "{name}");
+    // The default of these is a limit, too, and other programs may have such variables.
+    for name in ["MCP_BRIDGE_MEMRY", "MCP_BRIDGE_USER", "MCP_BRIDGE_PID"] {
+        assert_eq!(refusals(name, "1"), (false, false), "{name}");
     }
     for name in ["MCP_BRIDGE_TIMOUT", "MCP_BRIDGE_SOMETHING_ELSE", "MCP_BRIDGE_SEMANTIC"] {
         assert_eq!(refusals(name, "1"), (false, false), "{name}");
@@ -284,16 +285,30 @@ fn a_misspelt_variable_of_a_limit_refuses_as_a_misspelt_key_does() {
 
 #[test]
 fn belljars_own_folders_are_not_in_the_project_that_is_open() {
-    let home = Home::new().user("[run]\ntimeout = 7\n");
-    let clone = home.path("work/.x").display().to_string();
-    let home = home.file("work/.x/belljar/config.toml", "[run]\ntimeout = 9\n");
-    let names = ["XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME"];
-    let home = names.iter().fold(home, |home, name| home.variable(name, &clone));
-    let config = home.load();
-    assert_eq!(config.timeout.as_secs(), 7);
-    let folders = [config.cache_dir.clone(), config.own_state_dir.clone(), config.owner.pins()];
-    assert!(folders.iter().flatten().all(|folder| !folder.starts_with(&clone)), "{folders:?}");
-    assert_eq!(config.problems.iter().filter(|problem| problem.message.contains("is open")).count(), 4);
+    let home = || {
+        Home::new().user("[run]\ntimeout = 7\n").file("work/.x/belljar/config.toml", "[run]\ntimeout = 9\n")
+    };
+    let names = ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"];
+    for (name, refuses) in names.into_iter().zip([true, true, false, false]) {
+        let home = home();
+        let clone = home.path("work/.x").display().to_string();
+        let config = home.variable(name, &clone).load();
+        assert_eq!(config.timeout.as_secs(), 7, "{name}");
+        let folders = [config.cache_dir.clone(), config.own_state_dir.clone(), config.owner.pins()];
+        assert!(folders.iter().flatten().all(|folder| !folder.starts_with(&clone)), "{folders:?}");
+        assert_eq!(config.problems.iter().filter(|problem| problem.message.contains("is open")).count(), 1);
+        // Without the user's own limits and rules nothing may run.
+        let is_denied = config.policy.policy().defect.is_some();
+        assert_eq!((config.sandbox_problem.is_some(), is_denied), (refuses, refuses), "{name}");
+    }
+    // Also a folder that is not used now stays closed to servers: another belljar uses it.
+    let home = home();
+    let (clone, entry) = (home.path("work/.x").display().to_string(), "~/work/.x");
+    let text =
+        format!(r#"{{"mcpServers": {{"a": {{"command": "c", "sandbox": {{"write": ["{entry}"]}}}}}}}}"#);
+    let home = home.file("MCPs/a.json", text).variable("XDG_CONFIG_HOME", &clone);
+    assert_eq!(home.load().servers, []);
+    let clone = Home::new().path("work/.x").display().to_string();
     for folder in [clone.as_str(), ".state"] {
         let config = Home::new().variable("MCP_BRIDGE_STATE_DIR", folder).load();
         let is_refused = config.sandbox_problem.is_some();

@@ -111,9 +111,15 @@ pub(crate) fn paths(environment: &Environment) -> Vec<PathBuf> {
     places(environment).map(|(path, _)| path).collect()
 }
 
+/// The longest file that is read to see whether there is more in it than blanks, in bytes.
+const BLANKS_MAX: u64 = 4_096;
+
 /// Whether the user's own file is empty: an editor may be about to write it. A project's empty file is read as it is.
 pub(crate) fn is_emptied(environment: &Environment) -> bool {
-    environment.config_file().is_some_and(|path| path.metadata().is_ok_and(|about| about.len() == 0))
+    let is_blank = |path: &Path| std::fs::read(path).is_ok_and(|bytes| bytes.trim_ascii().is_empty());
+    let is_short =
+        |path: &PathBuf| path.metadata().is_ok_and(|about| about.is_file() && about.len() <= BLANKS_MAX);
+    environment.config_file().is_some_and(|path| is_short(&path) && is_blank(&path))
 }
 
 fn places(environment: &Environment) -> impl Iterator<Item = (PathBuf, OwnerKind)> {

@@ -58,8 +58,8 @@ impl Failure {
                 )
             }
             Self::Files { .. } => {
-                "end the other belljar, or choose another name in MCP_BRIDGE_WORKSPACE; its files are below `workspaces` in \
-                 MCP_BRIDGE_STATE_DIR"
+                "if another belljar uses it, end that or choose another name in MCP_BRIDGE_WORKSPACE; otherwise correct its folder, \
+                 which is below `workspaces` in MCP_BRIDGE_STATE_DIR"
                     .into()
             }
             _ => "`belljar doctor` checks the engine and the image".into(),

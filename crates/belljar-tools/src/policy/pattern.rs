@@ -1,5 +1,6 @@
 //! Patterns of names and values: `*` stands for any text, `?` for one character.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use belljar_base::text;
@@ -51,10 +52,16 @@ impl Pattern {
             text: text.to_owned(),
             compiled: WildMatch::new(text),
             folded: WildMatch::new(&folded),
-            places: file_places(&folded)
+            places: [text, &*folded]
+                .into_iter()
+                .flat_map(|text| {
+                    let web = web_addresses(text, usize::MAX).unwrap_or_default();
+                    file_places(text).into_iter().chain(web)
+                })
+                .map(|place| text::folded(&place).into_owned())
+                .collect::<BTreeSet<_>>()
                 .iter()
-                .chain(&web_addresses(&folded, usize::MAX).unwrap_or_default())
-                .map(|place| WildMatch::new(&text::folded(place)))
+                .map(|place| WildMatch::new(place))
                 .collect(),
             named: (!text.contains(['*', '?'])).then(|| LiteralMeaning::of(text)),
         }
@@ -116,20 +123,27 @@ impl<'de> Deserialize<'de> for Pattern {
 }
 
 /// All readings of a file URI in the forms `file:///path` and `/path`; none if the text is no file URI.
-pub(super) fn file_places(folded: &str) -> Vec<String> {
-    let Some(rest) = folded.strip_prefix("file:") else { return vec![] };
-    let path = rest.replace('\\', "/");
-    let mut paths = vec![path.as_str()];
+pub(super) fn file_places(text: &str) -> Vec<String> {
+    let Some(rest) = text.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("file:")).map(|_| &text[5..])
+    else {
+        return vec![];
+    };
+    let rest = rest.trim_start_matches(['\t', '\r', '\n']);
+    // On some systems a backslash is part of a name.
+    let slashes = rest.replace('\\', "/");
+    let mut paths = vec![rest, &slashes];
     // A parser may read a host behind two slashes, or a path all the same.
-    if let Some((_host, path)) = path.strip_prefix("//").and_then(|rest| rest.split_once('/')) {
-        paths.push(path);
+    for path in [rest, &slashes] {
+        let behind_host = path.strip_prefix("//").and_then(|rest| rest.split_once('/'));
+        paths.extend(behind_host.map(|(_host, path)| path));
     }
     let mut readings: Vec<String> = Vec::new();
     for path in paths {
         for path in [path, path.split(['?', '#']).next().unwrap_or(path)] {
-            let path = plain_path(&format!("/{path}"));
-            if !readings.contains(&path) {
-                readings.extend([format!("file://{path}"), path]);
+            for path in plain_paths(&format!("/{path}")) {
+                if !readings.contains(&path) {
+                    readings.extend([format!("file://{path}"), path]);
+                }
             }
         }
     }
@@ -192,7 +206,7 @@ fn standard_addresses(text: &str, host_bytes_max: usize) -> Option<Vec<String>> 
     if host.len() > host_bytes_max && !is_plain_host(host) {
         return None;
     }
-    let Ok(url) = Url::parse(text) else { return Some(vec![]) };
+    let Ok(url) = Url::parse(text) else { return Some(taken_apart(text, host, written)) };
     let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else { return Some(vec![]) };
     let host = host.trim_end_matches('.');
     // A rule may have the letters of the host, the text its punycode, or the other way round.
@@ -204,14 +218,15 @@ fn standard_addresses(text: &str, host_bytes_max: usize) -> Option<Vec<String>> 
         .flat_map(|host| [url.port().is_none().then(|| host.clone()), Some(format!("{host}:{port}"))])
         .flatten()
         .collect();
-    let rest = &url[Position::BeforePath..Position::AfterQuery];
+    let rest = url[Position::BeforePath..Position::AfterQuery].trim_end_matches('?');
     let decoded = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
-    let query = url.query().map(|query| format!("?{}", decoded(query))).unwrap_or_default();
+    let query = url.query().filter(|query| !query.is_empty());
+    let query = query.map(|query| format!("?{}", decoded(query))).unwrap_or_default();
     // Servers ignore empty segments, some before they follow `..`, and decode what the parser has encoded.
     let written = written.split(['?', '#']).next().unwrap_or(written);
     let mut rests = vec![rest.to_owned()];
-    for path in [url.path(), written] {
-        let plain = text::folded(&format!("{}{query}", plain_path(&decoded(path)))).into_owned();
+    for path in [url.path(), written].into_iter().flat_map(|path| plain_paths(&decoded(path))) {
+        let plain = text::folded(&format!("{path}{query}")).into_owned();
         if !rests.contains(&plain) {
             rests.push(plain);
         }
@@ -221,17 +236,42 @@ fn standard_addresses(text: &str, host_bytes_max: usize) -> Option<Vec<String>> 
     Some(addresses.collect())
 }
 
-/// The path without `.`, `..` and empty segments.
-pub(super) fn plain_path(path: &str) -> String {
+/// The readings of an address whose host is not what the URL standard wants, such as one with `xn--` that is no punycode. Some
+/// clients look it up all the same.
+fn taken_apart(text: &str, host: &str, written: &str) -> Vec<String> {
+    let scheme = text.split(':').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let usual = if ["https", "wss"].contains(&scheme.as_str()) { "443" } else { "80" };
+    let (host, port) = host.rsplit_once(':').unwrap_or((host, usual));
+    let host = text::folded(host.trim_end_matches('.')).into_owned();
+    let port = port.trim_start_matches('0');
+    let path = written.split(['?', '#']).next().unwrap_or(written);
+    let paths = plain_paths(path).into_iter().chain([written.to_owned()]);
+    let of_path = |path: String| {
+        let without = (port == usual).then(|| format!("{scheme}://{host}{path}"));
+        [Some(format!("{scheme}://{host}:{port}{path}")), without]
+    };
+    paths.flat_map(of_path).flatten().collect()
+}
+
+/// The path without `.`, `..` and empty segments, as read where a backslash is part of a name, and where it ends one.
+pub(super) fn plain_paths(path: &str) -> Vec<String> {
+    let mut paths = vec![plain_path(path, &['/'])];
+    if path.contains('\\') {
+        paths.push(plain_path(path, &['/', '\\']));
+    }
+    paths
+}
+
+fn plain_path(path: &str, separators: &[char]) -> String {
     let mut segments: Vec<&str> = Vec::new();
-    for segment in path.split(['/', '\\']) {
+    for segment in path.split(separators) {
         match segment {
             "" | "." => {}
             ".." if segments.last().is_some_and(|last| *last != "..") => drop(segments.pop()),
             segment => segments.push(segment),
         }
     }
-    let is_absolute = path.starts_with(['/', '\\']);
+    let is_absolute = path.starts_with(separators);
     let above = segments.iter().take_while(|segment| is_absolute && **segment == "..").count();
     let root = if is_absolute { "/" } else { "" };
     format!("{root}{}", segments[above..].join("/"))

@@ -3,13 +3,14 @@
 //! It is only for rules that ask or deny. It is unknown what a particular server does.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use belljar_base::text;
 use serde_json::Value;
 
 use super::literal_meaning::number;
 use super::pattern::{
-    HOST_BYTES_MAX, Pattern, file_places, is_plain_host, plain_path, web_addresses, web_host,
+    HOST_BYTES_MAX, Pattern, file_places, is_plain_host, plain_paths, web_addresses, web_host,
 };
 use super::readings::{DecodingDepth, decodings, inner};
 
@@ -116,36 +117,49 @@ pub(super) fn climbs(text: &str) -> bool {
     goes_up(text) || decodings(text, DecodingDepth::OUTERMOST).iter().any(|(decoded, _)| goes_up(decoded))
 }
 
-/// The places to which a path or URI may lead: without `..`, `.` and empty segments, and for a file URI or a web address in all
-/// readings. A path that leads above its unknown beginning may lead to the root.
+/// The places to which a path or URI may lead, folded: without `..`, `.` and empty segments, and for a file URI or a web address
+/// in all readings. A path that leads above its unknown beginning may lead to the root. `None`: a host cannot be read.
+///
+/// Parts are told apart before folding and after it: a character can become `/` or `..` by folding, for some servers only.
 fn targets(text: &str) -> Option<Vec<String>> {
     let folded = text::folded(text);
-    let place = unwrapped(&folded);
-    let file_places = file_places(place);
-    if !file_places.is_empty() {
-        return Some(file_places);
+    let mut found = BTreeSet::new();
+    for text in [Some(text), Some(&*folded).filter(|folded| *folded != text)].into_iter().flatten() {
+        let place = unwrapped(text);
+        found.extend(file_places(place));
+        found.extend(web_addresses(place, HOST_BYTES_MAX)?);
+        // What looks like a scheme may also be a name in a path.
+        let is_scheme = |scheme: &str| {
+            scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+                && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+        };
+        let behind_scheme = place.split_once("://").filter(|(scheme, _)| is_scheme(scheme));
+        let behind_scheme = behind_scheme.map(|(scheme, path)| (format!("{scheme}://"), path));
+        for (before, path) in [Some((String::new(), place)), behind_scheme].into_iter().flatten() {
+            for plain in plain_paths(path) {
+                if plain.split('/').any(|segment| segment == "..") {
+                    found.extend(
+                        plain_paths(&format!("/{plain}")).into_iter().map(|path| before.clone() + &path),
+                    );
+                }
+                found.insert(before.clone() + &plain);
+            }
+        }
     }
-    let (before, path) = match place.split_once("://") {
-        Some((scheme, path)) => (format!("{scheme}://"), path),
-        None => (String::new(), place),
-    };
-    let plain = plain_path(path);
-    let from_root = plain
-        .split('/')
-        .any(|segment| segment == "..")
-        .then(|| before.clone() + &plain_path(&format!("/{plain}")));
-    let plain = Some(before + &plain).filter(|plain| *plain != folded);
-    Some(plain.into_iter().chain(from_root).chain(web_addresses(place, HOST_BYTES_MAX)?).collect())
+    let found: BTreeSet<String> = found.iter().map(|target| text::folded(target).into_owned()).collect();
+    Some(found.into_iter().filter(|target| *target != folded).collect())
 }
 
-/// A folded text without what marks it as an address: `<URL:address>`, as in letters, or `view-source:address`.
-fn unwrapped(folded: &str) -> &str {
-    let mut inner = folded;
+/// A text without what marks it as an address: `<URL:address>`, as in letters, or `view-source:address`.
+fn unwrapped(text: &str) -> &str {
+    let mut inner = text;
     loop {
         inner = inner.trim_matches(|one: char| one.is_whitespace() || matches!(one, '<' | '>'));
         let marks = ["url:", "view-source:"];
-        let Some(marked) = marks.iter().find_map(|mark| inner.strip_prefix(mark)) else { return inner };
-        inner = marked;
+        let is_there =
+            |mark: &&&str| inner.get(..mark.len()).is_some_and(|there| there.eq_ignore_ascii_case(mark));
+        let Some(mark) = marks.iter().find(is_there) else { return inner };
+        inner = &inner[mark.len()..];
     }
 }
 
@@ -575,6 +589,48 @@ mod tests {
                 assert!(of(pattern, &json!(text)), "{pattern} {text}");
             }
             assert!(!of(pattern, &json!(format!("curl:{address}"))) && !of(pattern, &json!("<URL:>")));
+        }
+    }
+
+    #[test]
+    fn parts_of_a_path_are_told_apart_in_each_way_that_a_server_may() {
+        for path in [
+            "/x/a\u{ff0f}b/../../etc/passwd",
+            "/x/a\u{2100}b/../../etc/passwd",
+            "file:///x/a\u{ff0f}b/../../etc/passwd",
+            "file:///etc/\u{2025}/../passwd",
+            "/./etc/\u{2025}/../passwd",
+            r"/x/a\b/../../etc/passwd",
+            r"/./etc/..\../../passwd",
+            r"/x/../etc/..\y/../passwd",
+            r"file:///x/a\b/../../etc/passwd",
+            r"\x\..\etc\passwd",
+            "/./etc/.\u{ad}./../passwd",
+            "/x://../../etc/passwd",
+            "/x/y://../../../etc/passwd",
+            "/x://y/../../../etc/passwd",
+            "x://../../../../etc/passwd",
+        ] {
+            assert!(of("/etc/*", &json!(path)), "{path}");
+            assert!(!of("/data/*", &json!(path)), "{path}");
+        }
+        assert!(of("~/.ssh/*", &json!("~/x\u{ff0f}y/../.ssh/id")));
+        for address in [
+            "https://u\u{ff0f}@evil.example/x",
+            "https://u\u{ff1f}@evil.example/x",
+            "https://u\u{ff03}@evil.example/x",
+            "https://u\u{2100}@evil.example/x",
+            "https://evil.example/x?",
+        ] {
+            assert!(of("https://evil.example/*", &json!(address)), "{address}");
+            assert!(of("https://evil.example/x", &json!(address)), "{address}");
+        }
+        for address in [
+            "https://xn--a.evil.example./x",
+            "https:/xn--zz--.evil.example/x",
+            "https://xn--a.evil.example:443/x",
+        ] {
+            assert!(of("https://*.evil.example/*", &json!(address)), "{address}");
         }
     }
 

@@ -208,7 +208,8 @@ fn projects(runner: Runner, args: &RunnerArguments<'_>, at: &Surroundings<'_>) -
     let runs_project = !names_folder && runner.is_of_projects() && args.runs_project();
     if runs_project {
         let marks = ["pyproject.toml", "package.json"];
-        let is_project = |folder: &&Path| marks.iter().any(|mark| at.leads_to_file(&folder.join(mark)));
+        let is_mark = |folder: &Path, mark| at.has_mark(folder, mark) && at.leads_to_file(&folder.join(mark));
+        let is_project = |folder: &&Path| marks.iter().any(|mark| is_mark(folder, mark));
         let root = at.folder.into_iter().flat_map(|folder| at.folders_from(folder)).find(is_project);
         found.extend(root.map(Path::to_path_buf));
     }

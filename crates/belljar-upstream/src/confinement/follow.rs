@@ -296,8 +296,8 @@ impl VisibleFiles {
             return;
         }
         let (Some(bin), Some(prefix)) = (file.parent(), file.parent().and_then(Path::parent)) else { return };
-        let has_libraries =
-            ["lib", "lib64", "libexec"].iter().any(|name| is_folder(&prefix.join(name), &at.looks));
+        let is_library = |name: &&str| at.has_mark(prefix, name) && is_folder(&prefix.join(name), &at.looks);
+        let has_libraries = ["lib", "lib64", "libexec"].iter().any(|name| is_library(&name));
         // Neither the project nor a folder that can be changed makes the folder above it an installation.
         if name_of(bin) == "bin" && has_libraries && at.folders_from(bin).any(|folder| folder == prefix) {
             self.tree(prefix, Access::Execute, at);
@@ -346,11 +346,12 @@ impl VisibleFiles {
         }
         // Packages are installed above, too, whatever the folder holds.
         for folder in script.parent().into_iter().flat_map(|folder| at.folders_above(folder)) {
-            match inside(folder, "node_modules", &at.looks) {
+            let installed = |name| inside(folder, name, &at.looks).filter(|_| at.has_mark(folder, name));
+            match installed("node_modules") {
                 Some(modules) => self.tree(&modules, Access::Execute, at),
                 None => self.tell(&folder.join("node_modules"), at),
             }
-            match inside(folder, ".venv", &at.looks) {
+            match installed(".venv") {
                 Some(environment) if is_file(&environment.join("pyvenv.cfg"), &at.looks) => {
                     self.environment(&environment, at);
                 }
@@ -522,7 +523,7 @@ fn outermost_modules(file: &Path) -> Option<PathBuf> {
 
 /// The nearest virtual environment that a file is in.
 fn environment_of(file: &Path, at: &Surroundings<'_>) -> Option<PathBuf> {
-    let is_environment = |folder: &&Path| is_file(&folder.join("pyvenv.cfg"), &at.looks);
+    let is_environment = |folder: &&Path| has_one_of(&["pyvenv.cfg"], folder, at);
     at.folders_from(file.parent()?).find(is_environment).map(Path::to_path_buf)
 }
 
@@ -540,7 +541,7 @@ fn python_prefix(program: &Path, at: &Surroundings<'_>) -> Option<PathBuf> {
 }
 
 fn has_one_of(marks: &[&str], folder: &Path, at: &Surroundings<'_>) -> bool {
-    marks.iter().any(|mark| is_file(&folder.join(mark), &at.looks))
+    marks.iter().any(|mark| at.has_mark(folder, mark) && is_file(&folder.join(mark), &at.looks))
 }
 
 /// The program of a script's first line, and its arguments.

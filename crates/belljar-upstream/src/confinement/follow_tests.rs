@@ -402,18 +402,25 @@ fn a_package_does_not_make_the_folder_above_it_its_own() {
 }
 
 #[test]
-fn what_others_can_put_into_a_folder_above_makes_it_no_package() {
-    let with_mode = |mode: u32, of_script: u32| {
-        let home = Home::new().file("team/private/.env", "").file("team/package.json", "");
-        let home = home.file("team/node_modules/x", "").file("team/mine/server.py", "").folder("work");
-        for (folder, mode) in [("team", mode), ("team/mine", of_script)] {
-            fs::set_permissions(home.at(folder), fs::Permissions::from_mode(mode)).unwrap();
-        }
+fn what_another_user_puts_into_a_folder_above_makes_it_no_package() {
+    if !nix::unistd::geteuid().is_root() {
+        return; // Only root can make another user's file.
+    }
+    let with_mark_of = |mark: &str, owner: u32, of_folder: u32| {
+        let home = Home::new().file("team/private/.env", "").file("team/mine/server.py", "").folder("work");
+        let home = home.file(&format!("team/{mark}"), "");
+        let top = home.at("team").join(mark.split('/').next().unwrap());
+        std::os::unix::fs::chown(top, Some(owner), None).unwrap();
+        std::os::unix::fs::chown(home.at("team"), Some(of_folder), None).unwrap();
         home.found("", "python3 ~/team/mine/server.py", &[]).0
     };
-    assert_eq!(with_mode(0o755, 0o755), "Execute team", "the control");
-    assert_eq!(with_mode(0o1777, 0o755), "Execute team/mine");
-    assert_eq!(with_mode(0o777, 0o777), "Execute team/mine");
+    for (mark, own) in [("package.json", "Execute team"), ("node_modules/x", "node_modules")] {
+        for (owner, of_folder, counts) in [(0, 0, true), (1, 0, false), (1, 1, true), (2, 1, false)] {
+            let visible = with_mark_of(mark, owner, of_folder);
+            let has = visible == own || visible.contains("team/node_modules");
+            assert_eq!(has, counts, "{mark} of {owner} in a folder of {of_folder}: {visible}");
+        }
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use belljar_base::look_budget::LookBudget;
 use belljar_base::programs::locate_program;
-use belljar_base::resolved_path::{ResolvedPath, is_open_to_others};
+use belljar_base::resolved_path::ResolvedPath;
 use belljar_confine::{ChangeablePlaces, PrivatePlaces, SecretPlaces};
 
 use super::resolve::{inside, is_file, is_folder, resolve_within};
@@ -86,7 +86,7 @@ impl Surroundings<'_> {
     }
 
     /// The symlink by which a path leaves the project, or what a confined server or code can change, and comes to a name
-    /// that `is_program` does not accept, or another user's symlink to what belongs to the user. The first name of a program
+    /// that `is_program` does not accept, or another user's symlink to what is not that user's. The first name of a program
     /// counts as well as its end: each can belong to an installation.
     pub(super) fn link_away<'w>(
         &self,
@@ -99,9 +99,9 @@ impl Surroundings<'_> {
         };
         let link = self.projects.iter().find_map(of_project);
         link.or_else(|| self.changeable.link_out(way, &is_program)).or_else(|| {
-            let uid = nix::unistd::geteuid().as_raw();
-            let is_own = |end: &Path| end.symlink_metadata().is_ok_and(|about| about.uid() == uid);
-            way.foreign_link(uid).filter(|_| is_own(&way.end) && !is_program(&way.end))
+            let owner = |path: &Path| path.symlink_metadata().ok().map(|about| about.uid());
+            let link = way.foreign_link(nix::unistd::geteuid().as_raw())?;
+            (owner(link) != owner(&way.end) && !is_program(&way.end)).then_some(link)
         })
     }
 
@@ -119,18 +119,19 @@ impl Surroundings<'_> {
         })
     }
 
-    /// A real folder and those above it, as far as they may belong to one installation. Where another user can put files
-    /// into a folder above, that user could make it one, so these end before it, unless others can also change the folder
-    /// itself, as in a project that a group shares.
+    /// A real folder and those above it, as far as they may belong to one installation.
     pub(super) fn folders_above<'p>(&'p self, folder: &'p Path) -> impl Iterator<Item = &'p Path> {
+        folder.ancestors().take(LEVELS_MAX).take_while(|folder| !self.is_too_wide(folder))
+    }
+
+    /// Whether a name in a real folder can mark that as a package or installation: it is there, and is the user's, root's or
+    /// that of whoever owns the folder. Another user may be able to put one into a folder that many use.
+    pub(super) fn has_mark(&self, folder: &Path, name: &str) -> bool {
+        let owner = |path: &Path| path.symlink_metadata().ok().map(|about| about.uid());
         let uid = nix::unistd::geteuid().as_raw();
-        let is_shared = is_open_to_others(folder, uid);
-        let is_of_all = |folder: &Path| folder.metadata().is_ok_and(|about| about.mode() & 0o002 != 0);
-        let may_be_planted = move |above: &Path| {
-            above != folder && is_open_to_others(above, uid) && (!is_shared || is_of_all(above))
-        };
-        let folders = folder.ancestors().take(LEVELS_MAX);
-        folders.take_while(move |folder| !self.is_too_wide(folder) && !may_be_planted(folder))
+        self.looks.take(1)
+            && owner(&folder.join(name))
+                .is_some_and(|mark| [Some(uid), Some(0), owner(folder)].contains(&Some(mark)))
     }
 
     /// Whether a path leads to an existing file or folder.
