@@ -562,8 +562,8 @@ pub struct ClientServer {
     pub entry: Map<String, Json>,
     /// The file that has the server.
     pub path: PathBuf,
-    /// Whether it is a project's server, which others may have written.
-    pub is_of_project: bool,
+    /// The project's folder as an entry has it, if it is a project's server, which others may have written.
+    pub project: Option<String>,
 }
 
 /// Returns whether a command line starts belljar itself.

@@ -126,16 +126,16 @@ pub fn merge(
     }
     // The user's servers keep the names that they have, whichever client has a server of the same name, and those of projects
     // come last: a name stands for rights.
-    let has_name = |server: &ClientServer, target: &Target| target.servers.contains_key(&server.name);
     let mut merged: Vec<BTreeMap<usize, (String, Json)>> = vec![BTreeMap::new(); targets.len()];
     for turn in 0..3 {
         for ((found, target), servers) in targets.iter().zip(&mut merged) {
             for (place, server) in found.servers.iter().enumerate() {
-                let turn_of_it = match (server.is_of_project, has_name(server, target)) {
-                    (false, true) => 0,
-                    (false, false) => 1,
-                    (true, _) => 2,
-                };
+                let turn_of_it =
+                    match (server.project.is_some(), former(server, found.client.name, target).is_some()) {
+                        (false, true) => 0,
+                        (false, false) => 1,
+                        (true, _) => 2,
+                    };
                 if turn_of_it == turn
                     && let Some((name, entry)) =
                         named(server, found.client.name, target, &taken, &mut problems)
@@ -228,18 +228,21 @@ fn named(
     taken: &TakenNames,
     problems: &mut Vec<Problem>,
 ) -> Option<(String, Entry)> {
+    let former = former(server, client, target);
+    // It keeps its name, by which rules and code know it.
+    if let Some((name, there)) = former.filter(|(name, _)| !taken.contains_key(*name)) {
+        return Some((name.clone(), with_own_keys(server, Some(there))));
+    }
+    let entry = with_own_keys(server, former.map(|(_, there)| there));
     let with_client = format!("{}-{client}", server.name);
     let numbered = (2..).map(|number| format!("{with_client}-{number}"));
     let candidates = [server.name.clone(), with_client.clone()].into_iter().chain(numbered);
     for name in candidates {
-        let former = target.servers.get(&name);
-        let former =
-            former.filter(|there| !server.is_of_project || is_former(server, client, (&name, there)));
-        let entry = with_own_keys(&server.entry, former);
         // Nor does a project's server take the Python name that rules and code have for another one.
         let is_own = |taken: &str| target.servers.contains_key(taken) && taken == name;
         let has_alias = |taken: &&String| !is_own(taken) && alias(taken) == alias(&name);
-        if server.is_of_project && !taken.contains_key(&name) && taken.keys().any(|name| has_alias(&name)) {
+        if server.project.is_some() && !taken.contains_key(&name) && taken.keys().any(|name| has_alias(&name))
+        {
             continue;
         }
         match taken.get(&name) {
@@ -279,20 +282,31 @@ fn alias(name: &str) -> String {
     server_aliases([name], ALIAS_BYTES_MAX).remove(name).unwrap_or_default()
 }
 
-/// Whether an entry below the folder was imported from this server of the client before: it has its name, or says the same. A
-/// project's server takes over only an entry for that project's folder: another one has rights that the user gave to
-/// another server.
+/// The entry in the target that was imported from this server of the client before: of its name, or that says the same, or with
+/// a name that was given to it.
+fn former<'t>(server: &ClientServer, client: &str, target: &'t Target) -> Option<(&'t String, &'t Json)> {
+    let all = || target.servers.iter().filter(|(name, entry)| is_former(server, client, (name, entry)));
+    let is_equal = |entry: &Json| entry.as_object().is_some_and(|entry| is_same(entry, &server.entry));
+    all()
+        .find(|(name, _)| **name == server.name)
+        .or_else(|| all().find(|(_, entry)| is_equal(entry)))
+        .or_else(|| all().next())
+}
+
+/// Whether an entry below the folder may be that of this server of the client. A project's server takes over only an entry for
+/// that project's folder: another one has rights that the user gave to another server.
 fn is_former(server: &ClientServer, client: &str, (name, entry): (&str, &Json)) -> bool {
     let Some(entry) = entry.as_object() else { return false };
-    if !server.is_of_project {
-        return server.name == name || is_same(entry, &server.entry);
-    }
     let numbered = name.strip_prefix(&format!("{}-{client}", server.name));
     let has_name = server.name == name
         || numbered
             .is_some_and(|rest| rest.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit()));
-    let is_of_folder = entry.get("cwd") == server.entry.get("cwd");
-    is_of_folder && (has_name && entry.contains_key("cwd") || is_same(entry, &server.entry))
+    let Some(project) = &server.project else { return has_name || is_same(entry, &server.entry) };
+    // The stranger's own word for the folder could be that of another entry.
+    let cwd = entry.get("cwd").and_then(Json::as_str);
+    let is_of_folder = cwd.is_some_and(|cwd| Path::new(cwd).starts_with(project));
+    let is_address = cwd.is_none() && entry.contains_key("url");
+    is_of_folder && (has_name || is_same(entry, &server.entry)) || is_address && is_same(entry, &server.entry)
 }
 
 /// Whether both are the same server. Keys that belljar's user may have added do not count.
@@ -306,16 +320,25 @@ fn is_same(one: &Entry, other: &Entry) -> bool {
     bare(one) == bare(other)
 }
 
-/// The entry, with the [`OWN_KEYS`] of the former entry that it does not set.
-fn with_own_keys(entry: &Entry, former: Option<&Json>) -> Entry {
-    let mut entry = entry.clone();
-    let former = former.and_then(Json::as_object).into_iter().flatten();
-    for (key, value) in former {
+/// The entry, with the [`OWN_KEYS`] of the former entry that it does not set. A project's server that says something else than
+/// before keeps only what limits it.
+fn with_own_keys(server: &ClientServer, former: Option<&Json>) -> Entry {
+    let mut entry = server.entry.clone();
+    let former = former.and_then(Json::as_object);
+    let is_other = server.project.is_some() && former.is_some_and(|former| !is_same(former, &server.entry));
+    for (key, value) in former.into_iter().flatten() {
         // A server that the user has switched off here stays switched off.
         let is_switched_off = key == "disabled" && *value == Json::Bool(true);
-        if (OWN_KEYS.contains(&key.as_str()) || is_switched_off) && !entry.contains_key(key) {
-            entry.insert(key.clone(), value.clone());
+        if !(OWN_KEYS.contains(&key.as_str()) || is_switched_off) || entry.contains_key(key) {
+            continue;
         }
+        let value = match key.as_str() {
+            "env_inherit" | "envInherit" | "allow" | "sandbox_files" | "sandboxFiles" if is_other => continue,
+            "sandbox" if is_other && *value == Json::Bool(false) => continue,
+            "sandbox" if is_other => Json::Bool(true),
+            _ => value.clone(),
+        };
+        entry.insert(key.clone(), value);
     }
     entry
 }

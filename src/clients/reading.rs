@@ -16,7 +16,7 @@ use super::known_clients::{Client, ClientServer, ClientServers, Layout, OwnComma
 use super::places::{ClientFile, Scope, Surroundings};
 use super::translate::entry;
 use super::translate::redact_keeping_references::{part_with_references, references, shown_reference};
-use super::translate::references::is_literal;
+use super::translate::references::{escaped, is_literal};
 use super::translate::translator::{EntryContext, Translation};
 use super::{file, opencode_switches};
 
@@ -324,8 +324,9 @@ impl Reading<'_> {
         }
         self.say(key, member, &translation, problems);
         let (name, path) = (member.key.clone(), self.file.path.clone());
-        let is_of_project = self.file.project.as_ref().is_some_and(|project| path.starts_with(project));
-        Some(ClientServer { name, entry: translation.entry, path, is_of_project })
+        let project = self.file.project.as_ref().filter(|project| path.starts_with(project));
+        let project = project.map(|project| escaped(&project.display().to_string()));
+        Some(ClientServer { name, entry: translation.entry, path, project })
     }
 
     fn starts_belljar(&self, entry: &Map<String, Json>) -> bool {

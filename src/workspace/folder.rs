@@ -11,6 +11,7 @@ use std::sync::Arc;
 use belljar_base::limits::Limits;
 use belljar_base::names::WorkspaceName;
 use belljar_base::own_file;
+use belljar_base::resolved_path::is_written_by_others;
 use nix::fcntl::{Flock, FlockArg, OFlag};
 
 use super::file_path::FilePath;
@@ -54,7 +55,8 @@ impl HeldFolder {
     fn below(&self, name: &str) -> io::Result<Self> {
         let below = Self::open(&self.path.join(name))?;
         let about = below._held.metadata()?;
-        if about.uid() != nix::unistd::geteuid().as_raw() || about.mode() & 0o077 != 0 {
+        let uid = nix::unistd::geteuid().as_raw();
+        if about.uid() != uid || is_written_by_others(&about, uid) {
             return Err(io::Error::other("another folder has taken its place"));
         }
         Ok(Self { name: self.name.join(name), ..below })

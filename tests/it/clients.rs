@@ -693,6 +693,66 @@ fn a_project_s_server_does_not_take_the_place_or_the_rights_of_the_user_s() {
 }
 
 #[test]
+fn the_user_s_own_keys_follow_an_entry_whatever_its_name_becomes() {
+    let entry = |args: &[&str]| json!({"command": "c", "args": args});
+    let file = |servers: Value| json!({"mcpServers": servers}).to_string();
+    let confined = json!({"command": "c", "args": ["b"], "sandbox": true, "deny": ["x"]});
+    for (cursor, folder, name) in [
+        // The first client's server of the name is gone.
+        (json!({"gh": entry(&["b"])}), json!({"gh-cursor": confined}), "gh-cursor"),
+        // The user has renamed it here, or in the client.
+        (json!({"gh": entry(&["b"])}), json!({"github": confined}), "github"),
+        (json!({"hub": entry(&["b"])}), json!({"gh": confined}), "gh"),
+        // It has other arguments now.
+        (json!({"gh": entry(&["new"])}), json!({"gh-cursor": confined}), "gh-cursor"),
+    ] {
+        let home = Home::new().file(".cursor/mcp.json", &file(cursor.clone()));
+        let home = home.file("MCPs/cursor.json", &file(folder));
+        home.run(&["import", "--yes"]);
+        let text = fs::read_to_string(home.path().join("MCPs/cursor.json")).unwrap();
+        let written = &serde_json::from_str::<Value>(&text).unwrap()["mcpServers"];
+        assert_eq!(written.as_object().unwrap().len(), 1, "{cursor}: {text}");
+        assert_eq!(
+            (&written[name]["sandbox"], &written[name]["deny"]),
+            (&json!(true), &json!(["x"])),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_project_s_server_that_is_another_one_keeps_only_limits() {
+    let home = Home::new().file("p/.mcp.json", r#"{"mcpServers": {"db": {"command": "theirs"}}}"#);
+    let arguments = ["import", "--project", "--yes", "--client", "claude-code"];
+    imported_from_project(&home, &arguments);
+    let path = home.path().join("MCPs/claude-code.json");
+    let read = || -> Value { serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap() };
+    let mut file = read();
+    let own = json!({"env_inherit": ["AWS_*"], "sandbox": {"network": "host"}, "deny": ["drop"]});
+    for (key, value) in own.as_object().unwrap() {
+        file["mcpServers"]["db"][key] = value.clone();
+    }
+    fs::write(&path, file.to_string()).unwrap();
+    imported_from_project(&home, &arguments);
+    assert_eq!(read()["mcpServers"]["db"]["env_inherit"], json!(["AWS_*"]), "nothing has changed");
+    fs::write(home.path().join("p/.mcp.json"), r#"{"mcpServers": {"db": {"command": "other"}}}"#).unwrap();
+    imported_from_project(&home, &arguments);
+    let db = &read()["mcpServers"]["db"];
+    assert_eq!(
+        (&db["command"], &db["sandbox"], &db["deny"]),
+        (&json!("other"), &json!(true), &json!(["drop"]))
+    );
+    assert_eq!(db["env_inherit"], Value::Null);
+    // Nor does it take over a server of the user's by naming that one's folder.
+    let own = json!({"mcpServers": {"gh": {"command": "mine", "cwd": "/tmp", "env_inherit": ["A"]}}});
+    fs::write(&path, own.to_string()).unwrap();
+    let theirs = r#"{"mcpServers": {"gh": {"command": "evil", "cwd": "/tmp"}}}"#;
+    fs::write(home.path().join("p/.mcp.json"), theirs).unwrap();
+    imported_from_project(&home, &arguments);
+    assert_eq!(read()["mcpServers"]["gh"], own["mcpServers"]["gh"]);
+}
+
+#[test]
 fn a_project_s_server_does_not_take_the_name_of_another_client_s() {
     let own = r#"{"mcpServers": {"gh": {"command": "gh-mcp"}}}"#;
     let home = Home::new()

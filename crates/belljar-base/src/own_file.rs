@@ -9,7 +9,7 @@ use std::path::Path;
 
 use nix::fcntl::OFlag;
 
-use crate::resolved_path::{ResolvedPath, is_written_by_others};
+use crate::resolved_path::ResolvedPath;
 
 /// The bytes of a plain file that nobody else could have written or read, in a folder that nobody else can write.
 ///
@@ -53,9 +53,8 @@ pub fn make_folder(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     let (named, folder) = (fs::symlink_metadata(dir)?, fs::metadata(dir)?);
     let is_own_link = named.uid() == folder.uid();
-    // A folder that the user has made may be open to the user's private group. It is closed below.
-    let uid = nix::unistd::geteuid().as_raw();
-    let is_ours = folder.uid() == uid && !is_written_by_others(&folder, uid);
+    // A folder that the user has made may be open to a group. It is closed below, and files of others in it are not read.
+    let is_ours = folder.uid() == nix::unistd::geteuid().as_raw() && folder.mode() & 0o002 == 0;
     if !is_own_link || !folder.is_dir() || !is_ours {
         return Err(io::Error::other("its folder must be one of yours that only you can write (chmod 700)"));
     }

@@ -92,7 +92,7 @@ pub(crate) fn is_literal(text: &str) -> bool {
 }
 
 /// Literal text in belljar's syntax.
-pub(super) fn escaped(literal: &str) -> String {
+pub(crate) fn escaped(literal: &str) -> String {
     literal.replace("${", "$${")
 }
 

@@ -162,6 +162,9 @@ impl Environment {
                 "is not used: it leads through {}, which is open, and whose files may come from others",
                 shown_path(&project)
             );
+            // Where there is nothing of belljar's, nothing of it is missing.
+            let has_some = folder.join("belljar").symlink_metadata().is_ok();
+            let severity = if has_some { severity } else { Severity::Warning };
             let problem = Problem::new(Origin::Variable(name.to_owned()), message).severity(severity);
             Some(match severity {
                 Severity::Error => problem
@@ -252,8 +255,17 @@ impl Environment {
         let both = usual
             .into_iter()
             .flat_map(|(variable, usual)| [named(variable), self.home.as_ref().map(|home| home.join(usual))]);
-        let folders = both.flatten().map(|dir| dir.join("belljar"));
-        folders.chain([self.cache_dir(), self.data_dir()].into_iter().flatten()).collect()
+        // Locks, with sockets of engines beside them.
+        let of_sessions = [
+            self.variable("XDG_RUNTIME_DIR").map(PathBuf::from),
+            Some(PathBuf::from(format!("/run/user/{}", self.uid))),
+        ];
+        let folders = both.chain(of_sessions).flatten().map(|dir| dir.join("belljar"));
+        let temporary =
+            [self.variable("TMPDIR").map(PathBuf::from), Some("/tmp".into()), Some(std::env::temp_dir())];
+        let temporary = temporary.into_iter().flatten().map(|dir| dir.join(format!("belljar-{}", self.uid)));
+        let own = [self.cache_dir(), self.data_dir()].into_iter().flatten();
+        folders.chain(temporary).chain(own).collect()
     }
 
     /// The base directory that a variable names. Relative paths are ignored, as the base directory specification

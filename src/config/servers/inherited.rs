@@ -2,8 +2,10 @@
 //!
 //! A server gets its own credentials by `env`; other variables of belljar's environment are not passed on.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 
+use belljar_base::resolved_path::ResolvedPath;
 use belljar_confine::{Network, ServerSandbox};
 use belljar_upstream::Inherited;
 
@@ -106,10 +108,22 @@ impl Environment {
         // npm passes on its own settings, among them those that a project's .npmrc has.
         let is_of_npm = BY_NPM.iter().any(|name| self.variables.contains_key(OsStr::new(name)));
         let is_default = |name: &str| is_default(name) && !(is_of_npm && name.starts_with("npm_config_"));
-        let is_inherited =
-            |name: &str| is_default(name) || launch.env_inherit.iter().any(|pattern| pattern.matches(name));
+        // Another server than the project's own loads no code of the project that is open.
+        let projects = self.projects();
+        let is_of_project =
+            launch.cwd.as_ref().is_some_and(|cwd| projects.iter().any(|project| cwd.starts_with(project)));
+        let leads_into_project = |value: &OsString| {
+            let paths = std::env::split_paths(value).filter(|path| path.is_absolute());
+            let ways = paths.map(|path| ResolvedPath::of(&path).passed).collect::<Vec<_>>();
+            let is_passed = |project: &PathBuf| ways.iter().flatten().any(|place| place.starts_with(project));
+            !is_of_project && projects.iter().any(is_passed)
+        };
+        let is_inherited = |name: &str, value: &OsString| {
+            is_default(name) && !leads_into_project(value)
+                || launch.env_inherit.iter().any(|pattern| pattern.matches(name))
+        };
         let (variables, others): (Vec<_>, Vec<_>) =
-            self.variables.iter().partition(|(name, _)| is_inherited(&name.to_string_lossy()));
+            self.variables.iter().partition(|(name, value)| is_inherited(&name.to_string_lossy(), value));
         let names = others.into_iter().filter_map(|(name, _)| name.to_str());
         let withheld = names.filter(|name| {
             let is_own = launch.env.iter().any(|(own, _)| own == *name);
@@ -200,6 +214,36 @@ mod tests {
         for mark in BY_NPM {
             assert_eq!(named(&["npm_config_registry", "NPM_CONFIG_REGISTRY", mark]), 1, "{mark}");
         }
+    }
+
+    #[test]
+    fn variables_that_lead_into_the_open_project_are_for_its_own_servers_only() {
+        let project = tempfile::tempdir().unwrap();
+        let project = project.path().canonicalize().unwrap();
+        let names = |cwd: Option<PathBuf>| {
+            let inside = project.join(".tools").into_os_string();
+            let variables = [("UV_TOOL_DIR", inside), ("UV_CACHE_DIR", "/var/cache/uv".into())];
+            let environment = Environment {
+                variables: variables.into_iter().map(|(name, value)| (name.into(), value)).collect(),
+                home: None,
+                uid: 0,
+                cwd: Some(project.clone()),
+                executable: None,
+            };
+            let launch = Launch {
+                program: "c".into(),
+                args: vec![],
+                env: NamedSecrets::new(vec![]),
+                env_inherit: vec![],
+                cwd,
+                sandbox: SandboxChoice::Default,
+                projects: vec![],
+            };
+            let Inherited::Only { variables, .. } = environment.inherited(&launch, None) else { panic!() };
+            variables.into_iter().map(|(name, _)| name.into_string().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(None), ["UV_CACHE_DIR"]);
+        assert_eq!(names(Some(project.clone())), ["UV_CACHE_DIR", "UV_TOOL_DIR"]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod literal_meaning;
 mod names;
 mod number;
 mod pattern;
+mod places;
 mod policy_call;
 mod readings;
 mod rules;

@@ -3,15 +3,13 @@
 //! It is only for rules that ask or deny. It is unknown what a particular server does.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
 use belljar_base::text;
 use serde_json::Value;
 
 use super::literal_meaning::number;
-use super::pattern::{
-    HOST_BYTES_MAX, Pattern, file_places, is_plain_host, plain_paths, web_addresses, web_host,
-};
+use super::pattern::Pattern;
+use super::places::{HOST_BYTES_MAX, is_plain_host, places, unwrapped, web_host};
 use super::readings::{DecodingDepth, decodings, inner};
 
 /// What it costs to compare a value and all its readings with one pattern, in the time that a byte of an ASCII text takes.
@@ -49,20 +47,31 @@ pub(super) fn name_cost(name: &str) -> usize {
 /// What each value costs beside its text.
 const VALUE_COST: usize = 32;
 
-/// Texts with other characters than those of ASCII are folded, which takes several times as long. The time for the host of
-/// an address can grow with the square of its length.
+/// What a web address costs beside its text: it is parsed, and written in some hundred ways.
+const ADDRESS_COST: usize = 2_000;
+
+/// Texts with other characters than those of ASCII are folded, which takes several times as long. A path is written in several
+/// ways, with a backslash in more. The time for the host of an address can grow with the square of its length.
 fn text_cost(text: &str) -> usize {
+    let ways = if text.contains('\\') {
+        4
+    } else if text.contains('/') {
+        2
+    } else {
+        1
+    };
     // Few characters before this one become much longer when they are folded. U+FDFA becomes 18 characters.
     if text.chars().all(|character| character < '\u{2000}') && !text.is_ascii() {
-        return 4 * text.len();
+        return 4 * ways * text.len();
     }
     let folded = text::folded(text);
     if !text.is_ascii() {
-        return 4 * folded.len().max(text.len());
+        return 4 * ways * folded.len().max(text.len());
     }
-    let host = web_host(unwrapped(&folded)).filter(|host| !is_plain_host(host)).unwrap_or_default();
-    let of_host = host.len().min(HOST_BYTES_MAX).pow(2) / 64;
-    text.len() + of_host
+    let host = web_host(unwrapped(&folded));
+    let of_address = host.map_or(0, |_| ADDRESS_COST);
+    let host = host.filter(|host| !is_plain_host(host)).unwrap_or_default();
+    ways * text.len() + of_address + host.len().min(HOST_BYTES_MAX).pow(2) / 64
 }
 
 /// Whether the value matches in some spelling. In an array, any item may match.
@@ -105,8 +114,11 @@ fn reads_as(value: &Value, text: &str, pattern: &Pattern) -> bool {
 /// matching, and so does an address whose host is too long to be read, if the pattern can match an address.
 fn text_fits(text: &str, pattern: &Pattern) -> bool {
     let is_like = |text: &str| pattern.matches_loosely(text) != Some(false);
-    let leads_to = |targets: Vec<String>| targets.iter().any(|target| is_like(target));
-    let fits = |text: &str| is_like(text) || targets(text).map_or_else(|| pattern.may_be_address(), leads_to);
+    let fits = |text: &str| {
+        is_like(text)
+            || places(text, HOST_BYTES_MAX)
+                .map_or_else(|| pattern.may_be_address(), |places| places.iter().any(|place| is_like(place)))
+    };
     fits(text) || matches!(text::drawn(text), Cow::Owned(drawn) if fits(&drawn))
 }
 
@@ -117,58 +129,13 @@ pub(super) fn climbs(text: &str) -> bool {
     goes_up(text) || decodings(text, DecodingDepth::OUTERMOST).iter().any(|(decoded, _)| goes_up(decoded))
 }
 
-/// The places to which a path or URI may lead, folded: without `..`, `.` and empty segments, and for a file URI or a web address
-/// in all readings. A path that leads above its unknown beginning may lead to the root. `None`: a host cannot be read.
-///
-/// Parts are told apart before folding and after it: a character can become `/` or `..` by folding, for some servers only.
-fn targets(text: &str) -> Option<Vec<String>> {
-    let folded = text::folded(text);
-    let mut found = BTreeSet::new();
-    for text in [Some(text), Some(&*folded).filter(|folded| *folded != text)].into_iter().flatten() {
-        let place = unwrapped(text);
-        found.extend(file_places(place));
-        found.extend(web_addresses(place, HOST_BYTES_MAX)?);
-        // What looks like a scheme may also be a name in a path.
-        let is_scheme = |scheme: &str| {
-            scheme.starts_with(|first: char| first.is_ascii_alphabetic())
-                && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
-        };
-        let behind_scheme = place.split_once("://").filter(|(scheme, _)| is_scheme(scheme));
-        let behind_scheme = behind_scheme.map(|(scheme, path)| (format!("{scheme}://"), path));
-        for (before, path) in [Some((String::new(), place)), behind_scheme].into_iter().flatten() {
-            for plain in plain_paths(path) {
-                if plain.split('/').any(|segment| segment == "..") {
-                    found.extend(
-                        plain_paths(&format!("/{plain}")).into_iter().map(|path| before.clone() + &path),
-                    );
-                }
-                found.insert(before.clone() + &plain);
-            }
-        }
-    }
-    let found: BTreeSet<String> = found.iter().map(|target| text::folded(target).into_owned()).collect();
-    Some(found.into_iter().filter(|target| *target != folded).collect())
-}
-
-/// A text without what marks it as an address: `<URL:address>`, as in letters, or `view-source:address`.
-fn unwrapped(text: &str) -> &str {
-    let mut inner = text;
-    loop {
-        inner = inner.trim_matches(|one: char| one.is_whitespace() || matches!(one, '<' | '>'));
-        let marks = ["url:", "view-source:"];
-        let is_there =
-            |mark: &&&str| inner.get(..mark.len()).is_some_and(|there| there.eq_ignore_ascii_case(mark));
-        let Some(mark) = marks.iter().find(is_there) else { return inner };
-        inner = &inner[mark.len()..];
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use serde_json::{Number, json};
 
     use super::*;
+    use crate::policy::places::web_addresses;
 
     fn of(pattern: &str, value: &Value) -> bool {
         fits(value, &Pattern::new(pattern).unwrap())
@@ -259,7 +226,8 @@ mod tests {
     fn a_long_host_is_read_only_where_that_takes_no_time() {
         let of_host = |host: &str| {
             let address = format!("https://{host}/x");
-            let by_length = if address.is_ascii() { address.len() } else { 4 * address.len() };
+            let by_length =
+                if address.is_ascii() { 2 * address.len() + ADDRESS_COST } else { 8 * address.len() };
             (
                 web_addresses(&address, HOST_BYTES_MAX).is_some_and(|read| !read.is_empty()),
                 text_cost(&address) > by_length,
@@ -347,7 +315,7 @@ mod tests {
         let zeros = format!("http://0x{}7f.1/x", "0".repeat(300));
         assert!(of("http://127.0.0.1/*", &json!(zeros)));
         let address = format!("https://xn--{long}.example/x");
-        assert_eq!(text_cost(&address) - address.len(), 1_000);
+        assert_eq!(text_cost(&address) - 2 * address.len() - ADDRESS_COST, 1_000);
         let (grows, stays) = ("\u{fdfa}".repeat(80), "\u{440}".repeat(120));
         assert!(text_cost(&grows) > 5 * text_cost(&stays), "{}", text_cost(&grows));
     }
@@ -615,6 +583,23 @@ mod tests {
             assert!(!of("/data/*", &json!(path)), "{path}");
         }
         assert!(of("~/.ssh/*", &json!("~/x\u{ff0f}y/../.ssh/id")));
+        for uri in [
+            "file:///home/u//../.ssh/id",
+            "file:///home/u/x//../../.ssh/id",
+            "file:///home/u/x%2fy/%2e%2e/.ssh/id",
+            "file:///home/u/x/\u{200b}/.\t./../.ssh/id",
+            "fi\tle:///home/u/\u{200b}/../.ssh/id",
+        ] {
+            assert!(of("/home/u/.ssh/*", &json!(uri)) && of("file:///home/u/.ssh/*", &json!(uri)), "{uri}");
+        }
+        for uri in ["notes://vault/w//../private/x", "notes://vault/w/x%2fy/%2e%2e/private/x"] {
+            assert!(of("notes://vault/w/private/*", &json!(uri)), "{uri}");
+        }
+        for path in [" /../secrets/x", "</../secrets/x", "url:/../secrets/x"] {
+            assert!(of("secrets/*", &json!(path)), "{path}");
+        }
+        assert!(of("ftp://*.evil.example/*", &json!("ftp://xn--a.evil.example:21/x")));
+        assert!(of("http://[::1]/*", &json!("http://[::1%25lo]/x")));
         for address in [
             "https://u\u{ff0f}@evil.example/x",
             "https://u\u{ff1f}@evil.example/x",
@@ -629,8 +614,66 @@ mod tests {
             "https://xn--a.evil.example./x",
             "https:/xn--zz--.evil.example/x",
             "https://xn--a.evil.example:443/x",
+            "https://xn--a.evil\u{3002}example/x",
+            "https://a|b.evil.example./x",
+            "https://a^b.evil.example:443/x",
         ] {
             assert!(of("https://*.evil.example/*", &json!(address)), "{address}");
+        }
+    }
+
+    #[test]
+    fn a_host_ends_and_a_port_reads_as_some_client_has_it() {
+        for address in [
+            "https://evil.example:+443/x",
+            "https://evil.example:4_4_3/x",
+            "https://evil.example:%20443/x",
+            "https://evil.example: 443/x",
+            "https://[evil.example]/x",
+            "https://evil.example\"/x",
+            "https://evil.example^/x",
+            "https://evil.example{x}/x",
+        ] {
+            assert!(of("https://evil.example/*", &json!(address)), "{address}");
+            assert!(!of("https://good.example/*", &json!(address)), "{address}");
+        }
+        for address in ["http://127.0.0.1:+8080/x", "http://127.0.0.1:8_080/x", "http://127.0.0.1:%208080/x"]
+        {
+            assert!(of("http://127.0.0.1:8080/*", &json!(address)), "{address}");
+            assert!(!of("http://127.0.0.1:8081/*", &json!(address)), "{address}");
+        }
+    }
+
+    #[test]
+    fn a_rule_matches_however_it_is_written_itself() {
+        for (rule, texts) in [
+            (
+                "file:///home/u/My%20Docs/*",
+                &["file:///home/u/My Docs/x", "/home/u/My Docs/x", "file:///home/u/%4dy%20Docs/x"][..],
+            ),
+            (
+                "/data/private/",
+                &["/data/private/", "/data//private/", "/data/x/../private/", "/data/private/."],
+            ),
+            ("./secrets/*", &["secrets/x", "././secrets/x", ".//secrets/x", "x/../secrets/x"]),
+            ("/data//private/*", &["/data/private/x"]),
+            ("/data/private/*", &["/data//private/"]),
+            ("*/private/", &["/data/private//", "/data/private/./"]),
+            ("https://evil.example/private/*", &["https://evil.example//private/"]),
+            (
+                r"C:\Users\me\secret\*",
+                &[
+                    r"C:\Users\me\x\..\secret\x",
+                    r"C:\Users\me\\secret\x",
+                    "C:/Users/me/secret/x",
+                    "file:///C:/Users/me/secret/x",
+                ],
+            ),
+        ] {
+            for text in texts {
+                assert!(of(rule, &json!(text)), "{rule} {text}");
+            }
+            assert!(!of(rule, &json!("/data/other/x")) && !of(rule, &json!("https://evil.example/other")));
         }
     }
 

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use belljar_base::resolved_path::ResolvedPath;
@@ -229,7 +230,12 @@ impl VisibleFiles {
         if self.named.len() >= PROGRAMS_MAX || !self.named.insert(path.to_owned()) {
             return;
         }
-        let Some(way) = self.way(path, at).filter(|way| is_file(&way.end, &at.looks)) else { return };
+        let Some(way) = self.way(path, at).filter(|way| is_file(&way.end, &at.looks)) else {
+            if at.exists(path) && self.unfollowed.len() < UNFOLLOWED_MAX {
+                self.unfollowed.insert(path.to_owned());
+            }
+            return;
+        };
         self.see(&way, Access::Execute);
         // A program can look for its files beside the name that starts it, or beside its file. Whoever made a link chose the
         // names between these.
@@ -237,7 +243,9 @@ impl VisibleFiles {
             self.installation(name, at);
         }
         if is_script(&way.end) && !is_of_system(&way.end) {
-            self.package(&way.end, at);
+            // Another user's link shows what that user could show, and nothing of others around it.
+            let of_link = way.foreign_link(nix::unistd::geteuid().as_raw()).and_then(owner_of);
+            self.package(&way.end, of_link, at);
         }
         self.interpreter(&way.end, at);
     }
@@ -296,8 +304,8 @@ impl VisibleFiles {
             return;
         }
         let (Some(bin), Some(prefix)) = (file.parent(), file.parent().and_then(Path::parent)) else { return };
-        let is_library = |name: &&str| at.has_mark(prefix, name) && is_folder(&prefix.join(name), &at.looks);
-        let has_libraries = ["lib", "lib64", "libexec"].iter().any(|name| is_library(&name));
+        let is_library = |name: &str| at.has_mark(prefix, name) && is_folder(&prefix.join(name), &at.looks);
+        let has_libraries = ["lib", "lib64", "libexec"].iter().any(|name| is_library(name));
         // Neither the project nor a folder that can be changed makes the folder above it an installation.
         if name_of(bin) == "bin" && has_libraries && at.folders_from(bin).any(|folder| folder == prefix) {
             self.tree(prefix, Access::Execute, at);
@@ -331,8 +339,17 @@ impl VisibleFiles {
 
     /// Follows the package that a script belongs to. If it belongs to none, its folder is visible only if nothing but
     /// programs is there, since a folder such as the user's documents can hold a script too.
-    fn package(&mut self, script: &Path, at: &Surroundings<'_>) {
-        let folders = || script.parent().into_iter().flat_map(|folder| at.folders_from(folder));
+    fn package(&mut self, script: &Path, of_link: Option<u32>, at: &Surroundings<'_>) {
+        let is_shown = |folder: &&Path| of_link.is_none() || owner_of(folder) == of_link;
+        let folders =
+            || script.parent().into_iter().flat_map(|folder| at.folders_from(folder)).take_while(is_shown);
+        // What another user has put there decides nothing. The user can give the folder.
+        let has_others_mark = |folder: &&Path| {
+            MARKS.iter().any(|mark| !at.has_mark(folder, mark) && is_file(&folder.join(mark), &at.looks))
+        };
+        if let Some(folder) = folders().find(has_others_mark) {
+            self.tell(folder, at);
+        }
         match (folders().find(|folder| has_one_of(&MARKS, folder, at)), folders().next()) {
             (Some(folder), _) => self.tree(folder, Access::Execute, at),
             (None, Some(folder)) if holds_only_programs(folder, at) => self.tree(folder, Access::Execute, at),
@@ -345,7 +362,8 @@ impl VisibleFiles {
             (None, None) => {}
         }
         // Packages are installed above, too, whatever the folder holds.
-        for folder in script.parent().into_iter().flat_map(|folder| at.folders_above(folder)) {
+        let above = script.parent().into_iter().flat_map(|folder| at.folders_above(folder));
+        for folder in above.take_while(is_shown) {
             let installed = |name| inside(folder, name, &at.looks).filter(|_| at.has_mark(folder, name));
             match installed("node_modules") {
                 Some(modules) => self.tree(&modules, Access::Execute, at),
@@ -473,6 +491,10 @@ pub(super) struct FollowResult {
     pub(super) visible: Vec<(PathBuf, Access)>,
     /// Real paths that the server may need, and that it does not see.
     pub(super) unfollowed: Vec<PathBuf>,
+}
+
+fn owner_of(path: &Path) -> Option<u32> {
+    path.symlink_metadata().ok().map(|about| about.uid())
 }
 
 /// Whether another user could choose where a path leads.
