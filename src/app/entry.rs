@@ -12,9 +12,9 @@ use super::common::logging;
 use super::common::printing::{err, told};
 use super::images;
 use super::sessions;
-use super::{config, doctor, files, guardian, log, login, run, serve, skill, trust};
+use super::{config, doctor, files, guardian, log, login, one_bridge, run, serve, skill, trust};
 use crate::cli::{self, Arguments, Command};
-use crate::config::{ConfigFiles, Environment};
+use crate::config::{ConfigFiles, Environment, Shared};
 
 /// How much of a folder's path is shown, in characters.
 const PATH_CHARS_MAX: usize = 200;
@@ -117,7 +117,21 @@ fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
     let code = runtime.block_on(async {
         match command {
             None if std::io::stdin().is_terminal() => serve::explain_to_a_person(),
+            None if config.shared == Shared::Yes => {
+                match one_bridge::relay(config_files.environment(), &config).await {
+                    Ok(code) => code,
+                    Err(why) => {
+                        err!("belljar: this client has a bridge of its own: {}", text::inert(&why));
+                        serve::serve(config, config_files).await
+                    }
+                }
+            }
             None => serve::serve(config, config_files).await,
+            Some(Command::Serve(cli::Serve { command: Some(command), .. })) => {
+                one_bridge::ask(&config, command.word()).await
+            }
+            Some(Command::Serve(cli::Serve { detach: true, .. })) => one_bridge::detach(&config_files),
+            Some(Command::Serve(serve)) => one_bridge::serve_all(config, serve.until_idle).await,
             Some(Command::Run(run)) => run::run(config, config_files, run).await,
             Some(Command::Log(arguments)) => log::log(&config, arguments),
             Some(Command::Files(arguments)) => files::files(&config, arguments),

@@ -11,6 +11,7 @@ mod images;
 mod log;
 mod login;
 mod model;
+mod one_bridge;
 mod run;
 mod serve;
 mod sessions;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use belljar_base::limits::Limits;
 use belljar_base::problem::report;
+use rmcp::transport::io::stdio_pipes;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::common::failure::USAGE;
@@ -40,10 +42,9 @@ pub(super) async fn serve(config: Config, files: ConfigFiles) -> ExitCode {
     let told = files.told();
     let modules = Modules::build(&config, files);
     let limits = Arc::new(config.limits.clone());
-    let settings = move || face_settings(&told.borrow(), Arc::clone(&limits));
-    let handler = Handler::new(Arc::clone(&modules.reruns), Arc::clone(&modules.broker), settings);
     let closing = CancellationToken::new();
-    let serving = serve_client(handler, &config.limits, closing.clone());
+    let serving =
+        serve_client(handler(&modules, told, limits), stdio_pipes(), &config.limits, closing.clone());
     let code = tokio::select! {
         served = serving => match served {
             Ok(()) => 0,
@@ -60,6 +61,12 @@ pub(super) async fn serve(config: Config, files: ConfigFiles) -> ExitCode {
         // A second signal ends the program at once. Other processes end by themselves when their pipes close.
         ending = signals.next() => ExitCode::from(ending.exit_code()),
     }
+}
+
+/// The MCP server of a session.
+pub(super) fn handler(modules: &Modules, told: watch::Receiver<Arc<Config>>, limits: Arc<Limits>) -> Handler {
+    let settings = move || face_settings(&told.borrow(), Arc::clone(&limits));
+    Handler::new(Arc::clone(&modules.reruns), Arc::clone(&modules.broker), settings)
 }
 
 fn face_settings(config: &Config, limits: Arc<Limits>) -> HandlerSettings {

@@ -26,7 +26,7 @@ pub(super) const PLAIN_IMAGE: &str = "docker.io/library/python:3.14-slim";
 /// The path of this program, which works even if its file was replaced since its start.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// What the sessions of this process share.
+/// What the sessions share that have one configuration.
 pub(super) struct Process {
     shared: Arc<Shared>,
     upstream: Arc<Upstream>,
@@ -47,7 +47,7 @@ pub(super) struct Modules {
 
 impl Process {
     /// Builds the shared part. It starts no server. Must be called inside a tokio runtime.
-    fn build(config: &Config, files: ConfigFiles) -> Self {
+    pub(super) fn build(config: &Config, files: ConfigFiles) -> Self {
         let limits = Arc::new(config.limits.clone());
         let mark = Mark::new();
         let told = files.told();
@@ -70,7 +70,7 @@ impl Process {
     }
 
     /// Starts a session with this ID. It starts no engine. Must be called inside a tokio runtime.
-    fn session(self: &Arc<Self>, config: &Config, id: &Mark) -> Modules {
+    pub(super) fn session(self: &Arc<Self>, config: &Config, id: &Mark) -> Modules {
         let limits = Arc::clone(&self.limits);
         let resumed = resumed(config, &limits);
         // Runs of an earlier session give the same texts only in its time zone.
@@ -83,7 +83,8 @@ impl Process {
         let setup = SessionSetup {
             session: SessionId::new(id.as_str()),
             journal: Journal::new(config.journal, config.owner.journals(), id.as_str(), &limits),
-            policy: config.policy.clone(),
+            // Its file is followed with the configuration of all.
+            policy: self.told.borrow().policy.clone(),
             stated_limits: Box::new(move || StatedLimits {
                 time_zone: zone.clone(),
                 ..stated_limits(&told.borrow())
@@ -109,6 +110,18 @@ impl Process {
     }
 }
 
+impl Process {
+    /// Ends the servers and what belongs to all sessions.
+    pub(super) async fn close(&self) {
+        tokio::join!(self.upstream.close(), self.shared.close());
+    }
+
+    /// The configuration in effect.
+    pub(super) fn told(&self) -> watch::Receiver<Arc<Config>> {
+        self.told.clone()
+    }
+}
+
 impl Modules {
     /// Builds the modules of the only session of this process. It starts no engine and no server. Must be called inside a
     /// tokio runtime.
@@ -117,10 +130,14 @@ impl Modules {
         process.session(config, &process.mark)
     }
 
+    /// Ends the session. Its servers go on for others.
+    pub(super) async fn close_session(&self) {
+        self.session.close().await;
+    }
+
     /// Ends the session and the servers in parallel, within their time limit.
     pub(super) async fn close(&self, config: &Config) {
-        let Process { upstream, shared, .. } = &*self.process;
-        let closing = async { tokio::join!(self.session.close(), upstream.close(), shared.close()) };
+        let closing = async { tokio::join!(self.session.close(), self.process.close()) };
         if tokio::time::timeout(config.limits.shutdown, closing).await.is_err() {
             tracing::warn!("not everything had ended in time; the guardian removes what is left");
         }

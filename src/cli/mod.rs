@@ -43,6 +43,8 @@ pub enum Command {
     Install(Install),
     /// Remove belljar from the configuration of an MCP client.
     Uninstall(Uninstall),
+    /// Serve all clients of this user that share one bridge (`servers.shared`).
+    Serve(Serve),
     /// Show the log of calls and runs, including refused ones.
     Log(Log),
     /// List, show, export, remove or replay recorded sessions.
@@ -80,6 +82,41 @@ pub struct Doctor {
     /// Check with the environment variables that this client passes to belljar, and name those that are missing.
     #[arg(long, value_name = "NAME", value_parser = client_name())]
     pub client: Option<String>,
+}
+
+/// Arguments of `serve`.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Serve {
+    /// End after ten minutes without a session.
+    #[arg(long)]
+    pub until_idle: bool,
+    /// Start it in the background and return: a client's belljar does this itself.
+    #[arg(long, hide = true)]
+    pub detach: bool,
+    /// The subcommand; without one, belljar serves until a signal comes.
+    #[command(subcommand)]
+    pub command: Option<ServeCommand>,
+}
+
+/// The subcommands of `serve`.
+#[derive(Debug, Subcommand)]
+pub enum ServeCommand {
+    /// Show the sessions of the running `belljar serve`.
+    Status,
+    /// End the running `belljar serve` with all its sessions.
+    Stop,
+}
+
+impl ServeCommand {
+    /// The word for the running bridge.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Stop => "stop",
+        }
+    }
 }
 
 /// Arguments of `config`.

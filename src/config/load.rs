@@ -27,7 +27,7 @@ use super::servers::load::{self, EntriesByFile, EntryRules, LoadedServers};
 use super::servers::server::{RefusedServer, ServerConfig};
 use super::servers::transport::{Launch, Transport};
 use super::settings::choices::{
-    AllowCommands, Audit, LearnShapes, Prewarm, Rollback, Sampling, SandboxServers, SelfServers,
+    AllowCommands, Audit, LearnShapes, Prewarm, Rollback, Sampling, SandboxServers, SelfServers, Shared,
     StructuredContent,
 };
 use super::settings::model::ModelSettings;
@@ -99,6 +99,8 @@ pub struct Config {
     pub sandbox_servers: SandboxServers,
     /// Whether the sandbox is started ahead of the first run.
     pub prewarm: Prewarm,
+    /// Whether the client's session is one of the user's shared bridge.
+    pub shared: Shared,
     /// The treatment of the variables when a run has to be killed.
     pub rollback: Rollback,
     /// Checkpoints that code may keep at once.
@@ -209,6 +211,116 @@ impl Config {
         });
         let has_rights = |launch: &&Launch| launch.sandbox.resolved(self.sandbox_servers).is_none();
         (launches.clone().filter(has_rights).count(), launches.count())
+    }
+
+    /// Whether sessions with these configurations may share servers and all that depends on settings: everything is equal but
+    /// problems, and the content of the policy, which each session follows in its file.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        // Each new field has to be decided about here.
+        let Self {
+            engine,
+            path,
+            image,
+            time_zone,
+            timeout,
+            timeout_max,
+            task_after,
+            memory_bytes,
+            pids,
+            cpu_millis,
+            cpu_is_capped,
+            container_user,
+            allow_weak,
+            extra_syscalls,
+            trace_denied,
+            mounts,
+            idle_stop,
+            lock_dir,
+            owner,
+            workspace,
+            cache_dir,
+            former_model_dir,
+            private,
+            output_mode,
+            log_level,
+            self_servers,
+            sandbox_servers,
+            prewarm,
+            shared,
+            rollback,
+            checkpoints,
+            structured,
+            learn_shapes,
+            images_as_files,
+            chosen_servers,
+            settings,
+            sandbox_problem,
+            servers,
+            changeable,
+            refused,
+            not_used,
+            allow_commands,
+            policy: _,
+            roots,
+            sampling,
+            model,
+            audit,
+            journal,
+            resume,
+            own_state_dir,
+            limits,
+            problems: _,
+        } = self;
+        *engine == other.engine
+            && *path == other.path
+            && *image == other.image
+            && *time_zone == other.time_zone
+            && *timeout == other.timeout
+            && *timeout_max == other.timeout_max
+            && *task_after == other.task_after
+            && *memory_bytes == other.memory_bytes
+            && *pids == other.pids
+            && *cpu_millis == other.cpu_millis
+            && *cpu_is_capped == other.cpu_is_capped
+            && *container_user == other.container_user
+            && *allow_weak == other.allow_weak
+            && *extra_syscalls == other.extra_syscalls
+            && *trace_denied == other.trace_denied
+            && *mounts == other.mounts
+            && *idle_stop == other.idle_stop
+            && *lock_dir == other.lock_dir
+            && *owner == other.owner
+            && *workspace == other.workspace
+            && *cache_dir == other.cache_dir
+            && *former_model_dir == other.former_model_dir
+            && *private == other.private
+            && *output_mode == other.output_mode
+            && *log_level == other.log_level
+            && *self_servers == other.self_servers
+            && *sandbox_servers == other.sandbox_servers
+            && *prewarm == other.prewarm
+            && *shared == other.shared
+            && *rollback == other.rollback
+            && *checkpoints == other.checkpoints
+            && *structured == other.structured
+            && *learn_shapes == other.learn_shapes
+            && *images_as_files == other.images_as_files
+            && *chosen_servers == other.chosen_servers
+            && *settings == other.settings
+            && *sandbox_problem == other.sandbox_problem
+            && *servers == other.servers
+            && *changeable == other.changeable
+            && *refused == other.refused
+            && *not_used == other.not_used
+            && *allow_commands == other.allow_commands
+            && *roots == other.roots
+            && *sampling == other.sampling
+            && *model == other.model
+            && *audit == other.audit
+            && *journal == other.journal
+            && *resume == other.resume
+            && *own_state_dir == other.own_state_dir
+            && *limits == other.limits
     }
 
     /// Whether the value of any setting comes from this file.
@@ -352,6 +464,7 @@ impl ReadSettings {
         let prewarm = if is_on("MCP_BRIDGE_PREWARM") { Prewarm::On } else { Prewarm::Off };
         let structured =
             if is_on("MCP_BRIDGE_STRUCTURED") { StructuredContent::On } else { StructuredContent::Off };
+        let shared = if is_on("MCP_BRIDGE_SHARED") { Shared::Yes } else { Shared::No };
         let learn_shapes = if is_on("MCP_BRIDGE_LEARN_SHAPES") { LearnShapes::On } else { LearnShapes::Off };
         let profile = ProfileSetting::profile(&mut settings);
         let idle =
@@ -416,6 +529,7 @@ impl ReadSettings {
             self_servers,
             sandbox_servers: settings.required("MCP_BRIDGE_SANDBOX_SERVERS", read::sandbox_servers),
             prewarm,
+            shared,
             rollback,
             checkpoints: settings.required("MCP_BRIDGE_CHECKPOINTS", |text| read::whole(text, 0, 64)) as u8,
             structured,

@@ -1,11 +1,11 @@
-//! Serves one client on the process's stdin and stdout.
+//! Serves one client on two streams, such as the process's stdin and stdout.
 
 use std::time::Duration;
 
 use belljar_base::limits::Limits;
 use belljar_upstream::jsonrpc::LineTransport;
 use rmcp::ServiceExt;
-use rmcp::transport::io::stdio_pipes;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
 use super::requests::Requests;
@@ -19,8 +19,12 @@ const FAREWELL: Duration = Duration::from_millis(300);
 ///
 /// # Errors
 /// The first message is no request that opens a connection.
-pub async fn serve(handler: Handler, limits: &Limits, closing: CancellationToken) -> Result<(), String> {
-    let (read, write) = stdio_pipes();
+pub async fn serve(
+    handler: Handler,
+    (read, write): (impl AsyncRead + Send + Unpin + 'static, impl AsyncWrite + Send + Unpin + 'static),
+    limits: &Limits,
+    closing: CancellationToken,
+) -> Result<(), String> {
     let (transport, ended) = LineTransport::new(
         Requests::default(),
         read,

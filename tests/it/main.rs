@@ -46,6 +46,7 @@ mod server_entries;
 mod service_login;
 mod service_login_hostile;
 mod sessions;
+mod shared;
 mod soak_checks;
 mod start;
 mod stateless;

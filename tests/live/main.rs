@@ -51,6 +51,7 @@ mod server_entries;
 mod server_faults;
 mod servers_ask;
 mod sessions;
+mod shared;
 mod skills;
 mod skills_killed;
 mod spelled_secrets;

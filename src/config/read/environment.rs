@@ -63,6 +63,13 @@ impl Environment {
         }
     }
 
+    /// The environment of another process of this user, which has these variables and this working folder.
+    #[must_use]
+    pub fn of_client(variables: BTreeMap<OsString, OsString>, cwd: Option<PathBuf>) -> Self {
+        let home = variables.get(OsStr::new("HOME")).filter(|home| !home.is_empty()).map(PathBuf::from);
+        Self { home: home.or_else(dirs::home_dir), variables, cwd, ..Self::capture() }
+    }
+
     /// The folders of PATH that lead through the opened project, where `npx`, direnv and virtual environments put some, and
     /// PATH without them. Whoever sends the project could put a program of any name there. The project's own entries
     /// can name such a program by its path.

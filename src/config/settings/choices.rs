@@ -38,6 +38,15 @@ pub enum Rollback {
     Off,
 }
 
+/// The choice to share one bridge between the clients of a user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shared {
+    /// The client's session is one of the bridge that `belljar serve` is.
+    Yes,
+    /// The client has a bridge of its own.
+    No,
+}
+
 /// The choice to start the sandbox ahead of the first run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prewarm {

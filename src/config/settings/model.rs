@@ -33,7 +33,7 @@ const NAME_CHARS_MAX: usize = 200;
 const TOKENS_MAX: u64 = 1_000_000_000_000;
 
 /// The settings for requests to a model.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelSettings {
     /// The access to the model.
     pub access: ModelAccess,

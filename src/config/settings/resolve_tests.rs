@@ -64,6 +64,7 @@ level = "debug"
 audit = "off"
 journal = "off"
 [servers]
+shared = true
 roots = ["~"]
 sandbox = true
 sampling = "off"

@@ -1,0 +1,152 @@
+//! The sessions of the shared bridge by their configurations: those with equal ones share their servers.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use belljar_guard::Mark;
+use belljar_upstream::Inherited;
+use parking_lot::Mutex;
+
+use crate::app::wiring::{Modules, Process};
+use crate::config::{Config, ConfigFiles, Environment, Launch, Transport};
+
+/// How long servers go on without a session, for one that comes next.
+const UNUSED: Duration = Duration::from_secs(60);
+
+/// All that the shared bridge has.
+#[derive(Default)]
+pub(super) struct Bridges {
+    groups: Mutex<Vec<Group>>,
+}
+
+/// Sessions with one configuration.
+struct Group {
+    /// The environment of the session that was the first.
+    environment: Arc<Environment>,
+    process: Arc<Process>,
+    sessions: Vec<Listed>,
+    /// When the last session ended; meaningless while there is one.
+    unused_since: Instant,
+}
+
+/// A session, for the list of `belljar serve status`.
+struct Listed {
+    id: Mark,
+    begun: Instant,
+}
+
+/// A session of a group, until this value is dropped.
+pub(super) struct Member {
+    bridges: Arc<Bridges>,
+    pub(super) modules: Modules,
+    pub(super) process: Arc<Process>,
+    id: Mark,
+}
+
+impl Group {
+    /// Whether a session with this configuration may use its servers: all on which they depend is equal.
+    fn is_for(&self, config: &Config, environment: &Environment) -> bool {
+        self.environment.cwd == environment.cwd
+            && self.process.told().borrow().is_same(config)
+            && inherited(config, &self.environment) == inherited(config, environment)
+    }
+}
+
+/// The variables that each server inherits from an environment.
+fn inherited(config: &Config, environment: &Environment) -> Vec<Inherited> {
+    let launches = config.servers.iter().filter_map(|server| match &server.transport {
+        Transport::Launch(launch) => Some(launch),
+        Transport::Endpoint(_) => None,
+    });
+    let of = |launch: &Launch| {
+        let sandbox = launch.sandbox.resolved(config.sandbox_servers);
+        environment.inherited(launch, sandbox.as_ref())
+    };
+    launches.map(of).collect()
+}
+
+impl Bridges {
+    /// Begins a session with this configuration. Must be called inside a tokio runtime.
+    pub(super) fn join(self: &Arc<Self>, config: &Config, files: ConfigFiles) -> Member {
+        let environment = Arc::clone(files.environment());
+        let id = Mark::new();
+        let listed = Listed { id: id.clone(), begun: Instant::now() };
+        let mut groups = self.groups.lock();
+        let process = match groups.iter_mut().find(|group| group.is_for(config, &environment)) {
+            Some(group) => {
+                group.sessions.push(listed);
+                Arc::clone(&group.process)
+            }
+            None => {
+                let process = Arc::new(Process::build(config, files));
+                let own = Arc::clone(&process);
+                groups.push(Group {
+                    environment,
+                    process: own,
+                    sessions: vec![listed],
+                    unused_since: Instant::now(),
+                });
+                process
+            }
+        };
+        drop(groups);
+        let modules = process.session(config, &id);
+        Member { bridges: Arc::clone(self), modules, process, id }
+    }
+
+    /// The number of sessions.
+    pub(super) fn sessions(&self) -> usize {
+        self.groups.lock().iter().map(|group| group.sessions.len()).sum()
+    }
+
+    /// A line for each session.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let groups = self.groups.lock();
+        let lines = groups.iter().flat_map(|group| {
+            let servers = group.process.told().borrow().servers.len();
+            let cwd = group.environment.cwd.as_deref();
+            let folder = cwd.map_or_else(String::new, |cwd| cwd.display().to_string());
+            group.sessions.iter().map(move |session| {
+                let age_s = session.begun.elapsed().as_secs();
+                format!("{:.8}  {age_s} s  {servers} servers  {folder}", session.id.as_str())
+            })
+        });
+        lines.collect()
+    }
+
+    /// Ends what no session has used for some time.
+    async fn end_unused(&self) {
+        let is_over = |group: &mut Group| group.sessions.is_empty() && group.unused_since.elapsed() >= UNUSED;
+        let over: Vec<Group> = self.groups.lock().extract_if(.., is_over).collect();
+        for group in over {
+            group.process.close().await;
+        }
+    }
+
+    /// Ends all servers. No session begins any more.
+    pub(super) async fn close(&self) {
+        let all: Vec<Group> = std::mem::take(&mut *self.groups.lock());
+        futures_util::future::join_all(all.iter().map(|group| group.process.close())).await;
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let mut groups = self.bridges.groups.lock();
+        for group in groups.iter_mut() {
+            group.sessions.retain(|session| session.id.as_str() != self.id.as_str());
+            if Arc::ptr_eq(&group.process, &self.process) {
+                group.unused_since = Instant::now();
+            }
+        }
+        drop(groups);
+        let bridges = Arc::clone(&self.bridges);
+        // Without a runtime the program is ending.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                tokio::time::sleep(UNUSED).await;
+                bridges.end_unused().await;
+            });
+        }
+    }
+}

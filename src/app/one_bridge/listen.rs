@@ -1,0 +1,275 @@
+//! `belljar serve`: listens on the user's socket, and serves each relay in a session of its own.
+
+use std::fs::File;
+use std::io;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use belljar_base::limits::Limits;
+use belljar_base::own_file;
+use belljar_base::problem::{Problem, report};
+use belljar_base::text;
+use nix::fcntl::Flock;
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::bridges::Bridges;
+use super::hello::{Hello, VERSION, Welcome, Wish};
+use super::place::Place;
+
+use crate::app::common::printing::{err, out};
+use crate::app::common::signals::Signals;
+use crate::app::serve::handler;
+use crate::config::{Config, ConfigFiles};
+use crate::server::serve as serve_client;
+
+/// The longest wait for the first message of somebody who has connected.
+const HELLO: Duration = Duration::from_secs(10);
+/// How long a bridge that a relay has started goes on without a session.
+const IDLE: Duration = Duration::from_secs(600);
+/// The longest wait for a bridge that was started.
+const START: Duration = Duration::from_secs(10);
+/// The time between two attempts to reach it.
+const AGAIN: Duration = Duration::from_millis(10);
+/// The longest wait for a bridge that is ending.
+const LEAVING: Duration = Duration::from_secs(8);
+/// The largest number of sessions at once.
+const SESSIONS_MAX: usize = 256;
+
+/// Serves relays until a signal comes, and with `until_idle` until nobody has had a session for some time.
+pub(crate) async fn serve_all(config: Config, until_idle: bool) -> ExitCode {
+    report(&config.problems);
+    if until_idle {
+        // Clients end whole groups of processes, and this one is for others, too. It fails only where it is so already.
+        if let Err(error) = nix::unistd::setsid() {
+            tracing::debug!(%error, "the session of processes stays");
+        }
+    }
+    let place = Place::new(&config.lock_dir);
+    let (listener, lock) = match listening(&place, until_idle).await {
+        Ok(listening) => listening,
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            err!("belljar: `belljar serve` is running already; `belljar serve status` shows its sessions");
+            return ExitCode::FAILURE;
+        }
+        Err(error) => {
+            err!("belljar: cannot listen on {}: {error}", place.socket().display());
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut signals = match Signals::listen() {
+        Ok(signals) => signals,
+        Err(error) => {
+            tracing::error!(%error, "cannot listen for signals");
+            return ExitCode::from(70);
+        }
+    };
+    tracing::info!(socket = %place.socket().display(), "listens for clients of this user");
+    let (bridges, stopping) = (Arc::new(Bridges::default()), CancellationToken::new());
+    let mut sessions = JoinSet::new();
+    let code = loop {
+        let is_idle = until_idle && sessions.is_empty();
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    let (bridges, stopping) = (Arc::clone(&bridges), stopping.clone());
+                    let limits = Arc::new(config.limits.clone());
+                    sessions.spawn(connection(stream, bridges, limits, stopping));
+                }
+                Err(error) => {
+                    // Such as too many open files: it may pass.
+                    tracing::error!(%error, "cannot accept a client");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            },
+            Some(_) = sessions.join_next() => {}
+            () = tokio::time::sleep(IDLE), if is_idle => break 0,
+            () = stopping.cancelled() => break 0,
+            ending = signals.next() => break ending.exit_code(),
+        }
+    };
+    // Who comes now starts another bridge, which waits for the lock.
+    drop(listener);
+    if let Err(error) = std::fs::remove_file(place.socket()) {
+        tracing::debug!(%error, "the socket was removed by somebody else");
+    }
+    stopping.cancel();
+    let closing = async {
+        while sessions.join_next().await.is_some() {}
+        bridges.close().await;
+    };
+    tokio::select! {
+        ended = tokio::time::timeout(config.limits.shutdown, closing) => {
+            if ended.is_err() {
+                tracing::warn!("not everything had ended in time; the guardians remove what is left");
+            }
+        }
+        ending = signals.next() => return ExitCode::from(ending.exit_code()),
+    }
+    drop(lock);
+    ExitCode::from(code)
+}
+
+/// Takes the place. A bridge that a relay has started waits until one that is ending has left it.
+async fn listening(place: &Place, waits: bool) -> io::Result<(UnixListener, Flock<File>)> {
+    let until = tokio::time::Instant::now() + LEAVING;
+    loop {
+        match place.listen() {
+            Err(error)
+                if waits
+                    && error.kind() == io::ErrorKind::AddrInUse
+                    && tokio::time::Instant::now() < until =>
+            {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            listening => return listening,
+        }
+    }
+}
+
+/// Serves whoever has connected.
+async fn connection(
+    stream: UnixStream,
+    bridges: Arc<Bridges>,
+    limits: Arc<Limits>,
+    stopping: CancellationToken,
+) {
+    let is_own = stream.peer_cred().is_ok_and(|peer| peer.uid() == nix::unistd::geteuid().as_raw());
+    if !is_own {
+        tracing::warn!("another user has connected, and is refused");
+        return;
+    }
+    let (read, mut write) = stream.into_split();
+    let mut read = BufReader::new(read);
+    let answer = match tokio::time::timeout(HELLO, Wish::read(&mut read)).await {
+        Err(_) => return,
+        Ok(Err(why)) => Welcome::No(why),
+        Ok(Ok(Wish::Status)) => Welcome::Ok(status(&bridges)),
+        Ok(Ok(Wish::Stop)) => {
+            stopping.cancel();
+            Welcome::Ok(String::new())
+        }
+        Ok(Ok(Wish::Session(hello))) if hello.version != VERSION && bridges.sessions() == 0 => {
+            // The relay starts one of its own version.
+            stopping.cancel();
+            Welcome::No(format!("belljar {VERSION} has ended, since it had no session"))
+        }
+        Ok(Ok(Wish::Session(_))) if bridges.sessions() >= SESSIONS_MAX => {
+            Welcome::No(format!("`belljar serve` has {SESSIONS_MAX} sessions, and takes no more"))
+        }
+        Ok(Ok(Wish::Session(hello))) => {
+            return session(hello, (read, write), &bridges, limits, stopping).await;
+        }
+    };
+    if let Err(error) = answer.send(&mut write).await {
+        tracing::debug!(%error, "the client has gone");
+    }
+}
+
+async fn session(
+    hello: Hello,
+    (read, mut write): (BufReader<tokio::net::unix::OwnedReadHalf>, tokio::net::unix::OwnedWriteHalf),
+    bridges: &Arc<Bridges>,
+    limits: Arc<Limits>,
+    stopping: CancellationToken,
+) {
+    let (config, files) = ConfigFiles::load(hello.environment);
+    let problems: String = config.problems.iter().map(|problem| line(problem) + "\n").collect();
+    let member = bridges.join(&config, files);
+    if let Err(error) = Welcome::Ok(problems).send(&mut write).await {
+        tracing::debug!(%error, "the client has gone");
+        return;
+    }
+    let handler = handler(&member.modules, member.process.told(), Arc::clone(&limits));
+    // rmcp cancels the token when the client has gone.
+    let ending = stopping.child_token();
+    if let Err(error) = serve_client(handler, (read, write), &limits, ending).await {
+        tracing::error!(error, "the client did not open a connection");
+    }
+    if tokio::time::timeout(limits.shutdown, member.modules.close_session()).await.is_err() {
+        tracing::warn!("a session had not ended in time");
+    }
+}
+
+fn line(problem: &Problem) -> String {
+    format!("{}: {problem}", problem.severity)
+}
+
+fn status(bridges: &Bridges) -> String {
+    let lines = bridges.lines();
+    let head =
+        format!("belljar {VERSION} serves {} sessions (process {})\n", lines.len(), std::process::id());
+    head + &lines.into_iter().map(|line| line + "\n").collect::<String>()
+}
+
+/// Asks the running bridge for its status, or to stop.
+pub(crate) async fn ask(config: &Config, word: &str) -> ExitCode {
+    let asked = async {
+        let mut stream = Place::new(&config.lock_dir).connect().await?;
+        Wish::send(word, &mut stream).await?;
+        let (read, mut write) = stream.split();
+        let welcome = Welcome::read(&mut BufReader::new(read)).await?;
+        write.shutdown().await?;
+        io::Result::Ok(welcome)
+    };
+    match asked.await {
+        Ok((Welcome::Ok(text), _)) => {
+            text.lines().for_each(|line| out!("{}", text::inert(line)));
+            ExitCode::SUCCESS
+        }
+        Ok((Welcome::No(why), _)) => {
+            err!("belljar: {why}");
+            ExitCode::FAILURE
+        }
+        Err(error) if [io::ErrorKind::NotFound, io::ErrorKind::ConnectionRefused].contains(&error.kind()) => {
+            out!("`belljar serve` is not running");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            err!("belljar: the running `belljar serve` cannot be asked: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Starts `belljar serve` in the background and returns when it listens, so that nobody finds it among the processes of a
+/// client.
+pub(crate) fn detach(files: &ConfigFiles) -> ExitCode {
+    let environment = files.environment();
+    let place = Place::new(&files.config().lock_dir);
+    let started = || -> io::Result<()> {
+        own_file::make_folder(&files.config().lock_dir)?;
+        let log = own_file::open(&place.log(), File::options().write(true).create(true).truncate(true))?;
+        let own = environment.executable.clone().filter(|file| file.is_file());
+        let home = environment.home.clone().filter(|home| home.is_dir());
+        let mut bridge = Command::new(own.unwrap_or_else(|| "/proc/self/exe".into()))
+            .args(["serve", "--until-idle"])
+            .current_dir(home.unwrap_or_else(|| "/".into()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()?;
+        let until = Instant::now() + START;
+        while std::os::unix::net::UnixStream::connect(place.socket()).is_err() {
+            let why = format!("{} says why", place.log().display());
+            match bridge.try_wait()? {
+                Some(status) => return Err(io::Error::other(format!("it has ended ({status}); {why}"))),
+                None if Instant::now() > until => {
+                    return Err(io::Error::other(format!("it is not ready; {why}")));
+                }
+                None => std::thread::sleep(AGAIN),
+            }
+        }
+        Ok(())
+    };
+    match started() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            err!("belljar: `belljar serve` cannot be started: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! `belljar serve` and the relays that clients start: who gets a session, what ends, and what is refused.
+
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+
+use crate::support::{Bridge, Home, PATIENCE, eventually};
+
+/// A home whose clients share one bridge, which ends with this value.
+struct SharedHome(Home);
+
+impl SharedHome {
+    fn new() -> Self {
+        Self(Home::new().env("MCP_BRIDGE_SHARED", "1"))
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.0.path().join("run/belljar/serve.sock")
+    }
+
+    fn status(&self) -> String {
+        self.0.run(&["serve", "status"]).stdout
+    }
+
+    fn has_sessions(&self, number: usize) -> bool {
+        self.status().contains(&format!("serves {number} sessions"))
+    }
+
+    /// The process of the shared bridge.
+    fn process(&self) -> Pid {
+        let status = self.status();
+        let number = status.split("(process ").nth(1).and_then(|rest| rest.split(')').next()).unwrap();
+        Pid::from_raw(number.parse().unwrap())
+    }
+
+    /// What the shared bridge answers to these bytes.
+    fn answer(&self, bytes: &[u8]) -> String {
+        let mut stream = UnixStream::connect(self.socket()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(bytes).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+}
+
+impl Drop for SharedHome {
+    fn drop(&mut self) {
+        self.0.run(&["serve", "stop"]);
+    }
+}
+
+#[test]
+fn clients_that_start_at_once_agree_on_one_bridge_and_each_has_a_session() {
+    let home = SharedHome::new();
+    let mut clients: Vec<Bridge> = (0..6).map(|_| Bridge::spawn(&home.0)).collect();
+    for client in &mut clients {
+        client.initialize("2025-11-25");
+    }
+    assert!(home.has_sessions(6), "{}", home.status());
+    // Only this user can come in.
+    let mode = |path: PathBuf| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(home.socket()), mode(home.socket().parent().unwrap().into())), (0o600, 0o700));
+    // A client that is killed ends its own session only.
+    drop(clients.pop());
+    eventually("one session has ended", PATIENCE, || home.has_sessions(5));
+    assert!(clients[0].request("tools/list", serde_json::json!({})).is_ok());
+    assert_eq!(home.0.run(&["serve", "stop"]).code, Some(0));
+    for client in &clients {
+        client.says("the shared bridge has ended");
+    }
+    assert!(home.status().contains("is not running") && !home.socket().exists());
+}
+
+#[test]
+fn the_place_of_a_killed_bridge_is_taken_by_the_next_and_a_second_one_is_refused() {
+    let home = SharedHome::new();
+    let first = Bridge::start(&home.0);
+    let process = home.process();
+    let second = home.0.run(&["serve"]);
+    assert!(second.code == Some(1) && second.stderr.contains("is running already"), "{}", second.stderr);
+    kill(process, Signal::SIGKILL).unwrap();
+    first.says("the shared bridge has ended");
+    let mut next = Bridge::start(&home.0);
+    assert_ne!(home.process(), process);
+    assert!(next.request("tools/list", serde_json::json!({})).is_ok());
+}
+
+#[test]
+fn a_client_whose_processes_are_all_killed_leaves_the_bridge_to_others() {
+    let home = SharedHome::new();
+    let mut command = home.0.command(&[]);
+    let mut client = command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    eventually("it has a session", PATIENCE, || home.has_sessions(1));
+    let mut other = Bridge::start(&home.0);
+    killpg(Pid::from_raw(i32::try_from(client.id()).unwrap()), Signal::SIGKILL).unwrap();
+    client.wait().unwrap();
+    eventually("its session has ended", PATIENCE, || home.has_sessions(1));
+    assert!(other.request("tools/list", serde_json::json!({})).is_ok());
+}
+
+#[test]
+fn what_is_no_relay_gets_no_session() {
+    let home = SharedHome::new();
+    let mut client = Bridge::start(&home.0);
+    for bytes in [
+        &b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"[..],
+        b"{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"initialize\"}\n",
+        b"belljar 9 9.9.9 0\n",
+        b"belljar 1 0.1.0 99999999999\n",
+    ] {
+        let answer = home.answer(bytes);
+        assert!(answer.starts_with("no "), "{}: {answer}", String::from_utf8_lossy(bytes));
+    }
+    // Nor do silent connections hold it up.
+    let silent: Vec<UnixStream> = (0..50).map(|_| UnixStream::connect(home.socket()).unwrap()).collect();
+    assert!(client.request("tools/list", serde_json::json!({})).is_ok());
+    assert!(home.has_sessions(1), "{}", home.status());
+    drop(silent);
+}
+
+#[test]
+fn problems_of_a_client_s_configuration_are_said_to_that_client() {
+    let home = SharedHome::new();
+    std::fs::create_dir_all(home.0.path().join("MCPs")).unwrap();
+    std::fs::write(home.0.path().join("MCPs/a.json"), "{\"mcpServers\": {\"a\": {}}}").unwrap();
+    let client = Bridge::start(&home.0);
+    client.says("a.json");
+}
+
+#[test]
+fn where_the_shared_bridge_cannot_be_started_the_client_has_one_of_its_own() {
+    // The path of a socket has at most 108 bytes.
+    let home = Home::new();
+    let deep = home.path().join("x".repeat(100));
+    std::fs::create_dir(&deep).unwrap();
+    let home = home.env("MCP_BRIDGE_SHARED", "1").env("XDG_RUNTIME_DIR", deep.to_str().unwrap());
+    let mut client = Bridge::start(&home);
+    client.says("this client has a bridge of its own: ");
+    assert!(client.request("tools/list", serde_json::json!({})).is_ok());
+}
