@@ -547,8 +547,8 @@ const UNREAD: [&[&str]; 32] = [
     &["login", "good"],
     &["logout", "far"],
     &["image", "ls"],
-    &["search", "status"],
-    &["search", "remove-model"],
+    &["serve", "status"],
+    &["serve", "stop"],
 ];
 
 #[test]
