@@ -130,7 +130,7 @@ fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
             Some(Command::Serve(cli::Serve { command: Some(command), .. })) => {
                 one_bridge::ask(&config, command.word()).await
             }
-            Some(Command::Serve(cli::Serve { detach: true, .. })) => one_bridge::detach(&config_files),
+            Some(Command::Serve(cli::Serve { detach: true, .. })) => one_bridge::detach(&config_files).await,
             Some(Command::Serve(serve)) => one_bridge::serve_all(config, serve.until_idle).await,
             Some(Command::Run(run)) => run::run(config, config_files, run).await,
             Some(Command::Log(arguments)) => log::log(&config, arguments),

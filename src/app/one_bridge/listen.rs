@@ -237,10 +237,10 @@ pub(crate) async fn ask(config: &Config, word: &str) -> ExitCode {
 
 /// Starts `belljar serve` in the background and returns when it listens, so that nobody finds it among the processes of a
 /// client.
-pub(crate) fn detach(files: &ConfigFiles) -> ExitCode {
+pub(crate) async fn detach(files: &ConfigFiles) -> ExitCode {
     let environment = files.environment();
     let place = Place::new(&files.config().lock_dir);
-    let started = || -> io::Result<()> {
+    let started = async {
         own_file::make_folder(&files.config().lock_dir)?;
         let log = own_file::open(&place.log(), File::options().write(true).create(true).truncate(true))?;
         let own = environment.executable.clone().filter(|file| file.is_file());
@@ -253,19 +253,19 @@ pub(crate) fn detach(files: &ConfigFiles) -> ExitCode {
             .stderr(log)
             .spawn()?;
         let until = Instant::now() + START;
-        while std::os::unix::net::UnixStream::connect(place.socket()).is_err() {
+        while place.connect().await.is_err() {
             let why = format!("{} says why", place.log().display());
             match bridge.try_wait()? {
                 Some(status) => return Err(io::Error::other(format!("it has ended ({status}); {why}"))),
                 None if Instant::now() > until => {
                     return Err(io::Error::other(format!("it is not ready; {why}")));
                 }
-                None => std::thread::sleep(AGAIN),
+                None => tokio::time::sleep(AGAIN).await,
             }
         }
-        Ok(())
+        io::Result::Ok(())
     };
-    match started() {
+    match started.await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             err!("belljar: `belljar serve` cannot be started: {error}");
