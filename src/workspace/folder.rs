@@ -174,7 +174,9 @@ impl Workspace {
         // The root may be the user's own symlink.
         let root = File::open(&location.root).and_then(|held| HeldFolder::of(location.root.clone(), held));
         let root = root.map_err(of_root)?;
-        let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let name = location.name.as_ref().map(|name| name.as_str());
+        let name = name.or_else(|| folder.file_name()?.to_str());
+        let name = name.ok_or_else(|| of_folder(io::ErrorKind::InvalidFilename.into()))?;
         let held = root.below(name).map_err(of_folder)?;
         let mut workspace = Self {
             files: held.below(FILES).map_err(of_folder)?,
@@ -466,7 +468,8 @@ impl Drop for Workspace {
             return;
         }
         // Nobody else removes it too when its lock has gone before the rest of it.
-        let name = self.folder.name.file_name().unwrap_or_default();
+        // Without a name, the folder of all workspaces would be removed.
+        let Some(name) = self.folder.name.file_name() else { return };
         let removed =
             lock_all(&self.root.path).and_then(|_of_all| fs::remove_dir_all(self.root.path.join(name)));
         if let Err(error) = removed {

@@ -93,7 +93,7 @@ impl Wish {
     /// Reads the first message.
     ///
     /// # Errors
-    /// The reason why it is none.
+    /// The reason why it cannot be read.
     pub(super) async fn read(from: &mut (impl AsyncBufRead + Unpin)) -> Result<Self, String> {
         let (words, body) = read(from).await.map_err(|error| error.to_string())?;
         match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
@@ -144,7 +144,7 @@ async fn read(from: &mut (impl AsyncBufRead + Unpin)) -> io::Result<(Vec<String>
     let length =
         words.pop().and_then(|word| word.parse::<usize>().ok()).filter(|length| *length <= BODY_BYTES_MAX);
     let Some(length) = length.filter(|_| line.ends_with('\n')) else {
-        return Err(io::Error::other("the first line is none of belljar's"));
+        return Err(io::Error::other("its first line is not that of a belljar"));
     };
     let mut body = vec![0; length];
     from.read_exact(&mut body).await?;

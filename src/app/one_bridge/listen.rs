@@ -80,7 +80,7 @@ pub(crate) async fn serve_all(config: Config, until_idle: bool) -> ExitCode {
                     sessions.spawn(connection(stream, bridges, limits, stopping));
                 }
                 Err(error) => {
-                    // Such as too many open files: it may pass.
+                    // The reason may pass, for example too many open files.
                     tracing::error!(%error, "cannot accept a client");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }

@@ -33,7 +33,7 @@ impl Place {
     /// Connects to the running bridge.
     ///
     /// # Errors
-    /// There is none, or it does not answer.
+    /// No bridge is running, or it does not answer.
     pub(super) async fn connect(&self) -> io::Result<UnixStream> {
         UnixStream::connect(self.socket()).await
     }

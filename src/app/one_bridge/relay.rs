@@ -1,5 +1,5 @@
 //! What a client starts if sessions are shared: it passes MCP between its stdin and stdout and the user's shared bridge, which
-//! it starts if there is none.
+//! it starts unless it is running.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -80,13 +80,13 @@ async fn welcomed(stream: &mut UnixStream, environment: &Environment) -> Result<
     }
 }
 
-/// A connection to the shared bridge, which is started if there is none.
+/// A connection to the shared bridge, which is started unless it is running.
 async fn reached(place: &Place, environment: &Environment) -> Result<UnixStream, String> {
     if let Ok(stream) = place.connect().await {
         return Ok(stream);
     }
     let unstarted = |error: io::Error| format!("the shared bridge cannot be started: {error}");
-    // Of several relays one starts it, and the others wait here.
+    // One of several relays starts it, and the others wait here.
     let turn = place.clone();
     let turn = tokio::task::spawn_blocking(move || turn.turn_to_start());
     let _turn = turn.await.map_err(|error| error.to_string())?.map_err(unstarted)?;

@@ -394,7 +394,7 @@ impl VisibleFiles {
     }
 
     /// Resolves the path of a store of packages, which no word of the entry names. One that another user could choose is
-    /// left out, and the user is told of the path as it stands.
+    /// left out, and its path is named to the user.
     fn store(&mut self, path: &Path, at: &Surroundings<'_>) -> Option<ResolvedPath> {
         let way = self.way(path, at)?;
         if is_chosen_by_others(&way) {
