@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use belljar_base::text;
-use url::{Position, Url};
+use url::{Host, Position, Url};
 
 /// The places to which a path or URI may lead, folded: without `..`, `.` and empty segments, and for a file URI or a web address
 /// in all readings. A path that leads above its unknown beginning may lead to the root. `None`: a host cannot be read.
@@ -25,6 +25,15 @@ pub(super) fn places(text: &str, host_bytes_max: usize) -> Option<BTreeSet<Strin
             scheme.starts_with(|first: char| first.is_ascii_alphabetic())
                 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
         };
+        // Some servers take the path of an address for that of a file, whatever the scheme is.
+        let path_alone = match place.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) {
+            Some((scheme, path)) => {
+                Some(path).filter(|_| !WEB_SCHEMES.contains(&&*scheme.to_ascii_lowercase()))
+            }
+            None => Some(place).filter(|place| place.starts_with("//")),
+        };
+        let path_alone = path_alone.filter(|path| path.starts_with('/'));
+        found.extend(path_alone.into_iter().flat_map(|path| file_places(&format!("file:{path}"))));
         let behind_scheme = place.split_once("://").filter(|(scheme, _)| is_scheme(scheme));
         let behind_scheme = behind_scheme.map(|(scheme, path)| (format!("{scheme}://"), path));
         for (before, path) in [Some((String::new(), place)), behind_scheme].into_iter().flatten() {
@@ -156,13 +165,17 @@ fn is_no_host(host: &str) -> bool {
     percent_encoding::percent_decode_str(host).filter(|byte| !left_out(byte)).any(is_forbidden)
 }
 
-/// The number of a port as Python reads it: with blanks around it, a sign and underscores.
+/// The number of a port as Python reads it, with blanks around it, a sign and underscores. Python passes on a number that is too
+/// large, of which the C library takes the last 16 bits.
 fn port_of(port: &str) -> Option<String> {
     let port = percent_encoding::percent_decode_str(port).decode_utf8().ok()?;
     let port = text::folded(port.trim()).replace('_', "");
     let digits = port.strip_prefix('+').unwrap_or(&port);
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| digits.trim_start_matches('0').to_owned())
+    let port = |digits: &str| {
+        digits.bytes().fold(0u16, |port, digit| port.wrapping_mul(10).wrapping_add(u16::from(digit - b'0')))
+    };
+    is_number.then(|| port(digits).to_string())
 }
 
 fn standard_addresses(text: &str, host_bytes_max: usize) -> Option<Vec<String>> {
@@ -192,13 +205,9 @@ fn addresses_of(text: &str, (host, written): (&str, &str), host_bytes_max: usize
         return standard_addresses(&format!("{scheme}://[{before}]{behind}{written}"), host_bytes_max);
     }
     let Ok(url) = Url::parse(text) else { return Some(taken_apart(text, host, written)) };
-    let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else { return Some(vec![]) };
-    let host = host.trim_end_matches('.');
-    // A rule may have the letters of the host, the text its punycode, or the other way round.
-    let (letters, _) = idna::domain_to_unicode(host);
-    let letters = Some(text::folded(&letters).into_owned()).filter(|letters| letters != host);
-    let hosts = [Some(host.to_owned()), letters].into_iter().flatten();
-    let places: Vec<String> = hosts
+    let Some(port) = url.port_or_known_default() else { return Some(vec![]) };
+    let places: Vec<String> = hosts(&url)
+        .into_iter()
         .map(|host| format!("{}://{host}", url.scheme()))
         .flat_map(|host| [url.port().is_none().then(|| host.clone()), Some(format!("{host}:{port}"))])
         .flatten()
@@ -219,6 +228,20 @@ fn addresses_of(text: &str, (host, written): (&str, &str), host_bytes_max: usize
     rests.extend((rest == "/").then(String::new));
     let addresses = places.iter().flat_map(|place| rests.iter().map(move |rest| format!("{place}{rest}")));
     Some(addresses.collect())
+}
+
+/// The names of the host of an address, without the dot at the end: its punycode and its letters, and the IPv4 address to which
+/// an IPv6 address leads.
+fn hosts(url: &Url) -> Vec<String> {
+    let Some(host) = url.host_str().map(|host| host.trim_end_matches('.')) else { return vec![] };
+    // A rule may have the letters of the host, the text its punycode, or the other way round.
+    let (letters, _) = idna::domain_to_unicode(host);
+    let letters = Some(text::folded(&letters).into_owned()).filter(|letters| letters != host);
+    let mapped = match url.host() {
+        Some(Host::Ipv6(address)) => address.to_ipv4_mapped().map(|address| address.to_string()),
+        _ => None,
+    };
+    [Some(host.to_owned()), letters, mapped].into_iter().flatten().collect()
 }
 
 /// The readings of an address whose host is not what the URL standard wants, such as one with `xn--` that is no punycode. Some
@@ -242,14 +265,18 @@ fn taken_apart(text: &str, host: &str, written: &str) -> Vec<String> {
     let host = host.trim_end_matches('.');
     // With a port that the standard has, it may read the host.
     let standard = Url::parse(&format!("{scheme}://{host}/")).ok();
-    let host = standard.as_ref().and_then(Url::host_str).unwrap_or(host);
+    let hosts = standard.as_ref().map(hosts).filter(|hosts| !hosts.is_empty());
+    let hosts = hosts.unwrap_or_else(|| vec![host.to_owned()]);
     let path = written.split(['?', '#']).next().unwrap_or(written);
     let paths = plain_paths(path).into_iter().chain([written.to_owned()]);
     let of_path = |path: String| {
-        let without = (port == usual).then(|| format!("{scheme}://{host}{path}"));
-        [Some(format!("{scheme}://{host}:{port}{path}")), without]
+        let of_host = |host: &String| {
+            let without = (port == usual).then(|| format!("{scheme}://{host}{path}"));
+            [Some(format!("{scheme}://{host}:{port}{path}")), without]
+        };
+        hosts.iter().flat_map(of_host).flatten().collect::<Vec<_>>()
     };
-    paths.flat_map(of_path).flatten().collect()
+    paths.flat_map(of_path).collect()
 }
 
 /// The path without `.`, `..` and empty segments, as read where a backslash is part of a name, and where it ends one. A path of a

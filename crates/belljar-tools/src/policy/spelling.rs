@@ -122,9 +122,12 @@ fn text_fits(text: &str, pattern: &Pattern) -> bool {
     fits(text) || matches!(text::drawn(text), Cow::Owned(drawn) if fits(&drawn))
 }
 
-/// Whether a path contains `..` in any encoding, so that its beginning does not tell where it leads.
+/// Whether a path contains `..` in any encoding, so that its beginning does not tell where it leads. In an address, a query,
+/// fragment or parameter may follow it.
 pub(super) fn climbs(text: &str) -> bool {
-    let is_up = |text: &str| text::folded(text).split(['/', '\\']).any(|segment| segment.trim() == "..");
+    let is_up = |text: &str| {
+        text::folded(text).split(['/', '\\', '?', '#', ';']).any(|segment| segment.trim() == "..")
+    };
     let goes_up = |text: &str| is_up(text) || matches!(text::drawn(text), Cow::Owned(drawn) if is_up(&drawn));
     goes_up(text) || decodings(text, DecodingDepth::OUTERMOST).iter().any(|(decoded, _)| goes_up(decoded))
 }
@@ -490,6 +493,43 @@ mod tests {
     }
 
     #[test]
+    fn a_web_address_fits_whatever_number_leads_to_its_port_or_host() {
+        // 18443 and 65536, of which the C library takes 16 bits, and addresses of IPv4 as those of IPv6.
+        for address in [
+            "http://127.0.0.1:83979/x",
+            "http://127.0.0.1:000083979/x",
+            "http://127.0.0.1:4294_985_739/x",
+            "http://[::ffff:127.0.0.1]:18443/x",
+            "http://[::FFFF:7f00:1]:18443/x",
+            "http://[0:0:0:0:0:ffff:7f00:1]:83979/x",
+        ] {
+            for pattern in ["http://127.0.0.1:18443/*", "http://[::ffff:7f00:1]:18443/*"] {
+                assert!(of(pattern, &json!(address)), "{pattern} {address}");
+            }
+            assert!(!of("http://127.0.0.1:18444/*", &json!(address)), "{address}");
+            assert!(!of("http://127.0.0.2:18443/*", &json!(address)), "{address}");
+        }
+        assert!(of("https://evil.example/*", &json!("https://evil.example:65979/x")));
+    }
+
+    #[test]
+    fn a_segment_that_leads_up_counts_before_a_query_too() {
+        for text in [
+            "/a/..",
+            "https://h/a/..?b=c",
+            "https://h/a/..#b",
+            "/a/..;b",
+            "file:///a/%2e%2e?b",
+            "https://h/a/%2E.%3Fx",
+        ] {
+            assert!(climbs(text), "{text}");
+        }
+        for text in ["/a/..b", "https://h/a?b=..c", "https://h/a..?b", "/a/...", "/a;b=c"] {
+            assert!(!climbs(text), "{text}");
+        }
+    }
+
+    #[test]
     fn a_file_uri_fits_however_its_path_is_written() {
         let uris = [
             "file:///etc/passwd",
@@ -513,6 +553,12 @@ mod tests {
             "file%3A///%2565tc/passwd",
             "file:///etc/passwd?x=/tmp",
             "file:///etc/passwd#x",
+            // A server that does not look at the scheme opens the path.
+            "x:///etc/passwd",
+            "x-y://host/etc/passwd",
+            "x:/etc/passwd",
+            "//host/etc/passwd",
+            "x:%2f%2fhost/etc/passwd",
         ];
         for uri in uris {
             for pattern in
@@ -556,7 +602,7 @@ mod tests {
                 let text = format!("{before}{address}{behind}");
                 assert!(of(pattern, &json!(text)), "{pattern} {text}");
             }
-            assert!(!of(pattern, &json!(format!("curl:{address}"))) && !of(pattern, &json!("<URL:>")));
+            assert!(!of(pattern, &json!(format!("curl {address}"))) && !of(pattern, &json!("<URL:>")));
         }
     }
 
