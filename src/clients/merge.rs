@@ -262,7 +262,10 @@ fn named(
                 }
                 return Some((name, entry));
             }
-            Some((Json::Object(there), path)) if is_same(there, &server.entry) => {
+            Some((Json::Object(there), path))
+                if is_same(there, &server.entry)
+                    && (server.project.is_some() || may_be_of_user(there, server)) =>
+            {
                 let message = format!("is the same as {name:?} in {}, and stands there only", path.display());
                 problems.push(problem(Severity::Note, server, message));
                 return None;
@@ -301,12 +304,21 @@ fn is_former(server: &ClientServer, client: &str, (name, entry): (&str, &Json)) 
     let has_name = server.name == name
         || numbered
             .is_some_and(|rest| rest.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit()));
-    let Some(project) = &server.project else { return has_name || is_same(entry, &server.entry) };
-    // The stranger's own word for the folder could be that of another entry.
     let cwd = entry.get("cwd").and_then(Json::as_str);
+    let Some(project) = &server.project else {
+        return may_be_of_user(entry, server) && (has_name || is_same(entry, &server.entry));
+    };
+    // The stranger's own word for the folder could be that of another entry.
     let is_of_folder = cwd.is_some_and(|cwd| Path::new(cwd).starts_with(project));
     let is_address = cwd.is_none() && entry.contains_key("url");
     is_of_folder && (has_name || is_same(entry, &server.entry)) || is_address && is_same(entry, &server.entry)
+}
+
+/// Whether an entry may be that of a server of the user's own. One for a folder may be that of a project's server, whose files a
+/// stranger chooses: the user's own server must not start there unless its client says so.
+fn may_be_of_user(entry: &Entry, server: &ClientServer) -> bool {
+    let cwd = entry.get("cwd");
+    cwd.is_none() || cwd == server.entry.get("cwd")
 }
 
 /// Whether both are the same server. Keys that belljar's user may have added do not count.

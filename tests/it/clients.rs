@@ -209,7 +209,8 @@ fn what_is_imported_reaches_what_the_client_itself_would() {
                  NOTES_KEY TICKETS_TOKEN FILES_TOKEN NOTES_TOKEN";
     let variables = names.split_whitespace().map(|name| (name.into(), format!("<{name}>").into())).collect();
     let (cwd, executable, uid) = (None, None, nix::unistd::geteuid().as_raw());
-    let environment = Environment { variables, home: Some(home.path().to_owned()), uid, cwd, executable };
+    let environment =
+        Environment { variables, home: Some(home.path().to_owned()), uid, cwd, executable, owner: None };
     let (config, _) = ConfigFiles::load(environment);
     let of = |name: &str| {
         let server = config.servers.iter().find(|server| server.name.as_str() == name);
@@ -750,6 +751,25 @@ fn a_project_s_server_that_is_another_one_keeps_only_limits() {
     fs::write(home.path().join("p/.mcp.json"), theirs).unwrap();
     imported_from_project(&home, &arguments);
     assert_eq!(read()["mcpServers"]["gh"], own["mcpServers"]["gh"]);
+}
+
+#[test]
+fn a_project_s_entry_gives_no_folder_to_the_user_s_own_server_of_its_name() {
+    let theirs = r#"{"mcpServers": {"gh": {"command": "gh-mcp", "disabled": false}}}"#;
+    let home = Home::new().file("p/.mcp.json", theirs);
+    let arguments = ["import", "--project", "--yes", "--client", "claude-code"];
+    imported_from_project(&home, &arguments);
+    let path = home.path().join("MCPs/claude-code.json");
+    let read = || -> Value { serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap() };
+    let of_project = read()["mcpServers"]["gh"].clone();
+    assert!(of_project["cwd"].is_string(), "{of_project}");
+    let own = r#"{"mcpServers": {"gh": {"command": "gh-mcp"}}}"#;
+    fs::write(home.path().join(".claude.json"), own).unwrap();
+    assert_eq!(home.run(&["import", "--yes"]).code, Some(0));
+    let servers = read()["mcpServers"].as_object().unwrap().clone();
+    let of_user: Vec<&Value> = servers.values().filter(|entry| entry.get("cwd").is_none()).collect();
+    assert_eq!(of_user.len(), 1, "{servers:?}");
+    assert!(servers.values().any(|entry| *entry == of_project), "{servers:?}");
 }
 
 #[test]
