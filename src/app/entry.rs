@@ -8,11 +8,13 @@ use nix::sys::signal::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::clients::{import, install, through_client};
+use super::common::failure::USAGE;
 use super::common::logging;
 use super::common::printing::{err, told};
 use super::images;
+use super::one_bridge::{HttpOptions, Tls};
 use super::sessions;
-use super::{config, doctor, files, guardian, log, login, one_bridge, run, serve, skill, trust};
+use super::{config, doctor, files, guardian, log, login, one_bridge, run, serve, skill, token, trust};
 use crate::cli::{self, Arguments, Command};
 use crate::config::{ConfigFiles, Environment, Shared};
 
@@ -66,9 +68,14 @@ fn outside_of_projects(command: Option<Command>) -> ExitCode {
 }
 
 fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
-    // The bridge uses one thread: its work is short, and passing the work to another thread would cost each call more
-    // time than the work itself.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    // A bridge of one session uses one thread: its work is short, and passing the work to another thread would cost each call
+    // more time than the work itself. One of many sessions uses several, so that a busy session does not hold up the others.
+    let runtime = match &command {
+        Some(Command::Serve(cli::Serve { command: None, detach: false, .. })) => {
+            tokio::runtime::Builder::new_multi_thread().enable_all().build()
+        }
+        _ => tokio::runtime::Builder::new_current_thread().enable_all().build(),
+    };
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -131,7 +138,17 @@ fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
                 one_bridge::ask(&config, command.word()).await
             }
             Some(Command::Serve(cli::Serve { detach: true, .. })) => one_bridge::detach(&config_files).await,
-            Some(Command::Serve(serve)) => one_bridge::serve_all(config, serve.until_idle).await,
+            Some(Command::Serve(serve)) => match http_options(&serve) {
+                Ok(http) => {
+                    let environment = config_files.environment();
+                    one_bridge::serve_all(config, environment, serve.until_idle, http).await
+                }
+                Err(why) => {
+                    err!("belljar: {}", text::inert(&why));
+                    ExitCode::from(USAGE)
+                }
+            },
+            Some(Command::Token(arguments)) => token::token(&config, arguments),
             Some(Command::Run(run)) => run::run(config, config_files, run).await,
             Some(Command::Log(arguments)) => log::log(&config, arguments),
             Some(Command::Files(arguments)) => files::files(&config, arguments),
@@ -164,4 +181,30 @@ fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
     // A read of stdin may block its thread for ever.
     runtime.shutdown_background();
     code
+}
+
+/// How HTTP is to be served; `None`: not at all.
+///
+/// # Errors
+/// The reason why it cannot be served like this.
+fn http_options(serve: &cli::Serve) -> Result<Option<HttpOptions>, String> {
+    let Some(address) = serve.http else { return Ok(None) };
+    let tls = match (&serve.tls_certificate, &serve.tls_key) {
+        (Some(certificate), Some(key)) => {
+            Some(Tls::read(certificate.clone(), key.clone()).map_err(|error| error.to_string())?)
+        }
+        _ => None,
+    };
+    if !address.ip().is_loopback() && tls.is_none() && !serve.behind_proxy {
+        return Err(format!(
+            "{address} can be reached from other machines, where tokens could be read on the way; give --tls-certificate and \
+             --tls-key, or --behind-proxy if a proxy in front of belljar does TLS"
+        ));
+    }
+    Ok(Some(HttpOptions {
+        address,
+        hosts: serve.allowed_hosts.clone(),
+        origins: serve.allowed_origins.clone(),
+        tls,
+    }))
 }

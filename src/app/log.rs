@@ -61,8 +61,9 @@ fn nothing(config: &Config, is_filtered: bool, dir: &Path) -> String {
 }
 
 fn shown(entry: &Entry) -> String {
-    let Entry { time, session, event } = entry;
+    let Entry { time, session, owner, event } = entry;
     let session: String = session.chars().take(8).collect();
+    let owner = owner.as_ref().map(|owner| format!(" {owner}")).unwrap_or_default();
     let rest = match event {
         Event::Run(run) if run.run == 0 => format!("refused {}: {}", run.outcome, run.why),
         Event::Run(run) => {
@@ -89,7 +90,7 @@ fn shown(entry: &Entry) -> String {
         ),
     };
     // The file is the user's, but its content comes from code.
-    text::inert_line(&format!("{time} {session} {rest}"))
+    text::inert_line(&format!("{time} {session}{owner} {rest}"))
 }
 
 /// The arguments in one column; empty if they were not logged.

@@ -16,6 +16,7 @@ mod run;
 mod serve;
 mod sessions;
 mod skill;
+mod token;
 mod trust;
 mod wiring;
 

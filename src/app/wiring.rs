@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::audit::AuditLog;
 use crate::broker::{ActiveConfig, Broker, SessionSetup, Shared};
-use crate::config::{Audit, Config, ConfigFiles, MountedFolder, ResumeFrom, Rollback};
+use crate::config::{Audit, Config, ConfigFiles, Environment, MountedFolder, ResumeFrom, Rollback};
 use crate::journal::{Journal, RecordedSession, Sessions, SessionsError};
 use crate::rerun::{Reruns, ResumedSession};
 use crate::session::{CpuLimit, SandboxSettings, Session, SettingsSource};
@@ -57,6 +57,7 @@ impl Process {
             (_, Some(dir)) => AuditLog::start(Some(dir.clone()), &limits),
             (_, None) => AuditLog::nowhere("no home folder is known"),
         };
+        let log = log.of_owner(config.owner.name());
         let shared = Shared::new(
             active_config,
             Arc::clone(&upstream),
@@ -71,8 +72,24 @@ impl Process {
 
     /// Starts a session with this ID. It starts no engine. Must be called inside a tokio runtime.
     pub(super) fn session(self: &Arc<Self>, config: &Config, id: &Mark) -> Modules {
+        self.session_from(config, id, resumed(config, &self.limits), false)
+    }
+
+    /// Starts a session with this ID that goes on from a session with this journal if that is possible.
+    pub(super) fn session_after(self: &Arc<Self>, config: &Config, id: &Mark, journal: &str) -> Modules {
+        let from = ResumeFrom { session: journal.to_owned(), until: None };
+        let resumed = resumed(&Config { resume: Some(from), ..config.clone() }, &self.limits);
+        self.session_from(config, id, resumed, true)
+    }
+
+    fn session_from(
+        self: &Arc<Self>,
+        config: &Config,
+        id: &Mark,
+        resumed: Option<Result<(RecordedSession, u64), ToolFault>>,
+        is_optional: bool,
+    ) -> Modules {
         let limits = Arc::clone(&self.limits);
-        let resumed = resumed(config, &limits);
         // Runs of an earlier session give the same texts only in its time zone.
         let time_zone = match &resumed {
             Some(Ok((of, _))) => of.sandboxes.last().map(|sandbox| sandbox.time_zone.clone()),
@@ -103,7 +120,10 @@ impl Process {
         if let Some(Ok((of, _))) = &resumed {
             broker.journal().continues(&of.begun.id);
         }
-        let resumed = resumed.map(|from| ResumedSession::new(from, config.workspace.is_some()));
+        let resumed = resumed.map(|from| {
+            let resumed = ResumedSession::new(from, config.workspace.is_some());
+            if is_optional { resumed.or_afresh() } else { resumed }
+        });
         let session = Arc::new(Session::start(settings_source, Arc::clone(&broker), limits));
         let reruns = Arc::new(Reruns::new(Arc::clone(&session), Arc::clone(&broker), resumed));
         Modules { session, reruns, broker, process: Arc::clone(self) }
@@ -114,6 +134,11 @@ impl Process {
     /// Ends the servers and what belongs to all sessions.
     pub(super) async fn close(&self) {
         tokio::join!(self.upstream.close(), self.shared.close());
+    }
+
+    /// From now on, a session with this environment uses the servers, too.
+    pub(super) fn share_with(&self, environment: &Environment) {
+        self.shared.share_with(environment);
     }
 
     /// The configuration in effect.
@@ -282,6 +307,7 @@ mod tests {
                 uid: nix::unistd::geteuid().as_raw(),
                 cwd: None,
                 executable: None,
+                owner: None,
             }))
         };
         assert_eq!(named(None), ["localhost/belljar-sandbox:latest", "docker.io/library/python:3.14-slim"]);
@@ -296,6 +322,7 @@ mod tests {
             uid: nix::unistd::geteuid().as_raw(),
             cwd: None,
             executable: None,
+            owner: None,
         })
     }
 

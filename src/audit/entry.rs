@@ -11,6 +11,9 @@ pub struct Entry {
     pub time: String,
     /// The ID of the session.
     pub session: String,
+    /// The owner of the session, by the name of the token; `None`: the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
     /// What it was.
     #[serde(flatten)]
     pub event: Event,
@@ -88,7 +91,8 @@ fn is_once(times: &u64) -> bool {
 impl Entry {
     /// It has just ended.
     #[must_use]
-    pub fn now(session: &str, event: Event) -> Self {
-        Self { time: clock::timestamp(), session: session.to_owned(), event }
+    pub fn now(session: &str, owner: Option<&str>, event: Event) -> Self {
+        let (session, owner) = (session.to_owned(), owner.map(str::to_owned));
+        Self { time: clock::timestamp(), session, owner, event }
     }
 }

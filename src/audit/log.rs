@@ -21,7 +21,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::entry::{CallEvent, Entry, Event};
+use super::entry::{CallEvent, Entry, Event, RunEvent};
 use super::refusals::Refusals;
 
 /// Lines that may wait for the disk; then who has more waits as well, since none is left out.
@@ -67,6 +67,8 @@ impl Ring {
 /// The writer of the log file, for all sessions of this process.
 pub struct AuditLog {
     dir: Option<PathBuf>,
+    /// The owner of the sessions; `None`: the user.
+    owner: Option<String>,
     lines: Mutex<Option<mpsc::Sender<Line>>>,
     writing: Mutex<Option<JoinHandle<()>>>,
     trouble: Arc<Mutex<Trouble>>,
@@ -95,6 +97,7 @@ impl AuditLog {
     pub fn start(dir: Option<PathBuf>, limits: &Limits) -> Self {
         let log = Self {
             dir: dir.clone(),
+            owner: None,
             lines: Mutex::default(),
             writing: Mutex::default(),
             trouble: Arc::new(Mutex::new(Trouble::Unknown)),
@@ -115,11 +118,18 @@ impl AuditLog {
         log
     }
 
+    /// This log, for the sessions of this owner.
+    #[must_use]
+    pub fn of_owner(self, owner: Option<&str>) -> Self {
+        Self { owner: owner.map(str::to_owned), ..self }
+    }
+
     /// A log that should be written, and cannot be for this reason.
     #[must_use]
     pub fn nowhere(reason: &str) -> Self {
         Self {
             dir: None,
+            owner: None,
             lines: Mutex::default(),
             writing: Mutex::default(),
             trouble: Arc::new(Mutex::new(Trouble::Known(reason.to_owned()))),
@@ -149,17 +159,24 @@ impl AuditLog {
 
     /// Writes an event of this session. Waits only when the disk is far behind.
     pub async fn record(&self, session: &SessionId, event: Event) {
-        self.send(session, event, false).await;
+        self.send(session, self.owner.as_deref(), event, false).await;
+    }
+
+    /// Writes that a request was refused before it reached a session.
+    pub async fn record_refused_request(&self, owner: Option<&str>, outcome: &str, why: String) {
+        let outcome = outcome.to_owned();
+        let refused = RunEvent { run: 0, outcome, calls: 0, readings: 0, why, code_bytes: 0, ms: 0 };
+        self.send(&SessionId::new("-"), owner, Event::Run(refused), false).await;
     }
 
     /// Writes a call that was not made. Equal ones are counted for a second, and their number is written then.
     pub async fn record_refused(&self, session: &SessionId, call: CallEvent) {
-        self.send(session, Event::Call(call), true).await;
+        self.send(session, self.owner.as_deref(), Event::Call(call), true).await;
     }
 
-    async fn send(&self, session: &SessionId, event: Event, is_refused: bool) {
+    async fn send(&self, session: &SessionId, owner: Option<&str>, event: Event, is_refused: bool) {
         let Some(lines) = self.lines.lock().clone() else { return };
-        let entry = Entry::now(session.as_str(), event);
+        let entry = Entry::now(session.as_str(), owner, event);
         // Only a writer that broke takes no more, which has been said.
         drop(lines.send(Line { entry, is_refused }).await);
     }

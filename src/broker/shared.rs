@@ -18,7 +18,7 @@ use super::tools::searched_skills::SearchedSkills;
 use super::tools::shape_store::ShapeStore;
 use super::tools::tool_index::ToolIndex;
 use crate::audit::{AuditLog, ServerLog};
-use crate::config::{Audit, Config, LearnShapes};
+use crate::config::{Audit, Config, Environment, LearnShapes};
 use crate::skills::Skills;
 
 /// The parts of the broker that all sessions of this process use.
@@ -86,6 +86,11 @@ impl Shared {
     pub async fn close(&self) {
         tokio::join!(self.indexing.close(), self.listening.close());
         self.log.close().await;
+    }
+
+    /// From now on, a session with this environment uses the servers, too.
+    pub fn share_with(&self, environment: &Environment) {
+        self.active_config.share_with(environment);
     }
 
     /// Puts the configuration of the files into effect. Running servers whose entries have changed are replaced.

@@ -2,8 +2,10 @@
 
 mod session;
 mod skill;
+mod token;
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
@@ -11,6 +13,7 @@ use clap::{Parser, Subcommand};
 
 pub use self::session::{ExportFormat, RecordWay, Session, SessionCommand};
 pub use self::skill::{RunSkill, Skill, SkillCommand};
+pub use self::token::{Token, TokenCommand};
 use crate::clients::client_names;
 
 mod image;
@@ -45,6 +48,8 @@ pub enum Command {
     Uninstall(Uninstall),
     /// Serve all clients of this user that share one bridge (`servers.shared`).
     Serve(Serve),
+    /// Add, list or remove the tokens by which clients come in over HTTP (`serve --http`).
+    Token(Token),
     /// Show the log of calls and runs, including refused ones.
     Log(Log),
     /// List, show, export, remove or replay recorded sessions.
@@ -89,8 +94,27 @@ pub struct Doctor {
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Serve {
     /// End after ten minutes without a session.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "http")]
     pub until_idle: bool,
+    /// Serve HTTP, too, at this address, such as 127.0.0.1:8765: MCP is at /mcp. Each request needs a token (`belljar token`).
+    #[arg(long, value_name = "ADDRESS")]
+    pub http: Option<SocketAddr>,
+    /// The chain of certificates for TLS, in PEM. A changed file is read again.
+    #[arg(long, value_name = "FILE", requires = "tls_key", requires = "http")]
+    pub tls_certificate: Option<PathBuf>,
+    /// The key for TLS, in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub tls_key: Option<PathBuf>,
+    /// A proxy in front of belljar does TLS, so that belljar may listen beyond this machine without it.
+    #[arg(long, requires = "http", requires = "allowed_hosts")]
+    pub behind_proxy: bool,
+    /// A host name by which clients reach belljar, besides localhost: HOST or HOST:PORT. It can be repeated.
+    #[arg(long = "allow-host", value_name = "HOST", requires = "http")]
+    pub allowed_hosts: Vec<String>,
+    /// An origin whose web pages may use belljar, such as https://app.example.com:443. It can be repeated; without it, no
+    /// page may.
+    #[arg(long = "allow-origin", value_name = "ORIGIN", requires = "http")]
+    pub allowed_origins: Vec<String>,
     /// Start it in the background and return: a client's belljar does this itself.
     #[arg(long, hide = true)]
     pub detach: bool,

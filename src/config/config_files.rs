@@ -4,6 +4,7 @@
 //! It watches nothing by itself: the caller asks for a check, which takes the fingerprint of each file and reads none.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -104,6 +105,13 @@ impl ConfigFiles {
     #[must_use]
     pub fn environment(&self) -> &Arc<Environment> {
         &self.environment
+    }
+
+    /// From now on, other sessions use the servers of these files, too: variables that differ between the sessions' environments
+    /// count as not set when the files are read again, since an entry that refers to one would give it to all sessions.
+    pub fn share_with(&mut self, other: &Environment) {
+        let is_equal = |name: &OsString, value: &mut OsString| other.variables.get(name) == Some(value);
+        Arc::make_mut(&mut self.environment).variables.retain(is_equal);
     }
 
     /// Checks the files. If one has changed, reads all of them again and returns the problems that were not there

@@ -28,6 +28,7 @@ impl User {
             uid: nix::unistd::geteuid().as_raw(),
             cwd: Some(user.path("project")),
             executable: None,
+            owner: None,
         });
         (user, files)
     }
@@ -221,6 +222,7 @@ fn with_dots(config: &str) -> (User, ConfigFiles) {
         uid: nix::unistd::geteuid().as_raw(),
         cwd: Some(user.path("project")),
         executable: None,
+        owner: None,
     };
     let (_, files) = ConfigFiles::load(environment);
     (user, files)
@@ -353,4 +355,24 @@ fn an_emptied_file_keeps_its_servers_and_lets_no_looser_one_take_their_place() {
     let _home = home.user("");
     files.look();
     assert_eq!(of(files.config()), before);
+}
+
+#[test]
+fn what_differs_between_sessions_that_share_servers_counts_as_not_set() {
+    let (user, files) = User::new("");
+    let environment = |token: &str| {
+        let variables = [("SAME", "s"), ("TOKEN", token)];
+        let variables = variables.map(|(name, value)| (name.into(), value.into()));
+        Environment { variables: variables.into(), ..Environment::clone(files.environment()) }
+    };
+    let entry = r#"{"mcpServers": {"a": {"command": "c", "env": {"T": "${TOKEN}", "S": "${SAME}"}}}}"#;
+    for (other, is_usable) in [("one", true), ("another", false)] {
+        fs::write(user.path("MCPs/servers.json"), r#"{"mcpServers": {}}"#).unwrap();
+        let (_, mut files) = ConfigFiles::load(environment("one"));
+        files.share_with(&environment(other));
+        fs::write(user.path("MCPs/servers.json"), entry).unwrap();
+        let problems = files.look();
+        assert_eq!(names(&files) == "a", is_usable, "{other}: {problems:?}");
+        assert!(is_usable || problems[0].to_string().contains("TOKEN"), "{problems:?}");
+    }
 }

@@ -493,7 +493,17 @@ impl ReadSettings {
             .filter(|_| settings.source("MCP_BRIDGE_STATE_DIR") != Source::Default);
         let cache_dir = named.map(|dir| dir.join("cache")).or_else(|| environment.cache_dir());
         let journals = named.cloned().or_else(|| environment.state_dir()).map(|dir| dir.join("sessions"));
-        let owner = Owner { journals, remembered: environment.state_dir(), cache: cache_dir.clone(), saved };
+        let owner = Owner {
+            name: None,
+            journals,
+            remembered: environment.state_dir(),
+            cache: cache_dir.clone(),
+            saved,
+        };
+        let owner = match &environment.owner {
+            Some(name) => owner.named(name),
+            None => owner,
+        };
         if environment.home.is_none() {
             let message = "is not set and no home folder is known, so \"~\" leads nowhere";
             settings.problem(Problem::new(Origin::Variable("HOME".to_owned()), message));
@@ -551,7 +561,7 @@ impl ReadSettings {
             sampling: sampling(&mut settings),
             model: ModelSettings::read(&mut settings, environment, limits, allow_commands),
             audit: settings.required("MCP_BRIDGE_AUDIT", read::audit),
-            journal: journal(&mut settings),
+            journal: journal(&mut settings, environment.owner.is_some()),
             resume: settings.optional("MCP_BRIDGE_RESUME", str::parse),
             own_state_dir: environment.state_dir(),
             limits: Limits {
@@ -605,7 +615,8 @@ fn own_places(environment: &Environment, config: &Config) -> Vec<PathBuf> {
         environment.config_file(),
         config.cache_dir.clone(),
         config.owner.journals(),
-        Some(config.owner.saved.clone()),
+        // The folders of all owners.
+        Some(config.owner.saved_of_all()),
         Some(config.lock_dir.clone()),
     ];
     let kept = environment.own_folders().into_iter().chain(kept.into_iter().flatten());
@@ -644,9 +655,12 @@ fn sampling(settings: &mut Settings<'_>) -> Sampling {
 }
 
 /// Reads the amount to record in journals; a value that cannot be read counts as `Off`, so that nothing is recorded
-/// against the user's wish.
-fn journal(settings: &mut Settings<'_>) -> JournalDetail {
-    unless_misread(settings, "MCP_BRIDGE_JOURNAL", JournalDetail::Off, read::journal)
+/// against the user's wish. Sessions over HTTP resume from their journals, so all is recorded of them unless the user chooses.
+fn journal(settings: &mut Settings<'_>, is_over_http: bool) -> JournalDetail {
+    let variable = "MCP_BRIDGE_JOURNAL";
+    let chosen = unless_misread(settings, variable, JournalDetail::Off, read::journal);
+    let is_default = settings.source(variable) == Source::Default;
+    if is_over_http && is_default { JournalDetail::Full } else { chosen }
 }
 
 fn unless_misread<T>(
@@ -724,7 +738,7 @@ fn engine(settings: &mut Settings<'_>, environment: &Environment) -> EngineLocat
         oci_runtime: settings.optional("MCP_BRIDGE_OCI_RUNTIME", read::oci_runtime),
         container_host: text("CONTAINER_HOST"),
         docker_host: text("DOCKER_HOST"),
-        runtime_dir: environment.variable("XDG_RUNTIME_DIR").map(PathBuf::from).or_else(|| {
+        runtime_dir: environment.runtime_dir().or_else(|| {
             Some(PathBuf::from(format!("/run/user/{}", environment.uid))).filter(|dir| dir.is_dir())
         }),
         root: environment.uid == 0,

@@ -126,6 +126,7 @@ fn a_relative_folder_of_path_supplies_no_program_of_an_engine() {
             uid: nix::unistd::geteuid().as_raw(),
             cwd: Some(folder.path().into()),
             executable: None,
+            owner: None,
         })
         .engine;
         (engine.podman.is_some(), engine.ssh.is_some())

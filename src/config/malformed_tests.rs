@@ -365,6 +365,7 @@ fn home(named: Option<&str>, files: &[(&str, Contents)]) -> (tempfile::TempDir, 
         uid: nix::unistd::geteuid().as_raw(),
         cwd: Some(folder.path().to_owned()),
         executable: None,
+        owner: None,
     };
     (folder, environment)
 }

@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
-/// The person for whom sessions run. Today each process has one: the user who has started it. Sessions of one owner share
-/// what is stored here, and no other module composes these paths.
+/// The person for whom sessions run: the user, or whoever has a token for `belljar serve`. Sessions of one owner share what is
+/// stored here, and no other module composes these paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
+    /// The name of the token; `None`: the user.
+    pub(super) name: Option<String>,
     /// The folder of what code saves; the user may choose it. It may also be the folder of server entries, so no file at
     /// its top may end in `.json`.
     pub(super) saved: PathBuf,
@@ -18,6 +20,32 @@ pub struct Owner {
 }
 
 impl Owner {
+    /// The owner with this name, which can name folders: all is in folders of that name below those of the user.
+    #[must_use]
+    pub(super) fn named(self, name: &str) -> Self {
+        let own = |dir: PathBuf| dir.join("owners").join(name);
+        // Journals have a folder of their own in the state folder, beside which the owners' are.
+        let journals = self.journals.map(|dir| match dir.parent() {
+            Some(state) => own(state.to_owned()).join("sessions"),
+            None => own(dir),
+        });
+        let (remembered, cache) = (self.remembered.map(own), self.cache.map(own));
+        Self { name: Some(name.to_owned()), saved: own(self.saved), journals, remembered, cache }
+    }
+
+    /// The folder of what code saves in sessions of the user and of all owners.
+    #[must_use]
+    pub(super) fn saved_of_all(&self) -> PathBuf {
+        let of_all = self.name.as_ref().and_then(|_| self.saved.parent()?.parent());
+        of_all.unwrap_or(&self.saved).to_owned()
+    }
+
+    /// The name; `None`: the user.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
     /// The folder of skills. It keeps its original name.
     #[must_use]
     pub fn skills(&self) -> PathBuf {
@@ -58,6 +86,12 @@ impl Owner {
     #[must_use]
     pub fn server_log(&self) -> Option<PathBuf> {
         self.remembered.as_ref().map(|dir| dir.join("servers"))
+    }
+
+    /// The folder of the sessions over HTTP that clients may come back to.
+    #[must_use]
+    pub fn open_sessions(&self) -> Option<PathBuf> {
+        self.remembered.as_ref().map(|dir| dir.join("open"))
     }
 
     /// The folder of the shapes of tools' results.

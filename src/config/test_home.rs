@@ -71,6 +71,7 @@ impl Home {
             uid: nix::unistd::geteuid().as_raw(),
             cwd: Some(self.folder.path().join(self.cwd)),
             executable: None,
+            owner: None,
         }
     }
 

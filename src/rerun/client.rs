@@ -43,7 +43,7 @@ impl Reruns {
     /// # Errors
     /// `busy` when too many wait already, `cancelled` when it was cancelled while it waited, `internal` when the session
     /// has ended.
-    pub async fn run(&self, submission: RunSubmission) -> Result<RunReport, ToolFault> {
+    pub async fn run(&self, mut submission: RunSubmission) -> Result<RunReport, ToolFault> {
         let (requester, mut turn) = (Requester::of(&submission), self.session.turn());
         let is_dry = submission.request.dry_run;
         let mut notes = vec![];
@@ -53,6 +53,12 @@ impl Reruns {
             turn.begin(&submission).await?;
             match self.prepare(&mut turn, &submission.request.reset, &requester).await {
                 Ok(prepared) => notes = prepared,
+                Err(fault) if self.resumed.as_ref().is_some_and(|resumed| resumed.is_given_up()) => {
+                    if submission.request.reset == Reset::No {
+                        submission.request.reset = Reset::Fresh;
+                    }
+                    notes = vec![format!("{}, so its variables are gone", fault.message)];
+                }
                 Err(fault) => return Ok(RunReport::not_started(fault)),
             }
         }

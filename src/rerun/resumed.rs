@@ -23,6 +23,8 @@ pub struct ResumedSession {
     pub(super) is_of_code: bool,
     /// Whether it is the session itself, whose interpreter was stopped or lost.
     pub(super) is_own: bool,
+    /// Whether the session begins without the runs if they cannot be run again.
+    pub(super) is_optional: bool,
     /// The result, after all runs have been run again.
     pub(super) made: OnceLock<Result<(), ToolFault>>,
 }
@@ -37,13 +39,28 @@ impl ResumedSession {
             is_begun: AtomicBool::new(false),
             is_of_code: false,
             is_own: false,
+            is_optional: false,
             made: OnceLock::new(),
         }
     }
 
+    /// The same, where the session begins without the runs if they cannot be run again, and says so.
+    #[must_use]
+    pub fn or_afresh(self) -> Self {
+        Self { is_optional: true, ..self }
+    }
+
     /// Whether its runs have not all been made.
     pub(super) fn is_due(&self) -> bool {
-        !matches!(self.made.get(), Some(Ok(())))
+        match self.made.get() {
+            None => true,
+            Some(made) => made.is_err() && !self.is_optional,
+        }
+    }
+
+    /// Whether the runs cannot be run again, and the session begins without them.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.is_optional && self.made.get().is_some_and(Result::is_err)
     }
 
     /// The same, in a session that has run already: its interpreter gives way to a new one.

@@ -21,6 +21,13 @@ const UNUSABLE_CHARS_MAX: usize = 350;
 /// bounded here.
 const RESULT_CHARS_MAX: u64 = 100_000;
 
+/// The beginning of the description, in which the next one takes the place of the first where sessions are named.
+const STAY: &str = "variables stay between runs;";
+const STAY_IN_SESSION: &str =
+    "variables stay in the session that the first reply names: pass it as session each time;";
+/// The description of the argument for the name.
+const SESSION: &str = "name of the session to go on with, from an earlier reply; without it, a new one without variables begins";
+
 /// The tool, with these servers in its description. Without any, the description has the sentences about servers that
 /// cannot be used.
 pub(super) fn run_python(servers: &[ServerName], unusable: &[String], defaults: RunDefaults) -> Tool {
@@ -40,10 +47,23 @@ pub(super) fn run_python(servers: &[ServerName], unusable: &[String], defaults: 
         .with_meta(MetaObject(meta))
 }
 
+/// Adds the argument by which a client without a connection of its own names its session.
+pub(super) fn add_session(tool: &mut Tool) {
+    let schema = Arc::make_mut(&mut tool.input_schema);
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        properties.insert("session".into(), json!({"type": "string", "description": SESSION}));
+    }
+    if let Some(description) = &mut tool.description {
+        let with_session = description.replacen(STAY, STAY_IN_SESSION, 1);
+        debug_assert!(with_session.len() <= DESCRIPTION_BYTES_MAX && with_session != **description);
+        *description = with_session.into();
+    }
+}
+
 fn description(servers: &[ServerName], unusable: &[String]) -> String {
-    let mut text = String::from(
-        "Run Python in a sandbox: variables stay between runs; no network, no host files. You get what it prints, a last \
-         expression's value, figures.\n",
+    let mut text = format!(
+        "Run Python in a sandbox: {STAY} no network, no host files. You get what it prints, a last expression's value, \
+         figures.\n",
     );
     if servers.is_empty() && unusable.is_empty() {
         text.push_str("No MCP servers are configured.\n");

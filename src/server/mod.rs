@@ -8,6 +8,7 @@ mod description;
 mod files;
 mod notifications;
 mod questions;
+mod remote;
 mod reply;
 mod requests;
 mod serve;
@@ -16,6 +17,8 @@ mod settings;
 mod tasks;
 
 pub use arguments::RunDefaults;
+pub use notifications::listeners::Listeners;
+pub use remote::{HandlerSource, Remote};
 pub use requests::Requests;
 pub use serve::serve;
 pub use server_handler::Handler;

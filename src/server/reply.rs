@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use belljar_base::run::{FaultCode, RunReport, ToolFault};
+use parking_lot::Mutex;
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, ContentBlock};
 use rmcp::service::RequestContext;
+use serde_json::Value;
 
 use super::clients;
 use super::files::{self, FileSubscriptions};
@@ -20,6 +22,7 @@ pub(super) struct ReplyContext {
     pub(super) session: Arc<Session>,
     pub(super) subscriptions: Arc<FileSubscriptions>,
     pub(super) listeners: Arc<Listeners>,
+    pub(super) untold_name: Arc<Mutex<Option<String>>>,
     pub(super) settings: HandlerSettings,
     pub(super) context: RequestContext<RoleServer>,
 }
@@ -59,9 +62,17 @@ impl ReplyContext {
             })
             .collect();
         let mut result = CallToolResult::success(blocks);
+        let mut structured = reply.structured;
+        if let Some(name) = self.untold_name.lock().take() {
+            let told = format!("session: {name} (pass session={name:?} to go on with these variables)");
+            result.content.push(ContentBlock::text(told));
+            if let Value::Object(fields) = &mut structured {
+                fields.insert("session".into(), name.into());
+            }
+        }
         result.is_error = Some(reply.verdict == Verdict::Error);
         if self.settings.structured {
-            result.structured_content = Some(reply.structured);
+            result.structured_content = Some(structured);
         }
         result
     }

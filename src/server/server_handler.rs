@@ -1,5 +1,6 @@
 //! Answers the client's requests.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,6 +61,10 @@ pub struct Handler {
     listeners: Arc<Listeners>,
     paused_runs: PausedRuns,
     tasks: Tasks,
+    /// The name of the session, until a reply has told it.
+    untold_name: Arc<Mutex<Option<String>>>,
+    /// What is dropped with the handler.
+    _held: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// The tasks that report to the client while a run lasts.
@@ -101,7 +106,36 @@ impl Handler {
             listeners: Arc::default(),
             paused_runs: PausedRuns::default(),
             tasks: Tasks::default(),
+            untold_name: Arc::default(),
+            _held: None,
         }
+    }
+
+    /// Has the next reply tell the client this name of the session.
+    pub fn tell_name(&self, name: &str) {
+        *self.untold_name.lock() = Some(name.to_owned());
+    }
+
+    /// This handler, which notifies those who listen here of changes in its session.
+    #[must_use]
+    pub fn with_listeners(self, listeners: &Arc<Listeners>) -> Self {
+        Self { listeners: Arc::clone(listeners), ..self }
+    }
+
+    /// Whether a client can ask for the task with this id here.
+    pub(super) fn has_task(&self, id: &str) -> bool {
+        self.tasks.get(id).is_ok()
+    }
+
+    /// A file of the session by its address.
+    pub(super) async fn read_file(&self, uri: &str) -> Result<ReadResourceResponse, ErrorData> {
+        Ok(files::read(uri, self.session.files()).await?.into())
+    }
+
+    /// This handler, which drops the value when it is dropped itself.
+    #[must_use]
+    pub fn holding(self, held: Box<dyn Any + Send + Sync>) -> Self {
+        Self { _held: Some(held), ..self }
     }
 
     fn prewarm(&self) {
@@ -256,17 +290,7 @@ impl Handler {
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        #[expect(deprecated, reason = "as above")]
-        let capabilities = ServerCapabilities::builder()
-            .enable_logging()
-            .enable_tools()
-            .enable_resources()
-            .enable_resources_list_changed()
-            .enable_resources_subscribe()
-            .enable_tasks()
-            .build();
-        let about = Implementation::new("belljar", env!("CARGO_PKG_VERSION"));
-        ServerConfig::new(capabilities).with_server_info(about)
+        info()
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
@@ -321,6 +345,7 @@ impl ServerHandler for Handler {
             session: Arc::clone(&self.session),
             subscriptions: Arc::clone(&self.subscriptions),
             listeners: Arc::clone(&self.listeners),
+            untold_name: Arc::clone(&self.untold_name),
             settings,
             context,
         };
@@ -402,7 +427,7 @@ impl ServerHandler for Handler {
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         // The manual never changes, so a subscription to it is accepted without effect.
-        if MANUALS.contains(&request.uri.as_str()) { Ok(()) } else { self.subscriptions.add(&request.uri) }
+        if is_manual(&request.uri) { Ok(()) } else { self.subscriptions.add(&request.uri) }
     }
 
     async fn unsubscribe(
@@ -415,7 +440,7 @@ impl ServerHandler for Handler {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        Some(listeners::accepted(requested, &MANUALS))
+        Some(accepted_filter(requested))
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
@@ -427,14 +452,39 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        if !MANUALS.contains(&request.uri.as_str()) {
-            return Ok(files::read(&request.uri, self.session.files()).await?.into());
+        if !is_manual(&request.uri) {
+            return self.read_file(&request.uri).await;
         }
         let client = context.client_info().map(|info| info.name).unwrap_or_default();
         let manual = self.broker.manual_of_all(abilities(&(self.settings)(), &context, &client));
         let contents = ResourceContents::text(manual, request.uri).with_mime_type(MANUAL_TYPE);
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
+}
+
+/// What belljar says of itself.
+pub(super) fn info() -> ServerConfig {
+    #[expect(deprecated, reason = "as above")]
+    let capabilities = ServerCapabilities::builder()
+        .enable_logging()
+        .enable_tools()
+        .enable_resources()
+        .enable_resources_list_changed()
+        .enable_resources_subscribe()
+        .enable_tasks()
+        .build();
+    let about = Implementation::new("belljar", env!("CARGO_PKG_VERSION"));
+    ServerConfig::new(capabilities).with_server_info(about)
+}
+
+/// Whether this is an address of the manual.
+pub(super) fn is_manual(uri: &str) -> bool {
+    MANUALS.contains(&uri)
+}
+
+/// The part of a subscription that is accepted.
+pub(super) fn accepted_filter(requested: &SubscriptionFilter) -> SubscriptionFilter {
+    listeners::accepted(requested, &MANUALS)
 }
 
 /// What the client of this name can do.
@@ -453,7 +503,7 @@ fn abilities(
 }
 
 /// Whether the client of this request accepts no requests, so that it is asked by results.
-fn is_asked_by_answers(context: &RequestContext<RoleServer>) -> bool {
+pub(super) fn is_asked_by_answers(context: &RequestContext<RoleServer>) -> bool {
     forward::abilities_by_request(context).is_some()
 }
 

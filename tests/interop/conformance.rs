@@ -1,18 +1,18 @@
 //! `make conformance`: the official conformance suite of MCP drives `tests/conformance/client.py`, and through it the binary.
 //!
-//! The server's scenarios reach the binary through `tests/conformance/server.py`, over HTTP. Most of them use tools, resources
-//! and prompts of the suite's own, which belljar does not have; of the others each must pass. The tables in `docs/reference/conformance.md` are
+//! The server's scenarios reach `belljar serve --http` directly. `tests/conformance/token.mjs` adds the token to the suite's requests,
+//! for which it has no option. Most scenarios use tools, resources and prompts of the suite's own, which belljar does not have; of the others each must pass. The tables in `docs/reference/conformance.md` are
 //! what came of it. A run with `BLESS=1` writes them, any other one compares.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::Engine;
 use crate::support::engines::cache;
+use crate::support::web::Served;
+use crate::support::{Engine, Home};
 use crate::table;
 
 /// Revisions of the specification whose requirements are frozen in the suite, and how many scenarios each has for clients:
@@ -67,24 +67,13 @@ const ACCEPTED: [&str; 1] = ["sep-2575-server-declares-prompts-in-discover"];
 
 #[test]
 fn every_server_scenario_without_fixtures_passes() {
-    let home = tempfile::tempdir().unwrap();
-    let mut server = Command::new("python3")
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/server.py"))
-        .env_clear()
-        .env("PATH", std::env::var("PATH").unwrap())
-        .env("HOME", home.path())
-        .env("XDG_RUNTIME_DIR", home.path())
-        .env("MCP_BRIDGE_PREWARM", "0")
-        .env("BELLJAR", env!("CARGO_BIN_EXE_belljar"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut url = String::new();
-    BufReader::new(server.stdout.take().unwrap()).read_line(&mut url).unwrap();
+    let home = Home::new().env("MCP_BRIDGE_PREWARM", "0");
+    let token = home.run(&["token", "add", "suite", "--quiet"]).stdout;
+    let served = Served::start(&home, &[]);
+    let url = format!("http://{}/mcp", served.address);
     let mut rows: BTreeMap<String, [&str; 2]> = BTreeMap::new();
     for (column, (revision, _)) in REVISIONS.into_iter().enumerate() {
-        for (scenario, checks) in server_checks(url.trim(), revision) {
+        for (scenario, checks) in server_checks(&url, token.trim(), revision) {
             let is_excused = |check: &&Value| {
                 let text = |key: &str| check[key].as_str().unwrap_or_default();
                 ACCEPTED.contains(&text("id"))
@@ -100,8 +89,6 @@ fn every_server_scenario_without_fixtures_passes() {
             };
         }
     }
-    drop(server.stdin.take());
-    server.wait().unwrap();
     let [(older, _), (newer, _)] = REVISIONS;
     let mut table = format!("| scenario | {older} | {newer} |\n|---|---|---|\n");
     for (scenario, [older, newer]) in rows {
@@ -111,9 +98,12 @@ fn every_server_scenario_without_fixtures_passes() {
 }
 
 /// The checks of each scenario.
-fn server_checks(url: &str, revision: &str) -> BTreeMap<String, Vec<Value>> {
+fn server_checks(url: &str, token: &str, revision: &str) -> BTreeMap<String, Vec<Value>> {
     let results = tempfile::tempdir().unwrap();
+    let adding = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/token.mjs");
     let output = suite()
+        .env("NODE_OPTIONS", format!("--import {}", adding.display()))
+        .env("BELLJAR_TOKEN", token)
         .args(["server", "--url", url, "--requirements", revision, "--timeout", SCENARIO_MS, "-o"])
         .arg(results.path())
         .output()

@@ -516,7 +516,7 @@ fn the_log_has_a_line_for_each_request_that_became_no_run_and_says_why_it_shows_
 }
 
 /// How each command is tried where nobody reads what it prints.
-const UNREAD: [&[&str]; 32] = [
+const UNREAD: [&[&str]; 35] = [
     &["--help"],
     &["--version"],
     &["run", "-c", "print(1)"],
@@ -547,6 +547,9 @@ const UNREAD: [&[&str]; 32] = [
     &["login", "good"],
     &["logout", "far"],
     &["image", "ls"],
+    &["token", "ls"],
+    &["token", "add", "x", "--quiet"],
+    &["token", "rm", "x"],
     &["serve", "status"],
     &["serve", "stop"],
 ];

@@ -54,3 +54,4 @@ mod through_clients;
 mod tidy;
 mod tls;
 mod tokens;
+mod web;

@@ -145,3 +145,59 @@ fn where_the_shared_bridge_cannot_be_started_the_client_has_one_of_its_own() {
     client.says("this client has a bridge of its own: ");
     assert!(client.request("tools/list", serde_json::json!({})).is_ok());
 }
+
+#[test]
+fn a_program_in_a_sandbox_gets_no_session_though_it_is_the_same_user_s() {
+    let home = SharedHome::new();
+    let _client = Bridge::start(&home.0);
+    let socket = home.socket();
+    // Without namespaces of its own, the same program gets an answer.
+    let ask = format!(
+        "import socket; s = socket.socket(socket.AF_UNIX); s.connect({socket:?}); s.sendall(b'status 1 0.1.0 0\\n'); \
+         print(s.recv(1000))"
+    );
+    let asked = |launcher: &str| {
+        home.0.shell(&format!("{launcher} python3 -c \"$1\"").replace("$1", &ask.replace('"', "'")))
+    };
+    assert!(asked("").stdout.starts_with("b'ok "), "{:?}", asked("").stderr);
+    for launcher in ["unshare --user --map-root-user", "unshare --user --map-root-user --mount"] {
+        let confined = asked(launcher);
+        if confined.stderr.starts_with("unshare:") {
+            eprintln!("SKIPPED: {}", confined.stderr);
+            return;
+        }
+        assert!(confined.stdout.starts_with("b'no "), "{launcher}: {} {}", confined.stdout, confined.stderr);
+    }
+}
+
+#[test]
+fn a_socket_of_another_user_is_sent_nothing() {
+    let Ok(root) = nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(65_534)) else { return };
+    if !nix::unistd::geteuid().is_root() || root.is_none() {
+        eprintln!("SKIPPED: only root can start a program of another user");
+        return;
+    }
+    let home = SharedHome::new();
+    let folder = home.socket().parent().unwrap().to_owned();
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::set_permissions(home.0.path(), PermissionsExt::from_mode(0o711)).unwrap();
+    for open in [folder.parent().unwrap(), &folder] {
+        std::fs::set_permissions(open, PermissionsExt::from_mode(0o711)).unwrap();
+    }
+    let socket = home.socket();
+    // It is put there as by a user who could write the folder for a moment.
+    let other = "import os, socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.bind(sys.argv[1])\nos.chown(sys.argv[1], 65534, 65534)\n\
+                 os.setuid(65534)\ns.listen()\nprint('ready', flush=True)\nc, _ = s.accept()\nprint(c.recv(100), flush=True)\n";
+    let mut command = std::process::Command::new("python3");
+    let mut listener = command.args(["-c", other]).arg(&socket).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = std::io::BufReader::new(listener.stdout.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    let mut client = Bridge::start(&home.0);
+    assert!(client.request("tools/list", serde_json::json!({})).is_ok(), "it has a bridge all the same");
+    let mut sent = String::new();
+    said.read_to_string(&mut sent).unwrap();
+    assert_eq!(sent, "b''\n", "nothing was sent");
+    listener.wait().unwrap();
+}

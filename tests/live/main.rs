@@ -60,3 +60,4 @@ mod system_calls;
 mod tasks;
 mod ten_servers;
 mod users;
+mod web;

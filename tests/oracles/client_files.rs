@@ -87,6 +87,7 @@ fn check_server(server: &ClientServer) {
         uid: 1000,
         cwd: Some("/work".into()),
         executable: None,
+        owner: None,
     };
     let path = Path::new("/home/ada/MCPs/client.json");
     let (read, problems) = servers_of_file(&environment, &Limits::default(), path, file.into_bytes());

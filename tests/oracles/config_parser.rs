@@ -74,6 +74,7 @@ fn environment() -> Environment {
         uid: 1000,
         cwd: Some("/work".into()),
         executable: None,
+        owner: None,
     }
 }
 

@@ -24,6 +24,7 @@ pub mod processes;
 pub mod random;
 pub mod survivors;
 pub mod ten_servers;
+pub mod web;
 
 pub use bridge::Bridge;
 pub use engines::Engine;

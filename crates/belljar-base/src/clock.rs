@@ -31,6 +31,12 @@ pub fn timestamp_before(ago: Duration) -> Option<String> {
     now().checked_sub_signed(TimeDelta::from_std(ago).ok()?).map(text_of)
 }
 
+/// The same form of the time that is this far ahead; `None` if no year has it.
+#[must_use]
+pub fn timestamp_after(ahead: Duration) -> Option<String> {
+    now().checked_add_signed(TimeDelta::from_std(ahead).ok()?).map(text_of)
+}
+
 fn text_of(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Millis, true)
 }

@@ -13,6 +13,9 @@ use crate::config::{Config, ConfigFiles, Environment, Launch, Transport};
 /// How long servers go on without a session, for one that comes next.
 const UNUSED: Duration = Duration::from_secs(60);
 
+/// The largest number of sessions at once.
+pub(super) const SESSIONS_MAX: usize = 256;
+
 /// All that the shared bridge has.
 #[derive(Default)]
 pub(super) struct Bridges {
@@ -40,7 +43,8 @@ pub(super) struct Member {
     bridges: Arc<Bridges>,
     pub(super) modules: Modules,
     pub(super) process: Arc<Process>,
-    id: Mark,
+    /// The ID of the session, which is that of its journal.
+    pub(super) id: Mark,
 }
 
 impl Group {
@@ -66,8 +70,9 @@ fn inherited(config: &Config, environment: &Environment) -> Vec<Inherited> {
 }
 
 impl Bridges {
-    /// Begins a session with this configuration. Must be called inside a tokio runtime.
-    pub(super) fn join(self: &Arc<Self>, config: &Config, files: ConfigFiles) -> Member {
+    /// Begins a session with this configuration, which goes on from the session with this journal if that is possible. Must be
+    /// called inside a tokio runtime.
+    pub(super) fn join(self: &Arc<Self>, config: &Config, files: ConfigFiles, after: Option<&str>) -> Member {
         let environment = Arc::clone(files.environment());
         let id = Mark::new();
         let listed = Listed { id: id.clone(), begun: Instant::now() };
@@ -75,6 +80,7 @@ impl Bridges {
         let process = match groups.iter_mut().find(|group| group.is_for(config, &environment)) {
             Some(group) => {
                 group.sessions.push(listed);
+                group.process.share_with(&environment);
                 Arc::clone(&group.process)
             }
             None => {
@@ -90,7 +96,10 @@ impl Bridges {
             }
         };
         drop(groups);
-        let modules = process.session(config, &id);
+        let modules = match after {
+            Some(journal) => process.session_after(config, &id, journal),
+            None => process.session(config, &id),
+        };
         Member { bridges: Arc::clone(self), modules, process, id }
     }
 

@@ -12,18 +12,22 @@ use belljar_base::problem::{Problem, report};
 use belljar_base::text;
 use nix::fcntl::Flock;
 use tokio::io::{AsyncWriteExt, BufReader};
-use tokio::net::{UnixListener, UnixStream};
-use tokio::task::JoinSet;
+use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::bridges::Bridges;
+use super::bridges::{Bridges, SESSIONS_MAX};
 use super::hello::{Hello, VERSION, Welcome, Wish};
+use super::http::{Http, HttpOptions};
+use super::owners::Owners;
 use super::place::Place;
+use super::tokens::Tokens;
 
 use crate::app::common::printing::{err, out};
 use crate::app::common::signals::Signals;
 use crate::app::serve::handler;
-use crate::config::{Config, ConfigFiles};
+use crate::audit::AuditLog;
+use crate::config::{Audit, Config, ConfigFiles, Environment};
 use crate::server::serve as serve_client;
 
 /// The longest wait for the first message of somebody who has connected.
@@ -36,11 +40,14 @@ const START: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(10);
 /// The longest wait for a bridge that is ending.
 const LEAVING: Duration = Duration::from_secs(8);
-/// The largest number of sessions at once.
-const SESSIONS_MAX: usize = 256;
 
 /// Serves relays until a signal comes, and with `until_idle` until nobody has had a session for some time.
-pub(crate) async fn serve_all(config: Config, until_idle: bool) -> ExitCode {
+pub(crate) async fn serve_all(
+    config: Config,
+    environment: &Environment,
+    until_idle: bool,
+    http: Option<HttpOptions>,
+) -> ExitCode {
     report(&config.problems);
     if until_idle {
         // Clients end whole groups of processes, and this one is for others, too. It fails only where it is so already.
@@ -69,6 +76,17 @@ pub(crate) async fn serve_all(config: Config, until_idle: bool) -> ExitCode {
     };
     tracing::info!(socket = %place.socket().display(), "listens for clients of this user");
     let (bridges, stopping) = (Arc::new(Bridges::default()), CancellationToken::new());
+    let limits = Arc::new(config.limits.clone());
+    let web = match http {
+        None => None,
+        Some(options) => match web(&config, environment, options, &bridges, stopping.clone()).await {
+            Ok(web) => Some(web),
+            Err(why) => {
+                err!("belljar: {why}");
+                return ExitCode::FAILURE;
+            }
+        },
+    };
     let mut sessions = JoinSet::new();
     let code = loop {
         let is_idle = until_idle && sessions.is_empty();
@@ -76,8 +94,7 @@ pub(crate) async fn serve_all(config: Config, until_idle: bool) -> ExitCode {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     let (bridges, stopping) = (Arc::clone(&bridges), stopping.clone());
-                    let limits = Arc::new(config.limits.clone());
-                    sessions.spawn(connection(stream, bridges, limits, stopping));
+                    sessions.spawn(connection(stream, bridges, Arc::clone(&limits), stopping));
                 }
                 Err(error) => {
                     // The reason may pass, for example too many open files.
@@ -99,6 +116,11 @@ pub(crate) async fn serve_all(config: Config, until_idle: bool) -> ExitCode {
     stopping.cancel();
     let closing = async {
         while sessions.join_next().await.is_some() {}
+        if let Some(web) = web
+            && let Err(error) = web.await
+        {
+            tracing::error!(%error, "serving HTTP broke");
+        }
         bridges.close().await;
     };
     tokio::select! {
@@ -111,6 +133,41 @@ pub(crate) async fn serve_all(config: Config, until_idle: bool) -> ExitCode {
     }
     drop(lock);
     ExitCode::from(code)
+}
+
+/// Begins to serve HTTP.
+///
+/// # Errors
+/// The reason why it cannot be served.
+async fn web(
+    config: &Config,
+    environment: &Environment,
+    options: HttpOptions,
+    bridges: &Arc<Bridges>,
+    stopping: CancellationToken,
+) -> Result<JoinHandle<()>, String> {
+    let state_dir =
+        config.own_state_dir.as_ref().ok_or("no home folder is known, so there is no place for tokens")?;
+    let listener = TcpListener::bind(options.address)
+        .await
+        .map_err(|error| format!("cannot listen on {}: {error}", options.address))?;
+    let scheme = if options.tls.is_some() { "https" } else { "http" };
+    let address = listener.local_addr().unwrap_or(options.address);
+    let tokens = Tokens::new(state_dir);
+    if tokens.all().is_ok_and(|all| all.is_empty()) {
+        err!("belljar: there is no token yet; `belljar token add NAME` makes one");
+    }
+    err!("belljar: MCP is at {scheme}://{address}/mcp");
+    let limits = Arc::new(config.limits.clone());
+    let log = match config.audit {
+        Audit::Off => AuditLog::start(None, &limits),
+        _ => AuditLog::start(Some(state_dir.clone()), &limits),
+    };
+    let body_bytes_max = config.limits.client_line_bytes_max;
+    let owners = Owners::new(tokens, Arc::clone(bridges), environment, limits);
+    let options = HttpOptions { address, ..options };
+    let http = Arc::new(Http::new(Arc::new(owners), options, log, body_bytes_max));
+    Ok(tokio::spawn(http.serve(listener, stopping)))
 }
 
 /// Takes the place. A bridge that a relay has started waits until one that is ending has left it.
@@ -137,16 +194,22 @@ async fn connection(
     limits: Arc<Limits>,
     stopping: CancellationToken,
 ) {
-    let is_own = stream.peer_cred().is_ok_and(|peer| peer.uid() == nix::unistd::geteuid().as_raw());
-    if !is_own {
+    let peer = stream.peer_cred();
+    let peer = peer.ok().filter(|peer| peer.uid() == nix::unistd::geteuid().as_raw());
+    let Some(peer) = peer else {
         tracing::warn!("another user has connected, and is refused");
         return;
-    }
+    };
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);
     let answer = match tokio::time::timeout(HELLO, Wish::read(&mut read)).await {
         Err(_) => return,
         Ok(Err(why)) => Welcome::No(why),
+        // A confined server that sees the socket would start programs outside of its sandbox by the environment that it sends.
+        Ok(Ok(_)) if !has_own_namespaces(peer.pid()) => {
+            tracing::warn!("a program in a sandbox or container has connected, and is refused");
+            Welcome::No("it does not serve programs that run in a sandbox or container".to_owned())
+        }
         Ok(Ok(Wish::Status)) => Welcome::Ok(status(&bridges)),
         Ok(Ok(Wish::Stop)) => {
             stopping.cancel();
@@ -169,6 +232,23 @@ async fn connection(
     }
 }
 
+/// Whether a process sees the users and files that this one sees.
+#[cfg(target_os = "linux")]
+fn has_own_namespaces(pid: Option<i32>) -> bool {
+    let namespace = |of: &str, kind: &str| std::fs::read_link(format!("/proc/{of}/ns/{kind}")).ok();
+    pid.is_some_and(|pid| {
+        ["user", "mnt"].into_iter().all(|kind| {
+            let own = namespace("self", kind);
+            own.is_some() && own == namespace(&pid.to_string(), kind)
+        })
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn has_own_namespaces(_pid: Option<i32>) -> bool {
+    true
+}
+
 async fn session(
     hello: Hello,
     (read, mut write): (BufReader<tokio::net::unix::OwnedReadHalf>, tokio::net::unix::OwnedWriteHalf),
@@ -178,7 +258,7 @@ async fn session(
 ) {
     let (config, files) = ConfigFiles::load(hello.environment);
     let problems: String = config.problems.iter().map(|problem| line(problem) + "\n").collect();
-    let member = bridges.join(&config, files);
+    let member = bridges.join(&config, files, None);
     if let Err(error) = Welcome::Ok(problems).send(&mut write).await {
         tracing::debug!(%error, "the client has gone");
         return;

@@ -1,13 +1,22 @@
-//! One bridge for all clients of a user: `belljar serve`, and the relay that a client starts in its place.
+//! One bridge for all clients of a user: `belljar serve`, the relay that a client starts in its place, and HTTP.
 //!
-//! A relay passes its environment on, so that each session has the configuration that it would have alone. Sessions whose
-//! configurations are equal share their servers.
+//! A relay passes its environment on, so that each session has the configuration that it would have alone. Sessions over HTTP
+//! have the user's configuration in the user's home, and belong to the owner of the token. Sessions whose configurations are
+//! equal share their servers.
 
 mod bridges;
 mod hello;
+mod http;
 mod listen;
+mod open_sessions;
+mod owners;
 mod place;
 mod relay;
+mod tls;
+mod tokens;
 
+pub(super) use http::HttpOptions;
 pub(super) use listen::{ask, detach, serve_all};
 pub(super) use relay::relay;
+pub(super) use tls::Tls;
+pub(super) use tokens::{Token, Tokens, expiry};

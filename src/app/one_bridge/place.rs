@@ -33,9 +33,14 @@ impl Place {
     /// Connects to the running bridge.
     ///
     /// # Errors
-    /// No bridge is running, or it does not answer.
+    /// No bridge is running, or it does not answer, or another user's program is in its place.
     pub(super) async fn connect(&self) -> io::Result<UnixStream> {
-        UnixStream::connect(self.socket()).await
+        let stream = UnixStream::connect(self.socket()).await?;
+        // What is sent has the credentials of servers in it.
+        match stream.peer_cred()?.uid() {
+            uid if uid == nix::unistd::geteuid().as_raw() => Ok(stream),
+            uid => Err(io::Error::other(format!("user {uid} listens at {}", self.socket().display()))),
+        }
     }
 
     /// Takes the place, and listens there. A socket that a killed bridge has left is replaced.

@@ -68,6 +68,11 @@ impl ActiveConfig {
         Self { mark, program, logins, now: Mutex::new(ConfigState { files, in_effect }) }
     }
 
+    /// From now on, a session with this environment uses the servers, too.
+    pub(crate) fn share_with(&self, environment: &Environment) {
+        self.now.lock().files.share_with(environment);
+    }
+
     /// The names of the servers that a run would have if it began now.
     pub(crate) fn names(&self) -> Vec<ServerName> {
         let mut now = self.now.lock();

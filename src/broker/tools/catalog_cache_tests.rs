@@ -19,6 +19,7 @@ fn keys(servers: Value) -> Vec<CacheKey> {
         uid: 1000,
         cwd: Some("/".into()),
         executable: None,
+        owner: None,
     };
     let file = json!({"mcpServers": servers}).to_string().into_bytes();
     let (servers, problems) =
@@ -59,6 +60,7 @@ fn servers_with_other_commands_for_their_values_are_configured_differently() {
         uid: nix::unistd::geteuid().as_raw(),
         cwd: None,
         executable: None,
+        owner: None,
     });
     let keys: Vec<CacheKey> = config.servers.iter().map(CacheKey::of).collect();
     let [a, b, c] = keys.as_slice() else { panic!("{:?}", config.problems) };

@@ -39,6 +39,8 @@ pub struct Environment {
     pub cwd: Option<PathBuf>,
     /// The running executable, where the system tells.
     pub executable: Option<PathBuf>,
+    /// The name of the owner of sessions; `None`: the user.
+    pub owner: Option<String>,
 }
 
 /// The relation of this bridge to a bridge that started it.
@@ -60,6 +62,7 @@ impl Environment {
             uid: nix::unistd::geteuid().as_raw(),
             cwd: std::env::current_dir().ok().or_else(former_cwd),
             executable: std::env::current_exe().ok(),
+            owner: None,
         }
     }
 
@@ -68,6 +71,14 @@ impl Environment {
     pub fn of_client(variables: BTreeMap<OsString, OsString>, cwd: Option<PathBuf>) -> Self {
         let home = variables.get(OsStr::new("HOME")).filter(|home| !home.is_empty()).map(PathBuf::from);
         Self { home: home.or_else(dirs::home_dir), variables, cwd, ..Self::capture() }
+    }
+
+    /// This environment for another owner of sessions, whose name can name folders, with these variables.
+    #[must_use]
+    pub fn of_owner(&self, name: &str, variables: impl IntoIterator<Item = (&'static str, String)>) -> Self {
+        let mut own = Self { owner: Some(name.to_owned()), ..self.clone() };
+        own.variables.extend(variables.into_iter().map(|(name, value)| (name.into(), value.into())));
+        own
     }
 
     /// The folders of PATH that lead through the opened project, where `npx`, direnv and virtual environments put some, and
@@ -207,16 +218,32 @@ impl Environment {
     /// A folder for locks: in XDG_RUNTIME_DIR, else one of this user's own among the temporary files, or in the state
     /// folder if another user has taken that one's name.
     pub(crate) fn lock_dir(&self) -> PathBuf {
-        let of_session = self.variable("XDG_RUNTIME_DIR").map(PathBuf::from);
-        if let Some(dir) = of_session.filter(|dir| self.project_on_the_way(dir).is_none()) {
+        if let Some(dir) = self.runtime_dir() {
             return dir.join("belljar");
         }
-        let temporary = self.variable("TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from);
+        let temporary = self.variable("TMPDIR").map(PathBuf::from);
+        let temporary = temporary.filter(|dir| self.project_on_the_way(dir).is_none());
+        let temporary = temporary.unwrap_or_else(|| "/tmp".into());
         let usual = temporary.join(format!("belljar-{}", self.uid));
-        let is_ours =
-            |found: Metadata| found.is_dir() && found.uid() == self.uid && found.mode() & 0o022 == 0;
+        let is_ours = |found: Metadata| self.is_own_folder(&found);
         let is_taken = usual.symlink_metadata().is_ok_and(|found| !is_ours(found));
         self.state_dir().filter(|_| is_taken).map_or(usual, |state| state.join("locks"))
+    }
+
+    /// The folder of the user's sockets, XDG_RUNTIME_DIR. Where another user could put something into it, it is not used, as the
+    /// base directory specification wants, and neither is one in the project that is open.
+    pub(crate) fn runtime_dir(&self) -> Option<PathBuf> {
+        let dir = self.variable("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute())?;
+        let is_ours = dir.metadata().map_or(true, |found| self.is_own_folder(&found));
+        let is_safe = is_ours
+            && self.project_on_the_way(&dir).is_none()
+            && ResolvedPath::of(&dir).chosen_by_others(self.uid).is_none();
+        is_safe.then_some(dir)
+    }
+
+    /// Whether this is a folder of the user alone.
+    fn is_own_folder(&self, found: &Metadata) -> bool {
+        found.is_dir() && found.uid() == self.uid && found.mode() & 0o022 == 0
     }
 
     /// The folder for files that can be generated again: in XDG_CACHE_HOME, else in the system's folder for caches of
@@ -319,6 +346,7 @@ impl fmt::Debug for Environment {
             .field("uid", &self.uid)
             .field("cwd", &self.cwd)
             .field("executable", &self.executable)
+            .field("owner", &self.owner)
             .finish()
     }
 }
@@ -334,6 +362,7 @@ mod tests {
             uid: 1000,
             cwd: Some("/work".into()),
             executable: None,
+            owner: None,
         }
     }
 
@@ -348,7 +377,7 @@ mod tests {
         let shown = format!("{:?}", environment(&[("TOKEN", "s3cret")]));
         assert_eq!(
             shown,
-            r#"Environment { variables: ["TOKEN"], home: Some("/home/ada"), uid: 1000, cwd: Some("/work"), executable: None }"#
+            r#"Environment { variables: ["TOKEN"], home: Some("/home/ada"), uid: 1000, cwd: Some("/work"), executable: None, owner: None }"#
         );
     }
 
@@ -386,6 +415,33 @@ mod tests {
         std::os::unix::fs::symlink(temporary.path(), usual(&ours)).unwrap();
         assert_eq!(ours.lock_dir(), state);
         assert_eq!(Environment { home: None, ..ours.clone() }.lock_dir(), usual(&ours));
+    }
+
+    #[test]
+    fn a_folder_of_sockets_that_others_can_fill_is_not_used() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = tempfile::tempdir().unwrap();
+        let uid = nix::unistd::geteuid().as_raw();
+        for (mode, above, is_used) in
+            [(0o700, 0o755, true), (0o755, 0o755, true), (0o777, 0o755, false), (0o700, 0o777, false)]
+        {
+            let dir = place.path().join("above/run");
+            std::fs::create_dir_all(&dir).unwrap();
+            for (folder, mode) in [(dir.as_path(), mode), (dir.parent().unwrap(), above)] {
+                std::fs::set_permissions(folder, PermissionsExt::from_mode(mode)).unwrap();
+            }
+            let named =
+                [("XDG_RUNTIME_DIR", dir.to_str().unwrap()), ("TMPDIR", place.path().to_str().unwrap())];
+            let environment = Environment { uid, ..environment(&named) };
+            assert_eq!(environment.runtime_dir().is_some(), is_used, "{mode:o} in {above:o}");
+            let locks =
+                if is_used { dir.join("belljar") } else { place.path().join(format!("belljar-{uid}")) };
+            assert_eq!(environment.lock_dir(), locks, "{mode:o} in {above:o}");
+            // Another user's folder, whatever its mode is.
+            assert_eq!(Environment { uid: uid + 1, ..environment }.runtime_dir(), None);
+        }
+        let relative = environment(&[("XDG_RUNTIME_DIR", "run")]);
+        assert_eq!(relative.runtime_dir(), None);
     }
 
     #[test]

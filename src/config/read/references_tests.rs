@@ -22,6 +22,7 @@ impl Folder {
             uid: nix::unistd::geteuid().as_raw(),
             cwd: None,
             executable: None,
+            owner: None,
         };
         let limits = Limits { reference_bytes_max: 10, ..Limits::default() };
         let sources = Sources {
@@ -155,6 +156,7 @@ fn where_nothing_may_be_opened_no_file_is() {
         uid: nix::unistd::geteuid().as_raw(),
         cwd: None,
         executable: None,
+        owner: None,
     };
     let limits = Limits::default();
     let sources = Sources {
@@ -181,6 +183,7 @@ fn a_referred_value_is_a_secret_unless_it_says_where_something_is() {
             uid: 0,
             cwd: None,
             executable: None,
+            owner: None,
         };
         let (limits, files, commands) = (Limits::default(), Files::Read, Commands::Refused);
         let sources = Sources {

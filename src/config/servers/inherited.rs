@@ -174,6 +174,7 @@ mod tests {
             uid: 0,
             cwd: None,
             executable: None,
+            owner: None,
         };
         let launch = Launch {
             program: "c".into(),
@@ -197,7 +198,8 @@ mod tests {
     fn what_npm_passes_on_of_a_projects_settings_is_not_inherited() {
         let named = |names: &[&str]| {
             let variables = names.iter().map(|name| (name.into(), "x".into())).collect();
-            let environment = Environment { variables, home: None, uid: 0, cwd: None, executable: None };
+            let environment =
+                Environment { variables, home: None, uid: 0, cwd: None, executable: None, owner: None };
             let launch = Launch {
                 program: "c".into(),
                 args: vec![],
@@ -229,6 +231,7 @@ mod tests {
                 uid: 0,
                 cwd: Some(project.clone()),
                 executable: None,
+                owner: None,
             };
             let launch = Launch {
                 program: "c".into(),

@@ -129,7 +129,14 @@ mod tests {
 
     fn environment(home: &Path) -> Environment {
         let uid = nix::unistd::geteuid().as_raw();
-        Environment { variables: BTreeMap::new(), home: Some(home.into()), uid, cwd: None, executable: None }
+        Environment {
+            variables: BTreeMap::new(),
+            home: Some(home.into()),
+            uid,
+            cwd: None,
+            executable: None,
+            owner: None,
+        }
     }
 
     fn edited(before: &str, image: Option<&str>) -> String {

@@ -30,6 +30,7 @@ impl User {
             uid: nix::unistd::geteuid().as_raw(),
             cwd: Some(self.path("project")),
             executable: None,
+            owner: None,
         }
     }
 

@@ -66,6 +66,7 @@ mod tests {
             uid: 0,
             cwd: None,
             executable: None,
+            owner: None,
         };
         let sources = environment.package_sources();
         let expected = [("PIP_INDEX_URL".to_owned(), "https://me:secret@index.example/simple".to_owned())];

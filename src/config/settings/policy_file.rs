@@ -245,6 +245,7 @@ mod tests {
                 uid: nix::unistd::geteuid().as_raw(),
                 cwd: None,
                 executable: None,
+                owner: None,
             };
             let mut problems = Vec::new();
             let profile_setting = ProfileSetting { profile: Profile::Open, defect: None };

@@ -19,7 +19,7 @@ const LISTENING_MAX: usize = 32;
 
 /// The open subscriptions.
 #[derive(Debug, Default)]
-pub(crate) struct Listeners(Mutex<ListenerTable>);
+pub struct Listeners(Mutex<ListenerTable>);
 
 /// The listening requests of the client by number.
 #[derive(Debug, Default)]

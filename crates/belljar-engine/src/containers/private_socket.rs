@@ -5,12 +5,12 @@
 //! connection. It is not killed then, so that it can still remove containers. The guardian finds an ssh by the bridge's
 //! mark, and ends it.
 
-use std::fs::{DirBuilder, File};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::File;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use belljar_base::own_file;
 use belljar_guard::{Mark, PARENT_VARIABLE};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -120,14 +120,14 @@ impl PrivateSocket {
     }
 
     async fn start(sockets: &Path, command: impl FnOnce(&str) -> Command) -> std::io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(sockets)?;
+        own_file::make_folder(sockets)?;
         let dir = tempfile::Builder::new().prefix("engine-").rand_bytes(4).tempdir_in(sockets)?;
         let socket = dir.path().join("engine.sock");
         let said = dir.path().join("stderr");
         let child = command(&socket.display().to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(File::create(&said)?)
+            .stderr(File::create_new(&said)?)
             .process_group(0)
             .spawn()?;
         let mut service = Self { child, dir };

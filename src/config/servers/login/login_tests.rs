@@ -29,6 +29,7 @@ fn read(url: &str, login: Value) -> (Option<LoginSettings>, String) {
         uid: 0,
         cwd: None,
         executable: None,
+        owner: None,
     };
     let file = json!({"mcpServers": {"far": {"url": url, "login": login}}}).to_string();
     let path = Path::new("/etc/servers.json");

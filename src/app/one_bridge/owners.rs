@@ -1,0 +1,398 @@
+//! The owners of sessions over HTTP: one for each token. The sessions of an owner see nothing of another's.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use belljar_base::limits::Limits;
+use belljar_base::problem::report;
+use belljar_guard::Mark;
+use parking_lot::Mutex;
+use rmcp::ErrorData;
+use rmcp::transport::StreamableHttpService;
+use rmcp::transport::streamable_http_server::session::SessionManager as _;
+use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use super::bridges::{Bridges, Member, SESSIONS_MAX};
+use super::open_sessions::OpenSessions;
+use super::tokens::{Token, Tokens};
+use crate::app::serve::handler;
+use crate::config::{ConfigFiles, Environment};
+use crate::server::{Handler, HandlerSource, Listeners, Remote};
+
+/// The largest number of requests of one owner at once; a stream that waits for notifications is one.
+pub(super) const REQUESTS_MAX: usize = 64;
+/// How long a session without any request goes on. Its sandbox is stopped earlier (`sandbox.idle_timeout`).
+const SESSION_IDLE: Duration = Duration::from_secs(24 * 3_600);
+/// The largest number of sessions of one owner.
+const OWN_SESSIONS_MAX: usize = 96;
+/// How long a named session goes on that only one request has used.
+const USED_ONCE: Duration = Duration::from_secs(300);
+/// The length of a session's name. It is no secret: the owner's token is needed beside it.
+const NAME_CHARS: usize = 12;
+/// The largest number of connections of one owner, before those that were left are ended.
+const CONNECTIONS_MAX: usize = 40;
+/// The largest number of named sessions of one owner. Sessions that are ending, and those of earlier clients, need the rest.
+const NAMED_MAX: usize = 40;
+/// How often it is looked whether all sessions have ended.
+const LOOK: Duration = Duration::from_millis(20);
+
+pub(super) type Service = StreamableHttpService<Remote, LocalSessionManager>;
+
+/// What rmcp's part works on: its table of sessions, and those that clients may come back to.
+pub(super) type ServiceParts<'p> = (&'p Arc<LocalSessionManager>, Option<OpenSessions>);
+
+/// Those who have come so far.
+pub(super) struct Owners {
+    pub(super) tokens: Tokens,
+    bridges: Arc<Bridges>,
+    /// The environment of `belljar serve`, in the user's home.
+    environment: Environment,
+    limits: Arc<Limits>,
+    /// By name; `None`: belljar is ending.
+    all: Mutex<Option<BTreeMap<String, Arc<Owner>>>>,
+}
+
+/// One of them.
+pub(super) struct Owner {
+    token: Token,
+    environment: Environment,
+    bridges: Arc<Bridges>,
+    limits: Arc<Limits>,
+    /// The places for requests.
+    pub(super) requests: Arc<Semaphore>,
+    /// Cancelled when the sessions have to end.
+    pub(super) ending: CancellationToken,
+    pub(super) service: Service,
+    /// The sessions that clients may come back to; `None`: no home folder is known.
+    pub(super) open: Option<OpenSessions>,
+    /// rmcp's table of the sessions of connections.
+    pub(super) manager: Arc<LocalSessionManager>,
+    /// The same sessions by id.
+    connections: Mutex<BTreeMap<String, Connection>>,
+    /// Each session holds one.
+    sessions: Arc<()>,
+    /// The session that begins next, with a sandbox that is started ahead, and the ID of its journal.
+    next: Mutex<Option<(String, Arc<Handler>)>>,
+    named: Mutex<BTreeMap<String, Named>>,
+    /// Those who wait for changed files of sessions, whichever session they were in.
+    listeners: Arc<Listeners>,
+}
+
+/// A session of the protocol, up to MCP 2025-11-25.
+struct Connection {
+    used: Instant,
+    /// Its requests in progress; a stream that waits for notifications is one.
+    open: usize,
+}
+
+/// A request in progress, until this value is dropped.
+pub(super) struct OpenRequest {
+    owner: Arc<Owner>,
+    session: Option<String>,
+    _place: OwnedSemaphorePermit,
+}
+
+/// A session that requests name.
+struct Named {
+    handler: Arc<Handler>,
+    used: Instant,
+    is_used_again: bool,
+}
+
+/// Ends a session when its client has gone.
+struct Ending {
+    member: Option<Member>,
+    limits: Arc<Limits>,
+    counted: Arc<()>,
+}
+
+impl Owners {
+    pub(super) fn new(
+        tokens: Tokens,
+        bridges: Arc<Bridges>,
+        environment: &Environment,
+        limits: Arc<Limits>,
+    ) -> Self {
+        let cwd = environment.home.clone().or_else(|| environment.cwd.clone());
+        let environment = Environment { cwd, ..environment.clone() };
+        Self { tokens, bridges, environment, limits, all: Mutex::new(Some(BTreeMap::new())) }
+    }
+
+    /// The owner whom this token names; `None`: belljar is ending. Another token of the same name, made after the first was
+    /// removed, has none of its sessions.
+    pub(super) fn of(
+        &self,
+        token: Token,
+        service: impl FnOnce(&Weak<Owner>, ServiceParts<'_>, CancellationToken) -> Service,
+    ) -> Option<Arc<Owner>> {
+        let mut all = self.all.lock();
+        let all = all.as_mut()?;
+        if let Some(owner) = all.get(&token.name).filter(|owner| owner.token == token) {
+            return Some(Arc::clone(owner));
+        }
+        let policy = token.policy.clone().map(|policy| ("MCP_BRIDGE_POLICY", policy));
+        let servers = token.servers.as_ref().map(|names| ("MCP_BRIDGE_SERVERS", names.join(",")));
+        let variables = policy.into_iter().chain(servers);
+        let environment = self.environment.of_owner(&token.name, variables);
+        let config = ConfigFiles::load(environment.clone()).0;
+        report(&config.problems);
+        let open = config.owner.open_sessions();
+        let open = open.map(|dir| OpenSessions::new(dir, &token.created, SESSION_IDLE));
+        let (ending, manager) = (CancellationToken::new(), Arc::new(session_manager()));
+        let owner = Arc::new_cyclic(|own| Owner {
+            environment,
+            bridges: Arc::clone(&self.bridges),
+            limits: Arc::clone(&self.limits),
+            requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
+            service: service(own, (&manager, open.clone()), ending.clone()),
+            ending,
+            open,
+            manager,
+            connections: Mutex::default(),
+            sessions: Arc::new(()),
+            next: Mutex::default(),
+            named: Mutex::default(),
+            listeners: Arc::default(),
+            token,
+        });
+        let former = all.insert(owner.token.name.clone(), Arc::clone(&owner));
+        if let Some(former) = former {
+            former.end();
+        }
+        Some(owner)
+    }
+
+    /// Ends the sessions of owners whose token has expired or was removed.
+    pub(super) fn end_those_without_token(&self) {
+        let mut all = self.all.lock();
+        let Some(all) = all.as_mut().filter(|all| !all.is_empty()) else { return };
+        let Ok(valid) = self.tokens.valid() else { return };
+        all.retain(|_, owner| {
+            let stays = valid.contains(&owner.token);
+            if !stays {
+                tracing::info!(
+                    owner = owner.token.name,
+                    "the token is not valid any more, so its sessions end"
+                );
+                owner.end();
+            }
+            owner.end_unused();
+            stays
+        });
+    }
+
+    /// Ends all sessions, and waits for that as long as a shutdown may take. No owner comes any more.
+    pub(super) async fn end_all(&self) {
+        let all = self.all.lock().take().unwrap_or_default();
+        all.values().for_each(|owner| owner.end());
+        let waiting = async {
+            while all.values().any(|owner| owner.sessions() > 0) {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        if tokio::time::timeout(self.limits.shutdown, waiting).await.is_err() {
+            tracing::warn!("not every session had ended in time");
+        }
+    }
+}
+
+impl Owner {
+    fn sessions(&self) -> usize {
+        Arc::strong_count(&self.sessions) - 1
+    }
+
+    /// Whether a further session may begin.
+    pub(super) fn has_room(&self) -> bool {
+        self.sessions() < OWN_SESSIONS_MAX && self.bridges.sessions() < SESSIONS_MAX
+    }
+
+    /// Begins a request for the session with this id; `None`: there are too many requests.
+    pub(super) fn open(self: &Arc<Self>, session: Option<String>) -> Option<OpenRequest> {
+        let place = Arc::clone(&self.requests).try_acquire_owned().ok()?;
+        let mut request = OpenRequest { owner: Arc::clone(self), session: None, _place: place };
+        request.is_of(session);
+        Some(request)
+    }
+
+    /// Ends the connection that was used least recently and that no client holds open, if there are many: many clients go
+    /// without saying so.
+    pub(super) async fn end_left_connection(&self) {
+        let left = {
+            let mut all = self.connections.lock();
+            let free = all.iter().filter(|(_, connection)| connection.open == 0);
+            let oldest = free.min_by_key(|(_, connection)| connection.used).map(|(id, _)| id.clone());
+            let oldest = oldest.filter(|_| all.len() >= CONNECTIONS_MAX);
+            if let Some(id) = &oldest {
+                all.remove(id);
+            }
+            oldest
+        };
+        if let Some(id) = left
+            && let Err(error) = self.manager.close_session(&id.into()).await
+        {
+            tracing::debug!(%error, "the session had ended");
+        }
+    }
+
+    /// Begins a session, after the one with this journal. Returns the ID of its journal, too.
+    fn prepared(&self, after: Option<&str>) -> Result<(String, Arc<Handler>), ErrorData> {
+        if !self.has_room() {
+            return Err(ErrorData::internal_error("there are too many sessions", None));
+        }
+        let (config, files) = ConfigFiles::load(self.environment.clone());
+        let member = self.bridges.join(&config, files, after);
+        let id = member.id.as_str().to_owned();
+        let handler = handler(&member.modules, member.process.told(), Arc::clone(&self.limits));
+        let counted = Arc::clone(&self.sessions);
+        let ending = Ending { member: Some(member), limits: Arc::clone(&self.limits), counted };
+        Ok((id, Arc::new(handler.with_listeners(&self.listeners).holding(Box::new(ending)))))
+    }
+
+    /// Ends the sessions that nobody uses any more.
+    fn end_unused(&self) {
+        let is_over = |named: &Named| {
+            let idle = if named.is_used_again { SESSION_IDLE } else { USED_ONCE };
+            Arc::strong_count(&named.handler) == 1 && named.used.elapsed() >= idle
+        };
+        let mut all = self.named.lock();
+        let (over, others) = std::mem::take(&mut *all).into_iter().partition(|(_, named)| is_over(named));
+        *all = others;
+        drop(all);
+        // They end when they are dropped, after the lock.
+        let over: BTreeMap<String, Named> = over;
+        drop(over);
+    }
+
+    /// Ends the named session that was used least recently, if there are many and nobody uses it now.
+    fn make_room(&self) {
+        let mut all = self.named.lock();
+        let is_free = |named: &&Named| Arc::strong_count(&named.handler) == 1;
+        let oldest = all.iter().filter(|(_, named)| is_free(named)).min_by_key(|(_, named)| named.used);
+        let oldest = oldest.map(|(name, _)| name.clone()).filter(|_| all.len() >= NAMED_MAX);
+        let over = oldest.and_then(|name| all.remove(&name));
+        drop(all);
+        drop(over);
+    }
+
+    /// Ends all sessions that no client holds.
+    fn end(&self) {
+        self.ending.cancel();
+        let all = (self.next.lock().take(), std::mem::take(&mut *self.named.lock()));
+        drop(all);
+    }
+}
+
+impl OpenRequest {
+    /// Notes the session of the request, which the answer names if the request begins it.
+    pub(super) fn is_of(&mut self, session: Option<String>) {
+        let Some(session) = session.filter(|_| self.session.is_none()) else { return };
+        let mut all = self.owner.connections.lock();
+        let connection = all.entry(session.clone()).or_insert(Connection { used: Instant::now(), open: 0 });
+        connection.open += 1;
+        self.session = Some(session);
+    }
+
+    /// Notes that there is no such session any more.
+    pub(super) fn is_over(&mut self) {
+        if let Some(session) = self.session.take() {
+            self.owner.connections.lock().remove(&session);
+        }
+    }
+}
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        let mut all = self.owner.connections.lock();
+        if let Some(connection) = self.session.as_ref().and_then(|session| all.get_mut(session)) {
+            connection.open = connection.open.saturating_sub(1);
+            connection.used = Instant::now();
+        }
+    }
+}
+
+impl HandlerSource for Owner {
+    fn begin(&self, id: Option<&str>) -> Result<Arc<Handler>, ErrorData> {
+        let journal = id.and_then(|id| self.open.as_ref()?.journal(id));
+        let waiting = self.next.lock().take_if(|_| journal.is_none());
+        let (journal, handler) = match waiting {
+            Some(waiting) => waiting,
+            None => self.prepared(journal.as_deref())?,
+        };
+        if let (Some(open), Some(id)) = (&self.open, id) {
+            open.begun(id, &journal);
+        }
+        Ok(handler)
+    }
+
+    fn next(&self) -> Result<Arc<Handler>, ErrorData> {
+        let mut next = self.next.lock();
+        let next = match &mut *next {
+            Some(next) => next,
+            none => none.insert(self.prepared(None)?),
+        };
+        Ok(Arc::clone(&next.1))
+    }
+
+    fn begin_named(&self) -> Result<(String, Arc<Handler>), ErrorData> {
+        self.make_room();
+        let name: String = Mark::new().as_str().chars().take(NAME_CHARS).collect();
+        let handler = self.begin(Some(&name))?;
+        handler.tell_name(&name);
+        let named = Named { handler: Arc::clone(&handler), used: Instant::now(), is_used_again: false };
+        self.named.lock().insert(name.clone(), named);
+        Ok((name, handler))
+    }
+
+    fn named(&self, name: &str) -> Option<Arc<Handler>> {
+        if let Some(named) = self.named.lock().get_mut(name) {
+            (named.used, named.is_used_again) = (Instant::now(), true);
+            return Some(Arc::clone(&named.handler));
+        }
+        // It was put aside, or belljar was started again.
+        self.open.as_ref()?.journal(name)?;
+        self.make_room();
+        let handler = self.begin(Some(name)).ok()?;
+        let mut all = self.named.lock();
+        // Of two requests at once, one begins it.
+        let named = all.entry(name.to_owned()).or_insert_with(|| Named {
+            handler,
+            used: Instant::now(),
+            is_used_again: true,
+        });
+        Some(Arc::clone(&named.handler))
+    }
+
+    fn all_named(&self) -> Vec<Arc<Handler>> {
+        let all = self.named.lock();
+        let mut all: Vec<&Named> = all.values().collect();
+        all.sort_by_key(|named| std::cmp::Reverse(named.used));
+        all.into_iter().map(|named| Arc::clone(&named.handler)).collect()
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let Some(member) = self.member.take() else { return };
+        let (shutdown, counted) = (self.limits.shutdown, Arc::clone(&self.counted));
+        // Without a runtime the program is ending.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                if tokio::time::timeout(shutdown, member.modules.close_session()).await.is_err() {
+                    tracing::warn!("a session had not ended in time");
+                }
+                drop(counted);
+            });
+        }
+    }
+}
+
+fn session_manager() -> LocalSessionManager {
+    let mut config = SessionConfig::default();
+    config.keep_alive = Some(SESSION_IDLE);
+    let mut manager = LocalSessionManager::default();
+    manager.session_config = config;
+    manager
+}

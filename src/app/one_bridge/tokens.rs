@@ -1,0 +1,274 @@
+//! The tokens by which clients come in over HTTP: a file for each, named after the token's digest, so that the token itself is
+//! stored nowhere.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use belljar_base::{clock, digest, own_file};
+use ring::rand::{SecureRandom, SystemRandom};
+use serde::{Deserialize, Serialize};
+
+/// What every token begins with, so that scanners for leaked secrets can find it.
+const PREFIX: &str = "belljar_";
+/// The random bytes of a token.
+const BYTES: usize = 32;
+/// The largest file of a token, in bytes.
+const FILE_BYTES_MAX: u64 = 64 << 10;
+/// The largest number of tokens.
+const TOKENS_MAX: usize = 1_000;
+/// Longest name of a token, which is also the name of its owner's folders.
+const NAME_BYTES_MAX: usize = 40;
+
+/// The tokens of this user.
+#[derive(Debug, Clone)]
+pub(crate) struct Tokens {
+    dir: PathBuf,
+}
+
+/// What a token allows, and whom it names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Token {
+    /// The name of the owner of its sessions.
+    pub(crate) name: String,
+    /// When it was made, in RFC 3339.
+    pub(crate) created: String,
+    /// When it ends to be valid; `None`: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) expires: Option<String>,
+    /// The profile of the policy for its sessions; `None`: the user's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) policy: Option<String>,
+    /// The servers for its sessions; `None`: those of the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) servers: Option<Vec<String>>,
+}
+
+/// The reason why a token does not let anybody in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TokenError {
+    /// The request has no bearer token.
+    #[error("the request has no bearer token")]
+    Missing,
+    /// No such token was made, or it was removed.
+    #[error("the token is unknown")]
+    Unknown,
+    /// Its time is over.
+    #[error("the token has expired")]
+    Expired,
+}
+
+/// The reason why no token is added.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AddError {
+    /// The name cannot name folders.
+    #[error(
+        "a name has 1 to {NAME_BYTES_MAX} of the characters a-z, 0-9, - and _, and begins with a letter or digit"
+    )]
+    Name,
+    /// Another token has the name.
+    #[error("there is a token {0:?} already; `belljar token rm {0}` removes it")]
+    Exists(String),
+    /// Enough is enough.
+    #[error("there are {TOKENS_MAX} tokens already; `belljar token rm NAME` removes one")]
+    TooMany,
+    /// The folder of tokens cannot be read or written.
+    #[error("the folder of tokens cannot be used: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl Token {
+    fn is_over(&self) -> bool {
+        self.expires.as_ref().is_some_and(|expires| *expires <= clock::timestamp())
+    }
+}
+
+impl Tokens {
+    /// The tokens in belljar's state folder.
+    pub(crate) fn new(state_dir: &Path) -> Self {
+        Self { dir: state_dir.join("tokens") }
+    }
+
+    /// Adds a token, and returns its text, which cannot be had again.
+    ///
+    /// # Errors
+    /// The name cannot be used, or the folder.
+    pub(crate) fn add(&self, token: &Token) -> Result<String, AddError> {
+        if !is_name(&token.name) {
+            return Err(AddError::Name);
+        }
+        let all = self.all()?;
+        if all.iter().any(|(_, other)| other.name == token.name) {
+            return Err(AddError::Exists(token.name.clone()));
+        }
+        if all.len() >= TOKENS_MAX {
+            return Err(AddError::TooMany);
+        }
+        let mut bytes = [0; BYTES];
+        SystemRandom::new()
+            .fill(&mut bytes)
+            .map_err(|_| io::Error::other("the system gives no random bytes"))?;
+        let text = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes));
+        let json = serde_json::to_vec(token).map_err(io::Error::other)?;
+        own_file::create(&self.dir, &file_of(&text), &json)?;
+        Ok(text)
+    }
+
+    /// All tokens, by name, with their files.
+    ///
+    /// # Errors
+    /// The folder or a file of it cannot be read.
+    pub(crate) fn all(&self) -> io::Result<Vec<(PathBuf, Token)>> {
+        let files = match std::fs::read_dir(&self.dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+            files => files?,
+        };
+        let mut all = Vec::new();
+        for file in files {
+            let path = file?.path();
+            if path.extension().is_some_and(|ending| ending == "json") {
+                let token = read(&path)?;
+                all.push((path, token));
+            }
+        }
+        all.sort_by(|(_, one), (_, other)| one.name.cmp(&other.name));
+        Ok(all)
+    }
+
+    /// The tokens that let somebody in now.
+    ///
+    /// # Errors
+    /// As of [`Self::all`].
+    pub(super) fn valid(&self) -> io::Result<Vec<Token>> {
+        Ok(self.all()?.into_iter().map(|(_, token)| token).filter(|token| !token.is_over()).collect())
+    }
+
+    /// Removes the token with this name. Its sessions end. Returns whether there was one.
+    ///
+    /// # Errors
+    /// The folder cannot be read or written.
+    pub(crate) fn remove(&self, name: &str) -> io::Result<bool> {
+        let found = self.all()?.into_iter().find(|(_, token)| token.name == name);
+        let Some((path, _)) = found else { return Ok(false) };
+        std::fs::remove_file(path)?;
+        Ok(true)
+    }
+
+    /// The token of a request with this `Authorization` header.
+    ///
+    /// # Errors
+    /// The reason why the request is refused.
+    pub(crate) fn of_request(&self, authorization: Option<&str>) -> Result<Token, TokenError> {
+        let (scheme, text) =
+            authorization.and_then(|value| value.split_once(' ')).ok_or(TokenError::Missing)?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return Err(TokenError::Missing);
+        }
+        // A digest of 256 random bits tells nobody anything, so comparing it takes no care about time.
+        let token = read(&self.dir.join(file_of(text.trim()))).map_err(|_| TokenError::Unknown)?;
+        if token.is_over() { Err(TokenError::Expired) } else { Ok(token) }
+    }
+}
+
+/// The end of a token's time.
+///
+/// # Errors
+/// What is wrong with the text.
+pub(crate) fn expiry(text: &str) -> Result<String, String> {
+    let wrong = || format!("{text:?} is no time; write a number with m, h or d behind it, as in 90d");
+    let (at, unit) = text.char_indices().next_back().ok_or_else(wrong)?;
+    let unit_s = match unit {
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        _ => return Err(wrong()),
+    };
+    let number = text[..at].parse::<u64>().ok().filter(|number| *number > 0);
+    let ahead = number.and_then(|number| number.checked_mul(unit_s)).map(Duration::from_secs);
+    // Years of five digits would not sort by time.
+    ahead
+        .and_then(clock::timestamp_after)
+        .filter(|time| time.starts_with(|first: char| first.is_ascii_digit()))
+        .ok_or_else(wrong)
+}
+
+fn is_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    name.len() <= NAME_BYTES_MAX
+        && name.bytes().next().is_some_and(is_plain)
+        && name.bytes().all(|byte| is_plain(byte) || b"-_".contains(&byte))
+}
+
+fn file_of(text: &str) -> String {
+    format!("{}.json", digest::sha256(text.as_bytes()))
+}
+
+fn read(path: &Path) -> io::Result<Token> {
+    let bytes = own_file::read(path, FILE_BYTES_MAX)?;
+    serde_json::from_slice(&bytes)
+        .map_err(|error| io::Error::other(format!("{} is no token: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(name: &str) -> Token {
+        Token { name: name.into(), created: clock::timestamp(), expires: None, policy: None, servers: None }
+    }
+
+    #[test]
+    fn a_token_counts_until_it_is_removed_and_is_stored_nowhere() {
+        let state = tempfile::tempdir().unwrap();
+        let tokens = Tokens::new(state.path());
+        let text = tokens.add(&token("laptop")).unwrap();
+        assert!(text.starts_with("belljar_") && text.len() == 8 + 43, "{text}");
+        assert!(matches!(tokens.add(&token("laptop")), Err(AddError::Exists(_))));
+        let other = tokens.add(&token("other")).unwrap();
+        let of = |header: &str| tokens.of_request(Some(header)).map(|token| token.name);
+        assert_eq!(of(&format!("Bearer {text}")), Ok("laptop".into()));
+        assert_eq!(of(&format!("bearer {other}")), Ok("other".into()));
+        assert_eq!(tokens.of_request(None), Err(TokenError::Missing));
+        for (header, why) in [
+            (format!("Basic {text}"), TokenError::Missing),
+            (text.clone(), TokenError::Missing),
+            (format!("Bearer {}", &text[..text.len() - 1]), TokenError::Unknown),
+            ("Bearer ../../x".into(), TokenError::Unknown),
+            ("Bearer ".into(), TokenError::Unknown),
+        ] {
+            assert_eq!(of(&header), Err(why), "{header}");
+        }
+        for (file, _) in tokens.all().unwrap() {
+            let stored = std::fs::read_to_string(&file).unwrap() + &file.display().to_string();
+            assert!(!stored.contains(&text) && !stored.contains(&text[8..]), "{stored}");
+        }
+        assert!(tokens.remove("laptop").unwrap() && !tokens.remove("laptop").unwrap());
+        assert_eq!(of(&format!("Bearer {text}")), Err(TokenError::Unknown));
+        assert_eq!(of(&format!("Bearer {other}")), Ok("other".into()));
+    }
+
+    #[test]
+    fn a_token_ends_at_its_time() {
+        let state = tempfile::tempdir().unwrap();
+        let tokens = Tokens::new(state.path());
+        let over = Token { expires: Some("2020-01-01T00:00:00.000Z".into()), ..token("over") };
+        let lasting = Token { expires: Some(expiry("90d").unwrap()), ..token("lasting") };
+        let (over, lasting) = (tokens.add(&over).unwrap(), tokens.add(&lasting).unwrap());
+        assert_eq!(tokens.of_request(Some(&format!("Bearer {over}"))), Err(TokenError::Expired));
+        assert!(tokens.of_request(Some(&format!("Bearer {lasting}"))).is_ok());
+        for wrong in ["", "d", "0d", "90", "-1d", "90 d", "9999999999999999d", "1y", "é"] {
+            assert!(expiry(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_can_name_folders() {
+        let state = tempfile::tempdir().unwrap();
+        for wrong in ["", "..", "A", "a/b", "-a", ".a", "a b", "é", &"a".repeat(41)] {
+            assert!(matches!(Tokens::new(state.path()).add(&token(wrong)), Err(AddError::Name)), "{wrong:?}");
+        }
+    }
+}
