@@ -11,7 +11,7 @@ usage: scripts/setup.sh COMMAND
   environment PROGRAM
                 the usual packages for sandboxes without a container engine, made by this belljar if no container engine works
   test          the same, then Podman as root and as an ordinary user, Docker, the Python and cargo tools, engines-up
-  clients       what test installs, and agent programs and SDKs for `make clients`: 1.8 GB, which no other test needs
+  clients       what test installs, and agent programs and SDKs for `make clients`: 3.4 GB, which no other test needs
   interop       what test installs, and further MCP servers for `make interop`: 0.9 GB, which no other test needs
   docs          mdBook, for `make docs`
   fuzz          cargo-fuzz, and a message if its nightly toolchain is missing
@@ -25,8 +25,9 @@ Everything lands in the cache, ${BELLJAR_CACHE:-${XDG_CACHE_HOME:-~/.cache}/bell
                                                                         the tests of logins
   conformance/node_modules/{@modelcontextprotocol/conformance,node-linux-*}  from tests/fixtures/conformance/package-lock.json,
                                                                         for `make conformance`
-  clients/node, clients/python                                          from tests/fixtures/real_clients/package-lock.json
-                                                                        and requirements.lock there, for `make clients`
+  clients/{node,python,python-older,vibe}                               from tests/fixtures/real_clients/package-lock.json
+                                                                        and requirements{,-older,-vibe}.lock there, for
+                                                                        `make clients`
   more-servers/{node,python,uv,npx,chromium}                            from the locks in tests/fixtures/more_servers, for
                                                                         `make interop`
   servers/python/bin/mcp-server-{git,time,...}                          from tests/fixtures/servers/requirements.lock
@@ -38,6 +39,7 @@ Everything lands in the cache, ${BELLJAR_CACHE:-${XDG_CACHE_HOME:-~/.cache}/bell
 To renew a requirements.lock: edit the .in file beside it, then
   uv pip compile --universal --no-strip-extras --python-version 3.11 --generate-hashes --no-header --no-annotate \
       --only-binary :all: FILE.in -o FILE.lock
+For requirements-vibe.lock, the Python version is 3.12, and --override names a file with the line `certifi`.
 To renew package-lock.json: npm install --package-lock-only, with omit-lockfile-registry-resolved=true.
 TEXT
 }
@@ -103,9 +105,15 @@ test_bench() {
 
 # Apart from the rest, for their size.
 clients() {
+    local folder=$repository/tests/fixtures/real_clients
+    # Two of them are binaries.
+    [ "$(uname -m)" = x86_64 ] || die "the clients of 'make clients' include binaries for x86-64 only"
     test_bench
-    install_node_set clients/node "$repository/tests/fixtures/real_clients"
-    install_python_set clients/python "$repository/tests/fixtures/real_clients/requirements.lock"
+    install_node_set clients/node "$folder"
+    install_python_set clients/python "$folder/requirements.lock"
+    # Those that need older packages than the others, and one that pins all its packages and needs a newer Python.
+    install_python_set clients/python-older "$folder/requirements-older.lock"
+    install_python_set clients/vibe "$folder/requirements-vibe.lock" "$(python_for_vibe)"
 }
 
 # The same.
@@ -349,9 +357,21 @@ install_node_set() {
     echo "$stamp" >"$target/.stamp"
 }
 
-# usage: install_python_set PLACE LOCK; a venv in the cache with exactly what the lock says.
+# Prints the first Python 3.12 or newer in PATH or of pyenv.
+python_for_vibe() {
+    local python
+    for python in python3 python3.{12..14} "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.*/bin/python3; do
+        if "$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then
+            echo "$python"
+            return
+        fi
+    done
+    die "one of the clients needs Python 3.12 or newer with venv; install it first"
+}
+
+# usage: install_python_set PLACE LOCK [PYTHON]; a venv in the cache with exactly what the lock says.
 install_python_set() {
-    local target=$cache/$1 lock=$2 stamp
+    local target=$cache/$1 lock=$2 python=${3:-python3} stamp
     stamp=$(digest <"$lock")
     # An interpreter that was upgraded or removed leaves a venv that does not start.
     if [ "$(cat "$target/.stamp" 2>/dev/null)" = "$stamp" ] && "$target/bin/python" -c '' 2>/dev/null; then
@@ -359,7 +379,7 @@ install_python_set() {
     fi
     say "installing Python packages into $target"
     rm -rf "$target"
-    python3 -m venv "$target"
+    "$python" -m venv "$target"
     # A lock names every package. Without --no-deps, pip looks for newer ones of those that stand there with an extra,
     # and refuses the install on the day that one is published.
     "$target/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary=:all: --require-hashes --no-deps \

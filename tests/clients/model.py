@@ -1,8 +1,8 @@
 """A language model whose every answer is scripted, behind the four APIs that agent programs speak.
 
-A request that offers `run_python` and holds no result of it is answered with a call of it. One that holds results is
-answered with the last of them, word for word. Any other request gets a short text: programs also ask for titles and
-summaries. It does not stream in pieces: a stream has all its events at once.
+A request that offers `run_python` is answered with the call that comes after those whose results it holds. One that
+holds the results of all calls is answered with the last of them, word for word. Any other request gets a short text:
+programs also ask for titles and summaries. It does not stream in pieces: a stream has all its events at once.
 """
 
 import json
@@ -12,18 +12,23 @@ from typing import Any
 
 Json = dict[str, Any]
 TOOL = "run_python"
+# A client's own tool, which runs code that has the tools of MCP servers as functions.
+CODE_TOOL = "run_typescript"
+CODE = "async function main() {{ return await tools.mcp_belljar.{tool}({arguments}); }}"
 NAME = "scripted"
+# The names of a tool's schema in the API of Gemini.
+GEMINI_SCHEMA = ("parametersJsonSchema", "parameters_json_schema", "parameters")
 
 
 class Model:
     """The server, which listens on the loopback interface until the process ends."""
 
-    def __init__(self, arguments: Json) -> None:
-        # Of its one call.
-        self.arguments = arguments
+    def __init__(self) -> None:
+        # The arguments of its calls, one after the other.
+        self.calls: list[Json] = []
         # The tool as the first request that offered it had it: name and schema.
         self.offered: Json | None = None
-        # The last result of the tool that a request held.
+        # The last result of the tool.
         self.result: str | None = None
         model = self
 
@@ -72,15 +77,20 @@ class Model:
         return "application/json", "{}"
 
     def turn(self, tools: list[Json], results: list[Any]) -> tuple[Json | None, str]:
-        """The tool to call now, or None with the text to say."""
-        tool = next((tool for tool in tools if tool["name"].endswith(TOOL)), None)
+        """The tool to call now with its arguments and the call's id, or None with the text to say."""
+        direct = next((tool for tool in tools if tool["name"].endswith(TOOL)), None)
+        tool = direct or next((tool for tool in tools if tool["name"] == CODE_TOOL), None)
         if tool is None:
             return None, "Fine."
-        self.offered = self.offered or tool
-        if results:
-            self.result = written(results[-1])
-            return None, f"The tool answered: {self.result}"
-        return tool, ""
+        self.offered = self.offered or direct
+        made = len(results)
+        if made < len(self.calls):
+            arguments = self.calls[made]
+            if not direct:
+                arguments = {"code": CODE.format(tool=TOOL, arguments=json.dumps(arguments))}
+            return tool | {"arguments": arguments, "id": f"call_{made + 1}"}, ""
+        self.result = written(results[-1])
+        return None, f"The tool answered: {self.result}"
 
     def anthropic(self, request: Json) -> tuple[str, str]:
         parts = [part for message in request["messages"] for part in blocks(message["content"])]
@@ -90,11 +100,11 @@ class Model:
         message: Json = {"id": "msg_1", "type": "message", "role": "assistant", "model": request["model"]}
         message |= {"stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1}}
         if tool:
-            block = {"type": "tool_use", "id": "toolu_1", "name": tool["name"]}
-            whole, stop = block | {"input": self.arguments}, "tool_use"
+            block = {"type": "tool_use", "id": tool["id"], "name": tool["name"]}
+            whole, stop = block | {"input": tool["arguments"]}, "tool_use"
             start, delta = (
                 block | {"input": {}},
-                {"type": "input_json_delta", "partial_json": json.dumps(self.arguments)},
+                {"type": "input_json_delta", "partial_json": json.dumps(tool["arguments"])},
             )
         else:
             whole, stop = {"type": "text", "text": text}, "end_turn"
@@ -123,8 +133,8 @@ class Model:
         tool, text = self.turn(tools, results)
         message: Json = {"role": "assistant", "content": text or None}
         if tool:
-            call = {"name": tool["name"], "arguments": json.dumps(self.arguments)}
-            message["tool_calls"] = [{"index": 0, "id": "call_1", "type": "function", "function": call}]
+            call = {"name": tool["name"], "arguments": json.dumps(tool["arguments"])}
+            message["tool_calls"] = [{"index": 0, "id": tool["id"], "type": "function", "function": call}]
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
         head: Json = {"id": "chatcmpl-1", "created": 0, "model": NAME}
         stop = "tool_calls" if tool else "stop"
@@ -158,8 +168,8 @@ class Model:
         tool, text = self.turn(tools, results)
         item: Json
         if tool:
-            item = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": tool["name"]}
-            item |= {"arguments": json.dumps(self.arguments), "status": "completed"}
+            item = {"type": "function_call", "id": f"fc_{tool['id']}", "call_id": tool["id"], "name": tool["name"]}
+            item |= {"arguments": json.dumps(tool["arguments"]), "status": "completed"}
             if tool["namespace"] not in (None, tool["name"]):
                 item["namespace"] = tool["namespace"]
         else:
@@ -192,14 +202,14 @@ class Model:
         parts = [part for content in request["contents"] for part in content.get("parts", [])]
         results = [part["functionResponse"]["response"] for part in parts if "functionResponse" in part]
         tools = [
-            {"name": tool["name"], "schema": tool.get("parametersJsonSchema") or tool.get("parameters")}
+            {"name": tool["name"], "schema": next((tool[key] for key in GEMINI_SCHEMA if key in tool), None)}
             for group in request.get("tools") or []
             for tool in group.get("functionDeclarations", [])
         ]
         tool, text = self.turn(tools, results)
         part: Json = {"text": text}
         if tool:
-            part = {"functionCall": {"id": "call_1", "name": tool["name"], "args": self.arguments}}
+            part = {"functionCall": {"id": tool["id"], "name": tool["name"], "args": tool["arguments"]}}
         response = {
             "candidates": [{"index": 0, "content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}],
             "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2},

@@ -1,21 +1,29 @@
 """Has one real client call belljar's tool, with a scripted model where the client is an agent program.
 
-usage: run.py CLIENT
+usage: run.py CLIENT [accept | decline]
+
+With the second word, belljar's policy asks before the call of the MCP server, and the client gives this answer.
 
 The client is started in a home of its own, and everything that it and belljar send each other is recorded. The outcome
 is printed as one line of JSON. BELLJAR is the binary, BELLJAR_ENGINE the socket of the container engine. CLIENTS and
 SERVERS are the folders into which scripts/setup.sh has installed clients and servers.
 """
 
+import contextlib
+import fcntl
+import http.client
 import json
 import os
 import platform
 import re
 import shlex
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,15 +38,21 @@ MODULES = CLIENTS / "node/node_modules"
 # As npm names machines; the packages of agent programs that are native binaries have it in their names.
 MACHINE = {"x86_64": "linux-x64", "aarch64": "linux-arm64"}[platform.machine()]
 NODE = MODULES / f"node-{MACHINE}/bin/node"
-PYTHON = CLIENTS / "python/bin/python"
+PYTHON = "python"
+# Has older packages, which some need.
+OLDER_PYTHON = "python-older"
 
 PROMPT = "How far ahead of UTC is Tokyo?"
-CODE = """
+# The second call has what the first one kept.
+KEEPING = """
 noon = await mcp_time.convert_time(source_timezone="UTC", time="12:00", target_timezone="Asia/Tokyo")
-print("Tokyo is ahead by", noon["time_difference"])
 """
+ANSWERING = 'print("Tokyo is ahead by", noon["time_difference"])'
+# Longer than the 60 s after which some clients end a call unless their configuration says otherwise.
+WAITING = "import asyncio\nawait asyncio.sleep(70)\n"
+POLICY = '[[rule]]\ntool = "convert_time"\ndecision = "ask"\n'
 # A machine that does other things besides takes long to start a sandbox and a server.
-ARGUMENTS: Json = {"code": CODE, "timeout": 120}
+TIMEOUT_S = 120
 ANSWER = "Tokyo is ahead by +9.0h"
 # Long enough for a slow machine; only a hang takes it.
 PATIENCE_S = 240
@@ -66,6 +80,16 @@ class Start:
     files: dict[str, Json | str] = field(default_factory=dict)
     # The name by which `belljar install` knows the client, where it does, and options.
     install: list[str] = field(default_factory=list)
+    # What a user adds by hand: it is written at the end of the file in which `belljar install` has put belljar.
+    addition: str = ""
+    # Whether its calls would end after 60 s if `belljar install` set no other time. The second call then takes longer.
+    has_long_call: bool = False
+
+
+def calls(has_long_call: bool = False) -> list[Json]:
+    """The arguments of the model's calls."""
+    second = WAITING + ANSWERING if has_long_call else ANSWERING
+    return [{"code": code, "timeout": TIMEOUT_S} for code in (KEEPING, second)]
 
 
 def claude_code(ends: Ends) -> Start:
@@ -82,6 +106,18 @@ def claude_code(ends: Ends) -> Start:
     )
 
 
+def claude_code_asking(ends: Ends, action: str) -> Start:
+    """Without a terminal, Claude Code has a hook answer."""
+    start = claude_code(ends)
+    reply: Json = {"hookEventName": "Elicitation", "action": action}
+    if action == "accept":
+        reply["content"] = {"decision": "allow this call"}
+    command = f"echo {shlex.quote(json.dumps({'hookSpecificOutput': reply}))}"
+    hooks: Json = {"Elicitation": [{"hooks": [{"type": "command", "command": command}]}]}
+    start.files[".claude/settings.json"] = {"hooks": hooks}
+    return start
+
+
 def codex(ends: Ends) -> Start:
     binary = MODULES / "@openai/codex/bin/codex.js"
     provider = {"name": NAME, "base_url": f"{ends.model}/v1", "wire_api": "responses", "env_key": "SCRIPTED_KEY"}
@@ -93,6 +129,13 @@ def codex(ends: Ends) -> Start:
         # Otherwise it refuses each call, since nobody is there to ask.
         install=["codex", "--approve-calls"],
     )
+
+
+def codex_asking(ends: Ends, action: str) -> Start:
+    """Without a terminal, Codex has an editor answer, which a script plays."""
+    start = codex(ends)
+    start.command = [sys.executable, HERE / "codex_app_server.py", action, PROMPT, *start.command[:2], "app-server"]
+    return start
 
 
 def gemini(ends: Ends) -> Start:
@@ -127,19 +170,22 @@ def qwen(ends: Ends) -> Start:
     )
 
 
-def opencode(ends: Ends) -> Start:
+def opencode_settings(ends: Ends) -> Json:
+    """Of OpenCode, and of Kilo Code, which is made from it."""
     models = {"npm": "@ai-sdk/openai-compatible", "options": {"baseURL": f"{ends.model}/v1"}, "models": {NAME: {}}}
+    return {
+        "provider": {NAME: models},
+        "autoupdate": False,
+        "permission": "allow",
+        "small_model": f"{NAME}/{NAME}",
+    }
+
+
+def opencode(ends: Ends) -> Start:
     return Start(
         [MODULES / f"opencode-{MACHINE}/bin/opencode", "run", "--model", f"{NAME}/{NAME}", PROMPT],
         {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"},
-        {
-            ".config/opencode/opencode.json": {
-                "provider": {NAME: models},
-                "autoupdate": False,
-                "permission": "allow",
-                "small_model": f"{NAME}/{NAME}",
-            }
-        },
+        {".config/opencode/opencode.json": opencode_settings(ends)},
         install=["opencode"],
     )
 
@@ -160,36 +206,113 @@ def copilot(ends: Ends) -> Start:
 def continue_cli(ends: Ends) -> Start:
     model: Json = {"name": NAME, "provider": "openai", "model": NAME, "apiKey": "scripted"}
     model |= {"apiBase": f"{ends.model}/v1", "roles": ["chat"], "capabilities": ["tool_use"]}
-    servers = [{"name": "belljar", "command": ends.belljar, "args": []}]
-    # JSON is YAML too.
-    config: Json = {"name": "test", "version": "1.0.0", "schema": "v1", "models": [model], "mcpServers": servers}
+    # JSON is YAML too. `belljar install` adds nothing to a file that is one line of JSON.
+    config = f"name: test\nversion: 1.0.0\nschema: v1\nmodels:\n  - {json.dumps(model)}\n"
     return Start(
         [NODE, MODULES / "@continuedev/cli/dist/cn.js", "--config", "../.continue/config.yaml", "--auto", "-p", PROMPT],
         {"CONTINUE_TELEMETRY_ENABLED": "0"},
         {".continue/config.yaml": config},
+        install=["continue"],
     )
 
 
-def script(name: str) -> Callable[[Ends], Start]:
+def cline(ends: Ends) -> Start:
+    provider = "openai-compatible"
+    settings = {"provider": provider, "apiKey": "scripted", "model": NAME, "baseUrl": f"{ends.model}/v1"}
+    one = {"settings": settings, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
+    return Start(
+        [MODULES / f"@cline/cli-{MACHINE}/bin/cline", "--provider", provider, PROMPT],
+        files={
+            ".cline/data/settings/providers.json": {
+                "version": 1,
+                "lastUsedProvider": provider,
+                "modes": {},
+                "providers": {provider: one},
+            }
+        },
+        install=["cline"],
+        has_long_call=True,
+    )
+
+
+def kilo(ends: Ends) -> Start:
+    return Start(
+        [MODULES / f"@kilocode/cli-{MACHINE}/bin/kilo", "run", "--model", f"{NAME}/{NAME}", PROMPT],
+        {"KILO_DISABLE_MODELS_FETCH": "1", "KILO_DISABLE_AUTOUPDATE": "1"},
+        {".config/kilo/kilo.json": opencode_settings(ends)},
+        install=["kilo"],
+    )
+
+
+def vibe(ends: Ends) -> Start:
+    settings = f"""
+active_model = "{NAME}"
+enable_telemetry = false
+enable_update_checks = false
+enable_auto_update = false
+
+[[providers]]
+name = "{NAME}"
+api_base = "{ends.model}/v1"
+api_key_env_var = "SCRIPTED_KEY"
+
+[[models]]
+name = "{NAME}"
+provider = "{NAME}"
+alias = "{NAME}"
+"""
+    return Start(
+        [CLIENTS / "vibe/bin/vibe", "--auto-approve", "--trust", "-p", PROMPT],
+        {"SCRIPTED_KEY": "scripted"},
+        {".vibe/config.toml": settings},
+        install=["vibe"],
+        # It passes no variables on and knows no references, so `belljar install` says to write the values.
+        addition='env = { ZONE = "UTC" }\n',
+        has_long_call=True,
+    )
+
+
+def nanocoder(ends: Ends) -> Start:
+    provider = {"name": NAME, "baseUrl": f"{ends.model}/v1", "apiKey": "scripted", "models": [NAME]}
+    servers = {"belljar": {"transport": "stdio", "command": ends.belljar, "args": []}}
+    return Start(
+        [NODE, MODULES / "@nanocollective/nanocoder/dist/cli.js", "--trust-directory", "--mode", "yolo", "run", PROMPT],
+        files={
+            ".config/nanocoder/agents.config.json": {"nanocoder": {"providers": [provider]}},
+            ".config/nanocoder/.mcp.json": {"mcpServers": servers},
+        },
+    )
+
+
+def script(name: str, packages: str = PYTHON) -> Callable[[Ends], Start]:
     """An SDK, used by a script beside this one."""
 
     def start(ends: Ends) -> Start:
-        interpreter = PYTHON if name.endswith(".py") else NODE
+        interpreter = CLIENTS / packages / "bin/python" if name.endswith(".py") else NODE
         # Node.js looks for packages above the file that imports them.
         text = (HERE / "sdk" / name).read_text()
         return Start(
-            [interpreter, f"../{name}", ends.belljar, f"{ends.model}/v1", PROMPT, json.dumps(ARGUMENTS)],
+            [interpreter, f"../{name}", ends.belljar, f"{ends.model}/v1", PROMPT, json.dumps(calls())],
             files={name: text},
         )
 
     return start
 
 
+def python_sdk_asking(ends: Ends, action: str) -> Start:
+    start = STARTS["mcp"](ends)
+    start.command.append(action)
+    return start
+
+
 STARTS: dict[str, Callable[[Ends], Start]] = {
     "@anthropic-ai/claude-code": claude_code,
+    "@cline/cli": cline,
     "@continuedev/cli": continue_cli,
     "@github/copilot": copilot,
     "@google/gemini-cli": gemini,
+    "@kilocode/cli": kilo,
+    "@nanocollective/nanocoder": nanocoder,
     "@openai/codex": codex,
     "@qwen-code/qwen-code": qwen,
     "opencode": opencode,
@@ -197,28 +320,56 @@ STARTS: dict[str, Callable[[Ends], Start]] = {
     "@modelcontextprotocol/client": script("typescript_2.mjs"),
     "@modelcontextprotocol/sdk": script("typescript_1.mjs"),
     "fastmcp-slim": script("fastmcp_client.py"),
+    "google-adk": script("google_adk.py", OLDER_PYTHON),
+    "langchain-mcp-adapters": script("langchain_agent.py", OLDER_PYTHON),
+    "llama-index-tools-mcp": script("llama_index_tools.py"),
     "mcp": script("python_sdk.py"),
+    "mistral-vibe": vibe,
     "openai-agents": script("openai_agents.py"),
     "pydantic-ai-slim": script("pydantic_agent.py"),
 }
 
+# Those that can be made to answer a form without a person.
+ASKING: dict[str, Callable[[Ends, str], Start]] = {
+    "@anthropic-ai/claude-code": claude_code_asking,
+    "@openai/codex": codex_asking,
+    "mcp": python_sdk_asking,
+}
+
 
 def main() -> int:
-    # Gone with whatever the client leaves running in it.
     with tempfile.TemporaryDirectory(prefix="belljar-client-", ignore_cleanup_errors=True) as folder:
         home = Path(folder)
-        print(json.dumps(outcome(home, STARTS[sys.argv[1]])))
+        try:
+            print(json.dumps(outcome(home, *sys.argv[1:])))
+        finally:
+            end_processes(home)
     return 0
 
 
-def outcome(home: Path, made: Callable[[Ends], Start]) -> Json:
-    model = Model(ARGUMENTS)
+def end_processes(home: Path) -> None:
+    """Ends what the client has left running, such as Cline's daemon. It is known by its home."""
+    for process in Path("/proc").glob("[0-9]*"):
+        # Another process may have ended meanwhile, or is of another user.
+        with contextlib.suppress(OSError):
+            if f"HOME={home}".encode() in (process / "environ").read_bytes().split(b"\0"):
+                os.kill(int(process.name), signal.SIGKILL)
+
+
+def outcome(home: Path, client: str, action: str | None = None) -> Json:
+    model = Model()
     bridge = home / "bridge"
     tap = bridge / "belljar"
-    start = made(Ends(model.url, str(tap)))
+    ends = Ends(model.url, str(tap))
+    start = ASKING[client](ends, action) if action else STARTS[client](ends)
     # A server refers to this variable. `belljar install` has clients pass it on; those that it does not know may not.
     needed = {"ZONE": "UTC"}
+    model.calls = calls(start.has_long_call)
     write_tap(tap, {} if start.install else needed)
+    if action:
+        policy = bridge / ".config/belljar/policy.toml"
+        policy.parent.mkdir(parents=True)
+        policy.write_text(POLICY)
     work = home / "work"
     work.mkdir()
     (home / "node_modules").symlink_to(MODULES)
@@ -228,7 +379,7 @@ def outcome(home: Path, made: Callable[[Ends], Start]) -> Json:
         path.write_text(content if isinstance(content, str) else json.dumps(content))
     env = {"HOME": str(home), "PATH": f"{NODE.parent}:/usr/bin:/bin", "LANG": "C.UTF-8", "TERM": "dumb"} | needed
     if start.install:
-        install(home, env | {"MCP_SERVERS_CONFIG": str(bridge / "mcp.json")}, start.install, tap)
+        install(home, env | {"MCP_SERVERS_CONFIG": str(bridge / "mcp.json")}, start, tap)
     try:
         ended = subprocess.run(
             start.command,
@@ -247,7 +398,7 @@ def outcome(home: Path, made: Callable[[Ends], Start]) -> Json:
     return conversation(home, model.offered) | {
         "exit_code": code,
         "has_answer": ANSWER in text,
-        "has_asked_model": model.offered is not None,
+        "has_asked_model": model.result is not None,
         "warnings": [line for line in text.splitlines() if "schema" in line.lower()],
         "left": what_is_left(bridge),
         "said": text[-SAID_CHARS:],
@@ -276,25 +427,39 @@ def write_tap(tap: Path, given: dict[str, str]) -> None:
     words = ["env", "-i", *(f"{name}={value}" for name, value in (env | given).items())]
     passed = "" if given else '${ZONE+"ZONE=$ZONE"}'
     command = f'{shlex.join(words)} {passed} {shlex.quote(BELLJAR)} "$@" 2>>{bridge}/log.txt'
-    tap.write_text(f"#!/bin/sh\ntee -a {bridge}/in.jsonl | {command} | tee -a {bridge}/out.jsonl\n")
+    # A client may start belljar more than once. Each time has its own files.
+    tap.write_text(f"#!/bin/sh\ntee {bridge}/$$.in.jsonl | {command} | tee {bridge}/$$.out.jsonl\n")
     tap.chmod(0o700)
 
 
-def install(home: Path, env: Mapping[str, str], client: list[str], tap: Path) -> None:
+def install(home: Path, env: Mapping[str, str], start: Start, tap: Path) -> None:
     """Puts belljar into the client's files as a user does, and the tap in its place."""
-    subprocess.run([BELLJAR, "install", "--client", *client], env=env, check=True, stdout=sys.stderr)
-    written = [path for path in home.rglob("*") if path.is_file() and path.suffix in (".json", ".toml")]
+    subprocess.run([BELLJAR, "install", "--client", *start.install], env=env, check=True, stdout=sys.stderr)
+    written = [path for path in home.rglob("*") if path.is_file() and path.suffix in (".json", ".toml", ".yaml")]
     holders = [path for path in written if BELLJAR in path.read_text()]
     assert len(holders) == 1, holders
-    holders[0].write_text(holders[0].read_text().replace(BELLJAR, str(tap)))
+    holders[0].write_text(holders[0].read_text().replace(BELLJAR, str(tap)) + start.addition)
 
 
 def conversation(home: Path, offered: Json | None) -> Json:
     """What the client and belljar have agreed on, and what became of the tool's schema on its way to the model."""
-    sent, received = (lines(home / "bridge" / name) for name in ("in.jsonl", "out.jsonl"))
-    requests = {message["id"]: message for message in sent if "id" in message and "method" in message}
-    refused = [requests[message["id"]]["method"] for message in received if "error" in message]
-    params: list[Json] = [message.get("params") or {} for message in requests.values()]
+    requests: list[Json] = []
+    received: list[Json] = []
+    refused: list[str] = []
+    answers: list[str] = []
+    for path in sorted((home / "bridge").glob("*.in.jsonl")):
+        sent = lines(path)
+        of_one = {message["id"]: message for message in sent if "id" in message and "method" in message}
+        replies = lines(path.with_name(path.name.replace(".in.", ".out.")))
+        refused += [of_one[message["id"]]["method"] for message in replies if "error" in message]
+        requests += of_one.values()
+        received += replies
+        # Answers to requests of belljar, and those that repeated requests hold.
+        given = [message.get("result") for message in sent]
+        for request in of_one.values():
+            given += ((request.get("params") or {}).get("inputResponses") or {}).values()
+        answers += [answer["action"] for answer in given if answer and "action" in answer]
+    params: list[Json] = [message.get("params") or {} for message in requests]
     # Clients with a handshake send it once, the others with each request.
     about = [*params, *(each.get("_meta", {}) for each in params)]
     names = [info["name"] for each in about for key in INFO if (info := each.get(key))]
@@ -305,7 +470,9 @@ def conversation(home: Path, offered: Json | None) -> Json:
     return {
         "name": names[0] if names else "",
         "protocol": (agreed or claimed)[-1] if agreed or claimed else None,
-        "methods": sorted({request["method"] for request in requests.values()}),
+        "is_denied": any("was not called" in json.dumps(result) for result in results),
+        "methods": sorted({request["method"] for request in requests}),
+        "answers": answers,
         "refused": sorted(set(refused)),
         "schema": differences(tools[0]["inputSchema"], offered["schema"]) if tools and offered else None,
     }
@@ -333,10 +500,37 @@ def what_is_left(bridge: Path) -> list[str]:
     """The bridge's own files, which go last: after its sandbox and its servers."""
     until = time.monotonic() + ENDING_S
     while True:
-        left = [path.name for path in (bridge / "run").glob("belljar/*")]
+        left = [path.name for path in (bridge / "run").glob("belljar/*") if is_used(path)]
         if not left or time.monotonic() > until:
             return left
         time.sleep(0.1)
+
+
+def is_used(path: Path) -> bool:
+    """Whether a bridge still has this file, or has left a sandbox: one that is killed cannot remove its lock."""
+    if path.suffix != ".lock":
+        return True
+    with contextlib.suppress(FileNotFoundError), path.open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return has_sandbox(path.stem)
+    return False
+
+
+def has_sandbox(owner: str) -> bool:
+    """Whether the container engine has one of this bridge. Those without an engine end together with their bridge."""
+    address = os.environ["BELLJAR_ENGINE"]
+    if not address.startswith("unix://"):
+        return False
+    with socket.socket(socket.AF_UNIX) as connected:
+        connected.connect(address.removeprefix("unix://"))
+        connection = http.client.HTTPConnection("engine")
+        connection.sock = connected
+        filters = json.dumps({"label": [f"belljar.owner={owner}"]})
+        connection.request("GET", f"/containers/json?all=1&filters={urllib.parse.quote(filters)}")
+        return bool(json.loads(connection.getresponse().read()))
 
 
 def lines(path: Path) -> list[Json]:

@@ -15,19 +15,21 @@ use crate::table;
 
 const PAGE: &str = "docs/reference/compatibility.md";
 /// Has all of them pinned.
-const PINS: [&str; 2] = ["package.json", "requirements.in"];
-/// Seven agent programs and seven SDKs.
-const CLIENTS_MIN: usize = 14;
+const PINS: [&str; 4] = ["package.json", "requirements.in", "requirements-older.in", "requirements-vibe.in"];
+/// Eleven agent programs and ten SDKs and frameworks.
+const CLIENTS_MIN: usize = 21;
+/// Those that can be made to answer a form without a person.
+const ASKING: [&str; 3] = ["@anthropic-ai/claude-code", "@openai/codex", "mcp"];
 
 #[test]
-#[ignore = "needs 1.8 GB of programs; `make clients` installs them and runs it"]
+#[ignore = "needs 3.4 GB of programs; `make clients` installs them and runs it"]
 fn real_clients_call_the_tool_and_get_its_result() {
     let engine = Engine::any().expect("an engine is there");
     let clients = clients();
     assert!(clients.len() >= CLIENTS_MIN, "{clients:?}");
     let mut table = String::from(HEAD);
     for (client, version) in &clients {
-        let outcome = outcome(&engine, client);
+        let outcome = outcome(&engine, &[client.as_str()]);
         let has = |method: &str| outcome["methods"].as_array().unwrap().iter().any(|found| found == method);
         assert!(has("tools/list") && has("tools/call"), "{client}: {outcome:#}");
         assert_eq!(outcome["has_answer"], true, "{client}: {outcome:#}");
@@ -37,6 +39,21 @@ fn real_clients_call_the_tool_and_get_its_result() {
         table.push_str(&row(client, version, &outcome));
     }
     table::check(PAGE, "clients", "clients", &table);
+}
+
+#[test]
+#[ignore = "needs 3.4 GB of programs; `make clients` installs them and runs it"]
+fn real_clients_answer_the_question_of_an_approval() {
+    let engine = Engine::any().expect("an engine is there");
+    for (client, action) in ASKING.into_iter().flat_map(|client| [(client, "accept"), (client, "decline")]) {
+        let is_accepted = action == "accept";
+        let outcome = outcome(&engine, &[client, action]);
+        assert_eq!(outcome["answers"], serde_json::json!([action]), "{client}: {outcome:#}");
+        assert_eq!(outcome["has_answer"], is_accepted, "{client}: {outcome:#}");
+        assert_eq!(outcome["is_denied"], !is_accepted, "{client}: {outcome:#}");
+        assert_eq!(outcome["exit_code"], 0, "{client}: {outcome:#}");
+        assert_eq!(outcome["left"], serde_json::json!([]), "{client}: {outcome:#}");
+    }
 }
 
 #[test]
@@ -73,8 +90,8 @@ fn row(client: &str, version: &str, outcome: &Value) -> String {
     format!("| {client} | {version} | {name} | {protocol} | {model} | {schema} | {refused} |\n")
 }
 
-/// What `run.py` says of the client.
-fn outcome(engine: &Engine, client: &str) -> Value {
+/// What `run.py` says of the client. The words after the client are what it answers to a form.
+fn outcome(engine: &Engine, client: &[&str]) -> Value {
     // Root needs no user namespace.
     let unshare: &[&str] = match nix::unistd::geteuid().is_root() {
         true => &["--net"],
@@ -85,7 +102,7 @@ fn outcome(engine: &Engine, client: &str) -> Value {
         .args(unshare)
         .args(["sh", "-c", "PATH=$PATH:/usr/sbin:/sbin ip link set lo up && exec python3 \"$@\"", "sh"])
         .arg(driver)
-        .arg(client)
+        .args(client)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("BELLJAR", env!("CARGO_BIN_EXE_belljar"))
         .env("BELLJAR_ENGINE", engine.address())
@@ -94,5 +111,5 @@ fn outcome(engine: &Engine, client: &str) -> Value {
         .output()
         .unwrap();
     serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|_| panic!("{client}: {}", String::from_utf8_lossy(&output.stderr)))
+        .unwrap_or_else(|_| panic!("{client:?}: {}", String::from_utf8_lossy(&output.stderr)))
 }

@@ -5,6 +5,8 @@ import { StdioMCPTransport } from "@ai-sdk/mcp/mcp-stdio";
 const [command, , , given] = process.argv.slice(2);
 const client = await createMCPClient({ transport: new StdioMCPTransport({ command }) });
 const { run_python: tool } = await client.tools();
-const result = await tool.execute(JSON.parse(given), { toolCallId: "call_1", messages: [] });
-console.log(result.content[0].text);
+for (const call of JSON.parse(given)) {
+  const result = await tool.execute(call, { toolCallId: "call_1", messages: [] });
+  console.log(result.content[0].text);
+}
 await client.close();

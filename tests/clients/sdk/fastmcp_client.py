@@ -7,14 +7,15 @@ import sys
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
-BELLJAR, _, _, ARGUMENTS = sys.argv[1:]
+BELLJAR, _, _, CALLS = sys.argv[1:]
 
 
 async def main() -> None:
     async with Client(StdioTransport(command=BELLJAR, args=[])) as client:
         [tool] = await client.list_tools()
-        result = await client.call_tool(tool.name, json.loads(ARGUMENTS))
-        print(result.content[0].text)
+        for arguments in json.loads(CALLS):
+            result = await client.call_tool(tool.name, arguments)
+            print(result.content[0].text)
 
 
 asyncio.run(main())

@@ -6,6 +6,8 @@ const [command, , , given] = process.argv.slice(2);
 const client = new Client({ name: "typescript-sdk-2", version: "1" });
 await client.connect(new StdioClientTransport({ command }));
 const { tools: [tool] } = await client.listTools();
-const result = await client.callTool({ name: tool.name, arguments: JSON.parse(given) });
-console.log(result.content[0].text);
+for (const call of JSON.parse(given)) {
+  const result = await client.callTool({ name: tool.name, arguments: call });
+  console.log(result.content[0].text);
+}
 await client.close();
