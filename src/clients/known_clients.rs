@@ -13,7 +13,7 @@
 //!   milliseconds, `includeTools`, `excludeTools`, `mcp.excluded`, `mcp.allowed`, `$VAR` and `${VAR}` in any string.
 //!   `environmentSanitization.ts` of Gemini CLI 0.61.0: which variables servers do not get.
 //! - Codex: developers.openai.com/codex/mcp and `codex-rs/config/src/mcp_types.rs`: every key of `[mcp_servers.NAME]`.
-//!   `CODEX_HOME` moves the folder. Codex 0.169.0 itself: which variables servers get, `env_vars`, and that `codex exec` makes
+//!   `CODEX_HOME` moves the folder. Codex 0.171.0 itself: which variables servers get, `env_vars`, and that `codex exec` makes
 //!   no call without `default_tools_approval_mode = "approve"`.
 //! - OpenCode: opencode.ai/v1/docs/mcp-servers (`mcp.NAME`, `enabled`) and opencode.ai/v2/docs/mcp-servers
 //!   (`mcp.servers.NAME`, `disabled`); `{env:NAME}` and `{file:PATH}` by its page on configuration.
@@ -26,7 +26,8 @@
 //!   `${VAR}` and `${VAR:-default}` replaced in `args` and `env`.
 //! - Cline 3.0.65 itself: the file (`CLINE_DIR` moves `~/.cline`), its schema of entries, `timeout` in seconds (60 by
 //!   default, at most 3,600), and that servers get its environment.
-//! - Kilo Code: its page "Using MCP in Kilo Code" for the files and `mcp`, whose entries are those of OpenCode 1.
+//! - Kilo Code: its page "Using MCP in Kilo Code" for the files and `mcp`, whose entries are those of OpenCode 1. Its
+//!   program 7.7.7 itself: the file of the user, and that servers get its environment.
 //! - Vibe 3.0.3 itself: the file (`VIBE_HOME` moves its folder), `MCPStdio` and `MCPHttp` of `core/config/models.py`, that
 //!   a `command` is split like words of a shell, and that servers get the variables of the Python SDK and those of `env`.
 //! - Continue: `core/config/yaml/loadYaml.ts`, `core/context/mcp` and `packages/config-yaml` of its repository: the folder
