@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 CHARACTERS_MAX = 4_000
-# For rows of data: about what a reply has room for.
-TABLE_CHARACTERS_MAX = 14_000
+# About what a reply has room for, as with `print`.
+WHOLE_CHARACTERS_MAX = 14_000
 _WIDTH = 100
 _DEPTH_MAX = 6
 _ITEMS_MAX = 1_000
@@ -42,8 +42,8 @@ _CUT_MARK = "… cut to be short; the whole value is in _"
 
 
 def shown(value: object) -> str:
-    """Returns the text of a last expression, on several lines, with at most CHARACTERS_MAX characters, or
-    TABLE_CHARACTERS_MAX."""
+    """Returns the text of a last expression, on several lines: the whole value if it has at most WHOLE_CHARACTERS_MAX
+    characters, or else a table of that size, or an overview of CHARACTERS_MAX."""
     if type(value) in _PLAIN:
         return guarded(value, lambda: cut(repr(value), CHARACTERS_MAX))
     return guarded(value, lambda: _shown(value))
@@ -65,13 +65,14 @@ def guarded(value: object, make: Callable[[], str]) -> str:
 
 
 def _shown(value: object) -> str:
-    text, room = table(value), TABLE_CHARACTERS_MAX
+    text, room = table(value), WHOLE_CHARACTERS_MAX
     if text is None:
-        room = CHARACTERS_MAX
         layout = _Layout()
-        text = layout.text(value, CHARACTERS_MAX, 0, 0)
-        if not layout.is_cut and len(text) <= CHARACTERS_MAX:
+        text = layout.text(value, room, 0, 0)
+        if not layout.is_cut and len(text) <= room:
             return text
+        room = CHARACTERS_MAX
+        text = layout.text(value, room, 0, 0)
     elif len(text) <= room:
         return text
     return f"{cut(text, room - len(_CUT_MARK) - 1)}\n{_CUT_MARK}"
