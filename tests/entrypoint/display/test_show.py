@@ -13,7 +13,7 @@ from sandbox import ENTRYPOINT, Sandbox
 sys.path.insert(0, str(ENTRYPOINT))
 from belljar_sandbox.display.html_text import text_of
 from belljar_sandbox.display.images import kind_of
-from belljar_sandbox.display.values import CHARACTERS_MAX, in_one_line, shown
+from belljar_sandbox.display.values import CHARACTERS_MAX, WHOLE_CHARACTERS_MAX, in_one_line, shown
 from belljar_sandbox.wire.frames import Frame
 from belljar_sandbox.wire.output_record import HEAD_BYTES_MAX, TAIL_BYTES_MAX, OutputRecord
 
@@ -116,6 +116,14 @@ def test_long_value_keeps_its_beginning_and_says_where_the_whole_is(value: objec
     text = shown(value)
     assert 1_000 < len(text) <= CHARACTERS_MAX
     assert text.startswith(start) and text.endswith(end)
+
+
+def test_what_a_reply_has_room_for_is_shown_whole() -> None:
+    records = [{"id": number, "title": "word " * 50} for number in range(40)]
+    text = shown(records)
+    assert CHARACTERS_MAX < len(text) <= WHOLE_CHARACTERS_MAX
+    assert text == "[" + ",\n ".join(f"{{'id': {each['id']},\n  'title': {each['title']!r}}}" for each in records) + "]"
+    assert len(shown(records * 2)) <= CHARACTERS_MAX
 
 
 def test_one_line_of_a_value_says_how_much_there_is() -> None:
