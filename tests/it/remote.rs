@@ -219,7 +219,13 @@ async fn what_is_no_answer_is_an_error_that_says_so_and_whether_the_call_took_ef
     let said = said.await;
     assert!(said.contains("its answer cannot be read"), "{said}");
     let said = called(limits(), |_, stream| reply(stream, "200 OK", &[], "hello")).await;
-    assert_eq!(said, format!("server 'far' gave no answer: its reply is no answer to this request{unknown}"));
+    let no_answer = "server 'far' gave no answer: its reply is no answer to this request";
+    assert_eq!(said, format!("{no_answer}: hello{unknown}"));
+    let html = "<p>hello</p>";
+    let said =
+        called(limits(), move |_, stream| reply(stream, "200 OK", &[("Content-Type", "text/html")], html));
+    let said = said.await;
+    assert!(said.ends_with(unknown) && !said.contains("hello"), "{said}");
     let said = called(limits(), |_, stream| reply(stream, "202 Accepted", &[], "")).await;
     assert!(said.ends_with(unknown), "{said}");
     let said = called(limits(), |_, stream| reply(stream, "500 Oops", &[], "a \x1b[2Jbug")).await;
@@ -238,6 +244,9 @@ async fn what_is_no_answer_is_an_error_that_says_so_and_whether_the_call_took_ef
     assert!(said.ends_with(unknown), "dies in the middle: {said}");
     let said = called(limits(), |_, stream| events(stream, "data: {}\n\n")).await;
     assert!(said.contains("its stream ended before the answer"), "{said}");
+    let data = "data: {\"detail\": \"plan is used up\"}\n\ndata: {\"method\": \"ping\", \"id\": 7}\n\n";
+    let said = called(limits(), move |_, stream| events(stream, data)).await;
+    assert!(said.contains("its stream ended before the answer: plan is used up; whether"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -254,14 +263,22 @@ async fn words_of_an_http_error_survive_in_any_shape_and_without_secrets() {
         r#"{"detail": "plan is used up s3cret-token \ud83d"}"#,
         "plan is used up s3cret-token",
     ];
-    for status in ["400 Bad", "401 Who", "403 No", "422 Odd", "429 Slow down", "500 Oops", "503 Later"] {
+    for status in
+        ["200 OK", "400 Bad", "401 Who", "403 No", "422 Odd", "429 Slow down", "500 Oops", "503 Later"]
+    {
         for body in bodies {
             let said = called(Limits::default(), move |_, stream| reply(stream, status, &[], body)).await;
             assert!(said.contains("plan is used up") && said.contains("[Authorization]"), "{status}: {said}");
             assert!(!said.contains("s3cret"), "{status}: {said}");
+            if status == "200 OK" && body.contains("code\": -32000") {
+                continue;
+            }
             let is_refused = status.starts_with('4');
             assert_eq!(said.ends_with("; the call was not made"), is_refused, "{said}");
             assert_eq!(said.ends_with("; whether the call took effect is unknown"), !is_refused, "{said}");
+        }
+        if status == "200 OK" {
+            continue;
         }
         let challenge =
             [("WWW-Authenticate", "Bearer error=\"invalid_token\", error_description=\"it is old\"")];
@@ -272,14 +289,14 @@ async fn words_of_an_http_error_survive_in_any_shape_and_without_secrets() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_is_sent_once_more_when_the_server_says_so_and_nothing_was_done() {
-    let not_made = "; the call was not made";
     for (status, tool, again, calls, end) in [
         ("429 Slow down", "t", "1", 2, "done"),
         ("429 Slow down", "read", "0.5", 2, "done"),
         ("503 Later", "read", "1", 2, "done"),
         ("503 Later", "t", "1", 1, "it can be asked again in 1 s; whether the call took effect is unknown"),
         ("429 Slow down", "t", "90000", 1, "it can be asked again in 90000 s; the call was not made"),
-        ("429 Slow down", "t", "Wed, 21 Oct 2126 07:28:00 GMT", 1, not_made),
+        ("429 Slow down", "t", "Wed, 21 Oct 1998 07:28:00 GMT", 2, "done"),
+        ("429 Slow down", "t", "next Wednesday", 1, "again after next Wednesday; the call was not made"),
         ("429 Slow down, always", "t", "1", 2, "it can be asked again in 1 s; the call was not made"),
     ] {
         let count = AtomicUsize::new(0);
@@ -303,6 +320,17 @@ async fn a_call_is_sent_once_more_when_the_server_says_so_and_nothing_was_done()
         assert_eq!(fixture.count("tools/call"), calls, "{status} {again}: {said}");
         upstream.close().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_date_to_ask_again_at_is_named_in_seconds() {
+    let date = "Wed, 21 Oct 2126 07:28:00 GMT";
+    let said =
+        called(Limits::default(), move |_, stream| reply(stream, "429 No", &[("Retry-After", date)], ""));
+    let said = said.await;
+    let seconds = said.split("it can be asked again in ").nth(1).and_then(|said| said.split(' ').next());
+    let days = seconds.and_then(|seconds| seconds.parse::<u64>().ok()).expect(&said) / 86_400;
+    assert!((25_000..40_000).contains(&days), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

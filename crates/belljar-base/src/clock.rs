@@ -37,6 +37,15 @@ pub fn timestamp_after(ahead: Duration) -> Option<String> {
     now().checked_add_signed(TimeDelta::from_std(ahead).ok()?).map(text_of)
 }
 
+/// The time until a date as HTTP headers have it, in whole seconds, and none if it has passed; `None`: it is no date.
+#[must_use]
+pub fn time_until(date: &str) -> Option<Duration> {
+    // The day of the week says nothing more, and may be wrong.
+    let date = date.split_once(',').map_or(date, |(_, date)| date).trim();
+    let seconds = (DateTime::parse_from_rfc2822(date).ok()?.to_utc() - now()).num_seconds() + 1;
+    Some(Duration::from_secs(u64::try_from(seconds).unwrap_or_default()))
+}
+
 fn text_of(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Millis, true)
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use belljar_base::text;
+use belljar_base::{clock, text};
 use reqwest::header::{LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use reqwest::{Response, StatusCode};
 use serde_json::Value;
@@ -52,17 +52,10 @@ pub(super) async fn refusal(response: Response, redaction: &Redaction) -> NoResp
     let (body, is_whole) =
         tokio::time::timeout(REFUSAL, beginning_of(response, REFUSAL_BYTES_MAX)).await.unwrap_or_default();
     let json = serde_json::from_slice::<Value>(&body);
-    let is_error = json.as_ref().is_ok_and(|value| value.get("error").is_some_and(Value::is_object));
-    let said = match json {
-        Ok(value) => words(&value, redaction),
-        Err(_) if body.trim_ascii_start().starts_with(b"<") => None,
-        Err(_) if is_whole => Some(String::from_utf8_lossy(&body).into_owned()),
-        Err(_) => Some(redaction.beginning(&body)),
-    };
-    let said = said.into_iter().chain(challenge).map(|said| shown(redaction, said));
-    let reason = said
-        .filter(|said| !said.is_empty())
-        .fold(format!("HTTP {status}"), |reason, said| format!("{reason}: {said}"));
+    let is_error = json.is_ok_and(|value| value.get("error").is_some_and(Value::is_object));
+    let challenge = challenge.map(|challenge| format!(": {}", shown(redaction, challenge)));
+    let said = said_in((&body, is_whole), redaction);
+    let reason = format!("HTTP {status}{said}{}", challenge.unwrap_or_default());
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => NoResponse::NotAllowed(reason),
         StatusCode::TOO_MANY_REQUESTS => busy(reason, again, redaction, true),
@@ -74,10 +67,27 @@ pub(super) async fn refusal(response: Response, redaction: &Redaction) -> NoResp
     }
 }
 
+/// The words in a body that is no answer, to follow an error's text. Only its beginning is read.
+pub(super) fn said_in((body, is_whole): (&[u8], bool), redaction: &Redaction) -> String {
+    let beginning = &body[..body.len().min(REFUSAL_BYTES_MAX)];
+    let said = match serde_json::from_slice(beginning) {
+        Ok(value) => words(&value, redaction),
+        Err(_) if beginning.trim_ascii_start().starts_with(b"<") => None,
+        Err(_) if is_whole && beginning.len() == body.len() => {
+            Some(String::from_utf8_lossy(beginning).into_owned())
+        }
+        Err(_) => Some(redaction.beginning(beginning)),
+    };
+    let said = said.map(|said| shown(redaction, said)).filter(|said| !said.is_empty());
+    said.map(|said| format!(": {said}")).unwrap_or_default()
+}
+
 /// The refusal of a server that has no time now. `again`: its `Retry-After`, in seconds or as a date.
 fn busy(reason: String, again: Option<String>, redaction: &Redaction, was_refused: bool) -> NoResponse {
-    let seconds = again.as_deref().and_then(|again| again.trim().parse().ok());
-    let after = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let after = again.as_deref().and_then(|again| match again.trim().parse() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        Err(_) => clock::time_until(again),
+    });
     let reason = match (after, again) {
         (Some(after), _) => format!("{reason}; it can be asked again in {} s", after.as_secs_f64()),
         (None, Some(again)) => format!("{reason}; it can be asked again after {}", shown(redaction, again)),

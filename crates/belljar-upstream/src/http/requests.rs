@@ -6,7 +6,7 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Client, Method, Request, RequestBuilder, Response, StatusCode};
 use url::Url;
 
-use super::refusal::{not_sent, refusal};
+use super::refusal::{not_sent, refusal, said_in};
 use crate::no_response::NoResponse;
 use crate::oauth::{Challenge, Token, TokenCache};
 use crate::redaction::Redaction;
@@ -25,6 +25,11 @@ pub(super) struct Requests {
 impl Requests {
     pub(super) fn new(client: Client, access: Option<Arc<TokenCache>>, redaction: Redaction) -> Self {
         Self { client, access, redaction }
+    }
+
+    /// The words of a server in a body that is no answer, to follow an error's text.
+    pub(super) fn said_in(&self, body: &[u8]) -> String {
+        said_in((body, true), &self.redaction)
     }
 
     pub(super) fn to(&self, method: Method, url: Url) -> RequestBuilder {

@@ -15,7 +15,7 @@ use super::events::{BodyError, BodyLimits, Events};
 use super::lines::{Deliveries, SentMessage};
 use super::parameter_headers::{ParameterHeaders, header_of};
 use super::requests::{Requests, media_type, written_type};
-use crate::jsonrpc::{Line, answer_with_id, answered_error, answered_id, repaired};
+use crate::jsonrpc::{Line, answer_with_id, answered_error, answered_id, is_message, repaired};
 use crate::no_response::NoResponse;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -196,13 +196,20 @@ impl Streamable {
         }
         let status = response.status();
         match self.body_limits.whole(response).await {
-            Ok(body) if !kind.ends_with("json") && !is_answer(&body, awaited.id) => {
-                Err(NoResponse::Broken(format!("HTTP {status} with no answer (content type {written:?})")))
+            Ok(body) => {
+                let said = match is_answer(&body, awaited.id) {
+                    true => String::new(),
+                    false => self.requests.said_in(&body),
+                };
+                if self.delivered(awaited, body).await? {
+                    return Ok(());
+                }
+                let reply = match kind.ends_with("json") {
+                    true => "its reply is no answer to this request".to_owned(),
+                    false => format!("HTTP {status} with no answer (content type {written:?})"),
+                };
+                Err(NoResponse::Broken(format!("{reply}{said}")))
             }
-            Ok(body) => match self.delivered(awaited, body).await? {
-                true => Ok(()),
-                false => Err(NoResponse::Broken("its reply is no answer to this request".into())),
-            },
             Err(error) => self.unread(awaited.id, error).await,
         }
     }
@@ -213,20 +220,24 @@ impl Streamable {
         let mut last: Option<String> = None;
         let mut pause = BACK_OFF.0;
         let mut resumes = 0;
+        let mut said = String::new();
         loop {
             let why = match events.next().await {
                 Ok(Some(event)) => {
                     last = event.id.or(last);
                     pause = event.retry.map_or(pause, Duration::from_millis).min(BACK_OFF.1);
                     let data = event.data.filter(|data| !data.trim().is_empty());
-                    if let Some(data) = data
-                        && self.delivered(awaited, data.into_bytes()).await?
-                    {
-                        return Ok(());
+                    if let Some(data) = data {
+                        if !is_message(data.as_bytes()) {
+                            said = self.requests.said_in(data.as_bytes());
+                        }
+                        if self.delivered(awaited, data.into_bytes()).await? {
+                            return Ok(());
+                        }
                     }
                     continue;
                 }
-                Ok(None) => "its stream ended before the answer".to_owned(),
+                Ok(None) => format!("its stream ended before the answer{said}"),
                 Err(BodyError::Broken(reason)) => reason,
                 Err(error @ BodyError::Overlong) => return self.unread(awaited.id, error).await,
             };

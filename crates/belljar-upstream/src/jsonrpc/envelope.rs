@@ -130,6 +130,8 @@ pub fn answer_with_id(message: &[u8], id: &str) -> Option<Vec<u8>> {
     let Envelope { id: own, method: None, result, error, .. } = Envelope::read(message).ok()? else {
         return None;
     };
+    // Without an id, an error of another form is a text of the web server.
+    let error = error.filter(|error| own.is_some() || error.get().starts_with('{'));
     if own.is_some_and(|own| own.get().parse::<f64>().is_ok()) || (result.is_none() && error.is_none()) {
         return None;
     }
@@ -141,6 +143,12 @@ pub fn answer_with_id(message: &[u8], id: &str) -> Option<Vec<u8>> {
     }
     line.push('}');
     Some(line.into_bytes())
+}
+
+/// Whether this is a message of the protocol, and not another text.
+#[must_use]
+pub fn is_message(message: &[u8]) -> bool {
+    Envelope::read(message).is_ok_and(|Envelope { method, id, .. }| method.is_some() || id.is_some())
 }
 
 /// The error of an answer; nothing when it has none that can be read.
@@ -187,8 +195,14 @@ mod tests {
             let line = format!(r#"{{{id}"result":{{"a": "\ud800"}}}}"#);
             assert_eq!(given(&line).unwrap(), r#"{"jsonrpc":"2.0","id":7,"result":{"a": "\ud800"}}"#);
         }
-        assert_eq!(given(r#"{"error":"x"}"#).unwrap(), r#"{"jsonrpc":"2.0","id":7,"error":"x"}"#);
-        for other in [r#"{"id":8,"result":1}"#, r#"{"method":"x","result":1}"#, "{}", "x"] {
+        assert_eq!(given(r#"{"error":{}}"#).unwrap(), r#"{"jsonrpc":"2.0","id":7,"error":{}}"#);
+        for other in [
+            r#"{"id":8,"result":1}"#,
+            r#"{"method":"x","result":1}"#,
+            r#"{"error":"x","why":"y"}"#,
+            "{}",
+            "x",
+        ] {
             assert_eq!(given(other), None, "{other}");
         }
     }

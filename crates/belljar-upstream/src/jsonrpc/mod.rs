@@ -10,7 +10,7 @@ mod repair;
 mod requests;
 mod transport;
 
-pub use envelope::{Envelope, LineError, answer_with_id, answered_error, answered_id, message};
+pub use envelope::{Envelope, LineError, answer_with_id, answered_error, answered_id, is_message, message};
 pub use lines::{ENDLESS_TIMES, Incoming, Line, LineSink};
 pub use repair::repaired;
 pub use transport::{LineTransport, Messages, OnUnreadable, WITHDRAWING};
