@@ -115,9 +115,15 @@ impl Broker {
         self.shared.active_config.unusable()
     }
 
-    /// The fault for a configured server that cannot be used; `None`: it can be used, or is not configured.
+    /// The fault for a server that no run could have if it began now.
     #[must_use]
-    pub fn refusal(&self, server: &str) -> Option<ToolFault> {
+    pub fn not_configured(&self, server: &str) -> ToolFault {
+        self.shared.follow_config();
+        self.unavailable(server, &ServerScope::All)
+    }
+
+    /// The fault for a configured server that cannot be used; `None`: it can be used, or is not configured.
+    fn refusal(&self, server: &str) -> Option<ToolFault> {
         let said = self.shared.active_config.refusal(server, &self.limits)?;
         let said = text::inert_excerpt(&said, FAILURE_CHARS_MAX);
         Some(ToolFault::new(FaultCode::ServerUnavailable, said).hint(UNAVAILABLE_HINT))
@@ -269,23 +275,25 @@ impl Broker {
     /// Finds a server of the run by its name or alias.
     pub(super) fn admitted(&self, server: &str, scope: &ServerScope) -> Result<ServerName, ToolFault> {
         let catalog = self.catalog().scoped(scope);
-        if let Some(server) = catalog.server(server) {
-            return Ok(server.name.clone());
-        }
+        let admitted = catalog.server(server).map(|server| server.name.clone());
+        admitted.ok_or_else(|| self.unavailable(server, scope))
+    }
+
+    /// The fault for a server that is none of the run's.
+    fn unavailable(&self, server: &str, scope: &ServerScope) -> ToolFault {
         if let Some(refusal) = self.refusal(server) {
-            return Err(refusal);
+            return refusal;
         }
         let names = self.server_names(scope);
         let names: Vec<&str> = names.iter().map(ServerName::as_str).collect();
         let available = if names.is_empty() { "none".into() } else { names.join(", ") };
-        let near = catalog.near_servers(server).to_string();
+        let near = self.catalog().scoped(scope).near_servers(server).to_string();
         let shown = text::inert_excerpt(server, 100);
-        let unread = self.shared.active_config.unread().into_iter();
         let unread: String =
-            unread.map(|unread| format!("; a configuration file cannot be used: {unread}")).collect();
+            self.shared.active_config.unread().iter().map(|unread| format!("; {unread}")).collect();
         let message = format!("Server '{shown}' is not available{unread}");
-        Err(ToolFault::new(FaultCode::ServerUnavailable, message)
-            .hint(format!("{near} Available in this run: {available}").trim_start().to_owned()))
+        ToolFault::new(FaultCode::ServerUnavailable, message)
+            .hint(format!("{near} Available in this run: {available}").trim_start().to_owned())
     }
 
     /// Returns a live connection to a server, after its tools are in the catalog.

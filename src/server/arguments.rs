@@ -27,8 +27,8 @@ const HINT_CHECKPOINT: &str = "checkpoint goes back to a checkpoint by its name"
 pub(super) struct Configured<'c> {
     /// The names of the usable servers.
     pub(super) names: &'c [ServerName],
-    /// Returns the reason why another server cannot be used; `None`: it is not configured.
-    pub(super) refusal: &'c dyn Fn(&str) -> Option<ToolFault>,
+    /// Returns the reason why another server cannot be used.
+    pub(super) refusal: &'c dyn Fn(&str) -> ToolFault,
 }
 
 /// Makes a checked request of the arguments.
@@ -94,7 +94,7 @@ fn servers(value: Option<&Value>, configured: Configured<'_>) -> Result<ServerSc
             return Err(mistyped("servers", value, "a list of server names"));
         };
         let Some(server) = configured.names.iter().find(|name| name.as_str() == text) else {
-            return Err((configured.refusal)(text).unwrap_or_else(|| unavailable(text, configured.names)));
+            return Err((configured.refusal)(text));
         };
         if !servers.contains(server) {
             servers.push(server.clone());
@@ -134,17 +134,6 @@ fn timeout(value: Option<&Value>, defaults: RunDefaults) -> Result<Duration, Too
     }
 }
 
-fn unavailable(text: &str, configured: &[ServerName]) -> ToolFault {
-    let names: Vec<&str> = configured.iter().map(ServerName::as_str).collect();
-    let hint = match (names.is_empty(), suggest::did_you_mean(text, names.iter().copied())) {
-        (true, _) => "no server is configured".to_owned(),
-        (false, Some(near)) => format!("{near} Available: {}", names.join(", ")),
-        (false, None) => format!("available: {}", names.join(", ")),
-    };
-    let shown: String = text.chars().take(100).flat_map(char::escape_debug).collect();
-    invalid(format!("Server '{shown}' is not available")).hint(hint)
-}
-
 fn mistyped(name: &str, value: &Value, wanted: &str) -> ToolFault {
     let kind = match value {
         Value::Null => "null",
@@ -170,9 +159,7 @@ mod tests {
     fn check(arguments: Value) -> Result<RunRequest, String> {
         let names = ["github", "time"].map(|name| ServerName::new(name).unwrap());
         let refusal = |name: &str| {
-            let fault =
-                ToolFault::new(FaultCode::ServerUnavailable, "server 'off' is configured, but").hint("why");
-            (name == "off").then_some(fault)
+            ToolFault::new(FaultCode::ServerUnavailable, format!("server '{name}' is off")).hint("why")
         };
         let configured = Configured { names: &names, refusal: &refusal };
         let defaults =
@@ -236,10 +223,7 @@ mod tests {
                 json!({"code": "1", "servers": [1]}),
                 "servers is a number, it must be a list of server names; ",
             ),
-            (
-                json!({"code": "1", "servers": ["githup"]}),
-                "Server 'githup' is not available; did you mean \"github\"? Available: github, time",
-            ),
+            (json!({"code": "1", "servers": ["githup"]}), "server 'githup' is off; why"),
             (
                 json!({"code": "1", "timeout": true}),
                 "timeout is a boolean, it must be a number of seconds above 0 and up to 120; ",

@@ -330,7 +330,7 @@ impl ServerHandler for Handler {
         }
         let arguments = request.arguments.unwrap_or_default();
         let code_bytes = arguments.get("code").and_then(Value::as_str).map_or(0, str::len);
-        let (names, refusal) = (self.broker.configured(), |name: &str| self.broker.refusal(name));
+        let (names, refusal) = (self.broker.configured(), |name: &str| self.broker.not_configured(name));
         let settings = (self.settings)();
         let configured = Configured { names: &names, refusal: &refusal };
         let checked = arguments::run_request(&arguments, configured, settings.defaults, &settings.limits);

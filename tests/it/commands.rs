@@ -498,7 +498,7 @@ fn the_log_has_a_line_for_each_request_that_became_no_run_and_says_why_it_shows_
         told[..2],
         [
             "refused invalid_arguments: code is a number, it must be a string of Python source",
-            "refused invalid_arguments: Server '\\u{1b}none' is not available",
+            "refused server_unavailable: Server '\\x1bnone' is not available",
         ],
         "{shown:?}"
     );

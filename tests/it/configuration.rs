@@ -40,6 +40,19 @@ fn a_broken_file_costs_no_good_server_and_is_said_with_its_line() {
     }
 }
 
+#[test]
+fn a_file_that_cannot_be_read_is_named_where_no_other_is_there_and_one_with_comments_is_read() {
+    let home = Home::new().file("MCPs/only.json", "{\"mcpServers\": {");
+    let mut bridge = Bridge::start(&home);
+    let listed = bridge.request("tools/list", json!({})).unwrap();
+    let description = listed["tools"][0]["description"].as_str().unwrap();
+    let said = "\nNo MCP server can be used now: a configuration file cannot be used: ";
+    assert!(description.contains(said) && description.contains("only.json:1:"), "{description}");
+    let commented = "{ // of mine\n \"mcpServers\": {\"good\": {\"command\": \"x\"}, /* the end */}\n}";
+    let home = home.file("MCPs/only.json", commented);
+    assert_eq!(servers(&mut Bridge::start(&home)), "good");
+}
+
 /// Every invalid example, and what is no file at all.
 fn make_every_defect(folder: &Path) -> Vec<String> {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/examples/invalid");

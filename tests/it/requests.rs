@@ -68,7 +68,7 @@ fn bad_arguments_are_a_validation_error_that_names_them() {
         (json!({"code": "1", "servers": "github"}), "servers is a string, it must be a list of server names".to_owned()),
         (
             json!({"code": "1", "servers": ["githup"]}),
-            "Server 'githup' is not available\nhint: did you mean \"github\"? Available: github".to_owned(),
+            "Server 'githup' is not available\nhint: did you mean 'github'? Available in this run: github".to_owned(),
         ),
         (json!({"code": "1", "reset": 1}), "reset is a number, it must be true or false\nhint: checkpoint goes back to a checkpoint by its name".to_owned()),
         (

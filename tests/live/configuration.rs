@@ -54,8 +54,9 @@ fn a_file_edited_added_broken_or_removed_counts_from_the_next_run_on(engine: &En
     // Broken: its servers are as they were, and it is said once.
     let home = home.file("MCPs/more.json", &two[..two.len() - 1]);
     let said = bridge.ok(&echo("one"));
-    let cannot = "'x'\nnote: a configuration file cannot be used, and what it said before counts: ";
+    let cannot = "'x'\nnote: a configuration file cannot be used: ";
     assert!(said.starts_with(cannot) && said.contains("more.json:1:"), "{said}");
+    assert!(said.ends_with("; what it said before counts"), "{said}");
     bridge.says("more.json:1:");
     assert_eq!([bridge.ok(&echo("two")), bridge.ok(&echo("one"))], ["'x'", "'x'"]);
 

@@ -63,12 +63,12 @@ fn rows() -> Vec<(Value, &'static str, Vec<Value>)> {
         ),
         (
             json!({"code": "1", "servers": ["zzzz"]}),
-            "available: one, slowly, two",
+            "Available in this run: ",
             vec![json!({"code": "1", "servers": ["one", "two"]})],
         ),
         (
             json!({"code": "1", "servers": ["onne"]}),
-            " Available: one",
+            " Available in this run: one",
             vec![json!({"code": "1", "servers": ["one"]})],
         ),
         (run("mcp_one.add.sync(a='x')"), "signature: add(", vec![run("mcp_one.add.sync(a=1, b=2)")]),
@@ -206,7 +206,8 @@ const ELSEWHERE: &[(&str, Elsewhere)] = &[
     ("run it again", Never("The sandbox has to end between two messages of one rollback.")),
     ("variables are as before", STATES_A_FACT),
     ("earlier variables are gone", STATES_A_FACT),
-    ("no server is configured", STATES_A_FACT),
+    (", which were too few the last time", STATES_A_FACT),
+    ("run the code again", RUN_IS_OVER),
     ("do not repeat this call in this run", STATES_A_FACT),
     (
         "make fewer large calls at once, or hand the data over in parts",

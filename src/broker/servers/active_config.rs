@@ -47,7 +47,7 @@ struct ConfigState {
 /// The configuration that the last run of a session began with, so that its next reply reports the changes since.
 pub(crate) struct SeenConfig {
     config: Arc<Config>,
-    /// The problems with unreadable files.
+    /// Sentences about unreadable files.
     unread: Vec<String>,
 }
 
@@ -80,7 +80,7 @@ impl ActiveConfig {
         now.files.servers().iter().map(|server| server.name.clone()).collect()
     }
 
-    /// The problems with configuration files that cannot be read now, bounded.
+    /// Sentences about the configuration files that cannot be read now, bounded.
     pub(crate) fn unread(&self) -> Vec<String> {
         unread(&self.now.lock().files)
     }
@@ -118,9 +118,7 @@ impl ActiveConfig {
             notes.extend(servers.into_iter().chain(edited_settings(&before, after)));
         }
         let news = seen.unread.iter().filter(|unread| !said_before.contains(unread));
-        notes.extend(news.map(|unread| {
-            format!("a configuration file cannot be used, and what it said before counts: {unread}")
-        }));
+        notes.extend(news.map(|unread| format!("{unread}; what it said before counts")));
         (!notes.is_empty()).then(|| notes.join("; "))
     }
 
@@ -185,9 +183,10 @@ impl ActiveConfig {
         refused.iter().find(|refused| is_it(refused.name.as_str())).map(ToString::to_string)
     }
 
-    /// Sentences about the configured servers that cannot be used.
+    /// Sentences about the configured servers and the files that cannot be used.
     pub(crate) fn unusable(&self) -> Vec<String> {
-        self.now.lock().files.refused().iter().map(ToString::to_string).collect()
+        let files = &self.now.lock().files;
+        files.refused().iter().map(ToString::to_string).chain(unread(files)).collect()
     }
 
     /// The servers in effect to which files of the sandbox are not sent.
@@ -369,10 +368,14 @@ fn owned(pairs: &NamedSecrets) -> Vec<(String, String)> {
     pairs.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// The problems with files that cannot be read, bounded.
+/// Sentences about the files that cannot be read, bounded.
 fn unread(files: &ConfigFiles) -> Vec<String> {
     let said = files.unread().iter().take(UNREAD_SAID_MAX);
-    said.map(|problem| text::bounded(&problem.to_string(), NAMES_CHARS_MAX).into_owned()).collect()
+    said.map(|problem| {
+        let problem = problem.to_string();
+        format!("a configuration file cannot be used: {}", text::bounded(&problem, NAMES_CHARS_MAX))
+    })
+    .collect()
 }
 
 fn said(before: &[ServerConfig], after: &[ServerConfig]) -> String {
