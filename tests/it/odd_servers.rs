@@ -581,7 +581,7 @@ async fn lines_on_stdout_that_are_no_messages_are_counted_and_the_first_is_named
     assert!(ask(&connection, tool()).await.unwrap().contains("done"));
     assert_eq!(
         odd.upstream.unread(&name()).unwrap(),
-        "3 lines from it (stdout) could not be used, the first: BANNER 1 (it is no JSON at line 1, column 1)"
+        "3 lines from it could not be used, the first: BANNER 1 (it is no JSON at line 1, column 1)"
     );
     odd.upstream.close().await;
 }

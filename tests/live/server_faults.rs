@@ -104,17 +104,29 @@ fn what_cannot_be_read_of_a_server_is_named_where_it_is_missed(engine: &Engine) 
     );
     let text = bridge.ok("import mcp.runtime as runtime\nlen(await runtime.list_resources('odd'))");
     assert!(text.contains("odd, resources/list: left out of its list: further pages"), "{text}");
-    let text = bridge.run("name = 'u'\nawait runtime.call_tool('odd', name, {})").text;
-    assert!(text.contains("left out of its list: item 2 (it has no name)"), "{text}");
-    assert!(text.contains("1 line from it (stdout) could not be used") && text.contains("BANNER"), "{text}");
+    let left_out = "left out of its list: item 2 (it has no name)";
+    for code in ["name = 'u'\nawait runtime.call_tool('odd', name, {})", "await mcp_odd.u()"] {
+        let text = bridge.run(code).text;
+        assert!(text.contains(left_out), "{text}");
+        assert!(text.contains("1 line from it could not be used") && text.contains("BANNER"), "{text}");
+    }
+    for code in ["mcp_odd.list_tools()", "runtime.query_tool_docs('odd')", "runtime.describe_server('odd')"] {
+        let text = bridge.ok(&format!("print(await {code} and 1)"));
+        assert_eq!(text, format!("1\nnote: odd, tools/list: {left_out}"));
+    }
     let text = bridge.run("name = 'other'\nawait runtime.call_tool(name, 'u', {})").text;
     assert!(
         text.contains("Server 'other' is not available; a configuration file cannot be used: "),
         "{text}"
     );
     assert!(text.contains("MCPs/broken.json:1:16: unterminated object"), "{text}");
+    let asked = bridge.run_with(json!({"code": "1", "servers": ["other"]})).text;
+    assert!(
+        asked.contains("Server 'other' is not available; a configuration file cannot be used: "),
+        "{asked}"
+    );
     let told = home.run(&["doctor", "--ask"]).stdout;
-    assert!(told.contains("NOT READ: 1 line from it (stdout)") && told.contains("BANNER"), "{told}");
+    assert!(told.contains("NOT READ: 1 line from it") && told.contains("BANNER"), "{told}");
 }
 
 fn a_server_that_does_not_even_read_keeps_no_call_beyond_its_time(engine: &Engine) {
@@ -348,11 +360,15 @@ fn lists_of_tools_that_go_round_in_circles_or_do_not_end_are_bounded(engine: &En
     let endless = Fixture::new(&["--pages", "1000000"]);
     let home = Home::on(engine).server("circle", circle.entry()).server("endless", endless.entry());
     let mut bridge = Bridge::start(&home).warm();
-    assert_eq!(bridge.ok("len(await runtime.list_tools('circle'))"), "55");
+    let left_out =
+        |name: &str, what: &str| format!("\nnote: {name}, tools/list: left out of its list: {what}");
+    let said = left_out("circle", "pages that its nextCursor names again");
+    assert_eq!(bridge.ok("len(await runtime.list_tools('circle'))"), format!("55{said}"));
     bridge.says("pages that its nextCursor names again");
     assert_eq!(bridge.ok("await mcp_circle.tool_9_of_page_4()"), "'tool_9_of_page_4 was called'");
     let listed = bridge.run_with(json!({"code": "len(await runtime.list_tools('endless'))", "timeout": 60}));
-    assert_eq!(listed.text, "10000");
+    let said = left_out("endless", "all behind item 10000, since it is too long");
+    assert_eq!(listed.text, format!("10000{said}"));
     bridge.says("all behind item 10000, since it is too long");
     assert_eq!(bridge.ok("await mcp_endless.tool_9_of_page_990()"), "'tool_9_of_page_990 was called'");
 }
@@ -362,7 +378,8 @@ fn too_many_tools_on_one_page_leave_ten_thousand_and_give_their_room_back(engine
     let mut bridge = Bridge::start(&Home::on(engine).server("fixture", fixture.entry())).warm();
     let before = bridge.resident_kib();
     let listed = bridge.run_with(json!({"code": "len(await runtime.list_tools('fixture'))", "timeout": 60}));
-    assert_eq!(listed.text, "10000");
+    let said = "note: fixture, tools/list: left out of its list: all behind item 10000, since it is too long";
+    assert_eq!(listed.text, format!("10000\n{said}"));
     bridge.says("all behind item 10000, since it is too long");
     assert_eq!(bridge.ok("await mcp_fixture.t9999()"), "'t9999 was called'");
     // The line of 14 MB, the result that is taken out of it, and where its tools are.

@@ -193,6 +193,13 @@ impl Upstream {
         unread?.said()
     }
 
+    /// The items that the server's list of tools lacks since they cannot be read, in words; `None`: it lacks none.
+    #[must_use]
+    pub fn left_out(&self, server: &ServerName) -> Option<String> {
+        let unread = self.table.read().servers.get(server).map(|entry| entry.unread.clone());
+        unread?.left_out()
+    }
+
     /// Replaces the credentials of all servers by their names, in a text that code or the model wrote.
     #[must_use]
     pub fn without_credentials(&self, text: String) -> String {

@@ -41,13 +41,15 @@ impl Broker {
 
     /// The fault for a tool that the server does not have, or that its entry excludes.
     pub(crate) fn no_such_tool(&self, server: &ServerName, asked: &str, unknown: UnknownTool) -> ToolFault {
-        self.kept_back(server, asked).unwrap_or_else(|| {
-            let mut fault = ToolFault::from(unknown);
-            if let Some(unread) = self.shared.upstream.unread(server) {
-                fault.message = text::inert_line(&format!("{}; {unread}", fault.message));
-            }
-            fault
-        })
+        self.kept_back(server, asked).unwrap_or_else(|| self.with_unread(server, unknown.into()))
+    }
+
+    /// The fault, with what of the server's messages could not be read.
+    pub(super) fn with_unread(&self, server: &ServerName, mut fault: ToolFault) -> ToolFault {
+        if let Some(unread) = self.shared.upstream.unread(server) {
+            fault.message = text::inert_line(&format!("{}; {unread}", fault.message));
+        }
+        fault
     }
 
     /// The fault for a tool that the server has and that its entry excludes.

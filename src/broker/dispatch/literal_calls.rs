@@ -130,7 +130,10 @@ impl Broker {
                 }
                 // An earlier call in the code may make its server offer further tools.
                 let may_come = unknown.near.0.is_empty() && !is_first;
-                return if may_come { Ok(()) } else { Err(unknown_tool(known, &unknown)) };
+                return match may_come {
+                    true => Ok(()),
+                    false => Err(self.with_unread(&server, unknown_tool(known, &unknown))),
+                };
             }
         };
         let given = match &literal.names {

@@ -149,6 +149,10 @@ impl Broker {
         let server = self.admitted(server, &call.run().servers)?;
         let connected = self.connected(&server, (call.run(), call.deadline), cancel).await;
         connected.map_err(|error| self.not_connected(&server, call.run(), &error))?;
+        if let Some(left_out) = self.shared.upstream.left_out(&server) {
+            let said = format!("{}, tools/list: {left_out}", text::inert_line(server.as_str()));
+            call.run().note(self.shared.upstream.redacted(&server, said));
+        }
         Ok((self.catalog(), server.as_str().to_owned()))
     }
 

@@ -47,11 +47,21 @@ impl Unread {
         let lines = (state.lines > 0).then(|| {
             let (count, first) = (state.lines, &state.first_line);
             let lines = if count == 1 { "line" } else { "lines" };
-            format!("{count} {lines} from it (stdout) could not be used, the first: {first}")
+            format!("{count} {lines} from it could not be used, the first: {first}")
         });
-        let items = (!state.items.is_empty()).then(|| left_out(&state.items));
-        let said: Vec<String> = lines.into_iter().chain(items).collect();
+        let said: Vec<String> = lines.into_iter().chain(state.left_out()).collect();
         (!said.is_empty()).then(|| said.join("; "))
+    }
+
+    /// The items that the present list of tools lacks, in words; `None`: it lacks none.
+    pub(crate) fn left_out(&self) -> Option<String> {
+        self.0.lock().left_out()
+    }
+}
+
+impl State {
+    fn left_out(&self) -> Option<String> {
+        (!self.items.is_empty()).then(|| left_out(&self.items))
     }
 }
 
