@@ -171,9 +171,7 @@ impl Broker {
             *seen = count;
             record.notes.splice(0..0, news);
             let starting = record.awaited.iter().filter_map(|server| self.still_starting(server));
-            let starting = starting
-                .map(|starting| format!("{starting}, and nothing was sent to it; run the code again"));
-            record.notes.extend(starting);
+            record.notes.extend(starting.map(|(starting, advice)| format!("{starting}; {advice}")));
         }
         record
     }

@@ -15,6 +15,7 @@ on_one_engine_and_processes!(
     what_the_bridge_advises_works,
     what_the_user_is_advised_works_from_the_next_run_on,
     what_the_user_is_advised_about_restarts_works,
+    a_start_that_takes_too_long_is_told_to_the_user_and_not_repeated,
     the_manual_names_the_profile_and_kept_functions_and_a_masked_secret_is_told_once,
 );
 
@@ -546,6 +547,31 @@ fn what_the_user_is_advised_works_from_the_next_run_on(engine: &Engine) {
 const CUT: &str =
     "cut the text with runtime.chunk(...), and ask of the parts that matter with runtime.map_llm(...)";
 
+/// What is said of a start that took too long before, in a run that ended while it went on.
+const MORE_TIME: &str = "the user must raise start_timeout in its entry";
+
+fn a_start_that_takes_too_long_is_told_to_the_user_and_not_repeated(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let line = format!("sleep 5; {}", started(&fixture));
+    let entry = |time: u64| {
+        let entry = json!({"command": "sh", "args": ["-c", line], "start_timeout": time});
+        json!({"mcpServers": {"more": entry}}).to_string()
+    };
+    let home = Home::on(engine).file(SERVERS, &entry(3));
+    let mut bridge = Bridge::start(&home).warm();
+    let call = "mcp_more.echo.sync(text='x')";
+    let late = bridge.run(call);
+    assert!(late.is_error && late.text.contains("no answer within 3 s"), "{}", late.text);
+    // A failed start is not repeated at once.
+    let mut texts = std::iter::repeat_with(|| bridge.run_with(json!({"code": call, "timeout": 1})).text);
+    let text = texts.find(|text| !text.contains("did not start")).unwrap();
+    let said = "server 'more' is still starting (it has 3 s for that, which were too few the last time), and nothing \
+                was sent to it; ";
+    assert!(text.contains(&format!("{said}{MORE_TIME}")) && !text.contains("again"), "{text}");
+    let _home = home.file(SERVERS, &entry(60));
+    assert!(bridge.ok(call).starts_with("'x'"));
+}
+
 /// A setting, code that fails with it, the hint, and the value with which the same code works.
 const SETTINGS: [(&str, &str, &str, &str, &str); 4] = [
     (
@@ -620,7 +646,7 @@ fn each_hint_of_the_bridge_is_followed_or_has_a_reason() {
     let fixture = Fixture::new(&[]);
     let mut known: Vec<&str> = rows().iter().map(|(_, hint, _)| *hint).collect();
     known.extend(steps("", &fixture).iter().map(|(_, _, hint, _)| *hint));
-    known.push(CUT);
+    known.extend([CUT, MORE_TIME]);
     known.extend(SETTINGS.map(|(_, _, _, hint, _)| hint));
     known.extend(ELSEWHERE.iter().map(|(hint, _)| *hint));
     let mut hints = Vec::new();

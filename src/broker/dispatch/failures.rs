@@ -61,24 +61,26 @@ impl Broker {
     pub(crate) fn not_connected(&self, server: &ServerName, run: &RunContext, error: &Redacted) -> ToolFault {
         let mut fault = self.fault(server, run, error, None);
         if matches!(**error, UpstreamError::Deadline { .. }) {
-            if let Some(starting) = self.still_starting(server) {
-                fault.message = starting;
-            }
             fault.hint = "nothing was sent; run it again, or give the run a larger timeout".into();
+            if let Some((starting, advice)) = self.still_starting(server) {
+                fault.message = starting;
+                fault.hint = advice.into();
+            }
         }
         fault
     }
 
-    /// A sentence that the server is still starting; `None`: it is not.
-    pub(crate) fn still_starting(&self, server: &ServerName) -> Option<String> {
+    /// A sentence that the server is still starting, and what to do; `None`: it is not.
+    pub(crate) fn still_starting(&self, server: &ServerName) -> Option<(String, &'static str)> {
         let (time, was_late) = self.shared.upstream.starting(server)?;
         let server = text::inert_line(server.as_str());
         let time = time.as_secs_f64();
-        let late = match was_late {
-            true => ", which were too few the last time: the user must raise start_timeout in its entry",
-            false => "",
+        let (late, advice) = match was_late {
+            true => (", which were too few the last time", "the user must raise start_timeout in its entry"),
+            false => ("", "run the code again"),
         };
-        Some(format!("server '{server}' is still starting (it has {time} s for that{late})"))
+        let starting = format!("server '{server}' is still starting (it has {time} s for that{late})");
+        Some((format!("{starting}, and nothing was sent to it"), advice))
     }
 
     /// A server's failure as a fault for the model. The server's text in it counts as an answer, since it is content of
