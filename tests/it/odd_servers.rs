@@ -48,7 +48,10 @@ type Answers = HashMap<&'static str, Vec<Vec<String>>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Over {
     Stdio,
+    /// With each answer in a stream of events.
     Http,
+    /// With each answer as a body in JSON.
+    Json,
 }
 
 /// A server that answers so.
@@ -96,7 +99,7 @@ impl Odd {
                 };
                 (ServerTransport::Process(process), Some((fixture, folder)))
             }
-            Over::Http => {
+            Over::Http | Over::Json => {
                 let (answers, counts) = (answers.clone(), Mutex::<HashMap<String, AtomicUsize>>::default());
                 let kept = Arc::clone(&posted);
                 let fixture = HttpFixture::start(move |request, stream| {
@@ -117,10 +120,13 @@ impl Odd {
                             .to_string()];
                     let lines =
                         answers.get(method).map_or(&no_such[..], |all| &all[count.min(all.len() - 1)]);
-                    let data = lines
-                        .iter()
-                        .map(|line| format!("data: {}\n\n", line.replace("@id@", &id.to_string())));
-                    events(stream, &data.collect::<String>())
+                    let mut lines = lines.iter().map(|line| line.replace("@id@", &id.to_string()));
+                    match over {
+                        Over::Json => reply(stream, "200 OK", &[], &lines.next().unwrap_or_default()),
+                        _ => {
+                            events(stream, &lines.map(|line| format!("data: {line}\n\n")).collect::<String>())
+                        }
+                    }
                 });
                 let url = fixture.url.parse().unwrap();
                 (
@@ -288,7 +294,7 @@ async fn connect_each(
         check(&what, tools, unread);
         count += 1;
     }
-    assert!(count > 80, "{count} cases are too few");
+    assert!(count > 50, "{count} cases are too few");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -334,6 +340,14 @@ async fn a_server_starts_whatever_member_of_its_answer_to_discover_is_odd() {
             true => assert!(tools.unwrap().is_empty(), "{what}"),
             false => assert_eq!(tools.as_deref(), Ok(&["t".to_owned(), "u".to_owned()][..]), "{what}"),
         }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_starts_whatever_it_answers_to_the_level_of_its_messages() {
+    connect_each("logging/setLevel", cases(&answer(json!({"_meta": {}}))), |what, tools, _| {
+        assert_eq!(tools.as_deref(), Ok(&["t".to_owned(), "u".to_owned()][..]), "{what}");
     })
     .await;
 }
@@ -395,7 +409,7 @@ async fn a_result_is_what_the_server_sent_or_an_error_that_says_why_not() {
         ("resources/templates/list", json!({"resourceTemplates": [{"uriTemplate": "x://{a}", "name": "a"}]})),
         ("prompts/list", json!({"prompts": [{"name": "a", "arguments": [{"name": "b", "required": true}]}]})),
     ];
-    for over in [Over::Stdio, Over::Http] {
+    for over in [Over::Stdio, Over::Http, Over::Json] {
         let mut answers = usual();
         let kinds = kinds.clone().map(|(method, result)| (method, cases(&answer(result))));
         for (method, cases) in &kinds {
@@ -456,10 +470,119 @@ async fn a_result_is_what_the_server_sent_or_an_error_that_says_why_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_task_is_followed_to_its_result_or_an_error_that_says_why_not() {
+    let kinds = [
+        ("tools/call", json!({"task": task("working"), "_meta": {}})),
+        ("tasks/get", task("completed")),
+        ("tasks/get", task("cancelled")),
+        ("tasks/result", done_task()),
+    ];
+    // Each waits for its tasks, so all go on at once.
+    let follow = |over| kinds.iter().map(move |(method, result)| follow_odd_tasks(over, method, result));
+    let (stdio, http) = (follow(Over::Stdio), follow(Over::Http));
+    futures_util::future::join_all(stdio.chain(http)).await;
+}
+
+fn task(status: &str) -> Value {
+    json!({"taskId": "k", "status": status, "statusMessage": "m", "pollInterval": 1, "ttl": null, "_meta": {}})
+}
+
+fn done_task() -> Value {
+    json!({"content": [{"type": "text", "text": "done"}], "_meta": {}})
+}
+
+/// Calls a tool as a task for each odd form that one of the answers about the task can have.
+async fn follow_odd_tasks(over: Over, method: &'static str, odd_result: &Value) {
+    let mut answers = usual();
+    for (method, result) in [
+        ("tools/list", json!({"tools": [{"name": "t", "execution": {"taskSupport": "required"}}]})),
+        ("tools/call", json!({"task": task("working")})),
+        ("tasks/get", task("completed")),
+        ("tasks/result", done_task()),
+    ] {
+        answers.insert(method, vec![vec![written(&answer(result))]]);
+    }
+    // Where this is the pause, it is waited for.
+    let cases = cases(&answer(odd_result.clone())).into_iter();
+    let cases: Vec<Case> = cases.filter(|case| !case.what.ends_with("pollInterval 5000000")).collect();
+    answers.insert(method, cases.iter().map(|case| vec![case.line.clone()]).collect());
+    let odd = Odd::start(over, &answers);
+    let connection = odd.connected().await.unwrap();
+    for case in &cases {
+        let what = format!("{over:?} {method} {}: {}", case.what, case.line);
+        match ask(&connection, tool()).await {
+            Ok(result) => {
+                let is_own = result.contains("done") || case.line.contains(result.as_str());
+                assert!(is_own && !result.contains("taskId"), "{what}: {result}");
+            }
+            Err(said) => {
+                check_words(&what, &said);
+                let why = [
+                    "its task has no taskId",
+                    "its task has no status",
+                    "it cancelled its task",
+                    "neither a result nor an error",
+                    "is no object",
+                    if case.what.starts_with("/id ") { "gave no answer" } else { "is missing" },
+                ];
+                assert!(why.iter().any(|why| said.contains(why)), "{what}: {said}");
+            }
+        }
+    }
+    assert!(!connection.is_dead());
+    odd.upstream.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_asks_before_it_answers_is_read_or_its_call_fails_alone() {
+    let asks = json!({
+        "resultType": "input_required", "inputRequests": {"q": {"method": "roots/list", "params": {}}},
+        "requestState": "s", "_meta": {},
+    });
+    let cases = cases(&answer(asks));
+    for over in [Over::Stdio, Over::Http] {
+        let mut answers = usual();
+        let done = answers["tools/call"][0].clone();
+        answers.insert(
+            "tools/call",
+            cases.iter().flat_map(|case| [vec![case.line.clone()], done.clone()]).collect(),
+        );
+        let odd = Odd::start(over, &answers);
+        odd.upstream.offer_roots(&["/srv".into()]);
+        let connection = odd.connected().await.unwrap();
+        let calls = || odd.sent().iter().filter(|sent| sent["method"] == "tools/call").count();
+        for (number, case) in cases.iter().enumerate() {
+            let what = format!("{over:?} {}: {}", case.what, case.line);
+            let result = ask(&connection, tool()).await;
+            let is_repeated = calls() == 2 * number + 2;
+            match result {
+                Ok(result) if is_repeated => assert!(result.contains("done"), "{what}: {result}"),
+                // It is another result.
+                Ok(result) => {
+                    assert!(
+                        case.line.contains(result.as_str()) && !result.contains("input_"),
+                        "{what}: {result}"
+                    );
+                }
+                Err(said) => {
+                    check_words(&what, &said);
+                    assert!(!case.what.contains("_meta"), "{what}: {said}");
+                }
+            }
+            if !is_repeated {
+                assert!(ask(&connection, tool()).await.unwrap().contains("done"), "{what}");
+            }
+        }
+        assert!(!connection.is_dead());
+        odd.upstream.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_error_of_any_form_ends_its_call_alone() {
     let error = json!({"jsonrpc": "2.0", "id": "@id@", "error": {"code": -32000, "message": "busy", "data": {"a": 1}}});
     let cases = cases(&error);
-    for over in [Over::Stdio, Over::Http] {
+    for over in [Over::Stdio, Over::Http, Over::Json] {
         let mut answers = usual();
         let done = answers["tools/call"].clone();
         let calls = cases.iter().map(|case| vec![case.line.clone()]).chain(done);
@@ -490,7 +613,10 @@ async fn odd_notifications_and_requests_of_a_server_disturb_no_call_and_each_req
         note("notifications/message", json!({"level": "info", "logger": "l", "data": {"a": 1}})),
         note("notifications/cancelled", json!({"requestId": "q", "reason": "r"})),
         note("notifications/tools/list_changed", json!({"_meta": {}})),
+        note("notifications/resources/list_changed", json!({"_meta": {}})),
+        note("notifications/prompts/list_changed", json!({"_meta": {}})),
         note("notifications/resources/updated", json!({"uri": "x://a"})),
+        note("notifications/tasks/status", json!({"taskId": "k", "status": "working", "statusMessage": "m"})),
         ask_for("ping", json!({"_meta": {"progressToken": 1}})),
         ask_for("roots/list", json!({"_meta": {"progressToken": 1}})),
         ask_for("elicitation/create", json!({"mode": "form", "message": "m", "requestedSchema": question})),

@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use rmcp::model::{ErrorData, InputRequest, InputRequests, InputRequiredResult, InputResponses};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Serialize;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::handler::Handler;
 use crate::jsonrpc::repaired;
+use crate::raw_results::object;
 
 /// The largest number of rounds of one request, including the first, as in the protocol's other implementations.
 pub(super) const ROUNDS_MAX: u32 = 10;
@@ -33,21 +34,23 @@ pub(super) struct Input {
 /// # Errors
 /// The result requires input, and cannot be read.
 pub(crate) fn required(result: &RawValue) -> Result<Option<InputRequiredResult>, String> {
-    #[derive(Deserialize)]
-    struct Kind {
-        #[serde(rename = "resultType", default)]
-        kind: Option<Value>,
-    }
     // Answers may be large, so most are only searched and not parsed.
     if !result.get().contains("\"input_required\"") {
         return Ok(None);
     }
     let json = repaired(result.get());
-    let kind: Kind = serde_json::from_str(&json).map_err(|_| "its result cannot be read".to_owned())?;
-    if kind.kind != Some("input_required".into()) {
+    let mut json: Value = serde_json::from_str(&json).map_err(|_| "its result cannot be read".to_owned())?;
+    if json.get("resultType") != Some(&"input_required".into()) {
         return Ok(None);
     }
-    serde_json::from_str(&json)
+    // Only what is used is read: no `_meta`, and `[]` is what PHP writes for an empty object.
+    let questions = json.get("inputRequests").and_then(object);
+    let read = json!({
+        "resultType": "input_required",
+        "inputRequests": questions.map_or_else(|| json["inputRequests"].take(), Value::Object),
+        "requestState": json["requestState"].take(),
+    });
+    serde_json::from_value(read)
         .map(Some)
         .map_err(|_| "what it asks for has another form than in MCP".to_owned())
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use rmcp::model::{ClientRequest, CustomRequest};
 use rmcp::service::PeerRequestOptions;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -15,23 +14,18 @@ use tokio_util::sync::CancellationToken;
 use super::call_timeout::{CallTimeout, Clock};
 use super::connection::Connection;
 use crate::error::UpstreamError;
-use crate::jsonrpc::WITHDRAWING;
+use crate::jsonrpc::{WITHDRAWING, repaired};
 
 /// The pause between two questions about a task: shortest, usual and longest.
 const PAUSE: (Duration, Duration, Duration) =
     (Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(10));
 
-/// A task, as far as it matters here.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Task {
-    task_id: String,
-    status: String,
-    #[serde(default)]
-    status_message: Option<String>,
-    /// In milliseconds.
-    #[serde(default)]
-    poll_interval: Option<f64>,
+/// The status of a task that has not ended. A new task that has none counts as one of these.
+const WORKING: &str = "working";
+
+/// What a server says of a task; null if it cannot be read. Only the members that are used are looked at.
+fn read(answer: &RawValue) -> Value {
+    serde_json::from_str(&repaired(answer.get())).unwrap_or_default()
 }
 
 fn request(method: &str, params: Value) -> ClientRequest {
@@ -52,12 +46,11 @@ impl Connection {
         timeout: &mut CallTimeout<'_, impl Clock>,
         cancel: &CancellationToken,
     ) -> Result<Box<RawValue>, UpstreamError> {
-        #[derive(Deserialize)]
-        struct Created {
-            task: Task,
-        }
-        let Ok(Created { task }) = serde_json::from_str(answer.get()) else { return Ok(answer) };
-        let params = json!({"taskId": task.task_id});
+        let Value::Object(mut created) = read(&answer) else { return Ok(answer) };
+        let Some(task) = created.shift_remove("task") else { return Ok(answer) };
+        let id = task.get("taskId").filter(|id| id.is_string() || id.is_number());
+        let id = id.ok_or_else(|| self.nonsense("its task has no taskId".into()))?;
+        let params = json!({"taskId": id});
         let ended = self.ended(task, &params, timeout, cancel).await;
         let is_given_up = |error: &UpstreamError| {
             use UpstreamError::{CallTime, Cancelled, Deadline};
@@ -75,15 +68,14 @@ impl Connection {
 
     async fn ended(
         &self,
-        mut task: Task,
+        mut task: Value,
         params: &Value,
         timeout: &mut CallTimeout<'_, impl Clock>,
         cancel: &CancellationToken,
     ) -> Result<Box<RawValue>, UpstreamError> {
-        while task.status == "working" {
-            let pause = task
-                .poll_interval
-                .map_or(PAUSE.1, |ms| Duration::try_from_secs_f64(ms / 1000.0).unwrap_or(PAUSE.1));
+        while task.get("status").and_then(Value::as_str).unwrap_or(WORKING) == WORKING {
+            let pause = task.get("pollInterval").and_then(Value::as_f64);
+            let pause = pause.and_then(|ms| Duration::try_from_secs_f64(ms / 1000.0).ok()).unwrap_or(PAUSE.1);
             tokio::select! {
                 () = tokio::time::sleep(pause.clamp(PAUSE.0, PAUSE.2)) => {}
                 error = timeout.of_call(&self.server, &self.bounds) => return Err(error),
@@ -92,11 +84,14 @@ impl Connection {
                 }
             }
             let state = self.exchange(request("tasks/get", params.clone()), timeout, cancel, None).await?;
-            task = serde_json::from_str(state.get())
-                .map_err(|error| self.nonsense(format!("its task cannot be read: {error}")))?;
+            task = read(&state);
+            if !task.get("status").is_some_and(Value::is_string) {
+                return Err(self.nonsense("its task has no status".into()));
+            }
         }
-        if task.status == "cancelled" {
-            let why = task.status_message.map(|why| format!(": {why}")).unwrap_or_default();
+        if task["status"] == "cancelled" {
+            let why = task.get("statusMessage").and_then(Value::as_str);
+            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
             return Err(UpstreamError::Refused {
                 server: self.server.clone(),
                 message: format!("it cancelled its task{why}"),

@@ -106,8 +106,7 @@ pub(super) fn params(method: &str, params: Option<&Value>) -> Result<Option<Valu
     }))
 }
 
-/// What the server offers. `[]` is what PHP writes for an empty object. If there is no object at all, everything may be
-/// offered.
+/// What the server offers. If there is no object at all, everything may be offered.
 fn capabilities(offered: Option<&Value>) -> ServerCapabilities {
     let named = offered.and_then(object);
     let offers = |name: &str| match &named {
@@ -126,7 +125,8 @@ fn capabilities(offered: Option<&Value>) -> ServerCapabilities {
     can
 }
 
-fn object(value: &Value) -> Option<Map<String, Value>> {
+/// An object; `[]` is what PHP writes for an empty one.
+pub(crate) fn object(value: &Value) -> Option<Map<String, Value>> {
     match value {
         Value::Object(object) => Some(object.clone()),
         Value::Array(items) if items.is_empty() => Some(Map::new()),

@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 use super::no_response::NoResponse;
 use super::redaction::Redaction;
 use crate::jsonrpc::{self, Envelope, LineError, Messages, OnUnreadable, repaired};
+pub(super) use lenient::object;
 pub(super) use unread::{Unread, left_out};
 
 /// The largest text from which secrets are removed on the bridge's thread, in bytes. That can take longer than the rest
