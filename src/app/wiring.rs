@@ -92,10 +92,10 @@ impl Process {
         let limits = Arc::clone(&self.limits);
         // Runs of an earlier session give the same texts only in its time zone.
         let time_zone = match &resumed {
-            Some(Ok((of, _))) => of.sandboxes.last().map(|sandbox| sandbox.time_zone.clone()),
+            Some(Ok((of, _))) => of.time_zone(),
             _ => None,
         };
-        let time_zone = time_zone.filter(|zone| !zone.is_empty()).unwrap_or_else(|| config.time_zone.clone());
+        let time_zone = time_zone.unwrap_or_else(|| config.time_zone.clone());
         let (zone, told) = (time_zone.clone(), self.told.clone());
         let setup = SessionSetup {
             session: SessionId::new(id.as_str()),

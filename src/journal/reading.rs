@@ -133,6 +133,13 @@ impl RecordedSession {
         Some(last.begun.run)
     }
 
+    /// The time zone of its last sandbox; `None`: the journal does not have it.
+    #[must_use]
+    pub fn time_zone(&self) -> Option<String> {
+        let zone = self.sandboxes.last().map(|sandbox| sandbox.time_zone.clone());
+        zone.filter(|zone| !zone.is_empty())
+    }
+
     /// Reads a journal from the bytes of its file.
     ///
     /// # Errors

@@ -77,6 +77,7 @@ impl Reruns {
         }
         let id = Sessions::short(&of.begun.id);
         let settings = self.session().wanted_now();
+        let zone = of.time_zone().filter(|zone| *zone != settings.time_zone);
         let runs = &of.runs[..of.runs.partition_point(|run| run.begun.run <= until)];
         let cannot = what_is_lacking(runs).err();
         let cannot = cannot.or_else(|| self.mounted_writable());
@@ -99,7 +100,10 @@ impl Reruns {
             Ok(said) => {
                 self.last_loss.forget();
                 report.state = StateNote::Kept;
-                report.notes.push(said);
+                let now = &settings.time_zone;
+                let zone =
+                    zone.map(|zone| format!("; its clock had the time zone {zone}, and here it has {now}"));
+                report.notes.push(said + &text::inert_line(&zone.unwrap_or_default()));
             }
             Err(fault) => {
                 report.outcome = RunOutcome::Raised(PythonError {

@@ -28,8 +28,14 @@ fn code_has_the_time_zone_of_the_user_and_a_resumed_session_that_of_before(engin
     bridge.hang_up();
     bridge.wait(PATIENCE);
     let home = home.env("TZ", "UTC");
-    assert_eq!(Bridge::start(&home).first(hours), "0.0");
+    let mut other = Bridge::start(&home);
+    assert_eq!(other.first(hours), "0.0");
     let earlier = sessions(&home).swap_remove(0);
+    // There its sandbox goes on, whose clock is another one.
+    let said = other.ok("runtime.resume('last')");
+    assert!(said.contains("; its clock had the time zone Asia/Tokyo, and here it has UTC"), "{said}");
+    let replayed = home.run(&["session", "replay", &earlier]);
+    assert!(replayed.stdout.contains("run 2: same"), "{} {}", replayed.stdout, replayed.stderr);
     let home = home.env("MCP_BRIDGE_RESUME", &earlier);
     let resumed = Bridge::start(&home).first(hours);
     assert!(resumed.starts_with("9.0"), "{resumed}");

@@ -51,10 +51,11 @@ pub(super) async fn replay(files: ConfigFiles, session: RecordedSession, asked: 
         }
     };
     // A replay does not change the journal that it reads, stored files, or the user's files.
-    let (config, files) = files.adjusted(|config| {
+    let (mut config, files) = files.adjusted(|config| {
         (config.journal, config.workspace, config.resume) = (JournalDetail::Off, None, None);
         config.mounts.iter_mut().for_each(|mount| mount.writable = false);
     });
+    config.time_zone = session.time_zone().unwrap_or(config.time_zone);
     let modules = Modules::build(&config, files);
     let answer_source = match asked.record {
         RecordWay::Recorded => AnswerSource::Recorded,
