@@ -129,6 +129,9 @@ fn the_end_of_the_output_and_the_last_results_are_kept() {
     jobs.write(first, "é\n".as_bytes());
     assert_eq!(jobs.tail(first, 100).unwrap(), "789\nab\né\n");
     assert_eq!(jobs.tail(first, 1).unwrap(), "é\n");
+    // What redraws itself shows its last state.
+    jobs.write(first, b"1%\r99%\r\nab");
+    assert_eq!(jobs.tail(first, 2).unwrap(), "99%\r\nab");
     jobs.finish(first, Some("1234".into()));
     let second = begun(&jobs, "b");
     jobs.finish(second, Some("12345".into()));

@@ -120,6 +120,13 @@ def test_warnings_of_what_compiles_are_told(sandbox: Sandbox) -> None:
     assert said.startswith("completed (exit code 0)\ndiagnostics:\nmain.c:1:18: warning: unused variable"), said
 
 
+def test_a_line_that_redraws_itself_shows_its_last_state(sandbox: Sandbox) -> None:
+    code = "print('1%\\r50%\\r99%\\nend')"
+    said = value(sandbox, f"r = runtime.run_sync('python', {code!r})\nr")
+    assert said == "completed (exit code 0)\nstdout:\n99%\nend"
+    assert value(sandbox, "r.stdout") == repr("1%\r50%\r99%\nend\n")
+
+
 def test_files_lie_beside_the_code_and_nothing_stays(sandbox: Sandbox) -> None:
     files = "{'helper.py': 'X = 7', 'data/in.bin': b'\\xff'}"
     code = "import os, helper\nprint(helper.X, open('data/in.bin', 'rb').read(), os.getcwd())\nopen('out', 'w').close()"
