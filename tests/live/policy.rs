@@ -12,6 +12,7 @@ on_one_engine_and_processes!(
     a_profile_goes_by_what_servers_say_and_a_client_that_cannot_ask_is_told_the_setting,
     the_human_is_asked_and_the_time_of_the_run_stands_still,
     a_question_that_nobody_waits_for_is_withdrawn,
+    an_answer_that_is_no_approval_denies_the_call_and_is_told_with_what_the_user_can_do,
     data_of_two_kinds_does_not_leave_unseen,
     a_policy_that_cannot_be_read_lets_nothing_pass,
     every_call_and_run_is_written_down_and_shown_by_log,
@@ -154,6 +155,31 @@ fn the_human_is_asked_and_the_time_of_the_run_stands_still(engine: &Engine) {
     ledger[2..].sort();
     assert_eq!(ledger[2..], [echoed("a1"), echoed("a2"), echoed("a3")]);
     assert_eq!(ledger[..2], ["call peak {}".to_owned(), echoed("once")]);
+}
+
+fn an_answer_that_is_no_approval_denies_the_call_and_is_told_with_what_the_user_can_do(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = asking(engine, &fixture);
+    for (answer, said) in [
+        (json!({"action": "accept", "content": {"decision": "refuse"}}), "the user refused"),
+        // A program without a user declines by itself.
+        (json!({"action": "decline"}), "the question was declined"),
+        (json!({"action": "cancel"}), "the question was dismissed, or nobody was there to answer it"),
+        (
+            json!({"action": "accept", "content": {}}),
+            "the client accepted the question without a decision: it probably showed the user no form",
+        ),
+    ] {
+        let run = bridge.send_run(json!({"code": "await mcp_fixture.echo(text='x')"}));
+        let (id, _) = question(&mut bridge);
+        bridge.send(&json!({"jsonrpc": "2.0", "id": id, "result": answer}));
+        let reply = bridge.reply(run);
+        assert!(reply.is_error && reply.text.contains(&format!(", and {said}\n")), "{said}: {}", reply.text);
+        let hint = "do not repeat this call in this run; the user can let it pass by a rule or another profile in \
+                    policy.toml";
+        assert!(reply.text.contains(hint), "{said}: {}", reply.text);
+    }
+    assert_eq!(fixture.ledger(), [""; 0]);
 }
 
 fn a_question_that_nobody_waits_for_is_withdrawn(engine: &Engine) {
