@@ -15,6 +15,7 @@ on_one_engine_and_processes!(
     a_repository_is_read_through_the_git_server,
     time_zones_are_converted_through_the_time_server,
     the_reference_server_is_usable,
+    a_tool_that_needs_a_task_is_called_like_any_other,
     progress_has_one_name_for_a_tool,
     tools_of_all_servers_are_found_by_what_they_do,
     a_remote_server_is_like_any_other,
@@ -141,6 +142,18 @@ fn the_reference_server_is_usable(engine: &Engine) {
     assert_eq!(bridge.ok("await mcp_everything.echo(message='hi')"), "'Echo: hi'");
     let sum = bridge.ok("tools = {tool['name'] for tool in await runtime.list_tools('everything')}\n'echo' in tools and len(tools) > 5");
     assert_eq!(sum, "True");
+}
+
+fn a_tool_that_needs_a_task_is_called_like_any_other(engine: &Engine) {
+    let entry = json!({"command": node("mcp-server-everything"), "args": ["stdio"]});
+    let mut bridge = Bridge::start(&Home::on(engine).server("everything", entry)).warm();
+    let report = bridge.ok("print(await mcp_everything.simulate_research_query(topic='bells'))");
+    assert!(report.starts_with("# Research Report: bells") && report.contains("4 stages"), "{report}");
+    // It takes four seconds, and is cancelled with the run.
+    let code = "await mcp_everything.simulate_research_query(topic='jars')";
+    let late = bridge.run_with(json!({"code": code, "timeout": 2}));
+    assert!(late.is_error && late.text.contains("timed out after 2s"), "{}", late.text);
+    assert_eq!(bridge.ok("await mcp_everything.echo(message='on')"), "'Echo: on'");
 }
 
 fn progress_has_one_name_for_a_tool(engine: &Engine) {
