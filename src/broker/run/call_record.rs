@@ -244,18 +244,54 @@ mod tests {
         assert_eq!(counts(&run), CallCounts { refused: 2, unknown: 1, ..CallCounts::default() });
     }
 
+    /// Every code, each once. A new one does not compile until it has a place here.
+    fn codes() -> impl Iterator<Item = FaultCode> {
+        use FaultCode as C;
+        std::iter::successors(Some(C::ServerUnavailable), |code| match code {
+            C::ServerUnavailable => Some(C::UnknownTool),
+            C::UnknownTool => Some(C::ServerNotStarted),
+            C::ServerNotStarted => Some(C::NotMade),
+            C::NotMade => Some(C::ServerFailed),
+            C::ServerFailed => Some(C::ToolError),
+            C::ToolError => Some(C::Deadline),
+            C::Deadline => Some(C::Cancelled),
+            C::Cancelled => Some(C::TooLarge),
+            C::TooLarge => Some(C::InvalidArguments),
+            C::InvalidArguments => Some(C::Denied),
+            C::Denied => Some(C::ModelUnavailable),
+            C::ModelUnavailable => Some(C::ModelFailed),
+            C::ModelFailed => Some(C::NotRunning),
+            C::NotRunning => Some(C::Busy),
+            C::Busy => Some(C::SandboxUnavailable),
+            C::SandboxUnavailable => Some(C::Internal),
+            C::Internal => None,
+        })
+    }
+
     #[test]
-    fn what_was_not_sent_took_no_effect_and_what_ended_once_has_ended() {
-        let run = run();
-        for code in [FaultCode::Deadline, FaultCode::Internal] {
+    fn what_was_not_sent_took_no_effect_and_what_was_sent_ends_as_its_code_says() {
+        assert_eq!(codes().count(), 17);
+        for code in codes() {
+            let run = run();
             let [waiting, sent] = [(); 2].map(|()| CallRecord::begin(&run, Some("s"), "t"));
             assert!(sent.send());
             for record in [waiting, sent] {
                 record.end(&fault(code));
+                // What has ended has ended.
                 record.end(&value());
             }
+            let (failed, unknown) = match code {
+                FaultCode::ToolError => (1, 0),
+                FaultCode::ServerFailed
+                | FaultCode::Deadline
+                | FaultCode::Cancelled
+                | FaultCode::ModelFailed
+                | FaultCode::Internal => (0, 1),
+                _ => (0, 0),
+            };
+            let expected = CallCounts { answered: 0, failed, unknown, refused: 2 - failed - unknown };
+            assert_eq!(counts(&run), expected, "{code:?}");
         }
-        assert_eq!(counts(&run), CallCounts { refused: 2, unknown: 2, ..CallCounts::default() });
     }
 
     #[test]
