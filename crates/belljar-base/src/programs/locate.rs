@@ -138,6 +138,28 @@ mod tests {
         assert_eq!(found("node").as_deref(), Some(".local/bin/node"));
         // Only names are searched.
         assert_eq!((found("./npx"), found("bin/npx"), found("..")), (None, None, None));
+        // Each further manager puts a program where no other does.
+        for folder in [
+            ".local/share/fnm/aliases/default/bin",
+            ".local/share/fnm/node-versions/v20.1.0/installation/bin",
+            "Library/Application Support/fnm/aliases/default/bin",
+            ".fnm/aliases/default/bin",
+            ".asdf/shims",
+            ".local/share/mise/shims",
+            ".cargo/bin",
+            ".bun/bin",
+            ".deno/bin",
+            "go/bin",
+        ] {
+            fs::create_dir_all(home.path().join(folder)).unwrap();
+            fs::copy(home.path().join(".local/bin/node"), home.path().join(folder).join("alone")).unwrap();
+            assert_eq!(found("alone"), Some(format!("{folder}/alone")));
+            fs::remove_file(home.path().join(folder).join("alone")).unwrap();
+        }
+        let of_system = usual_folders(None);
+        for folder in ["/opt/homebrew/bin", "/home/linuxbrew/.linuxbrew/bin"] {
+            assert!(of_system.contains(&folder.into()), "{folder}");
+        }
         // The path comes first.
         let path = home.path().join(".volta/bin");
         let on_path =
