@@ -47,6 +47,21 @@ fn defaults_behind_a_reference_that_leads_nowhere_make_a_call_unchecked() {
 }
 
 #[test]
+fn names_are_found_in_either_unicode_form_and_members_of_values_are_sent_as_they_are() {
+    let forms = ["\u{e9}t\u{e9}", "e\u{301}te\u{301}"];
+    for (listed, asked) in [(forms[0], forms[1]), (forms[1], forms[0])] {
+        let schema = json!({"properties": {listed: {"type": "object"}}, "additionalProperties": false});
+        let known = catalog(&[(listed, json!([{"name": listed, "inputSchema": schema}]))]);
+        let server = known.server(asked).unwrap();
+        let tool = server.resolve(asked).unwrap();
+        let given = json!({asked: {asked: 1}});
+        let sent = checked(&server.name, tool, given.as_object().unwrap().clone()).unwrap().arguments;
+        assert_eq!(Value::Object(sent), json!({listed: {asked: 1}}));
+        check_names(&server.name, tool, LiteralArguments::Names(&[asked.to_owned()])).unwrap();
+    }
+}
+
+#[test]
 fn what_is_sent_undeclared_is_known_and_nothing_else() {
     let of = |schema: Value, arguments: Value| {
         let item = json!({"name": "t", "inputSchema": schema});
