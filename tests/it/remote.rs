@@ -620,6 +620,19 @@ async fn a_redirect_names_the_address_to_write_without_what_may_be_secret() {
         assert!(said.contains(named) && !said.contains("key=1") && !said.contains("pw"), "{said}");
         assert!(said.contains("write that address into its entry"), "{said}");
     }
+    // An entry with that address works.
+    let moved = HttpFixture::usual(|request, stream| {
+        reply(stream, "200 OK", &[], &request.answer(json!({"content": []})))
+    });
+    let to = moved.url.clone();
+    let said = called(Limits::default(), {
+        let to = to.clone();
+        move |_, stream| reply(stream, "301 Moved", &[("Location", &to)], "")
+    });
+    assert!(said.await.contains(&format!("redirects to {to} (HTTP 301)")), "{to}");
+    let upstream = upstream(&to, None, Limits::default());
+    assert_eq!(call(&upstream, "t", json!({})).await.unwrap(), r#"{"content":[]}"#);
+    upstream.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

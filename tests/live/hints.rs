@@ -665,7 +665,7 @@ fn each_hint_of_the_bridge_is_followed_or_has_a_reason() {
 
 #[test]
 fn tests_that_follow_hints_are_there_and_reasons_are_sentences() {
-    for (hint, elsewhere) in ELSEWHERE {
+    for (hint, elsewhere) in ELSEWHERE.iter().chain(IN_MESSAGES) {
         match elsewhere {
             Never(reason) => {
                 assert!(reason.ends_with('.') && reason.matches(". ").count() == 0, "{hint}: {reason}")
@@ -681,20 +681,89 @@ fn tests_that_follow_hints_are_there_and_reasons_are_sentences() {
     }
 }
 
+/// The advice in messages about servers, and the test that follows it.
+const IN_MESSAGES: &[(&str, Elsewhere)] = &[
+    (
+        "if it has moved there, write that address into its entry",
+        By("it/remote::a_redirect_names_the_address_to_write_without_what_may_be_secret"),
+    ),
+    (
+        "to pass on what it needs, add the key env_inherit with [",
+        By("live/hints::what_the_user_is_advised_works_from_the_next_run_on"),
+    ),
+    (
+        "if that is right, write it into the entry as login.token_endpoint, beside login.issuer",
+        By("it/service_login_hostile::a_token_endpoint_of_the_entry_is_asked_without_metadata"),
+    ),
+    (
+        "if that is right, write it into the entry as login.issuer",
+        By("it/service_login_hostile::another_authorization_server_than_before_gets_no_credentials"),
+    ),
+    (
+        "if both are of one service, add --token-endpoint ",
+        By("it/login_command::a_code_goes_only_to_the_service_at_which_the_user_logs_in"),
+    ),
+    (
+        "though it wants credentials: write them into its headers",
+        By(
+            "it/remote::every_request_carries_the_headers_the_session_and_the_version_and_the_session_is_ended",
+        ),
+    ),
+    (
+        "register one there, and give its id with --client-id",
+        By("it/login::a_client_that_was_registered_by_hand_logs_in_and_renews_with_its_secret"),
+    ),
+    (
+        "rename it, or change the entry",
+        Never("An entry is text in UTF-8, and only a link can lead elsewhere."),
+    ),
+];
+
+#[test]
+fn each_advice_in_a_message_about_a_server_is_followed_or_has_a_reason() {
+    const VERBS: [&str; 12] = [
+        "add", "change", "correct", "give", "raise", "register", "rename", "run", "set", "tell", "use",
+        "write",
+    ];
+    let advises = |text: &&String| {
+        let mut parts = text.split([';', ':', ',']).skip(1).map(str::trim_start);
+        parts.any(|part| VERBS.iter().any(|verb| part.split(' ').next() == Some(verb)))
+    };
+    let mut texts = Vec::new();
+    each_file(&Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/belljar-upstream/src"), &mut |_, code| {
+        let code = code.replace("'\"'", "''");
+        let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        texts.extend(literals(&lines.collect::<Vec<_>>().join("\n")));
+    });
+    let advice: Vec<&String> = texts.iter().filter(advises).collect();
+    let missing: Vec<&&String> =
+        advice.iter().filter(|text| !IN_MESSAGES.iter().any(|(known, _)| text.contains(known))).collect();
+    assert!(missing.is_empty(), "in no table: {missing:#?}");
+    let is_there = |known: &str| advice.iter().any(|text| text.contains(known));
+    let stale: Vec<&str> =
+        IN_MESSAGES.iter().map(|(known, _)| *known).filter(|known| !is_there(known)).collect();
+    assert!(stale.is_empty(), "in no source: {stale:#?}");
+}
+
 /// Adds the longest fixed part of each text that a source gives as a hint, and each expression whose text is not found.
 fn collect(path: &Path, hints: &mut Vec<String>) {
+    each_file(path, &mut |path, code| collect_from(path, code, hints));
+}
+
+/// Hands over the code of each source below a path, without its tests.
+fn each_file(path: &Path, take: &mut impl FnMut(&Path, &str)) {
     if path.is_dir() {
         let mut paths: Vec<PathBuf> =
             fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
         paths.sort();
-        paths.iter().for_each(|path| collect(path, hints));
-        return;
+        paths.iter().for_each(|path| each_file(path, take));
+    } else if !path.to_string_lossy().ends_with("_tests.rs") {
+        let text = fs::read_to_string(path).unwrap();
+        take(path, text.split("#[cfg(test)]").next().unwrap());
     }
-    if path.to_string_lossy().ends_with("_tests.rs") {
-        return;
-    }
-    let text = fs::read_to_string(path).unwrap();
-    let code = text.split("#[cfg(test)]").next().unwrap();
+}
+
+fn collect_from(path: &Path, code: &str, hints: &mut Vec<String>) {
     for start in [".hint(", ".hint = ", " hint: ", "HINT: &str =", "HINT_CHECKPOINT: &str ="] {
         for behind in code.split(start).skip(1) {
             let expression = up_to_end(behind);

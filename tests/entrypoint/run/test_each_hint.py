@@ -16,6 +16,20 @@ from sandbox import ENTRYPOINT, Frame, Sandbox
 LIVE = Path(__file__).parents[2] / "live"
 # Where hints are written: whole files, and a function with the table above it.
 SOURCES = ("run/hints.py", "run/text_results.py", "calls/arguments.py")
+# Sources with other texts, too: of these, each text that has such words needs a row.
+OTHERS = (
+    "calls/handles.py",
+    "calls/job_handles.py",
+    "calls/results.py",
+    "llm/chunks.py",
+    "llm/models.py",
+    "programs/languages.py",
+    "run/job_spawn.py",
+)
+ADVICE = re.compile(
+    r"[;:] (decode|give|return|start|write) |it is one of|it is '|it runs|the user|`await |\.(load|save)\("
+    r"|runtime\.(chunk|spawn)"
+)
 
 
 class Row(NamedTuple):
@@ -76,6 +90,16 @@ def bridge(call: Frame) -> object:
             return {"content": [], "structuredContent": DATA}
         case "echo":
             return {"content": [], "structuredContent": arguments}
+        case "picture":
+            return {"content": [{"type": "audio", "mimeType": "audio/wav", "data": "AAAA"}]}
+        case "ask_llm":
+            return {"text": "said", "model": "m", "usage": {}}
+        case "spawn_job":
+            return {"job": 1, "recorded": True}
+        case "job" | "wait_job":
+            return {"job": 1, "name": "f", "status": "running", "seconds": 1}
+        case "job_result":
+            return {"status": "running", "name": "f", "seconds": 1}
     if call.get("handle"):
         return TOLD
     if tool in TEXTS:
@@ -88,6 +112,10 @@ USUAL = "images.rs:the_usual_image_has_a_data_science_set_and_no_client_of_the_n
 TABLES = "libraries.rs:libraries_of_data_work"
 MOUNTED = "mounts.rs:folders_are_there_as_configured_and_errors_say_where_a_file_is"
 SLOW = "async def f(): return {'a': 5}\n"
+LANGUAGES = "languages.rs:the_usual_image_runs_what_it_has_and_names_the_command_for_the_rest"
+RUNTIME = "from mcp import runtime\n"
+MAPPED = "assert runtime.map_llm(['a'], 'of {chunk}', on_error='return') == ['said']"
+SPAWNED = SLOW + "runtime.spawn(abs, -1), runtime.spawn(f), runtime.spawn(f())"
 FORKED = "import multiprocessing as m\nwith m.get_context('fork').Pool(1) as pool: assert pool.map(abs, [-1]) == [1]\n"
 TYPES = "import datetime, decimal, uuid, enum, dataclasses, pathlib, json\n"
 
@@ -243,6 +271,57 @@ ROWS = [
     Row("x = []\nx.append(x)\nmcp_git.echo.sync(x=x)", "contains arguments['x'], which", "mcp_git.echo.sync(x=[])"),
     Row("x = []\nfor _ in range(200): x = [x]\nmcp_git.echo.sync(x=x)", "nesting >", "mcp_git.echo.sync(x=[[]])"),
     Row("mcp_git.echo.sync(x='x' * (9 << 20))", "limit 8 MiB", "mcp_git.echo.sync(x='x' * (7 << 20))"),
+    # Handles, chunks, models, programs and jobs, whose messages have the remedy in them, too.
+    Row(
+        "h = mcp_git.data.handle_sync()\nh[0:1]",
+        "not slice; .load() it for more",
+        "h = mcp_git.data.handle_sync()\nh.load()['rows'][0:1]",
+    ),
+    Row("len(mcp_git.data.handle_sync())", "handle.load() brings", "len(mcp_git.data.handle_sync().load())"),
+    Row("mcp_git.picture.sync().show()", "not audio/wav; .save(path)", "mcp_git.picture.sync().save('/tmp/a.wav')"),
+    Row(RUNTIME + "runtime.chunk(b'ab')", "decode them: data.decode()", "list(runtime.chunk(b'ab'.decode()))"),
+    Row(
+        RUNTIME + "import pathlib\nfile = pathlib.Path('/tmp/zero')\nfile.write_bytes(b'a\\0')\nruntime.chunk(file)",
+        "give its text instead",
+        "import pathlib\nlist(runtime.chunk(pathlib.Path('/tmp/zero').read_text()))",
+    ),
+    Row(RUNTIME + "runtime.chunk('a', by='page')", "it is one of 'paragraph'", "runtime.chunk('a', by='paragraph')"),
+    Row(RUNTIME + "runtime.map_llm('text', 'of {chunk}')", "as runtime.chunk(text)", MAPPED),
+    Row(RUNTIME + "runtime.ask_llm(3)", "is the context", "assert runtime.ask_llm('say', context='3') == 'said'"),
+    Row(
+        RUNTIME + "runtime.ask_llm('say', context=object())",
+        "give text, bytes of UTF-8, a dict, a list, or",
+        "for x in ('a', b'a', {'a': 1}, [1]): runtime.ask_llm('say', context=x)",
+    ),
+    Row(
+        RUNTIME + "runtime.ask_llm('say', context=b'\\xff')",
+        "give the text that they hold",
+        "runtime.ask_llm('say', context=b'\\xff'.decode('latin-1'))",
+    ),
+    Row(RUNTIME + "runtime.map_llm(['a'], 'b', on_error='x')", "'raise' or 'return'", MAPPED),
+    Row(RUNTIME + "runtime.run('pyton', '1')", "did you mean 'python'? it runs", "runtime.run('python', '1')"),
+    Row(RUNTIME + "runtime.run('cobol', '1')", "it runs ", "runtime.run('python', '1')"),
+    Row(
+        RUNTIME + "import shutil\nshutil.which = lambda *args, **more: None\nruntime.run('ruby', '1')",
+        "the user adds it with `",
+        "print(runtime.packages())",
+        LANGUAGES,
+    ),
+    Row(RUNTIME + "runtime.spawn(3)", "takes a function, or the call", SPAWNED),
+    Row(RUNTIME + SLOW + "c = f()\nawait c\nruntime.spawn(c)", "runtime.spawn a new one", SPAWNED),
+    Row(RUNTIME + SLOW + "runtime.spawn(f(), 1)", "runtime.spawn(f, *args), or runtime.spawn(f(...))", SPAWNED),
+    Row(RUNTIME + SLOW + "import asyncio\nruntime.spawn(asyncio.ensure_future(f()))", "the function itself", SPAWNED),
+    Row(
+        RUNTIME
+        + "from concurrent.futures import ThreadPoolExecutor\nThreadPoolExecutor().submit(runtime.spawn, abs).result()",
+        "is for the main thread",
+        SPAWNED,
+    ),
+    Row(
+        RUNTIME + "runtime.job(1).result",
+        "`await job`, or job.wait(seconds)",
+        "assert runtime.job(1).wait(1) == 'running'",
+    ),
     # What pandas and polars have, which need not be here: the live tests use them.
     Row(
         "class Frame:\n  def to_json(self, orient, date_format): return '[1]'\nx = Frame()\nmcp_git.echo.sync(x=x)",
@@ -271,6 +350,17 @@ MOUNTS = {
     r"in\ here\ that\ may\ be\ .*",
     r"of\ the\ user's\ files\ only\ these\ folders\ are\ in\ here:\ .*;\ .*",
     re.escape(hints.NOT_FOR_OTHERS),
+}
+# test_jobs.py follows what is said to a job, and test_calls.py what a result shows and a note says of its blocks.
+NOT_IN_ERRORS = {
+    r"a\ job\ cannot\ start\ jobs:\ start\ them\ in\ a\ run",
+    r"the\ job\ has\ ended\ well,\ but\ what\ it\ returned\ cannot\ be\ pickled\ \(.*:\ .*\):"
+    r"\ return\ plain\ data,\ or\ write\ it\ to\ a\ file\ in\ /workspace",
+    r"the\ job\ has\ ended\ well,\ but\ what\ it\ returned\ has\ .*\ bytes,\ more\ than\ .*:"
+    r"\ write\ it\ to\ a\ file\ in\ /workspace",
+    r"<.*,\ .*\ bytes:\ \.data,\ \.save\(path\).*>",
+    r"beside\ the\ value,\ results\ have\ images\ or\ files,\ in\ \.raw\['content'\]:\ .*.*;"
+    r"\ \.show\(\)\ or\ \.save\(path\)\ of\ such\ a\ block",
 }
 # Another message takes its place.
 NOT_SHOWN = {r".*\ has\ no\ JSON\ form"}
@@ -321,7 +411,10 @@ def test_each_hint_has_a_row() -> None:
         heard.append(said(sandbox, MEMORY))
     sentences = [sentence for source in SOURCES for sentence in _sentences(source)]
     assert len(sentences) > 60
-    sentences = [sentence for sentence in sentences if sentence not in MOUNTS | NOT_SHOWN]
+    others = [sentence for source in OTHERS for sentence in _sentences(source)]
+    others = [sentence for sentence in others if ADVICE.search(re.sub(r"\\(.)", r"\1", sentence))]
+    assert len(others) > 15
+    sentences = [sentence for sentence in sentences + others if sentence not in MOUNTS | NOT_IN_ERRORS | NOT_SHOWN]
     unheard = [each for each in sentences if not any(re.search(each, one, re.DOTALL) for one in heard)]
     assert not unheard, "\n".join(unheard)
 

@@ -114,15 +114,21 @@ def test_an_error_of_a_job_has_its_type_message_and_traceback(bench: Bench) -> N
 
 
 @pytest.mark.parametrize(
-    ("result", "error"),
+    ("result", "error", "followed"),
     [
-        ("(i for i in 'ab')", "what it returned cannot be pickled (generator: "),
-        ("bytes(9 << 20)", "more than 8,388,608: write it to a file in /workspace"),
+        ("(i for i in 'ab')", "what it returned cannot be pickled (generator: ", "list('ab')"),
+        (
+            "bytes(9 << 20)",
+            "more than 8,388,608: write it to a file in /workspace",
+            "open('/dev/null', 'wb').write(bytes(9 << 20))",
+        ),
     ],
 )
-def test_a_result_that_cannot_be_passed_on_is_said(bench: Bench, result: str, error: str) -> None:
+def test_a_result_that_cannot_be_passed_on_is_said(bench: Bench, result: str, error: str, followed: str) -> None:
     bench.run(f"job = runtime.spawn(lambda: {result})")
     assert error in bench.done()["error"]["message"]
+    bench.run(f"job = runtime.spawn(lambda: {followed})")
+    assert returned(bench.done(2)) in (["a", "b"], 9 << 20)
 
 
 def test_output_of_a_job_keeps_its_order_and_comes_as_it_is_written(bench: Bench) -> None:
