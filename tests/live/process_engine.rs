@@ -178,6 +178,34 @@ fn devices_can_be_written_to_and_not_changed() {
 }
 
 #[test]
+fn nothing_of_a_sandbox_runs_on_the_last_processor_nor_can_move_there() {
+    let Some(engine) = Engine::find("process") else { return };
+    let processors = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
+    let mut others: Vec<usize> =
+        (0..nix::sched::CpuSet::count()).filter(|number| processors.is_set(*number).unwrap()).collect();
+    let last = others.pop().unwrap();
+    if others.is_empty() {
+        return eprintln!("SKIPPED: this machine has only one processor");
+    }
+    let code = format!(
+        "import errno, os, subprocess, sys\n\
+         def own(): return sorted(os.sched_getaffinity(0))\n\
+         program = 'import os; print(sorted(os.sched_getaffinity(0)))'\n\
+         started = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True)\n\
+         print(own(), await runtime.spawn(own), started.stdout.strip(), sep='\\n')\n\
+         for process in (0, os.getpid()):\n  try:\n    os.sched_setaffinity(process, {{{last}}})\n  \
+         except OSError as error:\n    print(errno.errorcode[error.errno])\n\
+         print(own())"
+    );
+    let mut bridge = Bridge::start(&Home::on(&engine)).warm();
+    let expected = format!("{others:?}\n{others:?}\n{others:?}\nEPERM\nEPERM\n{others:?}");
+    assert_eq!(bridge.ok(&code), expected);
+    // A later interpreter of the same sandbox is no different.
+    let reply = bridge.run_with(json!({"code": code, "reset": true}));
+    assert!(reply.text.starts_with(&expected), "{}", reply.text);
+}
+
+#[test]
 fn what_takes_containers_is_refused() {
     let Some(engine) = Engine::find("process") else { return };
     for (variable, what) in

@@ -19,12 +19,13 @@ pub const PROBES: &[Probe] = &[
     // An interpreter that has had much memory has no room for the next three either.
     Probe::attempt(
         "resources.memory-of-sessions",
-        "use 2 GB at once in 20 processes, each with a session and so a share of the processors of its own",
+        "use 2 GB at once in 20 processes of up to 300 MiB, each with a session and so a share of the processors of its own",
         &["MemoryError"],
         r"
-import mmap, select, signal
-each, count, piece = 100, 20, b'x' * (1 << 20)
-# How many MiB each process has touched. This outlives all of them.
+import array, mmap, select, signal
+each, count, most, piece = 300, 20, 2000, b'x' * (1 << 20)
+# How many MiB each process has touched. This outlives all of them. They stop when it is enough, so that a machine
+# without the defence is not harmed.
 record = os.open('/dev/shm/touched', os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
 start, ready = os.pipe(), os.pipe()
 children = []
@@ -38,12 +39,15 @@ try:
                 os.read(start[0], 1)
                 for touched in range(each):
                     held[touched << 20:touched + 1 << 20] = piece
-                    os.pwrite(record, bytes([touched + 1]), number)
+                    os.pwrite(record, struct.pack('=H', touched + 1), 2 * number)
+                    if sum(array.array('H', os.pread(record, 2 * count, 0))) >= most:
+                        break
                 os.write(ready[1], b'.')
                 time.sleep(60)
             finally:
                 os._exit(0)
         children.append(child)
+    os.pwrite(record, bytes(2 * count), 0)
     os.write(start[1], bytes(count))
     there = 0
     while there < count:
@@ -65,7 +69,8 @@ finally:
     .or_ended_where_unenforced("memory")
     // Where a cgroup holds the limit, the kernel makes room by ending some of them. Elsewhere the bridge has to be quick.
     .then(
-        "import os\ntouched = sum(open('/dev/shm/touched', 'rb').read())\nos.remove('/dev/shm/touched')\n\
+        "import array, os\ntouched = sum(array.array('H', open('/dev/shm/touched', 'rb').read()))\n\
+         os.remove('/dev/shm/touched')\n\
          groups = ('memory.max', 'memory/memory.limit_in_bytes')\n\
          is_enforced = any(os.path.exists('/sys/fs/cgroup/' + name) for name in groups)\n\
          assert touched > 64 and (is_enforced or touched < 1500), touched",
