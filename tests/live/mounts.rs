@@ -33,6 +33,7 @@ on_every_container_engine!(
 
 const CONFIG: &str = ".config/belljar/config.toml";
 
+    a_later_mount_of_the_host_appears_where_mounts_are_shared_with_it,
 /// A folder that a rootless engine's user can reach too, with a file that everybody may read.
 fn data() -> tempfile::TempDir {
     let folder = tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o755)).tempdir().unwrap();
@@ -302,27 +303,61 @@ impl Drop for Propagating<'_> {
     }
 }
 
-fn a_later_mount_of_the_host_does_not_appear_and_stays_on_the_host(engine: &Engine) {
+/// Mounts a folder of the host below a mounted one while a sandbox runs. Returns whether code sees the new one, and whether
+/// it is still there on the host after the end of the sandbox. `None` where this user cannot mount.
+fn later_mount(engine: &Engine, address: &str) -> Option<(bool, bool)> {
     let data = data();
     let folder = Propagating(data.path());
     let itself = data.path().to_str().unwrap();
     if !folder.mount(&["--bind", itself]) || !folder.mount(&["--make-shared"]) {
-        return eprintln!("SKIPPED: this user cannot mount");
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "this user cannot mount, and this is CI");
+        eprintln!("SKIPPED: this user cannot mount");
+        return None;
     }
     let inner = data.path().join("inner");
     fs::create_dir(&inner).unwrap();
-    let home = Home::on(engine).file(CONFIG, &mount(data.path(), "/mnt/data", ""));
+    let home = Home::on(engine)
+        .env("MCP_BRIDGE_RUNTIME", address)
+        .file(CONFIG, &mount(data.path(), "/mnt/data", ""));
     let mut bridge = Bridge::start(&home).warm();
     let code = "import os\nprint(os.listdir('/mnt/data/inner'), open('/proc/self/mountinfo').read().count('/inner'))";
     assert_eq!(bridge.ok(code), "[] 0");
     let tmpfs = Command::new("mount").args(["-t", "tmpfs", "later"]).arg(&inner).status().unwrap();
     assert!(tmpfs.success());
     fs::write(inner.join("later"), "").unwrap();
-    assert_eq!(bridge.ok(code), "[] 0");
+    let seen = bridge.ok(code);
+    assert!(["[] 0", "['later'] 1"].contains(&&*seen), "{seen}");
     bridge.hang_up();
     bridge.wait(Duration::from_secs(10));
     eventually("what was made for it goes", PATIENCE, || engine.volumes_of(data.path()).is_empty());
-    assert!(folder.has_inner());
+    Some((seen != "[] 0", folder.has_inner()))
+}
+
+fn a_later_mount_of_the_host_does_not_appear_and_stays_on_the_host(engine: &Engine) {
+    let Some(found) = later_mount(engine, engine.address()) else { return };
+    assert_eq!(found, (false, true));
+}
+
+fn a_later_mount_of_the_host_appears_where_mounts_are_shared_with_it(engine: &Engine) {
+    // The same with an engine that is asked for mounts that it shares with the host.
+    let proxy = EngineProxy::changing(engine, |body: &mut Value| {
+        let host = &mut body["HostConfig"];
+        if let Some(bind) = host["Binds"][0].as_str() {
+            host["Binds"][0] = json!(bind.replace("rprivate", "rshared"));
+        } else {
+            let options = &mut host["Mounts"][0]["VolumeOptions"]["DriverConfig"]["Options"]["o"];
+            *options = json!(options.as_str().unwrap().replace("private", "shared"));
+        }
+    });
+    let Some(found) = later_mount(engine, &proxy.address()) else { return };
+    let expected = match engine.name {
+        "podman-rootful" => (true, true),
+        // Its volume is a mount of the host, which takes the later one with it.
+        "docker" => (true, false),
+        // Its containers are in mounts of its own, into which no later mount of the host gets.
+        _ => (false, true),
+    };
+    assert_eq!(found, expected);
 }
 
 fn examples_on_mounts_reply_as_the_page_says(engine: &Engine) {
