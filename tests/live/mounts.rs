@@ -5,14 +5,18 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use serde_json::{Value, json};
 
 use crate::docs::{Step, steps};
 use crate::support::engine_proxy::EngineProxy;
 use crate::support::{Bridge, Engine, Home, PATIENCE, eventually};
-use crate::{on_every_container_engine, on_every_engine};
+use crate::{on_every_container_engine, on_every_engine, on_one_engine_and_processes};
 
 on_every_engine!(
     folders_are_there_as_configured_and_errors_say_where_a_file_is,
@@ -29,11 +33,13 @@ on_every_engine!(
 on_every_container_engine!(
     a_folder_that_is_looser_than_asked_for_is_refused,
     a_folder_that_another_one_has_replaced_since_it_was_checked_is_refused,
+    a_later_mount_of_the_host_appears_where_mounts_are_shared_with_it,
 );
+
+on_one_engine_and_processes!(a_folder_that_is_exchanged_again_and_again_is_never_the_one_that_was_refused,);
 
 const CONFIG: &str = ".config/belljar/config.toml";
 
-    a_later_mount_of_the_host_appears_where_mounts_are_shared_with_it,
 /// A folder that a rootless engine's user can reach too, with a file that everybody may read.
 fn data() -> tempfile::TempDir {
     let folder = tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o755)).tempdir().unwrap();
@@ -279,6 +285,70 @@ fn a_folder_that_another_one_has_replaced_since_it_was_checked_is_refused(engine
     assert!(reply.is_error && reply.text.contains(says), "{}", reply.text);
     let home = home.env("MCP_BRIDGE_RUNTIME", engine.address());
     assert!(Bridge::start(&home).ok("print('ran')").contains("ran"));
+}
+
+/// Puts each folder in the place of the other one, again and again, until it is dropped.
+struct Exchanges {
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Exchanges {
+    fn of(one: &Path, other: &Path) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (one, other, ends) = (one.to_owned(), other.to_owned(), Arc::clone(&is_over));
+        let thread = std::thread::spawn(move || {
+            // It is slow enough that most checks see one folder only, and quick enough that a start sees both.
+            for pause in [1, 7, 3, 13, 5, 17].into_iter().cycle() {
+                if ends.load(Ordering::Relaxed) {
+                    return;
+                }
+                renameat2(AT_FDCWD, &one, AT_FDCWD, &other, RenameFlags::RENAME_EXCHANGE).unwrap();
+                std::thread::park_timeout(Duration::from_millis(pause));
+            }
+        });
+        Self { is_over, thread: Some(thread) }
+    }
+}
+
+impl Drop for Exchanges {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        drop(self.thread.take().map(JoinHandle::join));
+    }
+}
+
+fn a_folder_that_is_exchanged_again_and_again_is_never_the_one_that_was_refused(engine: &Engine) {
+    let parent = data();
+    let (shown, with_pipe) = (parent.path().join("shown"), parent.path().join("with-pipe"));
+    for folder in [&shown, &with_pipe] {
+        fs::create_dir(folder).unwrap();
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    write(&shown, "plain", "", 0o644);
+    assert!(Command::new("mkfifo").arg(with_pipe.join("pipe")).status().unwrap().success());
+    let home = Home::on(engine).file(CONFIG, &mount(&shown, "/mnt/data", ""));
+    let _exchanges = Exchanges::of(&shown, &with_pipe);
+    // A start sees a folder at least twice: belljar searches it, and mounts it.
+    let outcomes = [
+        ("sees ['plain']", "the folder without a pipe is mounted"),
+        ("/mnt/data/pipe is a named pipe", "the folder with the pipe is found"),
+        ("mounts: got another folder at /mnt/data", "the folder is another one when it is mounted"),
+    ];
+    let mut seen = [0; 3];
+    for _ in 0..200 {
+        let code = "import os; print('sees', os.listdir('/mnt/data') if os.path.exists('/mnt/data') else [])";
+        let ran = home.run(&["run", "-c", code]);
+        let said = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(!said.contains("sees ['pipe']"), "{said}");
+        for (count, (words, _)) in seen.iter_mut().zip(outcomes) {
+            *count += usize::from(said.contains(words));
+        }
+        if !seen.contains(&0) {
+            return;
+        }
+    }
+    panic!("{seen:?} of {outcomes:?}");
 }
 
 /// A folder of the host that passes mounts on, with another one mounted in it. Both are unmounted in the end.

@@ -652,3 +652,7 @@ fn checked(folder: &Folder) -> io::Result<(Folder, File)> {
 fn has_writable(folders: &[Folder]) -> bool {
     folders.iter().any(|folder| folder.writable)
 }
+
+#[cfg(test)]
+#[path = "starter_tests.rs"]
+mod tests;
