@@ -17,6 +17,7 @@ on_one_engine_and_processes!(
     a_policy_that_cannot_be_read_lets_nothing_pass,
     every_call_and_run_is_written_down_and_shown_by_log,
     calls_that_leave_no_record_are_told_of_or_denied,
+    calls_in_a_home_that_is_full_or_read_only_are_told_of_or_denied,
     a_flood_of_refused_calls_leaves_few_lines,
     code_that_is_refused_before_it_runs_leaves_a_line_for_each_call_that_cannot_succeed,
     a_dry_run_makes_only_calls_that_read_and_lists_the_others,
@@ -302,6 +303,56 @@ fn calls_that_leave_no_record_are_told_of_or_denied(engine: &Engine) {
         }
     }
     assert_eq!(fixture.ledger(), made);
+}
+
+fn calls_in_a_home_that_is_full_or_read_only_are_told_of_or_denied(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let allows = "[[rule]]\ndecision = \"allow\"\n";
+    let full: fn(Home) -> Home = |home| home.full_folder(".local/state/belljar");
+    let read_only: fn(Home) -> Home = |home| home.read_only(&["run", "state"]);
+    let call = "await mcp_fixture.echo(text='a')";
+    let mut made = 0;
+    for (broken, reason) in
+        [(full, "No space left on device (os error 28)"), (read_only, "Read-only file system (os error 30)")]
+    {
+        let under = |profile: &str| {
+            let home = Home::on(engine).server("fixture", fixture.entry()).file(POLICY, allows);
+            broken(home.env("MCP_BRIDGE_POLICY", profile))
+        };
+        let reply = Bridge::start(&under("open")).warm().run(call);
+        let not_logged = format!("the log of calls cannot be written ({reason}), so the calls of this run");
+        let not_remembered = format!("what the tool is cannot be remembered ({reason}");
+        assert!(!reply.is_error && reply.text.contains(&not_logged), "{}", reply.text);
+        assert!(reply.text.contains(&not_remembered), "{}", reply.text);
+        made += 1;
+        for profile in ["careful", "read-only"] {
+            // Nothing is remembered of what is only read, so the log alone decides about that. It is the first run, so that
+            // no line of an earlier one has shown that the disk is full.
+            let mut bridge = Bridge::start(&under(profile));
+            let read = bridge.run("await runtime.read_resource('fixture://text')");
+            let needs = format!("and profile {profile} allows no call that is not logged");
+            assert!(read.is_error && read.text.contains(&needs), "{}", read.text);
+            assert!(read.text.contains(reason), "{}", read.text);
+            let reply = bridge.run(call);
+            let needs = format!(", which profile {profile} needs");
+            assert!(reply.is_error && reply.text.contains(&not_remembered), "{}", reply.text);
+            assert!(reply.text.contains(&needs), "{}", reply.text);
+            assert_eq!(fixture.ledger().len(), made);
+            // A deployment has its folder of state elsewhere, and then the call is made and logged.
+            let home = under(profile);
+            let state = home.path().join("state");
+            let home = home.env("XDG_STATE_HOME", state.to_str().unwrap());
+            let mut bridge = Bridge::start(&home).warm();
+            let reply = bridge.run(call);
+            assert!(!reply.is_error && !reply.text.contains(reason), "{}", reply.text);
+            made += 1;
+            bridge.hang_up();
+            bridge.wait(Duration::from_secs(10));
+            let log = std::fs::read_to_string(state.join("belljar/audit.jsonl")).unwrap();
+            assert!(log.contains("\"echo\""), "{log}");
+        }
+    }
+    assert_eq!(fixture.ledger().len(), made);
 }
 
 fn a_flood_of_refused_calls_leaves_few_lines(engine: &Engine) {

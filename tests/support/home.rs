@@ -130,6 +130,18 @@ impl Home {
     }
 
     /// With second names of folders below the home, to the program and what it starts.
+    /// With a home that can only be read, to the program and what it starts, except for these folders below it.
+    pub fn read_only(self, except: &[&str]) -> Self {
+        let home = self.path().display().to_string();
+        let mut mounts = format!("mount --bind '{home}' '{home}'");
+        for folder in except {
+            std::fs::create_dir_all(self.path().join(folder)).unwrap();
+            mounts += &format!(" && mount --bind '{home}/{folder}' '{home}/{folder}'");
+        }
+        mounts += &format!(" && mount -o remount,bind,ro '{home}' && cd '{home}'");
+        self.in_namespaces(&mounts)
+    }
+
     pub fn bound(self, folders: &[(&str, &str)]) -> Self {
         let mut bind = "true".to_owned();
         for (folder, name) in folders {
