@@ -150,8 +150,11 @@ fn no_spelling_of_a_value_gets_around_a_rule(engine: &Engine) {
         arguments = { big = "9007199254740993" }
         decision = "deny"
     "#;
+        [[rule]]
+        arguments = { uri = "file:///etc/*" }
+        decision = "deny"
     let mut bridge = bridge(engine, &fixture, policy);
-    let of_rules: [(usize, &[&str]); 5] = [
+    let of_rules: [(usize, &[&str]); 6] = [
         (
             1,
             &[
@@ -204,6 +207,18 @@ fn no_spelling_of_a_value_gets_around_a_rule(engine: &Engine) {
         ),
         (5, &["{'big': 9007199254740993}", "{'big': '9007199254740993.0'}", "{'big': 9007199254740992}"]),
     ];
+        (
+            6,
+            &[
+                "{'uri': 'FILE:///etc/passwd'}",
+                "{'uri': 'file:/etc/passwd'}",
+                "{'uri': 'file://localhost/etc/passwd'}",
+                "{'uri': 'file://x/etc/passwd'}",
+                "{'uri': 'file:///tmp/%2E./etc/passwd'}",
+                "{'uri': 'file:\\\\\\etc\\passwd'}",
+                "{'uri': '/etc/passwd'}",
+            ],
+        ),
     for (rule, arguments) in of_rules {
         let denied = format!("denied fixture.echo was not called: rule {rule}");
         assert_eq!(echoes(&mut bridge, arguments), vec![denied; arguments.len()]);
@@ -216,9 +231,10 @@ fn no_spelling_of_a_value_gets_around_a_rule(engine: &Engine) {
         "{'path': '/tmp/etc'}",
         "{'big': 9007199254740990}",
     ];
+        "{'uri': 'file:///data/etc/passwd'}",
     // Behind them stands that the tool does not declare these arguments.
-    assert_eq!(echoes(&mut bridge, &others)[..5], ["x"; 5]);
-    assert_eq!(fixture.ledger().len(), 5);
+    assert_eq!(echoes(&mut bridge, &others)[..6], ["x"; 6]);
+    assert_eq!(fixture.ledger().len(), 6);
 }
 
 fn a_default_of_the_schema_does_not_get_around_a_rule(engine: &Engine) {
