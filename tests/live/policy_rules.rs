@@ -18,6 +18,7 @@ on_one_engine_and_processes!(
     a_rule_that_asks_lets_pass_what_the_human_accepts_and_nothing_else,
     budgets_of_a_session_s_calls_and_a_run_s_bytes_end_calls,
     answers_to_calls_at_once_do_not_exceed_a_budget,
+    arguments_of_calls_at_once_do_not_exceed_a_budget,
     mixed_data_is_asked_for_where_the_policy_says_so,
     an_error_of_a_server_is_its_content_too,
     what_a_resumed_session_has_counts_for_labels,
@@ -149,10 +150,10 @@ fn no_spelling_of_a_value_gets_around_a_rule(engine: &Engine) {
         [[rule]]
         arguments = { big = "9007199254740993" }
         decision = "deny"
-    "#;
         [[rule]]
         arguments = { uri = "file:///etc/*" }
         decision = "deny"
+    "#;
     let mut bridge = bridge(engine, &fixture, policy);
     let of_rules: [(usize, &[&str]); 6] = [
         (
@@ -206,7 +207,6 @@ fn no_spelling_of_a_value_gets_around_a_rule(engine: &Engine) {
             ],
         ),
         (5, &["{'big': 9007199254740993}", "{'big': '9007199254740993.0'}", "{'big': 9007199254740992}"]),
-    ];
         (
             6,
             &[
@@ -219,6 +219,7 @@ fn no_spelling_of_a_value_gets_around_a_rule(engine: &Engine) {
                 "{'uri': '/etc/passwd'}",
             ],
         ),
+    ];
     for (rule, arguments) in of_rules {
         let denied = format!("denied fixture.echo was not called: rule {rule}");
         assert_eq!(echoes(&mut bridge, arguments), vec![denied; arguments.len()]);
@@ -230,8 +231,8 @@ fn no_spelling_of_a_value_gets_around_a_rule(engine: &Engine) {
         "{'mode': 'deleted'}",
         "{'path': '/tmp/etc'}",
         "{'big': 9007199254740990}",
-    ];
         "{'uri': 'file:///data/etc/passwd'}",
+    ];
     // Behind them stands that the tool does not declare these arguments.
     assert_eq!(echoes(&mut bridge, &others)[..6], ["x"; 6]);
     assert_eq!(fixture.ledger().len(), 6);
@@ -384,6 +385,20 @@ fn answers_to_calls_at_once_do_not_exceed_a_budget(engine: &Engine) {
     let log = bridge.ok("print(len(answers))");
     assert_eq!(log, "20");
     assert!((2..=20).contains(&made), "{made} {said}");
+}
+
+fn arguments_of_calls_at_once_do_not_exceed_a_budget(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = bridge(engine, &fixture, "[budgets]\nbytes_per_run = 4000\n");
+    // Each call has an answer of one byte, so what the server gets is what counts.
+    let code = "import asyncio\n\
+                calls = [runtime.call_tool('fixture', 'echo', {'text': 'x', 'more': 'x' * 1000}) for _ in range(20)]\n\
+                answers = await asyncio.gather(*calls, return_exceptions=True)\n\
+                print(*[answer for answer in answers if not isinstance(answer, str)], sep='\\n')";
+    let said = bridge.ok(code);
+    let refused = "fixture.echo was not called: budgets.bytes_per_run: ";
+    assert_eq!(said.matches(refused).count(), 17, "{said}");
+    assert_eq!(fixture.ledger().len(), 3, "{said}");
 }
 
 /// A private, an untrusted and an egress server.
