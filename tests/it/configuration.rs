@@ -253,10 +253,15 @@ fn a_configuration_that_code_can_change_starts_no_sandbox_and_allows_no_call() {
         symlink(home.path().join(target), link).unwrap();
         home
     };
-    for (target, is_refused) in [("MCPs/outbox/x/f.toml", true), ("dotfiles/f.toml", false)] {
-        let said = "/MCPs/outbox, which code can change; keep it outside of what servers and code can change";
+    for (target, place, is_refused) in [
+        ("MCPs/outbox/x/f.toml", "/MCPs/outbox", true),
+        ("MCPs/workspaces/w/files/f.toml", "/MCPs/workspaces", true),
+        ("dotfiles/f.toml", "/dotfiles", false),
+    ] {
+        let said =
+            format!("{place}, which code can change; keep it outside of what servers and code can change");
         let reply = Bridge::start(&linked("config.toml", target)).run("1").text;
-        assert_eq!(reply.contains(said), is_refused, "{reply}");
+        assert_eq!(reply.contains(&said), is_refused, "{target}: {reply}");
         let shown = linked("policy.toml", target).run(&["config"]).stdout;
         let said = format!("{said}; no call of a tool passes until that is right");
         assert_eq!(shown.contains(&said), is_refused, "{shown}");
