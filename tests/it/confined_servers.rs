@@ -156,6 +156,7 @@ impl Prey {
             // It sees the file.
             ("lease", self.at("program/data.txt"), "leased"),
             ("machine", String::new(), "reserved"),
+            ("flush", String::new(), "sync syncfs"),
             ("namespace", String::new(), "made"),
             ("names", "/sys/class".to_owned(), ""),
         ]
