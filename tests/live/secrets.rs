@@ -9,6 +9,7 @@ use crate::support::{Bridge, Engine, Fixture, Home};
 on_one_engine_and_processes!(
     no_secret_of_a_server_reaches_the_sandbox_the_engine_or_the_log,
     secrets_in_a_server_s_errors_are_written_as_their_names,
+    passwords_and_keys_within_values_reach_no_code,
     no_part_of_an_http_answer_brings_a_key_into_a_reply,
 );
 
@@ -85,6 +86,35 @@ fn secrets_in_a_server_s_errors_are_written_as_their_names(engine: &Engine) {
     bridge.says("a server's tools are not known");
     bridge.says("no access with [API_TOKEN]");
     assert!(!bridge.stderr().contains("7f3a"), "{}", bridge.stderr());
+}
+
+fn passwords_and_keys_within_values_reach_no_code(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut entry = fixture.entry();
+    entry["env"] = json!({"DATABASE_URL": "postgres://ada:canary%407f3a@db.test:5432/main", "KEYS": "${file:~/key.json}"});
+    let keys = json!({"type": "service_account", "project_id": "my-project-123456789",
+                      "private_key": "-----BEGIN-----\ncanary7f3a\n-----END-----\n",
+                      "nested": {"password": "canary-of-it"}});
+    let home = Home::on(engine).server("fixture", entry).file("key.json", &keys.to_string());
+    let mut bridge = Bridge::start(&home).warm();
+    // The server repeats what it is asked for, as one does that shows its settings.
+    for (said, is_read) in [
+        ("'canary%40' + '7f3a'", "'[DATABASE_URL]'"),
+        ("'canary@' + '7f3a'", "'[DATABASE_URL]'"),
+        ("'-----BEGIN-----\\ncanary' + '7f3a\\n-----END-----'", "'[KEYS]'"),
+        ("'canary-of' + '-it'", "'[KEYS]'"),
+        // The values are more than their secret parts.
+        ("'ada at db.test:5432/main'", "'ada at db.test:5432/main'"),
+        ("'my-project-123456789'", "'my-project-123456789'"),
+    ] {
+        for tool in ["echo(text=", "fail(message="] {
+            let call = format!(
+                "try:\n  said = await mcp_fixture.{tool}{said})\nexcept runtime.MCPError as error:\n  \
+                 said = str(error)\nsaid"
+            );
+            assert_eq!(bridge.ok(&call).lines().next(), Some(is_read), "{call}");
+        }
+    }
 }
 
 /// A request of the bridge, and what a server answers to it: status, headers and body. `KEY` stands for the key, `ID` for
