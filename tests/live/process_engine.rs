@@ -206,6 +206,28 @@ fn nothing_of_a_sandbox_runs_on_the_last_processor_nor_can_move_there() {
 }
 
 #[test]
+fn the_path_of_a_mounted_folder_is_in_a_command_line_of_the_machine_and_in_none_of_the_sandbox() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(engine) = Engine::find("process") else { return };
+    let open = std::fs::Permissions::from_mode(0o755);
+    let folder = tempfile::Builder::new().permissions(open).tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let config = format!("[[mount]]\nhost = \"{path}\"\nguest = \"/mnt/data\"\n");
+    let mut bridge = Bridge::start(&Home::on(&engine).file(".config/belljar/config.toml", &config)).warm();
+    // SECURITY.md says so.
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.map(|process| std::fs::read(process.path().join("cmdline")).unwrap_or_default());
+    assert!(lines.map(|line| String::from_utf8_lossy(&line).into_owned()).any(|line| line.contains(path)));
+    // The path is split, so that the code of the run itself does not hold it.
+    let (start, end) = path.split_at(path.len() / 2);
+    let code = format!(
+        "import glob\nlines = [open(name).read() for name in glob.glob('/proc/[0-9]*/cmdline')]\n\
+         print(len(lines) > 1, any({start:?} + {end:?} in line for line in lines))"
+    );
+    assert_eq!(bridge.ok(&code), "True False");
+}
+
+#[test]
 fn what_takes_containers_is_refused() {
     let Some(engine) = Engine::find("process") else { return };
     for (variable, what) in

@@ -3,7 +3,7 @@
 //! Files of the kernel are opened only, never written.
 
 use super::probe::Probe;
-use super::probe::WithoutDefence::SucceedsOnHost;
+use super::probe::WithoutDefence::{Itself, SucceedsOnHost};
 
 /// Refusals of a file: no right, no writable place, or no such file at all.
 const CLOSED: &[&str] = &["EACCES", "EPERM", "EROFS", "ENOENT"];
@@ -130,6 +130,41 @@ one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
 one.sendto(b'from the sandbox', '/mnt/shared/socket')
 ",
     ),
+    // SECURITY.md says that the next two reach out of the sandbox. Programs need the calls, so they have to work.
+    Probe::says(
+        "files.flush",
+        "make the disk of the machine write its cache, by a file that can only be read",
+        &["flushed the file of the image and the mounted folder"],
+        r"
+for path, flags in ((os.__file__, os.O_RDONLY), ('/mnt/pipes', os.O_RDONLY | os.O_DIRECTORY)):
+    fd = os.open(path, flags)
+    os.fsync(fd)
+    os.close(fd)
+print('flushed the file of the image and the mounted folder')
+",
+    )
+    .without_defence(Itself),
+    Probe::says(
+        "files.lock",
+        "lock a file and a mounted folder that can only be read, so that others wait",
+        &["others wait for the file of the image, others wait for the mounted folder"],
+        r"
+import fcntl
+def others_wait(path):
+    # Two openings count as two programs.
+    own, other = os.open(path, os.O_RDONLY), os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(own, fcntl.LOCK_EX)
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return 'others wait for'
+    finally:
+        os.close(own)
+        os.close(other)
+print(others_wait(os.__file__), 'the file of the image,', others_wait('/mnt/pipes'), 'the mounted folder')
+",
+    )
+    .without_defence(Itself),
     Probe::attempt(
         "files.own-program",
         "change the interpreter's own program (CVE-2019-5736)",

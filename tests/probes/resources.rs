@@ -386,6 +386,49 @@ finally:
         os.close(fd)
 ",
     ),
+    // SECURITY.md says that no limit counts the kernel's memory for locks. SQLite needs them, so they have to work.
+    Probe::says(
+        "resources.range-locks",
+        "take 20,000 locks on ranges of files",
+        &["20000 locks are held", "SQLite has 1 row"],
+        r"
+import fcntl, sqlite3
+files = [open(f'/tmp/locked-{number}-of-probe', 'w') for number in range(20)]
+try:
+    for file in files:
+        for place in range(1000):
+            # One byte apart, so that the kernel cannot join them.
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 2 * place)
+    held = 0
+    def count():
+        # Of another process each of them is refused, and none between two of them.
+        global held
+        for file in files:
+            for place in range(1000):
+                try:
+                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 2 * place)
+                except BlockingIOError:
+                    held += 1
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 1)
+        os.write(told[1], str(held).encode())
+    told = os.pipe()
+    in_child(count)
+    print(os.read(told[0], 16).decode(), 'locks are held')
+    database = sqlite3.connect('/tmp/database-of-probe')
+    database.execute('create table numbers (number)')
+    database.execute('insert into numbers values (1)')
+    database.commit()
+    print('SQLite has', database.execute('select count(*) from numbers').fetchone()[0], 'row')
+    database.close()
+finally:
+    for file in files:
+        file.close()
+        os.remove(file.name)
+    if os.path.exists('/tmp/database-of-probe'):
+        os.remove('/tmp/database-of-probe')
+",
+    )
+    .without_defence(Itself),
     Probe::attempt(
         "resources.core-file",
         "leave a core file",
