@@ -88,16 +88,22 @@ fn real_servers_work_confined() {
         assert!(std::env::var("CI").as_deref() != Ok("true"), "no engine is there, and this is CI");
         return eprintln!("SKIPPED: no engine is there; scripts/setup.sh engines-up starts them");
     };
-    let home = Home::on(&engine).file("data/note.txt", "one\ntwo\n").file("repository/a.txt", "one\n");
-    commit(&home.path().join("repository"));
+    // A path with a blank, as that of the home, is not suggested in an error.
+    let place = tempfile::Builder::new().prefix("belljar-servers-").tempdir().unwrap();
+    for (folder, file, text) in [("data", "note.txt", "one\ntwo\n"), ("repository", "a.txt", "one\n")] {
+        std::fs::create_dir(place.path().join(folder)).unwrap();
+        std::fs::write(place.path().join(folder).join(file), text).unwrap();
+    }
+    commit(&place.path().join("repository"));
+    let home = Home::on(&engine);
     let page = HttpFixture::start(|_, stream| reply(stream, "200 OK", &[], "<p>Hot ones.</p>"));
     let remotes =
         [("streamableHttp", "mcp"), ("sse", "sse")].map(|(mode, path)| Everything::start(mode, path));
-    let cases: Vec<Case> = cases(home.path(), &remotes, &page.url)
+    let cases: Vec<Case> = cases(place.path(), &remotes, &page.url)
         .into_iter()
         .filter(|case| case.transport == "stdio")
         .map(|mut case| {
-            case.entry["sandbox"] = sandbox(case.package, home.path());
+            case.entry["sandbox"] = sandbox(case.package, place.path());
             case
         })
         .collect();
@@ -121,7 +127,7 @@ fn real_servers_work_confined() {
          try: await mcp_unnamed.create_entities(entities=[cell])\n\
          except Exception as error: print(error)",
     );
-    let key = format!("to change \"{}\" (sandbox.write)", home.path().join("data").display());
+    let key = format!("to change \"{}\" (sandbox.write)", place.path().join("data").display());
     assert!(reply.text.contains(&key), "{}", reply.text);
 }
 

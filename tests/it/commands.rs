@@ -221,7 +221,7 @@ fn doctor_says_what_servers_inherit_and_which_key_passes_on_what_one_lacks() {
 fn doctor_starts_no_more_servers_at_once_than_there_are_processors() {
     let home = Home::new();
     let log = home.path().join("log");
-    let script = format!("echo begins >>{0}; sleep 0.2; echo ends >>{0}", log.display());
+    let script = format!("echo begins >>'{0}'; sleep 0.2; echo ends >>'{0}'", log.display());
     let entry = json!({"command": "sh", "args": ["-c", script]});
     let home = (0..8).fold(home, |home, number| home.server(&format!("s{number}"), entry.clone()));
     home.run(&["doctor", "--ask"]);

@@ -365,5 +365,7 @@ fn the_reference_server_reaches_the_model_the_human_and_the_folders(engine: &Eng
     assert!(!reply.is_error && reply.text.contains("- Name: Ada"), "{}", reply.text);
 
     let roots = bridge.ok("str(await mcp_everything.get_roots_list())");
-    assert!(roots.contains(&format!("file://{}", home.path().display())), "{roots}");
+    // The home has a blank in its name, which a URI has as an escape.
+    let uri = format!("file://{}", home.path().display()).replace(' ', "%20");
+    assert!(roots.contains(&uri), "{roots}");
 }

@@ -37,7 +37,8 @@ impl Home {
     pub fn new() -> Self {
         // What tests write is the user's alone, as belljar requires, whatever the umask of the machine is.
         nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
-        let dir = tempfile::Builder::new().prefix("belljar-test-").tempdir().unwrap();
+        // Users have homes with a blank in the name, so each test has one.
+        let dir = tempfile::Builder::new().prefix("belljar test-").tempdir().unwrap();
         for name in ["MCPs", "run"] {
             std::fs::create_dir(dir.path().join(name)).unwrap();
         }
@@ -129,7 +130,6 @@ impl Home {
         self.in_namespaces(&fill)
     }
 
-    /// With second names of folders below the home, to the program and what it starts.
     /// With a home that can only be read, to the program and what it starts, except for these folders below it.
     pub fn read_only(self, except: &[&str]) -> Self {
         let home = self.path().display().to_string();
@@ -142,6 +142,7 @@ impl Home {
         self.in_namespaces(&mounts)
     }
 
+    /// With second names of folders below the home, to the program and what it starts.
     pub fn bound(self, folders: &[(&str, &str)]) -> Self {
         let mut bind = "true".to_owned();
         for (folder, name) in folders {

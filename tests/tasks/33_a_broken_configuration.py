@@ -6,7 +6,7 @@ import json
 
 found = runtime.call_tool_sync("files", "search_files", {"path": "/world/files/config", "pattern": "*.json"})["content"]
 ports, broken = {}, []
-for path in found.split():
+for path in found.splitlines():
     text = runtime.call_tool_sync("files", "read_text_file", {"path": path})["content"]
     try:
         read = json.loads(text)
