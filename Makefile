@@ -19,7 +19,7 @@ SECONDS ?= 60
 TARGET ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-data test test-all probes ux-transcripts interop clients conformance chaos soak fuzz bench search-bench tokens tasks each-write stubs-check docs image engines-up engines-down
+.PHONY: help demo demo-data test test-all probes ux-transcripts interop clients conformance chaos soak fuzz bench bench-shared search-bench tokens tasks each-write stubs-check docs image engines-up engines-down
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -88,6 +88,11 @@ bench: ## measure every engine that is there, or ENGINE=podman-rootful,docker; J
 	scripts/setup.sh engines-up
 	cargo build --release --locked --bin belljar --example fixture_server
 	BELLJAR_BENCH_ENGINES='$(ENGINE)' cargo bench --locked --bench bridge
+
+bench-shared: ## measure one bridge for 20 clients and 13 servers, and for 50 sessions, beside a bridge for each
+	scripts/setup.sh engines-up
+	cargo build --release --locked --bin belljar --example fixture_server
+	cargo bench --locked --bench shared
 
 search-bench: ## measure the search on the committed tools and queries, or on TOOLS=file QUERIES=file
 	TOOLS='$(TOOLS)' QUERIES='$(QUERIES)' cargo bench --locked --bench search
