@@ -200,9 +200,9 @@ fn clients_that_go_without_a_word_do_not_fill_the_places() {
     }
     let mut last = served.client(&token);
     assert_eq!(last.result("ping", json!({})), json!({}));
+    eventually("those that were left the longest ago are put aside", PATIENCE, || sessions(&home) <= 41);
     last.session = first;
-    assert_eq!(last.send("ping", json!({})).status, 404, "the first was left the longest ago");
-    assert!(sessions(&home) <= 41, "{}", sessions(&home));
+    assert_eq!(last.send("ping", json!({})).status, 200, "it comes back");
 }
 
 #[test]
