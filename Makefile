@@ -74,7 +74,7 @@ interop: ## call real servers of others over every transport and confined, and w
 	cargo build --locked --bin belljar --example fixture_server
 	BLESS=1 cargo test --locked --test interop real_servers -- --include-ignored --nocapture
 
-clients: ## run real agent programs and SDKs with scripted models, and write their table in docs/reference/compatibility.md; 3.4 GB
+clients: ## run real agent programs and SDKs with scripted models, and write their tables in docs/reference/compatibility.md; 3.5 GB
 	scripts/setup.sh clients
 	cargo build --locked --bin belljar
 	BLESS=1 cargo test --locked --test interop real_clients -- --ignored --nocapture

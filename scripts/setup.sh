@@ -11,7 +11,7 @@ usage: scripts/setup.sh COMMAND
   environment PROGRAM
                 the usual packages for sandboxes without a container engine, made by this belljar if no container engine works
   test          the same, then Podman as root and as an ordinary user, Docker, the Python and cargo tools, engines-up
-  clients       what test installs, and agent programs and SDKs for `make clients`: 3.4 GB, which no other test needs
+  clients       what test installs, and agent programs and SDKs for `make clients`: 3.5 GB, which no other test needs
   interop       what test installs, and further MCP servers for `make interop`: 0.9 GB, which no other test needs
   docs          mdBook, for `make docs`
   fuzz          cargo-fuzz, and a message if its nightly toolchain is missing
@@ -25,7 +25,7 @@ Everything lands in the cache, ${BELLJAR_CACHE:-${XDG_CACHE_HOME:-~/.cache}/bell
                                                                         the tests of logins
   conformance/node_modules/{@modelcontextprotocol/conformance,node-linux-*}  from tests/fixtures/conformance/package-lock.json,
                                                                         for `make conformance`
-  clients/{node,python,python-older,vibe}                               from tests/fixtures/real_clients/package-lock.json
+  clients/{node,inspector,python,python-older,vibe}                     from tests/fixtures/real_clients/{,inspector/}package-lock.json
                                                                         and requirements{,-older,-vibe}.lock there, for
                                                                         `make clients`
   more-servers/{node,python,uv,npx,chromium}                            from the locks in tests/fixtures/more_servers, for
@@ -110,6 +110,8 @@ clients() {
     [ "$(uname -m)" = x86_64 ] || die "the clients of 'make clients' include binaries for x86-64 only"
     test_bench
     install_node_set clients/node "$folder"
+    # Apart from the others, since it has packages of its own in other versions.
+    install_node_set clients/inspector "$folder/inspector"
     install_python_set clients/python "$folder/requirements.lock"
     # Those that need older packages than the others, and one that pins all its packages and needs a newer Python.
     install_python_set clients/python-older "$folder/requirements-older.lock"

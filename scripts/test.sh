@@ -36,7 +36,7 @@ main() {
     step "rustdoc" env RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --document-private-items
     step "mypy" "$dev/mypy"
     step "mypy scripts" env MYPYPATH=scripts "$dev/mypy" --strict scripts/demo.py scripts/demo_data.py scripts/engine_api.py scripts/book.py scripts/count_lines.py
-    step "mypy clients" env MYPYPATH=tests/clients "$dev/mypy" --strict tests/clients/run.py tests/clients/model.py tests/clients/codex_app_server.py
+    step "mypy clients" env MYPYPATH=tests/clients "$dev/mypy" --strict tests/clients/run.py tests/clients/model.py tests/clients/codex_app_server.py tests/clients/recording.py tests/clients/inspector.py
     step "ruff" "$dev/ruff" check entrypoint tests scripts
     step "ruff format" "$dev/ruff" format --check entrypoint tests scripts
     step "pytest" "$dev/pytest" -n "$(nproc)"

@@ -6,6 +6,7 @@ programs also ask for titles and summaries. It does not stream in pieces: a stre
 """
 
 import json
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -16,6 +17,8 @@ TOOL = "run_python"
 CODE_TOOL = "run_typescript"
 CODE = "async function main() {{ return await tools.mcp_belljar.{tool}({arguments}); }}"
 NAME = "scripted"
+# What a reply says in which session the next call goes on, where the protocol has none. It may stand there as JSON.
+NAMED = re.compile(r'pass session=\\*"(\w+)')
 # The names of a tool's schema in the API of Gemini.
 GEMINI_SCHEMA = ("parametersJsonSchema", "parameters_json_schema", "parameters")
 
@@ -85,7 +88,8 @@ class Model:
         self.offered = self.offered or direct
         made = len(results)
         if made < len(self.calls):
-            arguments = self.calls[made]
+            named = NAMED.search(written(results[-1])) if results else None
+            arguments = self.calls[made] | ({"session": named[1]} if named else {})
             if not direct:
                 arguments = {"code": CODE.format(tool=TOOL, arguments=json.dumps(arguments))}
             return tool | {"arguments": arguments, "id": f"call_{made + 1}"}, ""

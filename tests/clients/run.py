@@ -1,8 +1,10 @@
 """Has one real client call belljar's tool, with a scripted model where the client is an agent program.
 
-usage: run.py CLIENT [accept | decline]
+usage: run.py CLIENT [accept | decline | http [PROTOCOL]]
 
-With the second word, belljar's policy asks before the call of the MCP server, and the client gives this answer.
+With `accept` or `decline`, belljar's policy asks before the call of the MCP server, and the client gives this answer.
+With `http`, the client reaches `belljar serve --http` with a token, and speaks this version of the protocol if it has
+a choice.
 
 The client is started in a home of its own, and everything that it and belljar send each other is recorded. The outcome
 is printed as one line of JSON. BELLJAR is the binary, BELLJAR_ENGINE the socket of the container engine. CLIENTS and
@@ -24,17 +26,19 @@ import sys
 import tempfile
 import time
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from model import NAME, Json, Model
+from model import NAME, NAMED, Json, Model
+from recording import Recording
 
 BELLJAR = os.environ["BELLJAR"]
 CLIENTS = Path(os.environ["CLIENTS"])
 SERVERS = Path(os.environ["SERVERS"])
 HERE = Path(__file__).parent
 MODULES = CLIENTS / "node/node_modules"
+INSPECTOR = CLIENTS / "inspector/node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 # As npm names machines; the packages of agent programs that are native binaries have it in their names.
 MACHINE = {"x86_64": "linux-x64", "aarch64": "linux-arm64"}[platform.machine()]
 NODE = MODULES / f"node-{MACHINE}/bin/node"
@@ -59,15 +63,22 @@ PATIENCE_S = 240
 ENDING_S = 120
 # The end of the client's output, which shows why it failed.
 SAID_CHARS = 4000
+CODEX_SETTINGS = ".codex/config.toml"
+GEMINI_SETTINGS = ".gemini/settings.json"
+OPENCODE_SETTINGS = ".config/opencode/opencode.json"
+# Of the tool, and of a session that the client could not end.
+WARNED = ("schema", "session termination")
 ANSI = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
 @dataclass(frozen=True)
 class Ends:
-    """What a client is put between: the address of its model, and the program that is its MCP server."""
+    """What a client is put between: the address of its model, and its MCP server as a program or an address."""
 
     model: str
     belljar: str
+    # Which version of the protocol the client is to speak, if it has a choice.
+    protocol: str = ""
 
 
 @dataclass
@@ -125,7 +136,7 @@ def codex(ends: Ends) -> Start:
     return Start(
         [NODE, binary, "exec", "--skip-git-repo-check", PROMPT],
         {"SCRIPTED_KEY": "scripted"},
-        {".codex/config.toml": f'model = "{NAME}"\nmodel_provider = "{NAME}"\n[model_providers.{NAME}]\n{settings}'},
+        {CODEX_SETTINGS: f'model = "{NAME}"\nmodel_provider = "{NAME}"\n[model_providers.{NAME}]\n{settings}'},
         # Otherwise it refuses each call, since nobody is there to ask.
         install=["codex", "--approve-calls"],
     )
@@ -145,7 +156,7 @@ def gemini(ends: Ends) -> Start:
         [NODE, binary, "--model", "gemini-2.5-flash", "--approval-mode", "yolo", "-p", PROMPT],
         {"GOOGLE_GEMINI_BASE_URL": ends.model, "GEMINI_API_KEY": "scripted"},
         {
-            ".gemini/settings.json": {
+            GEMINI_SETTINGS: {
                 "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
                 "privacy": {"usageStatisticsEnabled": False},
             }
@@ -185,7 +196,7 @@ def opencode(ends: Ends) -> Start:
     return Start(
         [MODULES / f"opencode-{MACHINE}/bin/opencode", "run", "--model", f"{NAME}/{NAME}", PROMPT],
         {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"},
-        {".config/opencode/opencode.json": opencode_settings(ends)},
+        {OPENCODE_SETTINGS: opencode_settings(ends)},
         install=["opencode"],
     )
 
@@ -293,7 +304,8 @@ def script(name: str, packages: str = PYTHON) -> Callable[[Ends], Start]:
         text = (HERE / "sdk" / name).read_text()
         return Start(
             [interpreter, f"../{name}", ends.belljar, f"{ends.model}/v1", PROMPT, json.dumps(calls())],
-            files={name: text},
+            {"PROTOCOL": ends.protocol},
+            {name: text},
         )
 
     return start
@@ -337,6 +349,68 @@ ASKING: dict[str, Callable[[Ends, str], Start]] = {
 }
 
 
+# The variable with the token, to which the clients' entries refer.
+TOKEN = "BELLJAR_TOKEN"
+
+
+def claude_code_http(ends: Ends) -> Start:
+    start = claude_code(ends)
+    entry: Json = {"type": "http", "url": ends.belljar, "headers": {"Authorization": f"Bearer ${{{TOKEN}}}"}}
+    # As `belljar install` sets it: otherwise the model has to search for the tool first.
+    return by_hand(start, {".claude.json": {"mcpServers": {"belljar": entry | {"alwaysLoad": True}}}})
+
+
+def codex_http(ends: Ends) -> Start:
+    start = codex(ends)
+    entry = {"url": ends.belljar, "bearer_token_env_var": TOKEN, "default_tools_approval_mode": "approve"}
+    settings = "".join(f"{key} = {json.dumps(value)}\n" for key, value in entry.items())
+    return by_hand(start, {CODEX_SETTINGS: f"{start.files[CODEX_SETTINGS]}[mcp_servers.belljar]\n{settings}"})
+
+
+def gemini_http(ends: Ends) -> Start:
+    start = gemini(ends)
+    entry = {"httpUrl": ends.belljar, "headers": {"Authorization": f"Bearer ${{{TOKEN}}}"}}
+    settings = start.files[GEMINI_SETTINGS]
+    assert isinstance(settings, dict)
+    return by_hand(start, {GEMINI_SETTINGS: settings | {"mcpServers": {"belljar": entry}}})
+
+
+def opencode_http(ends: Ends) -> Start:
+    start = opencode(ends)
+    entry: Json = {"type": "remote", "url": ends.belljar, "oauth": False}
+    entry["headers"] = {"Authorization": f"Bearer {{env:{TOKEN}}}"}
+    settings = opencode_settings(ends) | {"mcp": {"belljar": entry}}
+    return by_hand(start, {OPENCODE_SETTINGS: settings})
+
+
+def inspector_http(ends: Ends) -> Start:
+    """A program for people, which makes one call each time."""
+    command: list[str | Path] = [sys.executable, HERE / "inspector.py", json.dumps(calls()), NAMED.pattern]
+    command += [NODE, INSPECTOR, "--cli", ends.belljar, "--transport", "http", "--protocol-era", "modern"]
+    command += ["--method", "tools/call", "--tool-name", "run_python"]
+    return Start(command, {"MCP_INSPECTOR_SECRET_STORE": "memory"})
+
+
+def by_hand(start: Start, files: dict[str, Json | str]) -> Start:
+    """`belljar install` writes entries that start belljar, so entries with an address are a user's own."""
+    start.install = []
+    start.files |= files
+    return start
+
+
+HTTP: dict[str, Callable[[Ends], Start]] = {
+    "@anthropic-ai/claude-code": claude_code_http,
+    "@google/gemini-cli": gemini_http,
+    "@modelcontextprotocol/client": script("typescript_2.mjs"),
+    "@modelcontextprotocol/inspector": inspector_http,
+    "@modelcontextprotocol/sdk": script("typescript_1.mjs"),
+    "@openai/codex": codex_http,
+    "fastmcp-slim": script("fastmcp_client.py"),
+    "mcp": script("python_sdk.py"),
+    "opencode": opencode_http,
+}
+
+
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="belljar-client-", ignore_cleanup_errors=True) as folder:
         home = Path(folder)
@@ -356,36 +430,52 @@ def end_processes(home: Path) -> None:
                 os.kill(int(process.name), signal.SIGKILL)
 
 
-def outcome(home: Path, client: str, action: str | None = None) -> Json:
+def outcome(home: Path, client: str, action: str | None = None, protocol: str = "") -> Json:
     model = Model()
     bridge = home / "bridge"
-    tap = bridge / "belljar"
-    ends = Ends(model.url, str(tap))
-    start = ASKING[client](ends, action) if action else STARTS[client](ends)
     # A server refers to this variable. `belljar install` has clients pass it on; those that it does not know may not.
     needed = {"ZONE": "UTC"}
-    model.calls = calls(start.has_long_call)
-    write_tap(tap, {} if start.install else needed)
-    if action:
-        policy = bridge / ".config/belljar/policy.toml"
-        policy.parent.mkdir(parents=True)
-        policy.write_text(POLICY)
-    work = home / "work"
-    work.mkdir()
+    (home / "work").mkdir()
     (home / "node_modules").symlink_to(MODULES)
-    for name, content in start.files.items():
-        path = home / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content if isinstance(content, str) else json.dumps(content))
     env = {"HOME": str(home), "PATH": f"{NODE.parent}:/usr/bin:/bin", "LANG": "C.UTF-8", "TERM": "dumb"} | needed
-    if start.install:
-        install(home, env | {"MCP_SERVERS_CONFIG": str(bridge / "mcp.json")}, start, tap)
+    write_servers(bridge)
+    if action == "http":
+        with serving(bridge, needed) as (recording, token):
+            start = HTTP[client](Ends(model.url, recording.url, protocol))
+            write_files(home, start)
+            # It has no long call: how a client reaches belljar does not change for how long it waits.
+            model.calls = calls()
+            said = run(home, start, env | {TOKEN: token})
+        said |= {"refused_http": sorted(set(recording.refused)), "ended": recording.ended}
+    else:
+        tap = bridge / "belljar"
+        ends = Ends(model.url, str(tap))
+        start = ASKING[client](ends, action) if action else STARTS[client](ends)
+        model.calls = calls(start.has_long_call)
+        write_tap(tap, {} if start.install else needed)
+        if action:
+            policy = bridge / ".config/belljar/policy.toml"
+            policy.parent.mkdir(parents=True)
+            policy.write_text(POLICY)
+        write_files(home, start)
+        if start.install:
+            install(home, env | {"MCP_SERVERS_CONFIG": str(bridge / "mcp.json")}, start, tap)
+        said = run(home, start, env)
+    return (
+        conversation(home, model.offered)
+        | said
+        | {"has_asked_model": model.result is not None, "left": what_is_left(bridge)}
+    )
+
+
+def run(home: Path, start: Start, env: Mapping[str, str]) -> Json:
+    """Runs the client to its end."""
     try:
         ended = subprocess.run(
             start.command,
             check=False,
-            env=env | start.env,
-            cwd=work,
+            env={**env, **start.env},
+            cwd=home / "work",
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -395,14 +485,61 @@ def outcome(home: Path, client: str, action: str | None = None) -> Json:
     except subprocess.TimeoutExpired as expired:
         said, code = (expired.stdout or b"").decode(errors="replace"), None
     text = ANSI.sub("", said)
-    return conversation(home, model.offered) | {
+    return {
         "exit_code": code,
         "has_answer": ANSWER in text,
-        "has_asked_model": model.result is not None,
-        "warnings": [line for line in text.splitlines() if "schema" in line.lower()],
-        "left": what_is_left(bridge),
+        "warnings": [line for line in text.splitlines() if any(word in line.lower() for word in WARNED)],
         "said": text[-SAID_CHARS:],
     }
+
+
+def write_files(home: Path, start: Start) -> None:
+    for name, content in start.files.items():
+        path = home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+
+
+def write_servers(bridge: Path) -> None:
+    (bridge / "run").mkdir(parents=True, mode=0o700)
+    servers = {
+        "time": {"command": str(SERVERS / "python/bin/mcp-server-time"), "args": ["--local-timezone", "${ZONE}"]}
+    }
+    (bridge / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+
+
+def bridge_env(bridge: Path) -> dict[str, str]:
+    return {
+        "HOME": str(bridge),
+        "XDG_RUNTIME_DIR": str(bridge / "run"),
+        "PATH": "/usr/bin:/bin",
+        "MCP_BRIDGE_RUNTIME": os.environ["BELLJAR_ENGINE"],
+        "MCP_BRIDGE_PREWARM": "0",
+        "MCP_SERVERS_CONFIG": str(bridge / "mcp.json"),
+    }
+
+
+@contextlib.contextmanager
+def serving(bridge: Path, needed: dict[str, str]) -> Iterator[tuple[Recording, str]]:
+    """`belljar serve --http` behind a proxy that records, and a token for it."""
+    env = bridge_env(bridge) | needed
+    made = subprocess.run([BELLJAR, "token", "add", "client", "--quiet"], env=env, check=True, capture_output=True)
+    with (bridge / "log.txt").open("ab") as log:
+        serve = subprocess.Popen([BELLJAR, "serve", "--http", "127.0.0.1:0"], env=env, stderr=log)
+    try:
+        yield Recording(port_of(bridge / "log.txt", serve), bridge), made.stdout.decode().strip()
+    finally:
+        serve.terminate()
+        serve.wait(ENDING_S)
+
+
+def port_of(log: Path, serve: subprocess.Popen[bytes]) -> int:
+    """The port that belljar has got, which it says once it listens."""
+    until = time.monotonic() + ENDING_S
+    while not (said := re.search(r"MCP is at http://127\.0\.0\.1:(\d+)/mcp", log.read_text())):
+        assert serve.poll() is None and time.monotonic() < until, log.read_text()
+        time.sleep(0.1)
+    return int(said[1])
 
 
 def write_tap(tap: Path, given: dict[str, str]) -> None:
@@ -411,20 +548,7 @@ def write_tap(tap: Path, given: dict[str, str]) -> None:
     Without `given`, the variable that a server needs is the one that the client has passed on.
     """
     bridge = tap.parent
-    (bridge / "run").mkdir(parents=True, mode=0o700)
-    servers = {
-        "time": {"command": str(SERVERS / "python/bin/mcp-server-time"), "args": ["--local-timezone", "${ZONE}"]}
-    }
-    (bridge / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
-    env = {
-        "HOME": str(bridge),
-        "XDG_RUNTIME_DIR": str(bridge / "run"),
-        "PATH": "/usr/bin:/bin",
-        "MCP_BRIDGE_RUNTIME": os.environ["BELLJAR_ENGINE"],
-        "MCP_BRIDGE_PREWARM": "0",
-        "MCP_SERVERS_CONFIG": str(bridge / "mcp.json"),
-    }
-    words = ["env", "-i", *(f"{name}={value}" for name, value in (env | given).items())]
+    words = ["env", "-i", *(f"{name}={value}" for name, value in (bridge_env(bridge) | given).items())]
     passed = "" if given else '${ZONE+"ZONE=$ZONE"}'
     command = f'{shlex.join(words)} {passed} {shlex.quote(BELLJAR)} "$@" 2>>{bridge}/log.txt'
     # A client may start belljar more than once. Each time has its own files.
