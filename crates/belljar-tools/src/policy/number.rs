@@ -135,7 +135,7 @@ impl Decimal {
 }
 
 /// The text with decimal digits of every script replaced by ASCII digits, as Python does first.
-fn with_ascii_digits(text: Cow<'_, str>) -> Cow<'_, str> {
+pub(super) fn with_ascii_digits(text: Cow<'_, str>) -> Cow<'_, str> {
     if text.is_ascii() {
         return text;
     }

@@ -3,15 +3,21 @@
 //! It decides nothing: rules that ask or deny compare all places of a value with all places of their pattern.
 
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 
 use belljar_base::text;
 use url::{Host, Position, Url};
+
+use super::number::with_ascii_digits;
 
 /// The places to which a path or URI may lead, folded: without `..`, `.` and empty segments, and for a file URI or a web address
 /// in all readings. A path that leads above its unknown beginning may lead to the root. `None`: a host cannot be read.
 ///
 /// Parts are told apart before folding and after it: a character can become `/` or `..` by folding, for some servers only.
-pub(super) fn places(text: &str, host_bytes_max: usize) -> Option<BTreeSet<String>> {
+///
+/// `is_value`: the path of an address is a place, too, whatever its scheme is. A pattern for addresses of a scheme does not mean
+/// all paths.
+pub(super) fn places(text: &str, is_value: bool, host_bytes_max: usize) -> Option<BTreeSet<String>> {
     let folded = text::folded(text);
     let mut found = BTreeSet::new();
     // What marks an address may also be a folder's name that `..` leaves.
@@ -25,14 +31,17 @@ pub(super) fn places(text: &str, host_bytes_max: usize) -> Option<BTreeSet<Strin
             scheme.starts_with(|first: char| first.is_ascii_alphabetic())
                 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
         };
-        // Some servers take the path of an address for that of a file, whatever the scheme is.
+        // Some servers take the path of an address for that of a file, whatever the scheme is. A web address counts only without
+        // a host: another one leads elsewhere for nearly all.
         let path_alone = match place.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) {
             Some((scheme, path)) => {
-                Some(path).filter(|_| !WEB_SCHEMES.contains(&&*scheme.to_ascii_lowercase()))
+                let is_of_web = WEB_SCHEMES.contains(&&*scheme.to_ascii_lowercase());
+                let has_host = path.starts_with("//") && !path.starts_with("///");
+                Some(path).filter(|_| !(is_of_web && has_host))
             }
             None => Some(place).filter(|place| place.starts_with("//")),
         };
-        let path_alone = path_alone.filter(|path| path.starts_with('/'));
+        let path_alone = path_alone.filter(|path| is_value && (path.starts_with('/') || path.contains("..")));
         found.extend(path_alone.into_iter().flat_map(|path| file_places(&format!("file:{path}"))));
         let behind_scheme = place.split_once("://").filter(|(scheme, _)| is_scheme(scheme));
         let behind_scheme = behind_scheme.map(|(scheme, path)| (format!("{scheme}://"), path));
@@ -169,7 +178,7 @@ fn is_no_host(host: &str) -> bool {
 /// large, of which the C library takes the last 16 bits.
 fn port_of(port: &str) -> Option<String> {
     let port = percent_encoding::percent_decode_str(port).decode_utf8().ok()?;
-    let port = text::folded(port.trim()).replace('_', "");
+    let port = with_ascii_digits(text::folded(port.trim())).replace('_', "");
     let digits = port.strip_prefix('+').unwrap_or(&port);
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     let port = |digits: &str| {
@@ -230,18 +239,29 @@ fn addresses_of(text: &str, (host, written): (&str, &str), host_bytes_max: usize
     Some(addresses.collect())
 }
 
-/// The names of the host of an address, without the dot at the end: its punycode and its letters, and the IPv4 address to which
-/// an IPv6 address leads.
+/// The names of the host of an address, without the dot at the end: its punycode and its letters, the IPv4 address to which an
+/// IPv6 address leads, and `localhost` for each address of this machine.
 fn hosts(url: &Url) -> Vec<String> {
     let Some(host) = url.host_str().map(|host| host.trim_end_matches('.')) else { return vec![] };
     // A rule may have the letters of the host, the text its punycode, or the other way round.
     let (letters, _) = idna::domain_to_unicode(host);
     let letters = Some(text::folded(&letters).into_owned()).filter(|letters| letters != host);
     let mapped = match url.host() {
-        Some(Host::Ipv6(address)) => address.to_ipv4_mapped().map(|address| address.to_string()),
+        Some(Host::Ipv6(address)) => address.to_ipv4_mapped(),
         _ => None,
     };
-    [Some(host.to_owned()), letters, mapped].into_iter().flatten().collect()
+    // All of these lead to this machine.
+    let is_here = match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback() || address.is_unspecified(),
+        Some(Host::Ipv6(address)) => {
+            let is_here = |address: Ipv4Addr| address.is_loopback() || address.is_unspecified();
+            address.is_loopback() || address.is_unspecified() || mapped.is_some_and(is_here)
+        }
+        _ => false,
+    };
+    let mapped = mapped.map(|address| address.to_string());
+    let here = is_here.then(|| "localhost".to_owned());
+    [Some(host.to_owned()), letters, mapped, here].into_iter().flatten().collect()
 }
 
 /// The readings of an address whose host is not what the URL standard wants, such as one with `xn--` that is no punycode. Some

@@ -116,7 +116,7 @@ fn text_fits(text: &str, pattern: &Pattern) -> bool {
     let is_like = |text: &str| pattern.matches_loosely(text) != Some(false);
     let fits = |text: &str| {
         is_like(text)
-            || places(text, HOST_BYTES_MAX)
+            || places(text, true, HOST_BYTES_MAX)
                 .map_or_else(|| pattern.may_be_address(), |places| places.iter().any(|place| is_like(place)))
     };
     fits(text) || matches!(text::drawn(text), Cow::Owned(drawn) if fits(&drawn))
@@ -126,7 +126,11 @@ fn text_fits(text: &str, pattern: &Pattern) -> bool {
 /// fragment or parameter may follow it.
 pub(super) fn climbs(text: &str) -> bool {
     let is_up = |text: &str| {
-        text::folded(text).split(['/', '\\', '?', '#', ';']).any(|segment| segment.trim() == "..")
+        let folded = text::folded(text);
+        // Prose has these marks, too.
+        let is_path = folded.contains(['/', '\\']);
+        let ends = |one: char| matches!(one, '/' | '\\') || is_path && matches!(one, '?' | '#' | ';');
+        folded.split(ends).any(|segment| segment.trim() == "..")
     };
     let goes_up = |text: &str| is_up(text) || matches!(text::drawn(text), Cow::Owned(drawn) if is_up(&drawn));
     goes_up(text) || decodings(text, DecodingDepth::OUTERMOST).iter().any(|(decoded, _)| goes_up(decoded))
@@ -498,6 +502,7 @@ mod tests {
         for address in [
             "http://127.0.0.1:83979/x",
             "http://127.0.0.1:000083979/x",
+            "http://127.0.0.1:\u{661}\u{668}\u{664}\u{664}\u{663}/x",
             "http://127.0.0.1:4294_985_739/x",
             "http://[::ffff:127.0.0.1]:18443/x",
             "http://[::FFFF:7f00:1]:18443/x",
@@ -507,7 +512,18 @@ mod tests {
                 assert!(of(pattern, &json!(address)), "{pattern} {address}");
             }
             assert!(!of("http://127.0.0.1:18444/*", &json!(address)), "{address}");
-            assert!(!of("http://127.0.0.2:18443/*", &json!(address)), "{address}");
+            assert!(!of("http://10.0.0.1:18443/*", &json!(address)), "{address}");
+        }
+        for address in [
+            "http://0.0.0.0:80/x",
+            "http://[::1]/x",
+            "http://[::]/x",
+            "http://[::ffff:0:0]/x",
+            "http://127.1.2.3/x",
+            "http://localhost/x",
+        ] {
+            assert!(of("http://127.0.0.1/*", &json!(address)), "{address}");
+            assert!(!of("http://10.0.0.1/*", &json!(address)), "{address}");
         }
         assert!(of("https://evil.example/*", &json!("https://evil.example:65979/x")));
     }
@@ -524,7 +540,15 @@ mod tests {
         ] {
             assert!(climbs(text), "{text}");
         }
-        for text in ["/a/..b", "https://h/a?b=..c", "https://h/a..?b", "/a/...", "/a;b=c"] {
+        for text in [
+            "/a/..b",
+            "https://h/a?b=..c",
+            "https://h/a..?b",
+            "/a/...",
+            "/a;b=c",
+            "note: what?..",
+            "note: a;..;b",
+        ] {
             assert!(!climbs(text), "{text}");
         }
     }
@@ -559,6 +583,9 @@ mod tests {
             "x:/etc/passwd",
             "//host/etc/passwd",
             "x:%2f%2fhost/etc/passwd",
+            "x:a/../../etc/passwd",
+            "http:/etc/passwd",
+            "https:///etc/passwd",
         ];
         for uri in uris {
             for pattern in
@@ -567,6 +594,8 @@ mod tests {
                 assert!(of(pattern, &json!(uri)), "{pattern} {uri}");
             }
             assert!(!of("file:///data/*", &json!(uri)), "{uri}");
+            // A rule for addresses of a scheme means no path.
+            assert!(!of("s3://secret/*", &json!(uri)), "{uri}");
         }
         for path in ["/etc/passwd", "//etc/passwd", "/tmp/../etc/passwd", "/%65tc/passwd"] {
             for pattern in ["file:///etc/*", "file:/etc/passwd", "file://localhost/etc/*"] {
