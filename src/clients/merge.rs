@@ -21,6 +21,8 @@ use super::formats::format::Format;
 use super::known_clients::{ClientServer, ClientServers};
 use super::translate::secrets;
 
+/// The key with the folder of the project from whose file an entry was imported. It has no effect on the server.
+const PROJECT: &str = "project";
 /// Keys that only belljar has, and the working folder. If a user has added them to an imported entry, they stay.
 const OWN_KEYS: [&str; 14] = [
     "cwd",
@@ -264,7 +266,7 @@ fn named(
             }
             Some((Json::Object(there), path))
                 if is_same(there, &server.entry)
-                    && (server.project.is_some() || may_be_of_user(there, server)) =>
+                    && (server.project.is_some() || project_of(there).is_none()) =>
             {
                 let message = format!("is the same as {name:?} in {}, and stands there only", path.display());
                 problems.push(problem(Severity::Note, server, message));
@@ -296,29 +298,22 @@ fn former<'t>(server: &ClientServer, client: &str, target: &'t Target) -> Option
         .or_else(|| all().next())
 }
 
-/// Whether an entry below the folder may be that of this server of the client. A project's server takes over only an entry for
-/// that project's folder: another one has rights that the user gave to another server.
+/// Whether an entry below the folder may be that of this server of the client. A project's server takes over only an entry of that
+/// project, since another one has rights that the user gave to another server. The user's own server takes over none of a
+/// project's, in which a stranger may have chosen the folder.
 fn is_former(server: &ClientServer, client: &str, (name, entry): (&str, &Json)) -> bool {
     let Some(entry) = entry.as_object() else { return false };
     let numbered = name.strip_prefix(&format!("{}-{client}", server.name));
     let has_name = server.name == name
         || numbered
             .is_some_and(|rest| rest.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit()));
-    let cwd = entry.get("cwd").and_then(Json::as_str);
-    let Some(project) = &server.project else {
-        return may_be_of_user(entry, server) && (has_name || is_same(entry, &server.entry));
-    };
-    // The stranger's own word for the folder could be that of another entry.
-    let is_of_folder = cwd.is_some_and(|cwd| Path::new(cwd).starts_with(project));
-    let is_address = cwd.is_none() && entry.contains_key("url");
-    is_of_folder && (has_name || is_same(entry, &server.entry)) || is_address && is_same(entry, &server.entry)
+    project_of(entry) == server.project.as_deref() && (has_name || is_same(entry, &server.entry))
 }
 
-/// Whether an entry may be that of a server of the user's own. One for a folder may be that of a project's server, whose files a
-/// stranger chooses: the user's own server must not start there unless its client says so.
-fn may_be_of_user(entry: &Entry, server: &ClientServer) -> bool {
-    let cwd = entry.get("cwd");
-    cwd.is_none() || cwd == server.entry.get("cwd")
+/// The folder of the project from whose file an entry was imported; `None`: it was imported from a file of the user's, or the user
+/// has written it.
+fn project_of(entry: &Entry) -> Option<&str> {
+    entry.get(PROJECT).and_then(Json::as_str)
 }
 
 /// Whether both are the same server. Keys that belljar's user may have added do not count.
@@ -327,6 +322,7 @@ fn is_same(one: &Entry, other: &Entry) -> bool {
         let mut entry = entry.clone();
         entry.retain(|key, _| !OWN_KEYS.contains(&key.as_str()));
         entry.remove("disabled");
+        entry.remove(PROJECT);
         entry
     };
     bare(one) == bare(other)
@@ -351,6 +347,9 @@ fn with_own_keys(server: &ClientServer, former: Option<&Json>) -> Entry {
             _ => value.clone(),
         };
         entry.insert(key.clone(), value);
+    }
+    if let Some(project) = &server.project {
+        entry.insert(PROJECT.into(), project.clone().into());
     }
     entry
 }

@@ -517,7 +517,8 @@ fn a_named_file_is_read_as_what_its_place_says() {
     let written = fs::read_to_string(home.path().join("MCPs/cursor.json")).unwrap();
     let written: Value = serde_json::from_str(&written).unwrap();
     let project = home.path().join("p").to_str().unwrap().to_owned();
-    let expected = json!({"command": "a", "args": [format!("{project}/x")], "cwd": project});
+    let expected =
+        json!({"command": "a", "args": [format!("{project}/x")], "cwd": project, "project": project});
     assert_eq!(written["mcpServers"]["a"], expected);
 }
 
@@ -770,6 +771,26 @@ fn a_project_s_entry_gives_no_folder_to_the_user_s_own_server_of_its_name() {
     let of_user: Vec<&Value> = servers.values().filter(|entry| entry.get("cwd").is_none()).collect();
     assert_eq!(of_user.len(), 1, "{servers:?}");
     assert!(servers.values().any(|entry| *entry == of_project), "{servers:?}");
+}
+
+#[test]
+fn a_folder_that_the_user_has_added_stays_with_all_else_that_was_added() {
+    let client =
+        |args: &str| format!(r#"{{"mcpServers": {{"gh": {{"command": "gh-mcp", "args": ["{args}"]}}}}}}"#);
+    let home = Home::new().file(".claude.json", &client("a"));
+    assert_eq!(home.run(&["import", "--yes"]).code, Some(0));
+    let path = home.path().join("MCPs/claude-code.json");
+    let mut file: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    for (key, value) in [("cwd", json!("/tmp")), ("deny", json!(["drop"])), ("sandbox", json!(true))] {
+        file["mcpServers"]["gh"][key] = value;
+    }
+    for args in ["a", "b"] {
+        fs::write(&path, file.to_string()).unwrap();
+        fs::write(home.path().join(".claude.json"), client(args)).unwrap();
+        assert_eq!(home.run(&["import", "--yes"]).code, Some(0));
+        file["mcpServers"]["gh"]["args"] = json!([args]);
+        assert_eq!(serde_json::from_str::<Value>(&fs::read_to_string(&path).unwrap()).unwrap(), file);
+    }
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub(crate) const KEYS: [&str; 20] = [
 pub(crate) const URL_KEYS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
 
 /// Keys that only concern the client that wrote the file. They are ignored.
-pub(super) const CLIENT_KEYS: [&str; 33] = [
+pub(super) const CLIENT_KEYS: [&str; 34] = [
     "$schema",
     "alwaysAllow",
     "alwaysLoad",
@@ -62,6 +62,8 @@ pub(super) const CLIENT_KEYS: [&str; 33] = [
     "networkTimeout",
     "oauth",
     "preset",
+    // `belljar import` writes it.
+    "project",
     "registry",
     "scope",
     "scopes",
