@@ -108,9 +108,12 @@ impl ConfigFiles {
     }
 
     /// From now on, other sessions use the servers of these files, too: variables that differ between the sessions' environments
-    /// count as not set when the files are read again, since an entry that refers to one would give it to all sessions.
+    /// count as not set when the files are read again, since an entry that refers to one would give it to all sessions. The
+    /// variables of settings are equal, see [`Environment::has_settings_of`].
     pub fn share_with(&mut self, other: &Environment) {
-        let is_equal = |name: &OsString, value: &mut OsString| other.variables.get(name) == Some(value);
+        let is_equal = |name: &OsString, value: &mut OsString| {
+            Environment::is_of_settings(name) || other.variables.get(name) == Some(value)
+        };
         Arc::make_mut(&mut self.environment).variables.retain(is_equal);
     }
 

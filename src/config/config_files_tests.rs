@@ -366,6 +366,12 @@ fn what_differs_between_sessions_that_share_servers_counts_as_not_set() {
         Environment { variables: variables.into(), ..Environment::clone(files.environment()) }
     };
     let entry = r#"{"mcpServers": {"a": {"command": "c", "env": {"T": "${TOKEN}", "S": "${SAME}"}}}}"#;
+    assert!(!environment("x").has_settings_of(&Environment {
+        home: None,
+        variables: [("MCP_BRIDGE_JOBS".into(), "2".into())].into(),
+        ..environment("x")
+    }));
+    assert!(environment("x").has_settings_of(&environment("y")));
     for (other, is_usable) in [("one", true), ("another", false)] {
         fs::write(user.path("MCPs/servers.json"), r#"{"mcpServers": {}}"#).unwrap();
         let (_, mut files) = ConfigFiles::load(environment("one"));

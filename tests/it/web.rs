@@ -114,6 +114,15 @@ fn a_page_of_another_origin_or_host_reaches_nothing() {
     eventually("it is in the log", PATIENCE, || {
         home.run(&["log"]).stdout.contains("web refused foreign_host_or_origin: ")
     });
+    // A browser asks first whether a page may, and tells the page only what it may read.
+    for (origin, is_allowed) in [("https://app.example", true), ("https://evil.example", false)] {
+        let asked = served.request("OPTIONS", "/mcp", &[("origin", origin)], "");
+        assert_eq!(asked.header("access-control-allow-origin"), is_allowed.then_some(origin), "{asked:?}");
+        assert_eq!(asked.status == 204, is_allowed, "{asked:?}");
+        let headers = [("origin", origin), ("authorization", &*bearer)];
+        let got = served.request("GET", "/mcp", &headers, "");
+        assert_eq!(got.header("access-control-allow-origin"), is_allowed.then_some(origin), "{got:?}");
+    }
 }
 
 #[test]
@@ -126,10 +135,19 @@ fn odd_requests_are_refused_and_hold_up_nobody() {
         let headers = [&[("authorization", &*bearer)], headers].concat();
         served.request("POST", "/mcp", &headers, body).status
     };
+    assert_eq!(post(&[("authorization", "Bearer other")], PING), 401, "two headers");
+    let proxied =
+        format!("POST http://127.0.0.1/mcp HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: {bearer}\r\n\r\n");
+    assert_eq!(served.answer_to(proxied.as_bytes()).status, 400);
+    let broken = served.request("POST", "/mcp", &[("authorization", &bearer)], "{");
+    assert_eq!((broken.status, broken.message_of_error()), (400, -32700));
     assert_eq!(post(&[("content-length", "100000000")], "x"), 413);
     assert_eq!(post(&[("content-type", "text/plain")], PING), 415);
     assert_eq!(post(&[("accept", "text/html")], PING), 406);
     assert_eq!(post(&[("mcp-session-id", "5f1c")], PING), 404);
+    assert_eq!(post(&[], &format!("[{}1]", "1,".repeat(30_000))), 413);
+    assert_eq!(post(&[], &format!("[{}1]", "{\"\":0},".repeat(30_000))), 413);
+    assert_ne!(post(&[], &format!("[\"{}\"]", "1,".repeat(30_000))), 413, "commas of a text are no parts");
     for body in ["", "{", "[]", "null", "{\"jsonrpc\": \"2.0\"}", "\u{0}", &"[".repeat(100_000)] {
         let status = post(&[], body);
         assert!((400..500).contains(&status), "{body:.20}: {status}");
@@ -139,14 +157,15 @@ fn odd_requests_are_refused_and_hold_up_nobody() {
     let long = format!("GET /mcp HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(200_000));
     assert_eq!(served.answer_to(long.as_bytes()).status, 431);
     assert_eq!(served.answer_to(b"\x16\x03\x01\x02\x00\x01\x00").status, 400);
+    // Whoever has no token is answered once.
+    let two = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(2);
+    assert_eq!(served.answer_to(&two).body, "ok\n");
     // Half-open connections, and more of them than there are places.
     let mut silent: Vec<_> = (0..600).map(|_| served.connect()).collect();
     silent.iter_mut().for_each(|stream| drop(stream.write_all(b"POST /mcp HTTP/1.1\r\nhost: ")));
-    drop(silent);
-    eventually("there are places again", PATIENCE, || {
-        served.request("GET", "/healthz", &[], "").status == 200
-    });
+    // They keep nobody out.
     assert_eq!(served.client(&secret).result("ping", json!({})), json!({}));
+    assert_eq!(served.request("GET", "/healthz", &[], "").status, 200);
 }
 
 #[test]
@@ -162,7 +181,7 @@ fn a_session_is_its_owner_s_alone_and_ends_with_the_token() {
     stranger.session = Some("00000000-0000-4000-8000-000000000000".into());
     let unknown = stranger.send("tools/list", json!({}));
     assert_eq!((foreign.status, &foreign.body), (404, &unknown.body));
-    assert_eq!(stranger.delete().status, 202, "nothing ends");
+    assert_eq!(stranger.delete().status, 204, "nothing ends");
     assert!(client.send("tools/list", json!({})).message().get("result").is_some());
     stranger.session = own;
     assert_eq!(sessions(&home), 2);
@@ -253,6 +272,23 @@ fn an_address_that_others_can_reach_needs_tls_or_a_proxy() {
 }
 
 #[test]
+fn stopping_waits_for_the_end_and_a_taken_port_leaves_nothing() {
+    let home = home();
+    let token = token(&home, &["web"]);
+    let served = Served::start(&home, &[]);
+    served.client(&token);
+    let address = served.address.to_string();
+    for _ in 0..3 {
+        assert_eq!(home.run(&["serve", "stop"]).code, Some(0));
+        drop(Served::start(&home, &[]));
+    }
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let refused = home.run(&["serve", "--http", &taken.local_addr().unwrap().to_string()]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("cannot listen on"), "{}", refused.stderr);
+    assert!(!home.path().join("run/belljar/serve.sock").exists(), "{address}");
+}
+
+#[test]
 fn tokens_are_listed_without_what_they_are() {
     let home = Home::new();
     let secret = token(&home, &["laptop", "--policy", "careful", "--servers", "a,b", "--expires", "90d"]);
@@ -268,6 +304,8 @@ fn tokens_are_listed_without_what_they_are() {
         (&["token", "add", "Lap top"], "a name has"),
         (&["token", "add", "x", "--expires", "soon"], "is no time"),
         (&["token", "add", "x", "--policy", "loose"], "invalid value"),
+        (&["token", "add", "x", "--servers", " "], "blank"),
+        (&["token", "add", "x", "--servers", "a,\t"], "blank"),
         (&["token", "rm", "desktop"], "no token is named \"desktop\""),
     ] {
         let refused = home.run(arguments);

@@ -138,6 +138,11 @@ impl Answer {
         headers.find(|(header, _)| header.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
+    /// The code of the error of the protocol that it is.
+    pub fn message_of_error(&self) -> i64 {
+        serde_json::from_str::<Value>(&self.body).unwrap()["error"]["code"].as_i64().unwrap()
+    }
+
     /// The answer in it, from a stream or alone.
     #[track_caller]
     pub fn message(&self) -> Value {

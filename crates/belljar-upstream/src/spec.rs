@@ -202,8 +202,8 @@ impl ProcessSpec {
     }
 }
 
-/// The variables of the bridge's environment that a process gets.
-#[derive(Clone, PartialEq, Eq)]
+/// The variables of the bridge's environment that a process gets. Two are equal if the process gets the same.
+#[derive(Clone, Eq)]
 pub enum Inherited {
     /// All variables.
     All,
@@ -214,6 +214,16 @@ pub enum Inherited {
         /// The names of the variables that it does not get.
         withheld: Vec<String>,
     },
+}
+
+impl PartialEq for Inherited {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::All, Self::All) => true,
+            (Self::Only { variables, .. }, Self::Only { variables: others, .. }) => variables == others,
+            (Self::All, Self::Only { .. }) | (Self::Only { .. }, Self::All) => false,
+        }
+    }
 }
 
 /// The address of a remote server, and the transport to it.

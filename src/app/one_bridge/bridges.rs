@@ -51,6 +51,7 @@ impl Group {
     /// Whether a session with this configuration may use its servers: all on which they depend is equal.
     fn is_for(&self, config: &Config, environment: &Environment) -> bool {
         self.environment.cwd == environment.cwd
+            && self.environment.has_settings_of(environment)
             && self.process.told().borrow().is_same(config)
             && inherited(config, &self.environment) == inherited(config, environment)
     }

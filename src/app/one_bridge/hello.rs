@@ -1,7 +1,10 @@
 //! What a relay and the shared bridge say to each other before MCP: a line of words, and bytes of the length in it.
 //!
-//! The relay says `belljar 1 VERSION LENGTH`, with its working folder and variables behind it, each ended by a zero byte. The
+//! The relay says `belljar 1 VERSION KEY LENGTH`, with its working folder and variables behind it, each ended by a zero byte. The
 //! bridge answers `ok VERSION LENGTH` with the problems of the configuration, or `no VERSION LENGTH` with the reason.
+//!
+//! The key is in a file of the user's state folder, which no confined server can read: one that sees the socket would otherwise
+//! start programs outside of its sandbox by the environment that it sends.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -53,6 +56,7 @@ impl Hello {
     /// Sends the environment of this process.
     pub(super) async fn send(
         environment: &Environment,
+        key: &str,
         to: &mut (impl AsyncWrite + Unpin),
     ) -> io::Result<()> {
         let mut body = Vec::new();
@@ -66,7 +70,7 @@ impl Hello {
             body.extend_from_slice(value.as_bytes());
             body.push(0);
         }
-        send(to, &["belljar", EXCHANGE, VERSION], &body).await
+        send(to, &["belljar", EXCHANGE, VERSION, key], &body).await
     }
 
     fn of(version: &str, body: &[u8]) -> Self {
@@ -86,23 +90,38 @@ impl Hello {
 
 impl Wish {
     /// Sends a wish without a body.
-    pub(super) async fn send(word: &str, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
-        send(to, &[word, EXCHANGE, VERSION], b"").await
+    pub(super) async fn send(word: &str, key: &str, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+        send(to, &[word, EXCHANGE, VERSION, key], b"").await
     }
 
     /// Reads the first message.
     ///
     /// # Errors
     /// The reason why it cannot be read.
-    pub(super) async fn read(from: &mut (impl AsyncBufRead + Unpin)) -> Result<Self, String> {
-        let (words, body) = read(from).await.map_err(|error| error.to_string())?;
-        match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-            ["belljar", EXCHANGE, version] => Ok(Self::Session(Hello::of(version, &body))),
-            ["status", EXCHANGE, _] => Ok(Self::Status),
-            ["stop", EXCHANGE, _] => Ok(Self::Stop),
-            [_, _, version] => {
-                Err(format!("the running belljar {VERSION} does not know how to serve belljar {version}"))
+    pub(super) async fn read(from: &mut (impl AsyncBufRead + Unpin), key: &str) -> Result<Self, String> {
+        let said = |error: io::Error| error.to_string();
+        let (words, length) = words(from).await.map_err(said)?;
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        match words.as_slice() {
+            [_, EXCHANGE, _, theirs] if *theirs == key => {}
+            [_, EXCHANGE, _, _] => {
+                return Err(
+                    "the key in its state folder is not that of the running bridge, or it cannot be read"
+                        .into(),
+                );
             }
+            [_, _, version, ..] => {
+                return Err(format!(
+                    "the running belljar {VERSION} does not know how to serve belljar {version}"
+                ));
+            }
+            _ => return Err("this is no message of belljar".into()),
+        }
+        let body = body(from, length).await.map_err(said)?;
+        match words.as_slice() {
+            ["belljar", _, version, _] => Ok(Self::Session(Hello::of(version, &body))),
+            ["status", ..] => Ok(Self::Status),
+            ["stop", ..] => Ok(Self::Stop),
             _ => Err("this is no message of belljar".into()),
         }
     }
@@ -119,7 +138,8 @@ impl Welcome {
 
     /// Reads the answer, and the bridge's version of belljar.
     pub(super) async fn read(from: &mut (impl AsyncBufRead + Unpin)) -> io::Result<(Self, String)> {
-        let (words, body) = read(from).await?;
+        let (words, length) = words(from).await?;
+        let body = body(from, length).await?;
         let text = String::from_utf8_lossy(&body).into_owned();
         match words.as_slice() {
             [ok, version] if ok == "ok" => Ok((Self::Ok(text), version.clone())),
@@ -135,20 +155,24 @@ async fn send(to: &mut (impl AsyncWrite + Unpin), words: &[&str], body: &[u8]) -
     to.flush().await
 }
 
-/// Reads the words before the length, and the bytes.
-async fn read(from: &mut (impl AsyncBufRead + Unpin)) -> io::Result<(Vec<String>, Vec<u8>)> {
+/// Reads the words of the first line, and the length.
+async fn words(from: &mut (impl AsyncBufRead + Unpin)) -> io::Result<(Vec<String>, usize)> {
     let mut line = Vec::new();
     (&mut *from).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await?;
     let line = String::from_utf8(line).unwrap_or_default();
     let mut words: Vec<String> = line.trim_end().split(' ').map(str::to_owned).collect();
     let length =
         words.pop().and_then(|word| word.parse::<usize>().ok()).filter(|length| *length <= BODY_BYTES_MAX);
-    let Some(length) = length.filter(|_| line.ends_with('\n')) else {
-        return Err(io::Error::other("its first line is not that of a belljar"));
-    };
+    match length.filter(|_| line.ends_with('\n')) {
+        Some(length) => Ok((words, length)),
+        None => Err(io::Error::other("its first line is not that of a belljar")),
+    }
+}
+
+async fn body(from: &mut (impl AsyncBufRead + Unpin), length: usize) -> io::Result<Vec<u8>> {
     let mut body = vec![0; length];
     from.read_exact(&mut body).await?;
-    Ok((words, body))
+    Ok(body)
 }
 
 #[cfg(test)]
@@ -167,10 +191,10 @@ mod tests {
         let cwd = Some(PathBuf::from(bytes(b"/p\xe9/a b")));
         let sent = Environment::of_client(variables, cwd);
         let mut wire = Vec::new();
-        Hello::send(&sent, &mut wire).await.unwrap();
+        Hello::send(&sent, "key", &mut wire).await.unwrap();
         wire.extend_from_slice(b"{\"jsonrpc\"");
         let mut from = wire.as_slice();
-        let Wish::Session(hello) = Wish::read(&mut from).await.unwrap() else { panic!("a relay") };
+        let Wish::Session(hello) = Wish::read(&mut from, "key").await.unwrap() else { panic!("a relay") };
         assert_eq!((hello.version.as_str(), hello.environment), (VERSION, sent));
         assert_eq!(from, b"{\"jsonrpc\"", "MCP follows");
         for answer in [Welcome::Ok("a\nb".into()), Welcome::No("why".into())] {
@@ -184,14 +208,17 @@ mod tests {
     async fn what_is_no_message_of_a_relay_is_refused() {
         for wire in [
             &b"{\"jsonrpc\": \"2.0\"}\n"[..],
-            b"belljar 2 0.1 0\n",
-            b"belljar 1 0.1 99999999999\n",
-            b"belljar 1 0.1 5\nab",
+            b"belljar 2 0.1 key 0\n",
+            b"belljar 1 0.1 0\n",
+            b"belljar 1 0.1  0\n",
+            b"belljar 1 0.1 other 0\n",
+            b"belljar 1 0.1 key 99999999999\n",
+            b"belljar 1 0.1 key 5\nab",
             b"GET / HTTP/1.1\r\n",
             b"",
             &[b'x'; 1_000],
         ] {
-            assert!(Wish::read(&mut &*wire).await.is_err(), "{}", String::from_utf8_lossy(wire));
+            assert!(Wish::read(&mut &*wire, "key").await.is_err(), "{}", String::from_utf8_lossy(wire));
         }
     }
 }

@@ -1,17 +1,22 @@
 //! The HTTP side of `belljar serve`: who may come in, and how much at once. rmcp speaks Streamable HTTP.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use belljar_base::text;
 use bytes::Bytes;
-use http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, ORIGIN,
+    RETRY_AFTER, VARY, WWW_AUTHENTICATE,
+};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::combinators::BoxBody;
@@ -22,9 +27,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use rmcp::transport::streamable_http_server::session::SessionStore;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::de::IgnoredAny;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -34,10 +39,10 @@ use super::tokens::{Token, TokenError};
 use crate::audit::AuditLog;
 use crate::server::Remote;
 
-/// The largest number of connections at once. A further one is closed.
+/// The largest number of connections at once.
 const CONNECTIONS_MAX: usize = 512;
 /// The longest time for the head of a request, and of a connection between two requests.
-const HEAD: Duration = Duration::from_secs(30);
+const HEAD: Duration = Duration::from_secs(20);
 /// The longest time for the body of a request.
 const BODY: Duration = Duration::from_secs(60);
 /// The longest time for the TLS handshake.
@@ -46,6 +51,10 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// The largest number of headers.
 const HEADERS_MAX: usize = 100;
+/// The largest number of parts of a body.
+const PARTS_MAX: usize = 20_000;
+/// What a body may have besides code, which JSON may write six times as long, in bytes.
+const BESIDE_CODE_BYTES_MAX: usize = 64 << 10;
 /// Seconds after which a client that was refused for lack of room may try again.
 const RETRY_S: &str = "2";
 /// How often a removed or expired token is noticed while its sessions last.
@@ -58,6 +67,17 @@ tokio::task_local! {
     /// meanwhile.
     static OPENED: Arc<OnceLock<String>>;
 }
+
+/// What a page of an allowed origin may send and read.
+const ALLOWED_TO_PAGES: [(HeaderName, &str); 4] = [
+    (ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE"),
+    (
+        ACCESS_CONTROL_ALLOW_HEADERS,
+        "authorization, content-type, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id",
+    ),
+    (ACCESS_CONTROL_EXPOSE_HEADERS, "mcp-session-id"),
+    (VARY, "origin"),
+];
 
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 
@@ -89,43 +109,37 @@ impl Http {
         owners: Arc<Owners>,
         options: HttpOptions,
         log: AuditLog,
-        body_bytes_max: usize,
+        code_bytes_max: usize,
     ) -> Self {
+        let body_bytes_max = 2 * code_bytes_max + BESIDE_CODE_BYTES_MAX;
         Self { owners, options, log, refused: Mutex::default(), body_bytes_max }
     }
 
     /// Serves until `stopping` is cancelled.
     pub(super) async fn serve(self: Arc<Self>, listener: TcpListener, stopping: CancellationToken) {
-        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let doors = Doors::default();
         let mut connections = JoinSet::new();
         let mut look = tokio::time::interval(LOOK);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, peer)) => match Arc::clone(&room).try_acquire_owned() {
-                        Ok(place) => {
+                    Ok((stream, peer)) => match doors.enter() {
+                        Some(door) => {
                             let (own, stopping) = (Arc::clone(&self), stopping.clone());
                             connections.spawn(async move {
-                                let _place = place;
                                 if let Err(error) = stream.set_nodelay(true) {
                                     tracing::debug!(%error, "small messages may be held back");
                                 }
-                                match &own.options.tls {
-                                    None => own.connection(stream, peer, stopping).await,
-                                    Some(tls) => {
-                                        let tls = tls.accept(stream);
-                                        match tokio::time::timeout(HANDSHAKE, tls).await {
-                                            Ok(Ok(stream)) => own.connection(stream, peer, stopping).await,
-                                            failed => tracing::debug!(?failed, "no TLS"),
-                                        }
-                                    }
+                                let shut = door.shut.clone();
+                                let serving = own.secured(stream, peer, door, stopping);
+                                tokio::select! {
+                                    () = serving => {}
+                                    () = shut.cancelled() => {}
                                 }
                             });
                         }
-                        Err(_) => {
-                            self.write_down("too_many_connections", None, peer).await;
-                        }
+                        None => self.write_down("too_many_connections", None, peer).await,
                     },
                     Err(error) => {
                         // The reason may pass, for example too many open files.
@@ -148,16 +162,33 @@ impl Http {
         self.log.close().await;
     }
 
+    async fn secured(
+        self: Arc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        door: Arc<Door>,
+        stopping: CancellationToken,
+    ) {
+        match &self.options.tls {
+            None => Arc::clone(&self).connection(stream, peer, door, stopping).await,
+            Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
+                Ok(Ok(stream)) => Arc::clone(&self).connection(stream, peer, door, stopping).await,
+                failed => tracing::debug!(?failed, "no TLS"),
+            },
+        }
+    }
+
     async fn connection(
         self: Arc<Self>,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         peer: SocketAddr,
+        door: Arc<Door>,
         stopping: CancellationToken,
     ) {
         let own = Arc::clone(&self);
         let service = service_fn(move |request| {
-            let own = Arc::clone(&own);
-            async move { Ok::<_, Infallible>(own.answer(request, peer).await) }
+            let (own, door) = (Arc::clone(&own), Arc::clone(&door));
+            async move { Ok::<_, Infallible>(own.answer(request, peer, &door).await) }
         });
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
@@ -179,29 +210,56 @@ impl Http {
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Answer {
-        match request.uri().path() {
+    async fn answer(&self, request: Request<Incoming>, peer: SocketAddr, door: &Door) -> Answer {
+        let origin = self.allowed_origin(request.headers());
+        let mut answer = match request.uri().path() {
+            // A proxy asks so. The host in the address would not be compared with those that are served.
+            _ if request.uri().authority().is_some() => {
+                said(StatusCode::BAD_REQUEST, "belljar is no proxy\n")
+            }
+            // A browser asks whether a page may send its request, without the token.
+            "/mcp" if request.method() == Method::OPTIONS && origin.is_some() => {
+                said(StatusCode::NO_CONTENT, "")
+            }
             "/healthz" if request.method() == Method::GET => said(StatusCode::OK, "ok\n"),
-            "/mcp" => self.mcp(request, peer).await,
+            "/mcp" => self.mcp(request, peer, door).await,
             _ => said(StatusCode::NOT_FOUND, "not found: MCP is at /mcp\n"),
+        };
+        if let Some(origin) = origin {
+            let headers = answer.headers_mut();
+            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+            for (name, value) in ALLOWED_TO_PAGES {
+                headers.insert(name, HeaderValue::from_static(value));
+            }
         }
+        if !door.is_known.load(Ordering::Relaxed) {
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        answer
     }
 
-    async fn mcp(&self, request: Request<Incoming>, peer: SocketAddr) -> Answer {
+    async fn mcp(&self, request: Request<Incoming>, peer: SocketAddr, door: &Door) -> Answer {
         let token = match self.token(&request) {
             Ok(token) => token,
             Err(error) => {
                 self.write_down(error.word(), None, peer).await;
-                return unauthorized(error);
+                return match error {
+                    TokenError::Unreadable => said(StatusCode::SERVICE_UNAVAILABLE, &format!("{error}\n")),
+                    error => unauthorized(error),
+                };
             }
         };
+        door.is_known.store(true, Ordering::Relaxed);
         let name = token.name.clone();
         let Some(owner) = self.owners.of(token, |owner, parts, ending| self.service(owner, parts, ending))
         else {
             return said(StatusCode::SERVICE_UNAVAILABLE, "belljar is ending\n");
         };
         let session = session_of(request.headers());
-        let is_opening = session.is_none() && request.method() == Method::POST;
+        // Requests since MCP 2026-07-28 name their version, and open no session of the protocol.
+        let is_opening = session.is_none()
+            && request.method() == Method::POST
+            && request.headers().get("mcp-protocol-version").is_none_or(|version| version < "2026");
         let Some(mut open) = owner.open(session) else {
             self.write_down("too_many_requests", Some(&name), peer).await;
             let why =
@@ -210,7 +268,7 @@ impl Http {
         };
         if is_opening {
             owner.end_left_connection().await;
-            if !owner.has_room() {
+            if !owner.has_room_for_connection() {
                 self.write_down("too_many_sessions", Some(&name), peer).await;
                 return busy("there are too many sessions; end one by DELETE\n");
             }
@@ -234,31 +292,51 @@ impl Http {
             }
             Err(_) => return said(StatusCode::REQUEST_TIMEOUT, "the body has not come in time\n"),
         };
+        if parts(&body) > PARTS_MAX {
+            let why = format!("the body has more than {PARTS_MAX} parts; keep data out of it\n");
+            return said(StatusCode::PAYLOAD_TOO_LARGE, &why);
+        }
         let service = owner.service.clone();
+        if head.method == Method::POST && serde_json::from_slice::<IgnoredAny>(&body).is_err() {
+            return not_json();
+        }
         let opened: Arc<OnceLock<String>> = Arc::default();
         if let Some(session) = session_of(&head.headers) {
             opened.get_or_init(|| session);
         }
         let handling = service.handle(Request::from_parts(head, Full::new(body)));
-        let answer = OPENED.scope(Arc::clone(&opened), handling).await;
+        let mut answer = OPENED.scope(Arc::clone(&opened), handling).await;
         if answer.status() == StatusCode::FORBIDDEN {
             self.write_down("foreign_host_or_origin", Some(&name), peer).await;
         }
-        if is_opening {
-            let session = session_of(answer.headers());
-            if let Some(session) = &session {
-                opened.get_or_init(|| session.clone());
-            }
-            open.is_of(session);
-        } else if is_deleting || answer.status() == StatusCode::NOT_FOUND {
+        if let Some(session) = session_of(answer.headers()) {
+            opened.get_or_init(|| session);
+        }
+        if is_deleting && answer.status() == StatusCode::ACCEPTED {
+            // Clients expect that nothing follows.
+            *answer.status_mut() = StatusCode::NO_CONTENT;
+        }
+        if answer.status().is_success() && !is_deleting {
+            open.begins(opened.get());
+        } else if answer.status().is_success() || answer.status() == StatusCode::NOT_FOUND {
             open.is_over();
         }
         answer.map(|body| BoxBody::new(Holding { body, _open: open }))
     }
 
     fn token(&self, request: &Request<Incoming>) -> Result<Token, TokenError> {
-        let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        self.owners.tokens.of_request(header)
+        let mut headers = request.headers().get_all(AUTHORIZATION).iter();
+        let header = headers.next().filter(|_| headers.next().is_none());
+        self.owners.tokens.of_request(header.and_then(|value| value.to_str().ok()))
+    }
+
+    /// The origin of the request, if its web page may use belljar.
+    fn allowed_origin(&self, headers: &HeaderMap) -> Option<HeaderValue> {
+        let origin = headers.get(ORIGIN)?;
+        let text = origin.to_str().ok()?;
+        let usual = if text.starts_with("https:") { ":443" } else { ":80" };
+        let is_it = |allowed: &String| *allowed == text || allowed.strip_suffix(usual) == Some(text);
+        self.options.origins.iter().any(is_it).then(|| origin.clone())
     }
 
     /// rmcp's part for the sessions of one owner.
@@ -280,6 +358,7 @@ impl Http {
             .with_allowed_origins(origins)
             .enforce_origin_validation()
             .with_max_request_body_bytes(self.body_bytes_max)
+            .with_sse_retry(None)
             .with_cancellation_token(ending);
         config.session_store = open.map(|open| Arc::new(open) as Arc<dyn SessionStore>);
         let owner = owner.clone();
@@ -330,12 +409,62 @@ impl Http {
     }
 }
 
+/// The connections.
+#[derive(Default)]
+struct Doors(Mutex<VecDeque<Weak<Door>>>);
+
+/// One connection.
+#[derive(Default)]
+struct Door {
+    /// Whether a valid token has come through it. Otherwise it is closed after one answer.
+    is_known: AtomicBool,
+    /// Cancelled when the place is needed.
+    shut: CancellationToken,
+}
+
+impl Doors {
+    /// A place for a connection. If there is none, the oldest connection without a token gives way, so that nobody without a token
+    /// keeps others out; `None`: all have one.
+    fn enter(&self) -> Option<Arc<Door>> {
+        let mut all = self.0.lock();
+        all.retain(|door| door.strong_count() > 0);
+        if all.len() >= CONNECTIONS_MAX {
+            let is_unknown =
+                |door: &Weak<Door>| door.upgrade().is_some_and(|door| !door.is_known.load(Ordering::Relaxed));
+            let at = all.iter().position(is_unknown)?;
+            let door = all.remove(at)?;
+            if let Some(door) = door.upgrade() {
+                door.shut.cancel();
+            }
+        }
+        let door = Arc::new(Door::default());
+        all.push_back(Arc::downgrade(&door));
+        Some(door)
+    }
+}
+
 /// Refusals of one kind.
 struct Counted {
     /// When one was written last.
     written: Option<Instant>,
     /// Those that came since and were not written.
     more: u64,
+}
+
+/// The number of parts of JSON: what separates values outside of texts. The time to read JSON grows with it, and no request of
+/// belljar's has many.
+fn parts(json: &[u8]) -> usize {
+    let (mut parts, mut at, mut is_text) = (0, 0, false);
+    while at < json.len() {
+        match json[at] {
+            b'\\' if is_text => at += 1,
+            b'"' => is_text = !is_text,
+            b',' | b'{' | b'[' if !is_text => parts += 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    parts
 }
 
 /// The session of the protocol that headers name.
@@ -350,6 +479,7 @@ impl TokenError {
             Self::Missing => "no_token",
             Self::Unknown => "unknown_token",
             Self::Expired => "expired_token",
+            Self::Unreadable => "unreadable_tokens",
         }
     }
 }
@@ -363,9 +493,18 @@ fn unauthorized(error: TokenError) -> Answer {
     );
     let challenge = match error {
         TokenError::Missing => "Bearer realm=\"belljar\"",
-        TokenError::Unknown | TokenError::Expired => "Bearer realm=\"belljar\", error=\"invalid_token\"",
+        TokenError::Unknown | TokenError::Expired | TokenError::Unreadable => {
+            "Bearer realm=\"belljar\", error=\"invalid_token\""
+        }
     };
     answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    answer
+}
+
+fn not_json() -> Answer {
+    let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"the body is no JSON"}}"#;
+    let mut answer = said(StatusCode::BAD_REQUEST, error);
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     answer
 }
 
@@ -379,9 +518,6 @@ fn said(status: StatusCode, why: &str) -> Answer {
     let mut answer = Response::new(BoxBody::new(Full::new(Bytes::from(text::inert(why).into_owned()))));
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    if status == StatusCode::METHOD_NOT_ALLOWED {
-        answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
-    }
     answer
 }
 

@@ -11,8 +11,10 @@ use belljar_base::own_file;
 use belljar_base::problem::{Problem, report};
 use belljar_base::text;
 use nix::fcntl::Flock;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -32,6 +34,10 @@ use crate::server::serve as serve_client;
 
 /// The longest wait for the first message of somebody who has connected.
 const HELLO: Duration = Duration::from_secs(10);
+/// The largest number of connections that have not said who they are. A further one is closed.
+const WAITING_MAX: usize = 64;
+/// The largest number of open files that is asked for.
+const FILES_MAX: u64 = 65_536;
 /// How long a bridge that a relay has started goes on without a session.
 const IDLE: Duration = Duration::from_secs(600);
 /// The longest wait for a bridge that was started.
@@ -55,8 +61,8 @@ pub(crate) async fn serve_all(
             tracing::debug!(%error, "the session of processes stays");
         }
     }
-    let place = Place::new(&config.lock_dir);
-    let (listener, lock) = match listening(&place, until_idle).await {
+    let place = Place::new(&config);
+    let (listener, lock, key) = match listening(&place, until_idle).await {
         Ok(listening) => listening,
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             err!("belljar: `belljar serve` is running already; `belljar serve status` shows its sessions");
@@ -67,6 +73,7 @@ pub(crate) async fn serve_all(
             return ExitCode::FAILURE;
         }
     };
+    more_files();
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,
         Err(error) => {
@@ -83,10 +90,13 @@ pub(crate) async fn serve_all(
             Ok(web) => Some(web),
             Err(why) => {
                 err!("belljar: {why}");
+                leave(&place);
                 return ExitCode::FAILURE;
             }
         },
     };
+    let key: Arc<str> = key.into();
+    let waiting = Arc::new(Semaphore::new(WAITING_MAX));
     let mut sessions = JoinSet::new();
     let code = loop {
         let is_idle = until_idle && sessions.is_empty();
@@ -94,7 +104,11 @@ pub(crate) async fn serve_all(
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     let (bridges, stopping) = (Arc::clone(&bridges), stopping.clone());
-                    sessions.spawn(connection(stream, bridges, Arc::clone(&limits), stopping));
+                    // What does not say soon who it is takes no place of the others.
+                    if let Ok(place) = Arc::clone(&waiting).try_acquire_owned() {
+                        let (limits, key) = (Arc::clone(&limits), Arc::clone(&key));
+                        sessions.spawn(connection(stream, bridges, limits, stopping, key, place));
+                    }
                 }
                 Err(error) => {
                     // The reason may pass, for example too many open files.
@@ -110,9 +124,7 @@ pub(crate) async fn serve_all(
     };
     // Who comes now starts another bridge, which waits for the lock.
     drop(listener);
-    if let Err(error) = std::fs::remove_file(place.socket()) {
-        tracing::debug!(%error, "the socket was removed by somebody else");
-    }
+    leave(&place);
     stopping.cancel();
     let closing = async {
         while sessions.join_next().await.is_some() {}
@@ -163,15 +175,30 @@ async fn web(
         Audit::Off => AuditLog::start(None, &limits),
         _ => AuditLog::start(Some(state_dir.clone()), &limits),
     };
-    let body_bytes_max = config.limits.client_line_bytes_max;
     let owners = Owners::new(tokens, Arc::clone(bridges), environment, limits);
     let options = HttpOptions { address, ..options };
-    let http = Arc::new(Http::new(Arc::new(owners), options, log, body_bytes_max));
+    let http = Arc::new(Http::new(Arc::new(owners), options, log, config.limits.code_bytes_max));
     Ok(tokio::spawn(http.serve(listener, stopping)))
 }
 
+/// Removes the socket.
+fn leave(place: &Place) {
+    if let Err(error) = std::fs::remove_file(place.socket()) {
+        tracing::debug!(%error, "the socket was removed by somebody else");
+    }
+}
+
+/// Lets this process open as many files as it may: each sandbox and connection needs some, and the usual limit is 1,024.
+fn more_files() {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(soft, hard)| setrlimit(Resource::RLIMIT_NOFILE, soft.max(hard.min(FILES_MAX)), hard));
+    if let Err(error) = raised {
+        tracing::warn!(%error, "the limit of open files stays");
+    }
+}
+
 /// Takes the place. A bridge that a relay has started waits until one that is ending has left it.
-async fn listening(place: &Place, waits: bool) -> io::Result<(UnixListener, Flock<File>)> {
+async fn listening(place: &Place, waits: bool) -> io::Result<(UnixListener, Flock<File>, String)> {
     let until = tokio::time::Instant::now() + LEAVING;
     loop {
         match place.listen() {
@@ -193,23 +220,19 @@ async fn connection(
     bridges: Arc<Bridges>,
     limits: Arc<Limits>,
     stopping: CancellationToken,
+    key: Arc<str>,
+    waiting: OwnedSemaphorePermit,
 ) {
-    let peer = stream.peer_cred();
-    let peer = peer.ok().filter(|peer| peer.uid() == nix::unistd::geteuid().as_raw());
-    let Some(peer) = peer else {
+    let is_own = stream.peer_cred().is_ok_and(|peer| peer.uid() == nix::unistd::geteuid().as_raw());
+    if !is_own {
         tracing::warn!("another user has connected, and is refused");
         return;
-    };
+    }
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);
-    let answer = match tokio::time::timeout(HELLO, Wish::read(&mut read)).await {
+    let answer = match tokio::time::timeout(HELLO, Wish::read(&mut read, &key)).await {
         Err(_) => return,
         Ok(Err(why)) => Welcome::No(why),
-        // A confined server that sees the socket would start programs outside of its sandbox by the environment that it sends.
-        Ok(Ok(_)) if !has_own_namespaces(peer.pid()) => {
-            tracing::warn!("a program in a sandbox or container has connected, and is refused");
-            Welcome::No("it does not serve programs that run in a sandbox or container".to_owned())
-        }
         Ok(Ok(Wish::Status)) => Welcome::Ok(status(&bridges)),
         Ok(Ok(Wish::Stop)) => {
             stopping.cancel();
@@ -224,29 +247,13 @@ async fn connection(
             Welcome::No(format!("`belljar serve` has {SESSIONS_MAX} sessions, and takes no more"))
         }
         Ok(Ok(Wish::Session(hello))) => {
+            drop(waiting);
             return session(hello, (read, write), &bridges, limits, stopping).await;
         }
     };
     if let Err(error) = answer.send(&mut write).await {
         tracing::debug!(%error, "the client has gone");
     }
-}
-
-/// Whether a process sees the users and files that this one sees.
-#[cfg(target_os = "linux")]
-fn has_own_namespaces(pid: Option<i32>) -> bool {
-    let namespace = |of: &str, kind: &str| std::fs::read_link(format!("/proc/{of}/ns/{kind}")).ok();
-    pid.is_some_and(|pid| {
-        ["user", "mnt"].into_iter().all(|kind| {
-            let own = namespace("self", kind);
-            own.is_some() && own == namespace(&pid.to_string(), kind)
-        })
-    })
-}
-
-#[cfg(not(target_os = "linux"))]
-fn has_own_namespaces(_pid: Option<i32>) -> bool {
-    true
 }
 
 async fn session(
@@ -288,11 +295,15 @@ fn status(bridges: &Bridges) -> String {
 /// Asks the running bridge for its status, or to stop.
 pub(crate) async fn ask(config: &Config, word: &str) -> ExitCode {
     let asked = async {
-        let mut stream = Place::new(&config.lock_dir).connect().await?;
-        Wish::send(word, &mut stream).await?;
+        let place = Place::new(config);
+        let mut stream = place.connect().await?;
+        Wish::send(word, &place.key(), &mut stream).await?;
         let (read, mut write) = stream.split();
         let welcome = Welcome::read(&mut BufReader::new(read)).await?;
         write.shutdown().await?;
+        if word == "stop" {
+            place.left(LEAVING).await;
+        }
         io::Result::Ok(welcome)
     };
     match asked.await {
@@ -319,7 +330,7 @@ pub(crate) async fn ask(config: &Config, word: &str) -> ExitCode {
 /// client.
 pub(crate) async fn detach(files: &ConfigFiles) -> ExitCode {
     let environment = files.environment();
-    let place = Place::new(&files.config().lock_dir);
+    let place = Place::new(files.config());
     let started = async {
         own_file::make_folder(&files.config().lock_dir)?;
         let log = own_file::open(&place.log(), File::options().write(true).create(true).truncate(true))?;

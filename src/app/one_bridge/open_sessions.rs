@@ -66,7 +66,11 @@ impl OpenSessions {
     fn write(&self, id: &str, stored: Stored) -> io::Result<()> {
         let name = file_of(id).ok_or_else(|| io::Error::other("the id of the session is odd"))?;
         let stored = Stored { token: self.token.clone(), ..stored };
-        own_file::write(&self.dir, &name, &serde_json::to_vec(&stored).map_err(io::Error::other)?)?;
+        let json = serde_json::to_vec(&stored).map_err(io::Error::other)?;
+        if json.len() as u64 > FILE_BYTES_MAX {
+            return Err(io::Error::other("what the client says of itself is too long to be stored"));
+        }
+        own_file::write(&self.dir, &name, &json)?;
         self.remove_old()
     }
 

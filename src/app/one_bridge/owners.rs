@@ -237,6 +237,11 @@ impl Owner {
         }
     }
 
+    /// Whether a further connection may be opened.
+    pub(super) fn has_room_for_connection(&self) -> bool {
+        self.connections.lock().len() < CONNECTIONS_MAX + REQUESTS_MAX && self.has_room()
+    }
+
     /// Begins a session, after the one with this journal. Returns the ID of its journal, too.
     fn prepared(&self, after: Option<&str>) -> Result<(String, Arc<Handler>), ErrorData> {
         if !self.has_room() {
@@ -286,13 +291,24 @@ impl Owner {
 }
 
 impl OpenRequest {
-    /// Notes the session of the request, which the answer names if the request begins it.
-    pub(super) fn is_of(&mut self, session: Option<String>) {
+    /// Notes the session of the request, if it is known.
+    fn is_of(&mut self, session: Option<String>) {
+        let mut all = self.owner.connections.lock();
+        if let Some((session, connection)) =
+            session.and_then(|session| Some((session.clone(), all.get_mut(&session)?)))
+        {
+            connection.open += 1;
+            self.session = Some(session);
+        }
+    }
+
+    /// Notes the session that the request has begun, or come back to.
+    pub(super) fn begins(&mut self, session: Option<&String>) {
         let Some(session) = session.filter(|_| self.session.is_none()) else { return };
         let mut all = self.owner.connections.lock();
         let connection = all.entry(session.clone()).or_insert(Connection { used: Instant::now(), open: 0 });
         connection.open += 1;
-        self.session = Some(session);
+        self.session = Some(session.clone());
     }
 
     /// Notes that there is no such session any more.
@@ -347,22 +363,25 @@ impl HandlerSource for Owner {
     }
 
     fn named(&self, name: &str) -> Option<Arc<Handler>> {
-        if let Some(named) = self.named.lock().get_mut(name) {
+        // A connection's session has an id with such signs, and is not found by a name.
+        if name.contains('-') {
+            return None;
+        }
+        if !self.named.lock().contains_key(name) {
+            // It was put aside, or belljar was started again.
+            self.open.as_ref()?.journal(name)?;
+            self.make_room();
+        }
+        // Requests at once wait for the one that begins it.
+        let mut all = self.named.lock();
+        if let Some(named) = all.get_mut(name) {
             (named.used, named.is_used_again) = (Instant::now(), true);
             return Some(Arc::clone(&named.handler));
         }
-        // It was put aside, or belljar was started again.
-        self.open.as_ref()?.journal(name)?;
-        self.make_room();
         let handler = self.begin(Some(name)).ok()?;
-        let mut all = self.named.lock();
-        // Of two requests at once, one begins it.
-        let named = all.entry(name.to_owned()).or_insert_with(|| Named {
-            handler,
-            used: Instant::now(),
-            is_used_again: true,
-        });
-        Some(Arc::clone(&named.handler))
+        let named = Named { handler: Arc::clone(&handler), used: Instant::now(), is_used_again: true };
+        all.insert(name.to_owned(), named);
+        Some(handler)
     }
 
     fn all_named(&self) -> Vec<Arc<Handler>> {
@@ -392,6 +411,8 @@ impl Drop for Ending {
 fn session_manager() -> LocalSessionManager {
     let mut config = SessionConfig::default();
     config.keep_alive = Some(SESSION_IDLE);
+    // Clients of earlier versions take an event without data for an answer.
+    config.sse_retry = None;
     let mut manager = LocalSessionManager::default();
     manager.session_config = config;
     manager

@@ -3,22 +3,56 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Duration;
 
-use belljar_base::own_file;
+use belljar_base::{digest, own_file};
 use nix::fcntl::{Flock, FlockArg};
+use ring::rand::{SecureRandom, SystemRandom};
 use tokio::net::{UnixListener, UnixStream};
+
+use crate::config::Config;
 
 /// The place of the shared bridge of one user.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     dir: PathBuf,
+    /// The folder of the key; `None`: the user has no home.
+    state: Option<PathBuf>,
 }
 
+/// The time between two looks whether the place is free.
+const AGAIN: Duration = Duration::from_millis(10);
+/// The name of the file with the key.
+const KEY: &str = "serve.key";
+/// The largest file with a key, in bytes.
+const KEY_BYTES_MAX: u64 = 100;
+
 impl Place {
-    /// The place in this folder, which belongs to the user alone.
-    pub(super) fn new(dir: &Path) -> Self {
-        Self { dir: dir.to_owned() }
+    /// The place in the folder of locks, which belongs to the user alone, and its key in the state folder.
+    pub(super) fn new(config: &Config) -> Self {
+        Self { dir: config.lock_dir.clone(), state: config.own_state_dir.clone() }
+    }
+
+    /// The key of the bridge that listens; an empty one if there is none, which no bridge has.
+    pub(super) fn key(&self) -> String {
+        let state = self.state.as_ref();
+        let key = state.and_then(|state| own_file::read(&state.join(KEY), KEY_BYTES_MAX).ok());
+        key.and_then(|key| String::from_utf8(key).ok()).unwrap_or_default()
+    }
+
+    /// Makes the key of the bridge that is about to listen.
+    ///
+    /// # Errors
+    /// It cannot be stored.
+    fn make_key(&self) -> io::Result<String> {
+        let state = self.state.as_ref().ok_or_else(|| io::Error::other("no home folder is known"))?;
+        let mut bytes = [0; 32];
+        let filled = SystemRandom::new().fill(&mut bytes);
+        filled.map_err(|_| io::Error::other("the system gives no random bytes"))?;
+        let key = digest::hex(&bytes);
+        own_file::write(state, KEY, key.as_bytes())?;
+        Ok(key)
     }
 
     pub(super) fn socket(&self) -> PathBuf {
@@ -43,12 +77,13 @@ impl Place {
         }
     }
 
-    /// Takes the place, and listens there. A socket that a killed bridge has left is replaced.
+    /// Takes the place, makes its key, and listens there. A socket that a killed bridge has left is replaced.
     ///
     /// # Errors
     /// `AddrInUse`: another bridge has the place. Or the system refuses.
-    pub(super) fn listen(&self) -> io::Result<(UnixListener, Flock<File>)> {
+    pub(super) fn listen(&self) -> io::Result<(UnixListener, Flock<File>, String)> {
         let lock = self.lock("serve.lock", FlockArg::LockExclusiveNonblock)?;
+        let key = self.make_key()?;
         let socket = self.socket();
         match std::fs::remove_file(&socket) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -57,7 +92,19 @@ impl Place {
         // Only this user can come to the folder, whatever the mode of the socket is until the next line.
         let listener = UnixListener::bind(&socket)?;
         std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600))?;
-        Ok((listener, lock))
+        Ok((listener, lock, key))
+    }
+
+    /// Waits until the bridge that had the place has ended, at most this long.
+    pub(super) async fn left(&self, within: Duration) {
+        let waiting = async {
+            while self.lock("serve.lock", FlockArg::LockExclusiveNonblock).is_err() {
+                tokio::time::sleep(AGAIN).await;
+            }
+        };
+        if tokio::time::timeout(within, waiting).await.is_err() {
+            tracing::warn!("the bridge has not ended yet");
+        }
     }
 
     /// The turn to start a bridge. Others wait for it, and then find that one.

@@ -24,16 +24,16 @@ const OF_BRIDGE: [&str; 7] = ["HOME", "LANG", "LOGNAME", "MCP_BRIDGE_LOG_LEVEL",
 /// # Errors
 /// The reason why the shared bridge cannot be used. Then nothing was read from the client.
 pub(crate) async fn relay(environment: &Environment, config: &Config) -> Result<ExitCode, String> {
-    let place = Place::new(&config.lock_dir);
+    let place = Place::new(config);
     let mut stream = reached(&place, environment).await?;
-    let answer = welcomed(&mut stream, environment).await;
+    let answer = welcomed(&mut stream, &place, environment).await;
     let (mut stream, problems) = match answer {
         Ok(problems) => (stream, problems),
         // One of another version has ended for this relay.
         Err(_) => {
             drop(stream);
             let mut stream = reached(&place, environment).await?;
-            let problems = welcomed(&mut stream, environment).await?;
+            let problems = welcomed(&mut stream, &place, environment).await?;
             (stream, problems)
         }
     };
@@ -62,10 +62,14 @@ pub(crate) async fn relay(environment: &Environment, config: &Config) -> Result<
 }
 
 /// Begins a session; returns the problems of its configuration.
-async fn welcomed(stream: &mut UnixStream, environment: &Environment) -> Result<String, String> {
+async fn welcomed(
+    stream: &mut UnixStream,
+    place: &Place,
+    environment: &Environment,
+) -> Result<String, String> {
     let unsaid = |error: io::Error| format!("the shared bridge does not answer: {error}");
     let (read, mut write) = stream.split();
-    Hello::send(environment, &mut write).await.map_err(unsaid)?;
+    Hello::send(environment, &place.key(), &mut write).await.map_err(unsaid)?;
     // No byte of MCP comes before the client's first message, so nothing is lost with this reader.
     match Welcome::read(&mut BufReader::new(read)).await.map_err(unsaid)? {
         (Welcome::Ok(problems), version) => {

@@ -1,6 +1,7 @@
 //! The tokens by which clients come in over HTTP: a file for each, named after the token's digest, so that the token itself is
 //! stored nowhere.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use belljar_base::{clock, digest, own_file};
+use nix::fcntl::{Flock, FlockArg};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +58,9 @@ pub(crate) enum TokenError {
     /// No such token was made, or it was removed.
     #[error("the token is unknown")]
     Unknown,
+    /// The tokens cannot be read now.
+    #[error("the tokens of belljar cannot be read now")]
+    Unreadable,
     /// Its time is over.
     #[error("the token has expired")]
     Expired,
@@ -69,6 +74,9 @@ pub(crate) enum AddError {
         "a name has 1 to {NAME_BYTES_MAX} of the characters a-z, 0-9, - and _, and begins with a letter or digit"
     )]
     Name,
+    /// A blank list would mean all servers.
+    #[error("--servers has a blank name")]
+    Servers,
     /// Another token has the name.
     #[error("there is a token {0:?} already; `belljar token rm {0}` removes it")]
     Exists(String),
@@ -100,6 +108,11 @@ impl Tokens {
         if !is_name(&token.name) {
             return Err(AddError::Name);
         }
+        if token.servers.as_ref().is_some_and(|names| names.iter().any(|name| name.trim().is_empty())) {
+            return Err(AddError::Servers);
+        }
+        // Two at once do not add the same name.
+        let _turn = self.turn()?;
         let all = self.all()?;
         if all.iter().any(|(_, other)| other.name == token.name) {
             return Err(AddError::Exists(token.name.clone()));
@@ -157,6 +170,12 @@ impl Tokens {
         Ok(true)
     }
 
+    fn turn(&self) -> io::Result<Flock<File>> {
+        own_file::make_folder(&self.dir)?;
+        let file = own_file::open(&self.dir.join("lock"), File::options().append(true).create(true))?;
+        Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| error.into())
+    }
+
     /// The token of a request with this `Authorization` header.
     ///
     /// # Errors
@@ -168,7 +187,10 @@ impl Tokens {
             return Err(TokenError::Missing);
         }
         // A digest of 256 random bits tells nobody anything, so comparing it takes no care about time.
-        let token = read(&self.dir.join(file_of(text.trim()))).map_err(|_| TokenError::Unknown)?;
+        let token = read(&self.dir.join(file_of(text.trim()))).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => TokenError::Unknown,
+            _ => TokenError::Unreadable,
+        })?;
         if token.is_over() { Err(TokenError::Expired) } else { Ok(token) }
     }
 }

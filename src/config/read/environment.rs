@@ -23,6 +23,21 @@ const TIME_ZONE_BYTES_MAX: usize = 64;
 /// The system's folders of programs.
 const SYSTEM_PATH: [&str; 6] =
     ["/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"];
+/// Variables on which settings, paths and searches for programs depend, besides those of belljar.
+const SETTINGS: [&str; 12] = [
+    "CONTAINER_HOST",
+    "DOCKER_HOST",
+    "HOME",
+    "LANG",
+    "PATH",
+    "TMPDIR",
+    "TZ",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+    "XDG_STATE_HOME",
+];
 /// What is in the top folder of a repository.
 const REPOSITORIES: [&str; 5] = [".git", ".hg", ".jj", ".sl", ".svn"];
 
@@ -79,6 +94,22 @@ impl Environment {
         let mut own = Self { owner: Some(name.to_owned()), ..self.clone() };
         own.variables.extend(variables.into_iter().map(|(name, value)| (name.into(), value.into())));
         own
+    }
+
+    /// Whether both environments have the same text in each variable that a setting, a path or a search for programs depends on.
+    #[must_use]
+    pub fn has_settings_of(&self, other: &Self) -> bool {
+        let of_settings = |environment: &Self| -> Vec<(OsString, OsString)> {
+            let variables = environment.variables.iter().filter(|(name, _)| Self::is_of_settings(name));
+            variables.map(|(name, value)| (name.clone(), value.clone())).collect()
+        };
+        of_settings(self) == of_settings(other)
+    }
+
+    /// Whether a setting, a path or a search for programs depends on the variable.
+    pub(crate) fn is_of_settings(name: &OsStr) -> bool {
+        let bytes = name.as_encoded_bytes();
+        bytes.starts_with(b"MCP_") || SETTINGS.iter().any(|of| bytes == of.as_bytes())
     }
 
     /// The folders of PATH that lead through the opened project, where `npx`, direnv and virtual environments put some, and
