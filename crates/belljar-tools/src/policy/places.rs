@@ -26,23 +26,10 @@ pub(super) fn places(text: &str, is_value: bool, host_bytes_max: usize) -> Optio
         found.extend(file_places(place));
         found.extend(standard_places(place));
         found.extend(web_addresses(place, host_bytes_max)?);
+        if is_value {
+            found.extend(paths_alone(place));
+        }
         // What looks like a scheme may also be a name in a path.
-        let is_scheme = |scheme: &str| {
-            scheme.starts_with(|first: char| first.is_ascii_alphabetic())
-                && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
-        };
-        // Some servers take the path of an address for that of a file, whatever the scheme is. A web address counts only without
-        // a host: another one leads elsewhere for nearly all.
-        let path_alone = match place.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) {
-            Some((scheme, path)) => {
-                let is_of_web = WEB_SCHEMES.contains(&&*scheme.to_ascii_lowercase());
-                let has_host = path.starts_with("//") && !path.starts_with("///");
-                Some(path).filter(|_| !(is_of_web && has_host))
-            }
-            None => Some(place).filter(|place| place.starts_with("//")),
-        };
-        let path_alone = path_alone.filter(|path| is_value && (path.starts_with('/') || path.contains("..")));
-        found.extend(path_alone.into_iter().flat_map(|path| file_places(&format!("file:{path}"))));
         let behind_scheme = place.split_once("://").filter(|(scheme, _)| is_scheme(scheme));
         let behind_scheme = behind_scheme.map(|(scheme, path)| (format!("{scheme}://"), path));
         for (before, path) in [Some((String::new(), place)), behind_scheme].into_iter().flatten() {
@@ -58,6 +45,46 @@ pub(super) fn places(text: &str, is_value: bool, host_bytes_max: usize) -> Optio
     }
     let found = found.iter().map(|place| text::folded(place).into_owned());
     Some(found.filter(|place| *place != folded).collect())
+}
+
+fn is_scheme(scheme: &str) -> bool {
+    scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+}
+
+/// The readings of a text as servers have it that take the path of an address for that of a file, whatever the scheme is. A
+/// web address counts only without a host: one with a host leads elsewhere for nearly all.
+fn paths_alone(text: &str) -> Vec<String> {
+    let (path, is_uri) = match text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) {
+        Some((scheme, _)) if WEB_SCHEMES.contains(&&*scheme.to_ascii_lowercase()) && has_host(text) => {
+            return vec![];
+        }
+        // Behind a word of prose and its colon comes a blank.
+        Some((_, path)) if path.starts_with(char::is_whitespace) => return vec![],
+        Some((_, path)) => (path, true),
+        None => (text, text.starts_with('/')),
+    };
+    let cut = |ends: &[char]| path.split(ends).next().unwrap_or(path);
+    let paths = BTreeSet::from([path, cut(&['?', '#']), cut(&['?', '#', ';'])]);
+    let readings = |path: &str| {
+        let behind_host = path.strip_prefix("//").and_then(|rest| rest.split_once('/'));
+        let behind_host = behind_host.map(|(_, path)| plain_paths(path)).unwrap_or_default();
+        let of_file = if is_uri { file_places(&format!("file:{path}")) } else { vec![] };
+        [of_file, plain_paths(path), behind_host].concat()
+    };
+    paths.into_iter().flat_map(readings).collect()
+}
+
+/// Whether a web address has a host between its marks.
+fn has_host(text: &str) -> bool {
+    let behind = text.split_once(':').map_or("", |(_, rest)| rest);
+    let Some(authority) =
+        behind.strip_prefix("//").map(|rest| rest.split(['/', '?', '#']).next().unwrap_or(rest))
+    else {
+        return false;
+    };
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    !host.split(':').next().unwrap_or(host).is_empty()
 }
 
 /// A text without what marks it as an address: `<URL:address>`, as in letters, or `view-source:address`.
@@ -257,7 +284,8 @@ fn hosts(url: &Url) -> Vec<String> {
             let is_here = |address: Ipv4Addr| address.is_loopback() || address.is_unspecified();
             address.is_loopback() || address.is_unspecified() || mapped.is_some_and(is_here)
         }
-        _ => false,
+        Some(Host::Domain(name)) => name.trim_end_matches('.').ends_with(".localhost"),
+        None => false,
     };
     let mapped = mapped.map(|address| address.to_string());
     let here = is_here.then(|| "localhost".to_owned());

@@ -521,11 +521,23 @@ mod tests {
             "http://[::ffff:0:0]/x",
             "http://127.1.2.3/x",
             "http://localhost/x",
+            "http://a.localhost/x",
         ] {
             assert!(of("http://127.0.0.1/*", &json!(address)), "{address}");
             assert!(!of("http://10.0.0.1/*", &json!(address)), "{address}");
         }
         assert!(of("https://evil.example/*", &json!("https://evil.example:65979/x")));
+    }
+
+    #[test]
+    fn a_path_in_the_folder_of_a_server_fits_behind_a_scheme() {
+        for uri in ["x:secrets/k", "file:secrets/k", "x:./secrets/k", "x://h/secrets/k", "secrets/k?x"] {
+            assert!(of("secrets/*", &json!(uri)), "{uri}");
+            assert!(!of("public/*", &json!(uri)), "{uri}");
+        }
+        assert!(
+            !of("secrets/*", &json!("https://h/secrets/k")) && !of("secrets/*", &json!("note: secrets/k"))
+        );
     }
 
     #[test]
@@ -586,6 +598,12 @@ mod tests {
             "x:a/../../etc/passwd",
             "http:/etc/passwd",
             "https:///etc/passwd",
+            "http://:80/etc/passwd",
+            "http://u@/etc/passwd",
+            "/etc/passwd?x",
+            "/etc/passwd;x",
+            "sftp:///etc/passwd;x",
+            "//h/etc/passwd;x",
         ];
         for uri in uris {
             for pattern in
