@@ -395,12 +395,14 @@ impl Config {
             entries,
             mut unread,
             lasting,
+            doubtful,
             changeable,
         } = chosen(loaded, config.chosen_servers.as_deref());
         let is_used = |name: &ServerName| servers.iter().any(|server| server.name == *name);
         config.not_used = names.into_iter().filter(|name| !is_used(name)).collect();
+        let replaceable = changeable.and(&doubtful);
         config.mounts.retain(|mount| {
-            let replaced = mount.replaced(&changeable);
+            let replaced = mount.replaced(&replaceable);
             problems.extend(replaced.clone());
             replaced.is_none()
         });
@@ -408,7 +410,7 @@ impl Config {
         problems.extend(own.clone());
         config.sandbox_problem = own.or(config.sandbox_problem);
         let projects = environment.projects();
-        let misled = config.model.named.iter().find_map(|file| misled(&changeable, &projects, file));
+        let misled = config.model.named.iter().find_map(|file| misled(&replaceable, &projects, file));
         let misled = misled.map(|(message, hint)| {
             Problem::new(Origin::Variable("MCP_BRIDGE_MODEL_KEY".to_owned()), message).hint(hint)
         });
@@ -432,7 +434,15 @@ impl Config {
             None => config.model.clone(),
         };
         (
-            Self { servers, changeable: lasting.paths(), refused, policy, problems, model, ..config },
+            Self {
+                servers,
+                changeable: lasting.and(&doubtful).paths(),
+                refused,
+                policy,
+                problems,
+                model,
+                ..config
+            },
             ReloadState {
                 files,
                 variables,

@@ -83,7 +83,9 @@ pub(crate) struct LoadedServers {
     pub(crate) unread: Vec<Problem>,
     /// The places that confined servers and code can change, or could since belljar was started.
     pub(crate) lasting: ChangeablePlaces,
-    /// The same, and the places that code should be able to change and is not given.
+    /// The places that servers could change whose entries cannot be used now.
+    pub(crate) doubtful: ChangeablePlaces,
+    /// The `lasting` ones, and the places that code should be able to change and is not given.
     pub(crate) changeable: ChangeablePlaces,
 }
 
@@ -195,12 +197,14 @@ pub(crate) fn load(
     };
     let misled_files: BTreeMap<PathBuf, Problem> = entries_by_file.iter().filter_map(of_files).collect();
     problems.extend(misled_files.values().cloned());
+    let doubtful = doubtful(entries.iter().map(|(_, entry)| entry));
+    let replaceable = changeable.and(&doubtful);
     let projects = environment.projects();
     for (_, entry) in &mut entries {
         if let Some(problem) = misled_files.get(&entry.path) {
             entry.read = Err(format!("cannot be used: {problem}"));
         }
-        refuse_misled(entry, &projects, &changeable, problems);
+        refuse_misled(entry, &projects, &replaceable, problems);
         if let Ok(server) = &entry.read
             && let Transport::Launch(launch) = &server.transport
             && launch.sandbox.resolved(rules.sandbox_servers).is_none()
@@ -239,6 +243,7 @@ pub(crate) fn load(
         entries: entries_by_file,
         unread,
         lasting,
+        doubtful,
         changeable,
     }
 }
@@ -470,6 +475,16 @@ fn changeable<'e>(entries: impl Iterator<Item = &'e Entry>, of_code: &[PathBuf])
         sandbox.write.iter().map(move |folder| (who.clone(), folder.clone()))
     });
     of_servers.chain(of_code.iter().map(|place| (CODE.to_owned(), place.clone()))).collect()
+}
+
+/// The paths that servers could change whose entries cannot be used now. They ran while the entries could be used. Configuration
+/// there is used all the same: an entry that asks for belljar's own folders was never used.
+fn doubtful<'e>(entries: impl Iterator<Item = &'e Entry>) -> ChangeablePlaces {
+    let of_entry = |entry: &'e Entry| {
+        let who = format!("the confined server '{}'", entry.name);
+        entry.writes.iter().map(move |place| (who.clone(), place.clone()))
+    };
+    ChangeablePlaces::new(entries.filter(|entry| entry.read.is_err()).flat_map(of_entry))
 }
 
 /// Refuses an entry that names a file which a confined server or code could replace, or whoever sends the files of the
