@@ -113,6 +113,9 @@ impl Client {
         let location = of_project.or_else(|| called.next()).unwrap_or(&self.places[0]);
         let depth = Path::new(location.path).components().count();
         let project = path.ancestors().nth(depth).filter(|_| location.base == Base::Project);
+        // Any other file in the project that is open may come from a stranger, too.
+        let is_foreign = |open: &&PathBuf| path.starts_with(open) && !surroundings.home.starts_with(open);
+        let project = project.or(surroundings.project.as_ref().filter(is_foreign).map(PathBuf::as_path));
         ClientFile { path: path.to_owned(), location, project: project.map(Path::to_owned) }
     }
 
