@@ -111,7 +111,7 @@ pub struct Serve {
     /// A host name by which clients reach belljar, besides localhost: HOST or HOST:PORT. It can be repeated.
     #[arg(long = "allow-host", value_name = "HOST", requires = "http")]
     pub allowed_hosts: Vec<String>,
-    /// An origin whose web pages may use belljar, such as https://app.example.com:443. It can be repeated; without it, no
+    /// An origin whose web pages may use belljar, such as `https://app.example.com:443`. It can be repeated; without it, no
     /// page may.
     #[arg(long = "allow-origin", value_name = "ORIGIN", requires = "http")]
     pub allowed_origins: Vec<String>,

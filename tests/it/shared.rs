@@ -150,7 +150,12 @@ fn where_the_shared_bridge_cannot_be_started_the_client_has_one_of_its_own() {
 fn only_who_can_read_the_key_gets_a_session() {
     let home = SharedHome::new();
     let mut client = Bridge::start(&home.0);
-    let key_file = home.0.path().join(".local/state/belljar/serve.key");
+    let keys = || {
+        let state = std::fs::read_dir(home.0.path().join(".local/state/belljar")).unwrap();
+        let files = state.map(|file| file.unwrap().path());
+        files.filter(|file| file.extension().is_some_and(|ending| ending == "key")).collect::<Vec<_>>()
+    };
+    let key_file = keys().remove(0);
     let key = std::fs::read_to_string(&key_file).unwrap();
     assert_eq!(key_file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     for word in ["belljar", "status", "stop"] {
@@ -163,6 +168,13 @@ fn only_who_can_read_the_key_gets_a_session() {
     }
     assert!(client.request("tools/list", serde_json::json!({})).is_ok(), "nothing was stopped");
     assert!(home.answer(format!("status 1 0.1.0 {key} 0\n").as_bytes()).starts_with("ok "));
+    // A client without the variable for the folder of locks has another bridge, which leaves this one its key.
+    let elsewhere = home.0.path().join("tmp");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let without = home.0.clone().env("XDG_RUNTIME_DIR", "").env("TMPDIR", elsewhere.to_str().unwrap());
+    Bridge::start(&without);
+    assert_eq!((keys().len(), home.has_sessions(1)), (2, true), "{}", home.status());
+    assert_eq!(without.run(&["serve", "stop"]).code, Some(0));
     // Each bridge has a key of its own.
     drop(client);
     home.0.run(&["serve", "stop"]);
@@ -200,4 +212,22 @@ fn a_socket_of_another_user_is_sent_nothing() {
     said.read_to_string(&mut sent).unwrap();
     assert_eq!(sent, "b''\n", "nothing was sent");
     listener.wait().unwrap();
+}
+
+#[test]
+fn a_socket_that_a_confined_server_could_replace_is_not_used() {
+    let home = Home::new();
+    let shared = home.path().join("shared");
+    std::fs::create_dir(&shared).unwrap();
+    let entry = serde_json::json!({"command": "true", "sandbox": {"write": [shared]}});
+    let home = home.server("s", entry).env("MCP_BRIDGE_SHARED", "1").env("XDG_RUNTIME_DIR", "");
+    let mut client = Bridge::start(&home.clone().env("TMPDIR", shared.to_str().unwrap()));
+    client.says("which a confined server can change");
+    assert!(client.request("tools/list", serde_json::json!({})).is_ok());
+    let elsewhere = home.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let elsewhere = home.env("TMPDIR", elsewhere.to_str().unwrap());
+    Bridge::start(&elsewhere);
+    assert!(elsewhere.run(&["serve", "status"]).stdout.contains("serves "), "control");
+    elsewhere.run(&["serve", "stop"]);
 }

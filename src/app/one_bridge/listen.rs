@@ -301,7 +301,7 @@ pub(crate) async fn ask(config: &Config, word: &str) -> ExitCode {
         let (read, mut write) = stream.split();
         let welcome = Welcome::read(&mut BufReader::new(read)).await?;
         write.shutdown().await?;
-        if word == "stop" {
+        if word == "stop" && matches!(welcome.0, Welcome::Ok(_)) {
             place.left(LEAVING).await;
         }
         io::Result::Ok(welcome)

@@ -23,8 +23,6 @@ pub(super) struct Place {
 
 /// The time between two looks whether the place is free.
 const AGAIN: Duration = Duration::from_millis(10);
-/// The name of the file with the key.
-const KEY: &str = "serve.key";
 /// The largest file with a key, in bytes.
 const KEY_BYTES_MAX: u64 = 100;
 
@@ -37,8 +35,15 @@ impl Place {
     /// The key of the bridge that listens; an empty one if there is none, which no bridge has.
     pub(super) fn key(&self) -> String {
         let state = self.state.as_ref();
-        let key = state.and_then(|state| own_file::read(&state.join(KEY), KEY_BYTES_MAX).ok());
+        let key = state.and_then(|state| own_file::read(&state.join(self.key_file()), KEY_BYTES_MAX).ok());
         key.and_then(|key| String::from_utf8(key).ok()).unwrap_or_default()
+    }
+
+    /// The name of the file with the key. Bridges with other folders of locks, which clients with few variables start, have keys of
+    /// their own.
+    fn key_file(&self) -> String {
+        let digest = digest::sha256(self.dir.as_os_str().as_encoded_bytes());
+        format!("serve-{digest:.16}.key")
     }
 
     /// Makes the key of the bridge that is about to listen.
@@ -51,7 +56,7 @@ impl Place {
         let filled = SystemRandom::new().fill(&mut bytes);
         filled.map_err(|_| io::Error::other("the system gives no random bytes"))?;
         let key = digest::hex(&bytes);
-        own_file::write(state, KEY, key.as_bytes())?;
+        own_file::write(state, &self.key_file(), key.as_bytes())?;
         Ok(key)
     }
 

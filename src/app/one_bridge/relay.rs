@@ -3,8 +3,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
 
+use belljar_base::resolved_path::ResolvedPath;
 use belljar_base::text;
 use rmcp::transport::io::stdio_pipes;
 use tokio::io::{AsyncWriteExt, BufReader};
@@ -24,6 +26,15 @@ const OF_BRIDGE: [&str; 7] = ["HOME", "LANG", "LOGNAME", "MCP_BRIDGE_LOG_LEVEL",
 /// # Errors
 /// The reason why the shared bridge cannot be used. Then nothing was read from the client.
 pub(crate) async fn relay(environment: &Environment, config: &Config) -> Result<ExitCode, String> {
+    // What listens there could be a confined server, which would get the environment.
+    let lock_dir = ResolvedPath::of(&config.lock_dir).end;
+    let meets = |place: &&PathBuf| [&config.lock_dir, &lock_dir].iter().any(|dir| dir.starts_with(place));
+    if let Some(place) = config.changeable.iter().find(meets) {
+        return Err(format!(
+            "its socket would be in {}, which a confined server can change",
+            place.display()
+        ));
+    }
     let place = Place::new(config);
     let mut stream = reached(&place, environment).await?;
     let answer = welcomed(&mut stream, &place, environment).await;
