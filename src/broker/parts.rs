@@ -277,7 +277,7 @@ impl Broker {
         admitted.ok_or_else(|| self.unavailable(server, scope))
     }
 
-    /// The fault for a server that is none of the run's.
+    /// The fault for a server that the run cannot call.
     fn unavailable(&self, server: &str, scope: &ServerScope) -> ToolFault {
         if let Some(refusal) = self.refusal(server) {
             return refusal;

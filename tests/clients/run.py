@@ -66,7 +66,7 @@ SAID_CHARS = 4000
 CODEX_SETTINGS = ".codex/config.toml"
 GEMINI_SETTINGS = ".gemini/settings.json"
 OPENCODE_SETTINGS = ".config/opencode/opencode.json"
-# Of the tool, and of a session that the client could not end.
+# Two kinds of errors: the tool's own, and a session that the client could not end.
 WARNED = ("schema", "session termination")
 ANSI = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 

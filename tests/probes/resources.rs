@@ -401,7 +401,7 @@ try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 2 * place)
     held = 0
     def count():
-        # Of another process each of them is refused, and none between two of them.
+        # A lock of another process is refused on each of them, and granted between two of them.
         global held
         for file in files:
             for place in range(1000):

@@ -22,7 +22,7 @@ pub(super) struct OpenSessions {
     dir: PathBuf,
     /// When the owner's token was made: who gets a token of the same name later has none of the sessions.
     token: String,
-    /// How long a session is kept that nobody uses.
+    /// How long a session can be found again after it has begun.
     time: Duration,
 }
 
@@ -43,7 +43,7 @@ impl OpenSessions {
         Self { dir, token: token.to_owned(), time }
     }
 
-    /// The id of the journal of the session with this id or name; `None`: it is none that could go on.
+    /// The id of the journal of the session with this id or name; `None`: no such session can go on.
     pub(super) fn journal(&self, id: &str) -> Option<String> {
         self.stored(id)?.journal
     }

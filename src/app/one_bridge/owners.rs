@@ -26,6 +26,8 @@ use crate::server::{Handler, HandlerSource, Listeners, Remote};
 pub(super) const REQUESTS_MAX: usize = 64;
 /// How long a session without any request goes on. Its sandbox is stopped earlier (`sandbox.idle_timeout`).
 const SESSION_IDLE: Duration = Duration::from_secs(24 * 3_600);
+/// How long after its beginning a session is found again that was put aside, or whose bridge has ended.
+const FOUND_AGAIN: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// The largest number of sessions of one owner.
 const OWN_SESSIONS_MAX: usize = 96;
 /// How long a named session goes on that only one request has used.
@@ -140,7 +142,7 @@ impl Owners {
         let config = ConfigFiles::load(environment.clone()).0;
         report(&config.problems);
         let open = config.owner.open_sessions();
-        let open = open.map(|dir| OpenSessions::new(dir, &token.created, SESSION_IDLE));
+        let open = open.map(|dir| OpenSessions::new(dir, &token.created, FOUND_AGAIN));
         let (ending, manager) = (CancellationToken::new(), Arc::new(session_manager()));
         let owner = Arc::new_cyclic(|own| Owner {
             environment,

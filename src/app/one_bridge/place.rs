@@ -32,7 +32,7 @@ impl Place {
         Self { dir: config.lock_dir.clone(), state: config.own_state_dir.clone() }
     }
 
-    /// The key of the bridge that listens; an empty one if there is none, which no bridge has.
+    /// The key of the bridge that listens. Without one it is empty, and no bridge has an empty key.
     pub(super) fn key(&self) -> String {
         let state = self.state.as_ref();
         let key = state.and_then(|state| own_file::read(&state.join(self.key_file()), KEY_BYTES_MAX).ok());
