@@ -174,7 +174,7 @@ fn no_command_of_an_entry_runs_before_its_server_is_used() {
     let home = Home::new().env("MCP_BRIDGE_ALLOW_CMD", "1");
     let mark = home.path().join("ran");
     let entry = format!(
-        "[servers.slow]\ncommand = \"true\"\nargs = [\"${{cmd:sh -c 'echo >{}; sleep 600'}}\"]\n",
+        "[servers.slow]\ncommand = \"true\"\nargs = [\"\"\"${{cmd:sh -c 'echo >\"{}\"; sleep 600'}}\"\"\"]\n",
         mark.display()
     );
     let home = home.file(USER, &entry);

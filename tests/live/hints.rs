@@ -481,7 +481,7 @@ fn what_the_bridge_advises_works(engine: &Engine) {
     let home = Home::on(engine).server("one", entry).server("two", fixtures[1].entry());
     let mark = home.path().join("installed");
     let line =
-        format!("test -e {0} || {{ touch {0}; sleep 5; }}; {1}", mark.display(), started(&fixtures[0]));
+        format!("test -e '{0}' || {{ touch '{0}'; sleep 5; }}; {1}", mark.display(), started(&fixtures[0]));
     let slowly = json!({"command": "sh", "args": ["-c", line], "start_timeout": 2});
     let home = home.server("slowly", slowly);
     let mut bridge = Bridge::start(&home).warm();
