@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use belljar_base::limits::Limits;
 use belljar_base::names::ServerName;
 use belljar_base::programs::{find_program, locate_program};
 use belljar_confine::{PrivatePlaces, ServerSandbox};
@@ -55,6 +56,13 @@ pub struct CallBounds {
     pub at_once: Option<usize>,
     /// The place of these settings, for the model to tell the user.
     pub set_in: String,
+}
+
+impl CallBounds {
+    pub(crate) fn at_once(&self, limits: &Limits) -> usize {
+        let of_any = limits.calls_in_flight_per_server_max;
+        self.at_once.map_or(of_any, |at_once| at_once.min(of_any))
+    }
 }
 
 /// A transport that is known only after commands have run.

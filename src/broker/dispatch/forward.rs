@@ -121,16 +121,16 @@ impl Broker {
         Ok((arguments, room))
     }
 
-    /// Waits until the session may call the server: another one may be calling a server that asks questions.
+    /// Waits until the session may call the server over this connection.
     pub(crate) async fn turn_at(
         &self,
-        server: &ServerName,
+        (server, connection): (&ServerName, &Connection),
         call: &Call<'_>,
         cancel: &CancellationToken,
     ) -> Result<ActiveCall<'_>, Redacted> {
         let given_up = tokio::select! {
             biased;
-            calling = self.shared.server_requests.calling(server, call.run()) => return Ok(calling),
+            calling = self.shared.server_requests.calling(server, call.run(), connection.calls_at_once()) => return Ok(calling),
             () = tokio::time::sleep_until(call.deadline) => UpstreamError::Deadline { server: server.clone() },
             () = cancel.cancelled() => UpstreamError::Cancelled { server: server.clone() },
         };
@@ -196,7 +196,7 @@ impl Broker {
         (connection, arguments, until): (&Connection, Map<String, Value>, &HumanDeadline<'_>),
         cancel: &CancellationToken,
     ) -> Result<Box<RawValue>, Redacted> {
-        let _calling = self.turn_at(&server.name, call, cancel).await?;
+        let _calling = self.turn_at((&server.name, connection), call, cancel).await?;
         self.note_begun(call);
         if !call.record.send() {
             let cancelled = UpstreamError::Cancelled { server: server.name.clone() };

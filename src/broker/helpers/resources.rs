@@ -236,7 +236,7 @@ impl Broker {
         let fault = |error| self.fault(server, call.run(), &error, Some(ToolEffect::Reads));
         let connection = self.connected(server, (call.run(), until.deadline()), cancel).await;
         let connection = connection.map_err(|error| self.not_connected(server, call.run(), &error))?;
-        let turn = self.turn_at(server, call, cancel).await;
+        let turn = self.turn_at((server, &connection), call, cancel).await;
         let _calling = turn.map_err(|error| self.not_connected(server, call.run(), &error))?;
         let answer = match reading {
             Reading::List(kind) => {

@@ -5,7 +5,7 @@
 //! neither code nor the model takes part.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use belljar_base::limits::Limits;
@@ -19,7 +19,7 @@ use futures_util::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use serde_json::Value;
 use serde_json::value::to_raw_value;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -41,6 +41,9 @@ const MESSAGE_CHARS_MAX: usize = 500;
 ///
 /// A server does not say during which call it asks. So a server that has asked once is called by one session at a time, and
 /// nobody is asked if several sessions are calling a server that asks for the first time.
+///
+/// A session waits for its own calls as soon as they fill the server. So a call waits for at most as many calls of each other
+/// session as the server takes at once, however many that session makes.
 pub(crate) struct ServerRequests {
     servers: Mutex<BTreeMap<ServerName, CalledServer>>,
     /// Wakes the calls that wait for another session's calls to end.
@@ -57,6 +60,8 @@ struct CalledServer {
     asks: bool,
     /// The calls in progress, by session.
     sessions: BTreeMap<SessionId, SessionCalls>,
+    /// The places for the calls of each session.
+    places: BTreeMap<SessionId, Weak<Semaphore>>,
 }
 
 /// The calls of one session at one server that are in progress.
@@ -91,6 +96,7 @@ pub(crate) struct ActiveCall<'a> {
     session: SessionId,
     /// The run; `None` for a call of a job.
     run: Option<RunId>,
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 /// The task that receives the requests and messages of servers.
@@ -122,20 +128,41 @@ impl ServerRequests {
     }
 
     /// Registers a call of the run, so that the server's requests go to the run's human. They never go to a job's: usually
-    /// the run of the job has ended, and another run may be calling the same server. Waits while another session calls a
-    /// server that asks. Cancel-safe.
-    pub(crate) async fn calling(&self, server: &ServerName, run: &RunContext) -> ActiveCall<'_> {
+    /// the run of the job has ended, and another run may be calling the same server. Waits while the session has `at_once`
+    /// calls at the server, and while another session calls a server that asks. Cancel-safe.
+    pub(crate) async fn calling(
+        &self,
+        server: &ServerName,
+        run: &RunContext,
+        at_once: usize,
+    ) -> ActiveCall<'_> {
+        // The semaphore is never closed.
+        let place = self.places(server, &run.session, at_once).acquire_owned().await.ok();
         loop {
             // It counts from here on, so that no end of a call is missed.
             let ended = self.ended.notified();
-            if let Some(calling) = self.calling_now(server, run) {
-                return calling;
+            if let Some((session, run)) = self.begin(server, run) {
+                return ActiveCall { requests: self, server: server.clone(), session, run, _place: place };
             }
             ended.await;
         }
     }
 
-    fn calling_now(&self, server: &ServerName, run: &RunContext) -> Option<ActiveCall<'_>> {
+    /// The places for the session's calls at the server.
+    fn places(&self, server: &ServerName, session: &SessionId, at_once: usize) -> Arc<Semaphore> {
+        let mut servers = self.servers.lock();
+        let places = &mut servers.entry(server.clone()).or_default().places;
+        if let Some(known) = places.get(session).and_then(Weak::upgrade) {
+            return known;
+        }
+        places.retain(|_, places| places.strong_count() > 0);
+        let new = Arc::new(Semaphore::new(at_once));
+        places.insert(session.clone(), Arc::downgrade(&new));
+        new
+    }
+
+    /// Begins a call, if the session's turn has come.
+    fn begin(&self, server: &ServerName, run: &RunContext) -> Option<(SessionId, Option<RunId>)> {
         let mut servers = self.servers.lock();
         let called = servers.entry(server.clone()).or_default();
         if called.asks && called.sessions.keys().any(|session| *session != run.session) {
@@ -155,7 +182,7 @@ impl ServerRequests {
                 }
             }
         }
-        Some(ActiveCall { requests: self, server: server.clone(), session: run.session.clone(), run: run_id })
+        Some((run.session.clone(), run_id))
     }
 
     /// The run whose human a server may ask now.

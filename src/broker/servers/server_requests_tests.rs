@@ -45,7 +45,7 @@ async fn a_server_is_heard_only_while_it_is_called_and_for_what_the_client_offer
     let (human, mut asked) = human();
     let nobody = "no call of a run is under way at this server";
     assert_eq!(refusal(&requests, "a", QuestionKind::Elicitation).await, nobody);
-    let calling = requests.calling(&name("a"), &RunContext::of(1, &human)).await;
+    let calling = requests.calling(&name("a"), &RunContext::of(1, &human), 9).await;
     assert_eq!(refusal(&requests, "b", QuestionKind::Elicitation).await, nobody);
     assert_eq!(
         refusal(&requests, "a", QuestionKind::Sampling).await,
@@ -74,8 +74,8 @@ async fn a_server_is_heard_only_while_it_is_called_and_for_what_the_client_offer
 async fn a_question_lasts_as_long_as_any_call_of_its_run_and_no_longer() {
     let requests = requests(&Limits::default());
     let (human, mut asked) = human();
-    let first = requests.calling(&name("a"), &RunContext::of(1, &human)).await;
-    let second = requests.calling(&name("a"), &RunContext::of(1, &human)).await;
+    let first = requests.calling(&name("a"), &RunContext::of(1, &human), 9).await;
+    let second = requests.calling(&name("a"), &RunContext::of(1, &human), 9).await;
     let (server, form) = (name("a"), params());
     let mut answer = std::pin::pin!(requests.answer(&server, QuestionKind::Elicitation, &form));
     assert!(futures_util::poll!(&mut answer).is_pending());
@@ -94,8 +94,8 @@ async fn a_question_lasts_as_long_as_any_call_of_its_run_and_no_longer() {
 async fn the_call_of_a_later_run_takes_over_and_the_end_of_an_earlier_one_takes_nothing_away() {
     let requests = requests(&Limits::default());
     let ((earlier, _), (later, mut asked)) = (human(), human());
-    let first = requests.calling(&name("a"), &RunContext::of(1, &earlier)).await;
-    let _second = requests.calling(&name("a"), &RunContext::of(2, &later)).await;
+    let first = requests.calling(&name("a"), &RunContext::of(1, &earlier), 9).await;
+    let _second = requests.calling(&name("a"), &RunContext::of(2, &later), 9).await;
     drop(first);
     let (server, form) = (name("a"), params());
     let mut answer = std::pin::pin!(requests.answer(&server, QuestionKind::Elicitation, &form));
@@ -108,7 +108,7 @@ async fn a_run_hears_so_many_questions_and_waits_so_long_for_each() {
     let limits = Limits { server_requests_per_run_max: 2, ..Limits::default() };
     let requests = requests(&limits);
     let (human, mut asked) = human();
-    let _calling = requests.calling(&name("a"), &RunContext::of(1, &human)).await;
+    let _calling = requests.calling(&name("a"), &RunContext::of(1, &human), 9).await;
     let began = Instant::now();
     let silent = tokio::spawn(async move {
         let mut kept = Vec::new();
@@ -131,7 +131,7 @@ async fn servers_are_not_heard_once_the_run_has_waited_for_its_human_as_long_as_
     let limits = Limits::default();
     let requests = requests(&limits);
     let (human, mut asked) = human();
-    let _calling = requests.calling(&name("a"), &RunContext::of(1, &human)).await;
+    let _calling = requests.calling(&name("a"), &RunContext::of(1, &human), 9).await;
     let waiting = human.wait();
     tokio::time::sleep(limits.waiting_per_run).await;
     drop(waiting);
@@ -147,16 +147,16 @@ async fn a_question_during_the_calls_of_two_sessions_goes_to_nobody_and_then_one
     // Both sessions count their runs from 1.
     let (of_one, of_other) = (RunContext::of_session("a", 1, &one), RunContext::of_session("b", 1, &other));
     let (server, form) = (name("a"), params());
-    let first = requests.calling(&server, &of_one).await;
-    let second = requests.calling(&server, &of_other).await;
+    let first = requests.calling(&server, &of_one, 9).await;
+    let second = requests.calling(&server, &of_other, 9).await;
     let said = refusal(&requests, "a", QuestionKind::Elicitation).await;
     assert_eq!(said, "several sessions are calling this server, and it cannot say which one it asks");
     assert!(asked_one.try_recv().is_err() && asked_other.try_recv().is_err());
     // A call that is under way goes on, and also calls of the same session are not kept waiting.
     drop(second);
-    let again = requests.calling(&server, &of_one).await;
-    let elsewhere = requests.calling(&name("b"), &of_other).await;
-    let mut waiting = std::pin::pin!(requests.calling(&server, &of_other));
+    let again = requests.calling(&server, &of_one, 9).await;
+    let elsewhere = requests.calling(&name("b"), &of_other, 9).await;
+    let mut waiting = std::pin::pin!(requests.calling(&server, &of_other, 9));
     assert!(futures_util::poll!(&mut waiting).is_pending());
     let mut answer = std::pin::pin!(requests.answer(&server, QuestionKind::Elicitation, &form));
     assert!(futures_util::poll!(&mut answer).is_pending());
@@ -175,21 +175,38 @@ async fn calls_of_jobs_count_for_their_session_and_nobody_is_asked_in_them() {
     let requests = requests(&Limits::default());
     let ((one, _one), (other, mut asked)) = (human(), human());
     let job = RunContext::of_session("a", 1, &one).job(1, belljar_base::run::ServerScope::All);
-    let of_job = requests.calling(&name("a"), &job).await;
+    let of_job = requests.calling(&name("a"), &job, 9).await;
     assert_eq!(
         refusal(&requests, "a", QuestionKind::Elicitation).await,
         "no call of a run is under way at this server"
     );
     let run = RunContext::of_session("b", 1, &other);
     let server = name("a");
-    let mut waiting = std::pin::pin!(requests.calling(&server, &run));
+    let mut waiting = std::pin::pin!(requests.calling(&server, &run, 9));
     assert!(futures_util::poll!(&mut waiting).is_pending(), "the question could be the job's");
     // A run of the same session that calls the server is not asked for the job either.
     let same = RunContext::of_session("a", 2, &one);
-    let of_run = requests.calling(&server, &same).await;
+    let of_run = requests.calling(&server, &same, 9).await;
     let said = refusal(&requests, "a", QuestionKind::Elicitation).await;
     assert!(said.contains("it cannot say in which call it asks"), "{said}");
     drop((of_run, of_job));
     let _now = waiting.await;
     assert!(asked.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn many_calls_of_one_session_wait_for_each_other_and_not_before_another_session_s() {
+    let requests = requests(&Limits::default());
+    let ((one, _one), (other, _other)) = (human(), human());
+    let (of_one, of_other) = (RunContext::of_session("a", 1, &one), RunContext::of_session("b", 1, &other));
+    let server = name("a");
+    let first = requests.calling(&server, &of_one, 2).await;
+    let _second = requests.calling(&server, &of_one, 2).await;
+    let mut third = std::pin::pin!(requests.calling(&server, &of_one, 2));
+    assert!(futures_util::poll!(&mut third).is_pending(), "the server takes two calls");
+    let _of_other = requests.calling(&server, &of_other, 2).await;
+    let _elsewhere = requests.calling(&name("b"), &of_one, 2).await;
+    assert!(futures_util::poll!(&mut third).is_pending());
+    drop(first);
+    let _third = third.await;
 }

@@ -161,7 +161,7 @@ impl Attempt<'_> {
             server: self.server.clone(),
             peer,
             stderr,
-            permits: self.permits(),
+            permits: Arc::new(Semaphore::new(self.bounds.at_once(self.limits))),
             tools,
             handler,
             listed_at: 0,
@@ -185,12 +185,6 @@ impl Attempt<'_> {
             Some(info) if !info.protocol_version.has_initialize() => subscribe(peer, &handler.changes),
             _ => JoinSet::new(),
         }
-    }
-
-    /// One permit for each call that may be in progress.
-    fn permits(self) -> Arc<Semaphore> {
-        let of_any = self.limits.calls_in_flight_per_server_max;
-        Arc::new(Semaphore::new(self.bounds.at_once.map_or(of_any, |at_once| at_once.min(of_any))))
     }
 
     async fn open(self, spec: &ServerSpec) -> Result<(Connection, ConnectionParts), AttemptError> {

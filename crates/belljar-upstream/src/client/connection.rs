@@ -123,6 +123,12 @@ impl Connection {
         Arc::clone(&self.tools.all)
     }
 
+    /// The largest number of requests to the server that are in progress at once. Further ones wait.
+    #[must_use]
+    pub fn calls_at_once(&self) -> usize {
+        self.bounds.at_once(&self.limits)
+    }
+
     pub(crate) fn tools_are_stale(&self) -> bool {
         let is_old = self.tools.stale_at.is_some_and(|stale_at| Instant::now() >= stale_at);
         is_old || self.handler.changes.count() != self.listed_at
