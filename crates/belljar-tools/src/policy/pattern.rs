@@ -55,7 +55,7 @@ impl Pattern {
             folded: WildMatch::new(&folded),
             places: [text, &*decoded]
                 .into_iter()
-                .flat_map(|text| places(text, false, usize::MAX).unwrap_or_default())
+                .flat_map(|text| places(text, false, usize::MAX).0)
                 .map(|place| WildMatch::new(&place))
                 .collect(),
             named: (!text.contains(['*', '?'])).then(|| LiteralMeaning::of(text)),

@@ -11,21 +11,25 @@ use url::{Host, Position, Url};
 use super::number::with_ascii_digits;
 
 /// The places to which a path or URI may lead, folded: without `..`, `.` and empty segments, and for a file URI or a web address
-/// in all readings. A path that leads above its unknown beginning may lead to the root. `None`: a host cannot be read.
+/// in all readings. A path that leads above its unknown beginning may lead to the root. Beside them: whether there is a host that
+/// cannot be read, so that the text may lead to any address, too.
 ///
 /// Parts are told apart before folding and after it: a character can become `/` or `..` by folding, for some servers only.
 ///
 /// `is_value`: the path of an address is a place, too, whatever its scheme is. A pattern for addresses of a scheme does not mean
 /// all paths.
-pub(super) fn places(text: &str, is_value: bool, host_bytes_max: usize) -> Option<BTreeSet<String>> {
+pub(super) fn places(text: &str, is_value: bool, host_bytes_max: usize) -> (BTreeSet<String>, bool) {
     let folded = text::folded(text);
-    let mut found = BTreeSet::new();
+    let (mut found, mut is_unread) = (BTreeSet::new(), false);
     // What marks an address may also be a folder's name that `..` leaves.
     let forms = BTreeSet::from([text, unwrapped(text), &*folded, unwrapped(&folded)]);
     for place in forms {
         found.extend(file_places(place));
         found.extend(standard_places(place));
-        found.extend(web_addresses(place, host_bytes_max)?);
+        match web_addresses(place, host_bytes_max) {
+            Some(addresses) => found.extend(addresses),
+            None => is_unread = true,
+        }
         if is_value {
             found.extend(paths_alone(place));
         }
@@ -44,7 +48,7 @@ pub(super) fn places(text: &str, is_value: bool, host_bytes_max: usize) -> Optio
         }
     }
     let found = found.iter().map(|place| text::folded(place).into_owned());
-    Some(found.filter(|place| *place != folded).collect())
+    (found.filter(|place| *place != folded).collect(), is_unread)
 }
 
 fn is_scheme(scheme: &str) -> bool {
@@ -55,7 +59,10 @@ fn is_scheme(scheme: &str) -> bool {
 /// The readings of a text as servers have it that take the path of an address for that of a file, whatever the scheme is. A
 /// web address counts only without a host: one with a host leads elsewhere for nearly all.
 fn paths_alone(text: &str) -> Vec<String> {
-    let (path, is_uri) = match text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) {
+    // Some servers only look for the marks behind a scheme, and take what is before them for one.
+    let has_marks = |scheme: &str, path: &str| path.starts_with("//") && !scheme.contains(['/', '\\', ' ']);
+    let parts = text.split_once(':').filter(|(scheme, path)| is_scheme(scheme) || has_marks(scheme, path));
+    let (path, is_uri) = match parts {
         Some((scheme, _)) if WEB_SCHEMES.contains(&&*scheme.to_ascii_lowercase()) && has_host(text) => {
             return vec![];
         }
@@ -65,14 +72,27 @@ fn paths_alone(text: &str) -> Vec<String> {
         None => (text, text.starts_with('/')),
     };
     let cut = |ends: &[char]| path.split(ends).next().unwrap_or(path);
-    let paths = BTreeSet::from([path, cut(&['?', '#']), cut(&['?', '#', ';'])]);
+    let without_query = cut(&['?', '#']);
+    let last = without_query.rfind('/').unwrap_or(0);
+    let end = without_query[last..].find(';').map_or(without_query.len(), |end| last + end);
+    let cuts = [path, without_query, cut(&['?', '#', ';']), &without_query[..end]];
+    // Some servers decode what is left.
+    let paths: BTreeSet<String> = cuts.iter().flat_map(|path| [(*path).to_owned(), decoded(path)]).collect();
+    // A word before a mark is no path, and neither is the beginning of a line of commands.
+    let is_path =
+        |path: &String| path.contains(['/', '\\', '.']) && (is_uri || !path.contains(char::is_whitespace));
+    let paths = paths.iter().filter(|path| is_path(path)).map(String::as_str);
     let readings = |path: &str| {
         let behind_host = path.strip_prefix("//").and_then(|rest| rest.split_once('/'));
         let behind_host = behind_host.map(|(_, path)| plain_paths(path)).unwrap_or_default();
         let of_file = if is_uri { file_places(&format!("file:{path}")) } else { vec![] };
         [of_file, plain_paths(path), behind_host].concat()
     };
-    paths.into_iter().flat_map(readings).collect()
+    paths.flat_map(readings).collect()
+}
+
+fn decoded(text: &str) -> String {
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 /// Whether a web address has a host between its marks.
@@ -107,13 +127,12 @@ fn standard_places(text: &str) -> Vec<String> {
     if WEB_SCHEMES.contains(&url.scheme()) {
         return vec![];
     }
-    let decoded = percent_encoding::percent_decode_str(url.path()).decode_utf8_lossy().into_owned();
     let before = &url[..Position::BeforePath];
     let of_path = |path: &str| match url.scheme() {
         "file" => file_places(&format!("file://{path}")),
         _ => plain_paths(path).into_iter().map(|path| format!("{before}{path}")).collect(),
     };
-    [url.path(), &decoded].into_iter().flat_map(of_path).collect()
+    [url.path(), &decoded(url.path())].into_iter().flat_map(of_path).collect()
 }
 
 /// All readings of a file URI in the forms `file:///path` and `/path`; none if the text is no file URI.
@@ -122,7 +141,7 @@ fn file_places(text: &str) -> Vec<String> {
     else {
         return vec![];
     };
-    let rest = rest.trim_start_matches(['\t', '\r', '\n']);
+    let rest = rest.trim_start_matches(['\t', '\r', '\n', ' ']);
     // On some systems a backslash is part of a name.
     let slashes = rest.replace('\\', "/");
     let mut paths = vec![rest, &slashes];
@@ -249,7 +268,6 @@ fn addresses_of(text: &str, (host, written): (&str, &str), host_bytes_max: usize
         .flatten()
         .collect();
     let rest = url[Position::BeforePath..Position::AfterQuery].trim_end_matches('?');
-    let decoded = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
     let query = url.query().filter(|query| !query.is_empty());
     let query = query.map(|query| format!("?{}", decoded(query))).unwrap_or_default();
     // Servers ignore empty segments, some before they follow `..`, and decode what the parser has encoded.
@@ -267,7 +285,7 @@ fn addresses_of(text: &str, (host, written): (&str, &str), host_bytes_max: usize
 }
 
 /// The names of the host of an address, without the dot at the end: its punycode and its letters, the IPv4 address to which an
-/// IPv6 address leads, and `localhost` for each address of this machine.
+/// IPv6 address leads, and the usual names of this machine for each address of it.
 fn hosts(url: &Url) -> Vec<String> {
     let Some(host) = url.host_str().map(|host| host.trim_end_matches('.')) else { return vec![] };
     // A rule may have the letters of the host, the text its punycode, or the other way round.
@@ -284,12 +302,20 @@ fn hosts(url: &Url) -> Vec<String> {
             let is_here = |address: Ipv4Addr| address.is_loopback() || address.is_unspecified();
             address.is_loopback() || address.is_unspecified() || mapped.is_some_and(is_here)
         }
-        Some(Host::Domain(name)) => name.trim_end_matches('.').ends_with(".localhost"),
+        Some(Host::Domain(name)) => {
+            let name = name.trim_end_matches('.');
+            // Debian's /etc/hosts has the others.
+            let others = ["localhost.localdomain", "ip6-localhost", "ip6-loopback"];
+            name.rsplit('.').next() == Some("localhost") || others.contains(&name)
+        }
         None => false,
     };
     let mapped = mapped.map(|address| address.to_string());
-    let here = is_here.then(|| "localhost".to_owned());
-    [Some(host.to_owned()), letters, mapped, here].into_iter().flatten().collect()
+    // A rule with a wildcard for the port is no address, and has one of these.
+    let here = ["localhost", "127.0.0.1", "[::1]"].into_iter().filter(|_| is_here).map(str::to_owned);
+    let hosts: BTreeSet<String> =
+        [Some(host.to_owned()), letters, mapped].into_iter().flatten().chain(here).collect();
+    hosts.into_iter().collect()
 }
 
 /// The readings of an address whose host is not what the URL standard wants, such as one with `xn--` that is no punycode. Some
@@ -316,7 +342,7 @@ fn taken_apart(text: &str, host: &str, written: &str) -> Vec<String> {
     let hosts = standard.as_ref().map(hosts).filter(|hosts| !hosts.is_empty());
     let hosts = hosts.unwrap_or_else(|| vec![host.to_owned()]);
     let path = written.split(['?', '#']).next().unwrap_or(written);
-    let paths = plain_paths(path).into_iter().chain([written.to_owned()]);
+    let paths = plain_paths(path).into_iter().chain(plain_paths(&decoded(path))).chain([written.to_owned()]);
     let of_path = |path: String| {
         let of_host = |host: &String| {
             let without = (port == usual).then(|| format!("{scheme}://{host}{path}"));
@@ -328,9 +354,15 @@ fn taken_apart(text: &str, host: &str, written: &str) -> Vec<String> {
 }
 
 /// The path without `.`, `..` and empty segments, as read where a backslash is part of a name, and where it ends one. A path of a
-/// folder has a reading with a last slash, too.
+/// folder has a reading with a last slash, too, and one through the root or working folder that Linux shows of a process has one
+/// without that.
 fn plain_paths(path: &str) -> Vec<String> {
     let mut paths = vec![plain_path(path, &['/'])];
+    if let Some(behind) = paths[0].strip_prefix("/proc/") {
+        let behind_root = behind.split_once("/root/").map(|(_, path)| format!("/{path}"));
+        let behind_cwd = behind.split_once("/cwd/").map(|(_, path)| path.to_owned());
+        paths.extend(behind_root.into_iter().chain(behind_cwd));
+    }
     if path.contains('\\') {
         paths.push(plain_path(path, &['/', '\\']));
     }

@@ -115,9 +115,11 @@ fn reads_as(value: &Value, text: &str, pattern: &Pattern) -> bool {
 fn text_fits(text: &str, pattern: &Pattern) -> bool {
     let is_like = |text: &str| pattern.matches_loosely(text) != Some(false);
     let fits = |text: &str| {
-        is_like(text)
-            || places(text, true, HOST_BYTES_MAX)
-                .map_or_else(|| pattern.may_be_address(), |places| places.iter().any(|place| is_like(place)))
+        let leads_there = || {
+            let (places, is_unread) = places(text, true, HOST_BYTES_MAX);
+            is_unread && pattern.may_be_address() || places.iter().any(|place| is_like(place))
+        };
+        is_like(text) || leads_there()
     };
     fits(text) || matches!(text::drawn(text), Cow::Owned(drawn) if fits(&drawn))
 }
@@ -270,8 +272,35 @@ mod tests {
             ("*password*", prose.clone()),
             ("https://evil.example/*", prose),
             ("/etc/*", format!("https://xn--{}.example/x", "a".repeat(300))),
+            ("bug", "type:bug".to_owned()),
+            ("bug", "bug#12".to_owned()),
+            ("latest", "redis:latest".to_owned()),
+            ("git status", "git status;rm -rf /tmp/x".to_owned()),
         ] {
             assert!(!of(pattern, &json!(text)), "{pattern} {text:.60}");
+        }
+        // A host that is too long to be read takes no other reading away.
+        for text in [
+            format!("http:xn--{}/../../etc/passwd", "a".repeat(300)),
+            "/a;b/../etc/passwd;x".to_owned(),
+            "/%3F/%2e%2e/etc/passwd?x".to_owned(),
+            "_x:///etc/passwd".to_owned(),
+            ":///etc/passwd".to_owned(),
+            "file: /etc/passwd".to_owned(),
+            "/proc/self/root/etc/passwd".to_owned(),
+            "/proc/1/task/1/root/etc/../etc/passwd".to_owned(),
+        ] {
+            assert!(of("/etc/*", &json!(text)), "{text:.60}");
+        }
+        for (pattern, text) in [
+            ("http://127.0.0.1:*/*", "http://localhost:18443/x"),
+            ("http://localhost:*/*", "http://0x7f.1:18443/x"),
+            ("http://127.0.0.1:*/*", "http://[::1]:18443/x"),
+            ("http://127.0.0.1:18443/admin/*", "http://127.0.0.1:83979/%3F/%2e%2e/admin/x"),
+            ("secrets/*", "/proc/self/cwd/secrets/k"),
+            ("*.pem", "x:key.pem?a"),
+        ] {
+            assert!(of(pattern, &json!(text)), "{pattern} {text}");
         }
         // What servers undo themselves, also two differences at once.
         for (pattern, addresses) in [
