@@ -16,6 +16,8 @@ pub struct Surroundings {
     pub uid: u32,
     /// The folder of the project: the working folder.
     pub project: Option<PathBuf>,
+    /// The project or repository that has the file in it that the user has named.
+    pub project_of_given: Option<PathBuf>,
     /// The folders that variables name for single clients, if they are set.
     pub named: Vec<(&'static str, OsString)>,
 }
@@ -113,10 +115,9 @@ impl Client {
         let location = of_project.or_else(|| called.next()).unwrap_or(&self.places[0]);
         let depth = Path::new(location.path).components().count();
         let project = path.ancestors().nth(depth).filter(|_| location.base == Base::Project);
-        // Any other file in the project that is open may come from a stranger, too.
-        let is_foreign = |open: &&PathBuf| path.starts_with(open) && !surroundings.home.starts_with(open);
-        let project = project.or(surroundings.project.as_ref().filter(is_foreign).map(PathBuf::as_path));
-        ClientFile { path: path.to_owned(), location, project: project.map(Path::to_owned) }
+        // Any other file in the project that is open, or in a repository, may come from a stranger, too.
+        let project = project.map(Path::to_owned).or_else(|| surroundings.project_of_given.clone());
+        ClientFile { path: path.to_owned(), location, project }
     }
 
     /// Whether the client seems to be on this machine: one of its files exists, or the folder of such a file exists and
@@ -161,6 +162,7 @@ mod tests {
             config: "/h/.config".into(),
             uid: 1000,
             project: None,
+            project_of_given: None,
             named: vec![],
         };
         let is_kept =

@@ -235,7 +235,10 @@ impl Reading<'_> {
                 let path = format!("projects.{key}.mcpServers");
                 let inputs = &BTreeMap::new();
                 let table = Table { path, table, inputs, switched_off: &switched_off, switched_on: &[] };
+                let first = servers.len();
                 reading.table(&table, servers, problems);
+                // The user has added these, in the user's own file.
+                servers[first..].iter_mut().for_each(|server| server.project = None);
             } else {
                 others.push((key.as_str(), *at));
             }
@@ -324,8 +327,7 @@ impl Reading<'_> {
         }
         self.say(key, member, &translation, problems);
         let (name, path) = (member.key.clone(), self.file.path.clone());
-        let project = self.file.project.as_ref().filter(|project| path.starts_with(project));
-        let project = project.map(|project| escaped(&project.display().to_string()));
+        let project = self.file.project.as_ref().map(|project| escaped(&project.display().to_string()));
         Some(ClientServer { name, entry: translation.entry, path, project })
     }
 

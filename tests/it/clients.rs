@@ -695,6 +695,47 @@ fn a_project_s_server_does_not_take_the_place_or_the_rights_of_the_user_s() {
 }
 
 #[test]
+fn a_file_that_a_stranger_may_have_written_is_a_project_s_by_whatever_way_it_is_named() {
+    let entry =
+        |command: &str| json!({"mcpServers": {"gh": {"command": command, "sandbox": false}}}).to_string();
+    let own = json!({"command": "mine", "sandbox": false});
+    for (folder, file) in [
+        ("p", "mcp.json"),
+        ("p/sub", "@/p/mcp.json"),
+        ("p", "@/link/mcp.json"),
+        ("", "@/p/mcp.json"),
+        // The control: no repository, and not the folder that is open.
+        ("p", "@/other/mcp.json"),
+    ] {
+        let home = Home::new()
+            .file("MCPs/cursor.json", &entry("mine"))
+            .file("p/mcp.json", &entry("theirs"))
+            .file("other/mcp.json", &entry("theirs"))
+            .file("p/.git/HEAD", "");
+        fs::create_dir_all(home.path().join("p/sub")).unwrap();
+        std::os::unix::fs::symlink("p", home.path().join("link")).unwrap();
+        let file = file.replace('@', home.path().to_str().unwrap());
+        let mut command = home.command(&["import", "--yes", "--client", "cursor", "--file", &file]);
+        let output = command.current_dir(home.path().join(folder)).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = fs::read_to_string(home.path().join("MCPs/cursor.json")).unwrap();
+        let servers = &serde_json::from_str::<Value>(&text).unwrap()["mcpServers"];
+        let is_control = file.contains("/other/");
+        assert_eq!(servers["gh"] == own, !is_control, "{folder} {file}: {text}");
+        assert_eq!(servers["gh-cursor"]["project"].is_string(), !is_control, "{folder} {file}: {text}");
+        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(shown.contains("\"project\": \"/"), !is_control, "{shown}");
+    }
+    // A variable for a client's folder that leads into the open project is the project's, too.
+    let home = Home::new().file("p/.codex/config.toml", "[mcp_servers.theirs]\ncommand = \"c\"\n");
+    let home = home.clone().env("CODEX_HOME", home.path().join("p/.codex").to_str().unwrap());
+    let mut command = home.command(&["import", "--yes"]);
+    let output = command.current_dir(home.path().join("p")).output().unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(shown.contains("no servers were found"), "{shown}");
+}
+
+#[test]
 fn the_user_s_own_keys_follow_an_entry_whatever_its_name_becomes() {
     let entry = |args: &[&str]| json!({"command": "c", "args": args});
     let file = |servers: Value| json!({"mcpServers": servers}).to_string();

@@ -41,6 +41,7 @@ fn read(client: &'static Client, text: &str) -> (Vec<ClientServer>, Vec<Problem>
         config: "/home/ada/.config".into(),
         uid: 1000,
         project: Some("/work".into()),
+        project_of_given: None,
         named: Vec::new(),
     };
     let path = Path::new("/home/ada/client/file");

@@ -29,11 +29,12 @@ const NAMES_CHARS_MAX: usize = 600;
 /// Reads, shows, asks and writes; the exit code is 1 if a file could not be read or written.
 pub(crate) fn import(environment: &Environment, arguments: &cli::Import) -> ExitCode {
     let limits = Limits::default();
-    let Some(surroundings) = surroundings(environment) else {
+    let Some(mut surroundings) = surroundings(environment) else {
         return refused("no home folder is known, so there is nowhere to look");
     };
     // The absolute path is needed to recognise a project's file.
     let given = arguments.file.as_ref().map(|path| environment.cwd.clone().unwrap_or_default().join(path));
+    surroundings.project_of_given = given.as_ref().and_then(|file| environment.project_of_file(file));
     let (chosen, files) = match chosen(arguments, given.as_deref()) {
         Ok(chosen) => chosen,
         Err(refusal) => return usage(&refusal),
@@ -99,11 +100,13 @@ pub(crate) fn import(environment: &Environment, arguments: &cli::Import) -> Exit
 pub(super) fn surroundings(environment: &Environment) -> Option<Surroundings> {
     let named = clients::place_variables().into_iter();
     let named = named.filter_map(|name| Some((name, environment.variable(name)?.to_owned())));
+    let named = named.filter(|(_, folder)| environment.project_on_the_way(Path::new(folder)).is_none());
     Some(Surroundings {
         home: environment.home.clone()?,
         config: environment.config_home()?,
         uid: environment.uid,
         project: environment.cwd.clone(),
+        project_of_given: None,
         named: named.collect(),
     })
 }

@@ -20,6 +20,7 @@ fn surroundings(home: &Path) -> Surroundings {
         config: home.join(".config"),
         uid: nix::unistd::geteuid().as_raw(),
         project: None,
+        project_of_given: None,
         named: Vec::new(),
     }
 }

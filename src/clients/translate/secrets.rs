@@ -64,8 +64,8 @@ fn shown_entry(entry: &Value, before: Option<&Value>) -> Value {
         let before = before.and_then(|before| before.get(key));
         let value = match (key.as_str(), value) {
             (
-                "command" | "cwd" | "type" | "description" | "disabled" | "env_inherit" | "start_timeout"
-                | "timeout" | "allow" | "deny",
+                "command" | "cwd" | "type" | "project" | "description" | "disabled" | "env_inherit"
+                | "start_timeout" | "timeout" | "allow" | "deny",
                 _,
             ) => value.clone(),
             ("url", Value::String(url)) => changed(around_references(url, shown_url), url, before),
