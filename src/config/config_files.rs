@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use super::load::{Config, PreviousConfig, ReloadState};
 use super::read::environment::Environment;
 use super::read::file::{self, Fingerprint, WatchedFile};
+use super::read::given_places;
 use super::read::trust;
 use super::servers::load;
 use super::servers::server::{RefusedServer, ServerConfig};
@@ -30,6 +31,8 @@ pub struct ConfigFiles {
     /// The fingerprints of the listed files, and the places where they really are.
     seen: (Vec<Fingerprint>, BTreeSet<PathBuf>),
     referred: ReloadState,
+    /// Whether the places that servers and code are given were recorded.
+    is_recorded: bool,
     config: Arc<Config>,
     told: watch::Sender<Arc<Config>>,
     /// Changes to apply to each configuration that was read from the files.
@@ -51,7 +54,21 @@ impl ConfigFiles {
         let shared = Arc::new(config.clone());
         let told = watch::Sender::new(Arc::clone(&shared));
         let environment = Arc::new(environment);
-        (config, Self { environment, limits, listing, seen, referred, config: shared, told, adjust: |_| {} })
+        let is_recorded = false;
+        (
+            config,
+            Self {
+                environment,
+                limits,
+                listing,
+                seen,
+                referred,
+                is_recorded,
+                config: shared,
+                told,
+                adjust: |_| {},
+            },
+        )
     }
 
     /// Applies this change to the configuration, now and whenever the files are read again.
@@ -117,6 +134,16 @@ impl ConfigFiles {
         Arc::make_mut(&mut self.environment).variables.retain(is_equal);
     }
 
+    /// Records the places that confined servers and code are given now, before they start.
+    pub fn record_given(&mut self) {
+        let Some(dir) = self.environment.common_dir().filter(|_| !self.is_recorded) else { return };
+        self.is_recorded = true;
+        if let Err(error) = given_places::add(&dir, &self.referred.given) {
+            let dir = dir.display();
+            tracing::warn!(%error, %dir, "it is not recorded what servers and code can change, so later bridges do not know");
+        }
+    }
+
     /// Checks the files. If one has changed, reads all of them again and returns the problems that were not there
     /// before.
     pub fn look(&mut self) -> Vec<Problem> {
@@ -140,6 +167,7 @@ impl ConfigFiles {
         let is_new = |problem: &&Problem| !before.contains(&problem.to_string());
         let problems = config.problems.iter().filter(is_new).cloned().collect();
         self.referred = referred;
+        self.is_recorded = false;
         self.config = Arc::new(config);
         self.told.send_replace(Arc::clone(&self.config));
         problems

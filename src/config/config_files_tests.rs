@@ -345,6 +345,111 @@ fn what_a_server_could_change_is_not_trusted_by_others_after_it_is_gone() {
 }
 
 #[test]
+fn what_was_given_once_counts_for_every_later_bridge_of_the_user() {
+    use std::os::unix::fs::symlink;
+    let entry = |more: &str| {
+        format!("[servers.w]\ncommand = \"c\"\n{more}\n[servers.w.sandbox]\nwrite = [\"${{HOME}}/dots\"]\n")
+    };
+    let mount = |more: &str| format!("[[mount]]\nhost = \"~/dots\"\nwritable = true\n{more}\n");
+    for (given, later) in [
+        (
+            entry(""),
+            vec![
+                entry("disabled = true"),
+                entry("timeout = \"abc\""),
+                entry("[servers.w]"),
+                entry("").replace("[\"${HOME}/dots\"]", "3"),
+                String::new(),
+            ],
+        ),
+        (mount(""), vec![mount("unknown = 1"), String::new()]),
+    ] {
+        for later in later {
+            let (user, _) = User::new("");
+            let real = |name: &str| user.path(name).canonicalize().unwrap();
+            for folder in ["dots/bin", "private", "temporary"] {
+                fs::create_dir_all(user.path(folder)).unwrap();
+            }
+            let program = user.path("dots/bin/podman");
+            fs::write(&program, "").unwrap();
+            fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+            symlink(user.path("private"), user.path("dots/link")).unwrap();
+            let load = |config: &str, temporary: PathBuf| {
+                user.writes(config);
+                let path = real("dots").join("bin");
+                ConfigFiles::load(Environment {
+                    variables: BTreeMap::from([
+                        ("HOME".into(), user.0.path().into()),
+                        ("PATH".into(), path.into()),
+                        ("TMPDIR".into(), temporary.into()),
+                    ]),
+                    home: Some(user.0.path().into()),
+                    uid: nix::unistd::geteuid().as_raw(),
+                    cwd: Some(user.path("project")),
+                    executable: None,
+                    owner: None,
+                })
+            };
+            let later = format!("[[mount]]\nhost = \"~/dots/link\"\nguest = \"/mnt/link\"\n{later}");
+            let found = |config: &Config| {
+                let is_mounted = config.mounts.iter().any(|mount| mount.guest == "/mnt/link");
+                let locks = config.lock_dir.starts_with(real("dots"));
+                (is_mounted, config.engine.podman.is_some(), locks)
+            };
+            // A folder for locks that is mounted is refused by itself.
+            let is_server = given.starts_with("[servers");
+            let locks = real(if is_server { "dots" } else { "temporary" });
+            let (_, mut files) = load(&given, real("temporary"));
+            let control = found(&load(&later, locks.clone()).0);
+            assert_eq!(control, (true, true, is_server), "the control: {later}");
+            files.record_given();
+            assert_eq!(found(&load(&later, locks.clone()).0), (false, false, false), "{later}");
+            // The user has looked at what is there.
+            fs::remove_file(user.path(".local/state/belljar/given-places")).unwrap();
+            assert_eq!(found(&load(&later, locks.clone()).0), control, "{later}");
+        }
+    }
+}
+
+#[test]
+fn a_base_directory_that_a_server_could_change_is_not_used() {
+    let entry = "[servers.w]\ncommand = \"c\"\n[servers.w.sandbox]\nwrite = [\"~/dots\"]\n";
+    let (user, mut files) = with_dots(entry);
+    let dots = user.path("dots").canonicalize().unwrap();
+    let environment = Environment::clone(files.environment());
+    let load = |variable: &str| {
+        let variables = BTreeMap::from([(variable.into(), dots.join("base").into())]);
+        Config::load(&Environment { variables, ..environment.clone() })
+    };
+    let in_dots = |config: &Config| {
+        let dirs = [&config.own_state_dir, &config.cache_dir, &config.engine.environments];
+        dirs.into_iter().flatten().any(|dir| dir.starts_with(&dots))
+    };
+    let variables = ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"];
+    // Here the entry counts as well, and the folder is belljar's own by this.
+    assert!(load("XDG_STATE_HOME").own_state_dir.unwrap().starts_with(&dots), "the control");
+    files.record_given();
+    for variable in variables {
+        let config = load(variable);
+        let problem = config.sandbox_problem.as_ref().unwrap().to_string();
+        assert!(problem.contains(variable) && problem.contains("the confined server 'w'"), "{problem}");
+        assert!(!in_dots(&config), "{variable}");
+    }
+}
+
+#[test]
+fn where_it_cannot_be_read_what_was_given_nothing_starts() {
+    let (user, mut files) = User::new("");
+    files.record_given();
+    let file = user.path(".local/state/belljar/given-places");
+    fs::write(&file, "what\n").unwrap();
+    user.writes("[run]\ntimeout = 20\n");
+    files.look();
+    let problem = files.config().sandbox_problem.clone().unwrap().to_string();
+    assert!(problem.contains("a line is no place"), "{problem}");
+}
+
+#[test]
 fn an_emptied_file_keeps_its_servers_and_lets_no_looser_one_take_their_place() {
     let home = Home::new()
         .user("[servers.a]\ncommand = \"c\"\nsandbox = true\n")

@@ -23,6 +23,7 @@ use super::owner::Owner;
 use super::read::changeable::{misled, of_configuration, own_program};
 use super::read::environment::Environment;
 use super::read::file::{self, WatchedFile};
+use super::read::given_places;
 use super::servers::load::{self, EntriesByFile, EntryRules, LoadedServers};
 use super::servers::server::{RefusedServer, ServerConfig};
 use super::servers::transport::{Launch, Transport};
@@ -41,7 +42,7 @@ use super::settings::values as read;
 use crate::journal::JournalDetail;
 
 /// The configuration of this process.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// The requested engine, and where engines are searched; without a mark.
     pub engine: EngineLocations,
@@ -119,8 +120,8 @@ pub struct Config {
     pub sandbox_problem: Option<Problem>,
     /// The servers, sorted by name, each name once.
     pub servers: Vec<ServerConfig>,
-    /// The folders that confined servers, chosen or not, and sandboxed code can change. No link in them is followed for
-    /// a confined server.
+    /// The folders that confined servers, chosen or not, and sandboxed code can change, or once could. No link in them is
+    /// followed for a confined server.
     pub changeable: Vec<PathBuf>,
     /// The servers that are configured and cannot be used, sorted by name.
     pub refused: Vec<RefusedServer>,
@@ -175,9 +176,10 @@ pub(super) struct ReloadState {
     /// The problem with the setting that confines servers. While there is one, servers without a `sandbox` of their own
     /// are not used.
     pub(super) servers_problem: Option<Problem>,
-    /// The places that code and confined servers can or could change, since the first load. What was refused to them is
-    /// not among these.
+    /// The places that code and confined servers can change, or could since the first load.
     pub(super) changeable: ChangeablePlaces,
+    /// The places that they can change now. What is refused to them is not among these.
+    pub(super) given: ChangeablePlaces,
     /// See [`Changeable::has_others`].
     pub(super) has_others: bool,
 }
@@ -214,113 +216,10 @@ impl Config {
     }
 
     /// Whether sessions with these configurations may share servers and all that depends on settings: everything is equal but
-    /// problems, and the content of the policy, which each session follows in its file.
+    /// problems, and what was given in the past, which also other bridges add to.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        // Each new field has to be decided about here.
-        let Self {
-            engine,
-            path,
-            image,
-            time_zone,
-            timeout,
-            timeout_max,
-            task_after,
-            memory_bytes,
-            pids,
-            cpu_millis,
-            cpu_is_capped,
-            container_user,
-            allow_weak,
-            extra_syscalls,
-            trace_denied,
-            mounts,
-            idle_stop,
-            lock_dir,
-            owner,
-            workspace,
-            cache_dir,
-            former_model_dir,
-            private,
-            output_mode,
-            log_level,
-            self_servers,
-            sandbox_servers,
-            prewarm,
-            shared,
-            rollback,
-            checkpoints,
-            structured,
-            learn_shapes,
-            images_as_files,
-            chosen_servers,
-            settings,
-            sandbox_problem,
-            servers,
-            changeable,
-            refused,
-            not_used,
-            allow_commands,
-            policy: _,
-            roots,
-            sampling,
-            model,
-            audit,
-            journal,
-            resume,
-            own_state_dir,
-            limits,
-            problems: _,
-        } = self;
-        *engine == other.engine
-            && *path == other.path
-            && *image == other.image
-            && *time_zone == other.time_zone
-            && *timeout == other.timeout
-            && *timeout_max == other.timeout_max
-            && *task_after == other.task_after
-            && *memory_bytes == other.memory_bytes
-            && *pids == other.pids
-            && *cpu_millis == other.cpu_millis
-            && *cpu_is_capped == other.cpu_is_capped
-            && *container_user == other.container_user
-            && *allow_weak == other.allow_weak
-            && *extra_syscalls == other.extra_syscalls
-            && *trace_denied == other.trace_denied
-            && *mounts == other.mounts
-            && *idle_stop == other.idle_stop
-            && *lock_dir == other.lock_dir
-            && *owner == other.owner
-            && *workspace == other.workspace
-            && *cache_dir == other.cache_dir
-            && *former_model_dir == other.former_model_dir
-            && *private == other.private
-            && *output_mode == other.output_mode
-            && *log_level == other.log_level
-            && *self_servers == other.self_servers
-            && *sandbox_servers == other.sandbox_servers
-            && *prewarm == other.prewarm
-            && *shared == other.shared
-            && *rollback == other.rollback
-            && *checkpoints == other.checkpoints
-            && *structured == other.structured
-            && *learn_shapes == other.learn_shapes
-            && *images_as_files == other.images_as_files
-            && *chosen_servers == other.chosen_servers
-            && *settings == other.settings
-            && *sandbox_problem == other.sandbox_problem
-            && *servers == other.servers
-            && *changeable == other.changeable
-            && *refused == other.refused
-            && *not_used == other.not_used
-            && *allow_commands == other.allow_commands
-            && *roots == other.roots
-            && *sampling == other.sampling
-            && *model == other.model
-            && *audit == other.audit
-            && *journal == other.journal
-            && *resume == other.resume
-            && *own_state_dir == other.own_state_dir
-            && *limits == other.limits
+        let compared = |config: &Self| Self { changeable: vec![], problems: vec![], ..config.clone() };
+        compared(self) == compared(other)
     }
 
     /// Whether the value of any setting comes from this file.
@@ -332,6 +231,16 @@ impl Config {
         self.settings.iter().any(is_of_it)
     }
 
+    /// Puts locks and sockets into the state folder if a confined server or code could change their usual place.
+    ///
+    /// # Errors
+    /// Returns the problem if that could be changed, too.
+    fn place_locks(&mut self, environment: &Environment, changeable: &ChangeablePlaces) -> Option<Problem> {
+        of_configuration(changeable, &self.lock_dir)?;
+        self.lock_dir = environment.state_dir()?.join("locks");
+        of_configuration(changeable, &self.lock_dir)
+    }
+
     /// Loads the configuration, and the state that the next reload compares with. On a reload, files that cannot be
     /// used keep the content that they had in `before`.
     pub(super) fn load_following(
@@ -339,7 +248,18 @@ impl Config {
         before: Option<PreviousConfig<'_>>,
     ) -> (Self, ReloadState) {
         let limits = Limits::default();
-        let mut problems = Vec::new();
+        let (formerly, unread_places) = match environment.common_dir().map(|dir| given_places::read(&dir)) {
+            Some(Ok(places)) => (ChangeablePlaces::new(places), None),
+            Some(Err(problem)) => (ChangeablePlaces::default(), Some(*problem)),
+            None => Default::default(),
+        };
+        let formerly = match &before {
+            Some(before) => before.changeable.and(&formerly),
+            None => formerly,
+        };
+        let (environment, misplaced) = &environment.without_base_dirs_in(&formerly);
+        let mut problems: Vec<Problem> = unread_places.into_iter().chain(misplaced.iter().cloned()).collect();
+        let of_places = problems.first().cloned();
         let (read, tables) = ReadSettings::read(environment, &limits, &mut problems);
         let unusable = before.as_ref().and_then(|_| unusable(environment, &problems));
         let is_emptied = |before: &PreviousConfig<'_>| {
@@ -371,7 +291,6 @@ impl Config {
         let of_code: Vec<PathBuf> = places_of_code(&config).collect();
         // A mount of settings that are not used does not count.
         let conflicting = if kept.is_some() { Vec::new() } else { conflicting };
-        let nothing = ChangeablePlaces::default();
         let rules = EntryRules {
             self_servers: config.self_servers,
             commands: config.allow_commands,
@@ -380,7 +299,7 @@ impl Config {
             private: &config.private,
             of_code: &of_code,
             conflicting: &conflicting,
-            formerly: before.as_ref().map_or(&nothing, |before| before.changeable),
+            formerly: &formerly,
         };
         let none = EntriesByFile::new();
         let entries = before.as_ref().map_or(&none, |before| before.entries);
@@ -394,23 +313,25 @@ impl Config {
             mut variables,
             entries,
             mut unread,
+            given,
             lasting,
-            doubtful,
             changeable,
         } = chosen(loaded, config.chosen_servers.as_deref());
         let is_used = |name: &ServerName| servers.iter().any(|server| server.name == *name);
         config.not_used = names.into_iter().filter(|name| !is_used(name)).collect();
-        let replaceable = changeable.and(&doubtful);
         config.mounts.retain(|mount| {
-            let replaced = mount.replaced(&replaceable);
+            let replaced = mount.replaced(&changeable);
             problems.extend(replaced.clone());
             replaced.is_none()
         });
         let own = environment.config_file().and_then(|own| of_configuration(&changeable, &own));
         problems.extend(own.clone());
-        config.sandbox_problem = own.or(config.sandbox_problem);
+        let misplaced = config.place_locks(environment, &changeable);
+        config.engine.runtime_dir.take_if(|dir| of_configuration(&changeable, dir).is_some());
+        problems.extend(misplaced.clone());
+        config.sandbox_problem = own.or(of_places).or(misplaced).or(config.sandbox_problem);
         let projects = environment.projects();
-        let misled = config.model.named.iter().find_map(|file| misled(&replaceable, &projects, file));
+        let misled = config.model.named.iter().find_map(|file| misled(&changeable, &projects, file));
         let misled = misled.map(|(message, hint)| {
             Problem::new(Origin::Variable("MCP_BRIDGE_MODEL_KEY".to_owned()), message).hint(hint)
         });
@@ -434,15 +355,7 @@ impl Config {
             None => config.model.clone(),
         };
         (
-            Self {
-                servers,
-                changeable: lasting.and(&doubtful).paths(),
-                refused,
-                policy,
-                problems,
-                model,
-                ..config
-            },
+            Self { servers, changeable: lasting.paths(), refused, policy, problems, model, ..config },
             ReloadState {
                 files,
                 variables,
@@ -450,6 +363,7 @@ impl Config {
                 unread,
                 servers_problem,
                 changeable: lasting,
+                given,
                 has_others,
             },
         )

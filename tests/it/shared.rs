@@ -220,14 +220,20 @@ fn a_socket_that_a_confined_server_could_replace_is_not_used() {
     let shared = home.path().join("shared");
     std::fs::create_dir(&shared).unwrap();
     let entry = serde_json::json!({"command": "true", "sandbox": {"write": [shared]}});
-    let home = home.server("s", entry).env("MCP_BRIDGE_SHARED", "1").env("XDG_RUNTIME_DIR", "");
-    let mut client = Bridge::start(&home.clone().env("TMPDIR", shared.to_str().unwrap()));
-    client.says("which a confined server can change");
-    assert!(client.request("tools/list", serde_json::json!({})).is_ok());
     let elsewhere = home.path().join("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
-    let elsewhere = home.env("TMPDIR", elsewhere.to_str().unwrap());
-    Bridge::start(&elsewhere);
-    assert!(elsewhere.run(&["serve", "status"]).stdout.contains("serves "), "control");
-    elsewhere.run(&["serve", "stop"]);
+    let home = home.server("s", entry).env("MCP_BRIDGE_SHARED", "1").env("XDG_RUNTIME_DIR", "");
+    let socket = |dir: &std::path::Path| {
+        let uid = nix::unistd::geteuid();
+        dir.join(format!("belljar-{uid}/serve.sock")).exists()
+    };
+    let first = SharedHome(home.clone().env("TMPDIR", elsewhere.to_str().unwrap()));
+    let _first = Bridge::start(&first.0);
+    assert!(first.has_sessions(1) && socket(&elsewhere), "control");
+    // Its server can change the folder that another client of the user has for its temporary files.
+    let second = SharedHome(home.env("TMPDIR", shared.to_str().unwrap()));
+    let mut client = Bridge::start(&second.0);
+    assert!(second.has_sessions(1) && !socket(&shared), "{}", second.status());
+    assert!(second.0.path().join(".local/state/belljar/locks/serve.sock").exists());
+    assert!(client.request("tools/list", serde_json::json!({})).is_ok());
 }

@@ -28,6 +28,12 @@ impl ChangeablePlaces {
     /// the list by itself. Bind mounts of a place, or of something in it, are in the list too.
     #[must_use]
     pub fn new(named: impl IntoIterator<Item = (String, PathBuf)>) -> Self {
+        Self::new_beside(&Self::default(), named)
+    }
+
+    /// As [`Self::new()`], without what a symlink leads to that the processes of `others` can change.
+    #[must_use]
+    pub fn new_beside(others: &Self, named: impl IntoIterator<Item = (String, PathBuf)>) -> Self {
         let mounts = MountList::now();
         let ways = named.into_iter().map(|(who, path)| (who, ResolvedPath::of(&path)));
         let (direct, linked): (Vec<_>, Vec<_>) = ways.partition(|(_, way)| way.links.is_empty());
@@ -39,7 +45,9 @@ impl ChangeablePlaces {
         let ends = |ways: Vec<_>| ways.into_iter().flat_map(places).collect::<Vec<_>>();
         let direct = ends(direct);
         let first = Self(direct.clone().into());
-        let linked: Vec<_> = linked.into_iter().filter(|(_, way)| first.link_in(way).is_none()).collect();
+        let is_sure =
+            |way: &ResolvedPath| [&first, others].iter().all(|places| places.link_in(way).is_none());
+        let linked: Vec<_> = linked.into_iter().filter(|(_, way)| is_sure(way)).collect();
         Self([direct, ends(linked)].concat().into())
     }
 
@@ -48,6 +56,11 @@ impl ChangeablePlaces {
     pub fn and(&self, others: &Self) -> Self {
         let new = others.0.iter().filter(|place| !self.0.contains(place));
         Self(self.0.iter().chain(new).cloned().collect())
+    }
+
+    /// The real paths, each with the description of the process that can change it.
+    pub fn named(&self) -> impl Iterator<Item = (&str, &Path)> {
+        self.0.iter().map(|place| (place.who.as_str(), place.path.as_path()))
     }
 
     /// Whether each of them is one of these folders, or is in one.

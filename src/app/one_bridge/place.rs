@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use belljar_base::resolved_path::ResolvedPath;
 use belljar_base::{digest, own_file};
 use nix::fcntl::{Flock, FlockArg};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -42,7 +43,7 @@ impl Place {
     /// The name of the file with the key. Bridges with other folders of locks, which clients with few variables start, have keys of
     /// their own.
     fn key_file(&self) -> String {
-        let digest = digest::sha256(self.dir.as_os_str().as_encoded_bytes());
+        let digest = digest::sha256(ResolvedPath::of(&self.dir).end.as_os_str().as_encoded_bytes());
         format!("serve-{digest:.16}.key")
     }
 

@@ -3,10 +3,9 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{ExitCode, Stdio};
 
-use belljar_base::resolved_path::ResolvedPath;
 use belljar_base::text;
 use rmcp::transport::io::stdio_pipes;
 use tokio::io::{AsyncWriteExt, BufReader};
@@ -26,15 +25,6 @@ const OF_BRIDGE: [&str; 7] = ["HOME", "LANG", "LOGNAME", "MCP_BRIDGE_LOG_LEVEL",
 /// # Errors
 /// The reason why the shared bridge cannot be used. Then nothing was read from the client.
 pub(crate) async fn relay(environment: &Environment, config: &Config) -> Result<ExitCode, String> {
-    // What listens there could be a confined server, which would get the environment.
-    let lock_dir = ResolvedPath::of(&config.lock_dir).end;
-    let meets = |place: &&PathBuf| [&config.lock_dir, &lock_dir].iter().any(|dir| dir.starts_with(place));
-    if let Some(place) = config.changeable.iter().find(meets) {
-        return Err(format!(
-            "its socket would be in {}, which a confined server can change",
-            place.display()
-        ));
-    }
     let place = Place::new(config);
     let mut stream = reached(&place, environment).await?;
     let answer = welcomed(&mut stream, &place, environment).await;
@@ -112,10 +102,19 @@ async fn reached(place: &Place, environment: &Environment) -> Result<UnixStream,
     let is_of_bridge = |name: &OsString| {
         OF_BRIDGE.iter().any(|of| name == OsStr::new(of)) || name.as_encoded_bytes().starts_with(b"XDG_")
     };
+    // The bridge works in another folder, and would not see that a place is in the project that is open here.
+    let leads_elsewhere = |name: &OsString, value: &OsString| {
+        name == "PATH" || name == "HOME" || environment.project_on_the_way(Path::new(value)).is_none()
+    };
     let status = Command::new(own.unwrap_or_else(|| "/proc/self/exe".into()))
         .args(["serve", "--detach"])
         .env_clear()
-        .envs(environment.variables.iter().filter(|(name, _)| is_of_bridge(name)))
+        .envs(
+            environment
+                .variables
+                .iter()
+                .filter(|(name, value)| is_of_bridge(name) && leads_elsewhere(name, value)),
+        )
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .status()

@@ -63,7 +63,8 @@ impl ActiveConfig {
     /// Follows these files. `program` runs as the keeper of servers, their processes carry `mark`, and logins are in
     /// the folder `logins`.
     #[must_use]
-    pub fn new(files: ConfigFiles, mark: Mark, program: PathBuf, logins: Option<PathBuf>) -> Self {
+    pub fn new(mut files: ConfigFiles, mark: Mark, program: PathBuf, logins: Option<PathBuf>) -> Self {
+        files.record_given();
         let in_effect = Arc::clone(files.config());
         Self { mark, program, logins, now: Mutex::new(ConfigState { files, in_effect }) }
     }
@@ -77,6 +78,7 @@ impl ActiveConfig {
     pub(crate) fn names(&self) -> Vec<ServerName> {
         let mut now = self.now.lock();
         report(&now.files.look());
+        now.files.record_given();
         now.files.servers().iter().map(|server| server.name.clone()).collect()
     }
 

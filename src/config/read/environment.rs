@@ -14,6 +14,7 @@ use std::process::Command;
 
 use belljar_base::problem::{Origin, Problem, Severity};
 use belljar_base::resolved_path::ResolvedPath;
+use belljar_confine::ChangeablePlaces;
 use belljar_guard::PARENT_VARIABLE;
 
 use super::changeable::shown_path;
@@ -37,6 +38,13 @@ const SETTINGS: [&str; 12] = [
     "XDG_DATA_HOME",
     "XDG_RUNTIME_DIR",
     "XDG_STATE_HOME",
+];
+/// The variables of base directories, and the folders in HOME that count without them.
+const BASE_DIRS: [(&str, &str); 4] = [
+    ("XDG_CONFIG_HOME", ".config"),
+    ("XDG_STATE_HOME", ".local/state"),
+    ("XDG_DATA_HOME", ".local/share"),
+    ("XDG_CACHE_HOME", ".cache"),
 ];
 /// What is in the top folder of a repository.
 const REPOSITORIES: [&str; 5] = [".git", ".hg", ".jj", ".sl", ".svn"];
@@ -193,6 +201,34 @@ impl Environment {
         self.projects().into_iter().find(is_passed)
     }
 
+    /// This environment without the base directories that a process could change, and the problem with each.
+    pub(crate) fn without_base_dirs_in(&self, places: &ChangeablePlaces) -> (Self, Vec<Problem>) {
+        let (mut own, mut problems) = (self.clone(), Vec::new());
+        for (name, _) in BASE_DIRS {
+            let Some(dir) = self.variable(name).map(PathBuf::from).filter(|dir| dir.is_absolute()) else {
+                continue;
+            };
+            let way = ResolvedPath::of(&dir.join("belljar"));
+            let Some((who, place)) = places.changed_in(&way) else { continue };
+            let message =
+                format!("is not used: it leads through {}, which {who} can change", shown_path(place));
+            let problem = Problem::new(Origin::Variable(name.to_owned()), message).severity(Severity::Error);
+            problems
+                .push(problem.hint(
+                    "nothing runs until it names a folder outside of what servers and code can change",
+                ));
+            own.variables.remove(OsStr::new(name));
+        }
+        (own, problems)
+    }
+
+    /// The project that a file lies in or that leads to it: the one that is open, or a repository.
+    pub(crate) fn project_of_file(&self, file: &Path) -> Option<PathBuf> {
+        let around =
+            || Self { cwd: Some(ResolvedPath::of(file).end), ..self.clone() }.projects().into_iter().nth(1);
+        self.project_on_the_way(file).or_else(around)
+    }
+
     /// Problems with base directories that are not used since they lead through the project that is open.
     pub(crate) fn base_dirs_in_projects(&self) -> Vec<Problem> {
         // Without the rules of the first ones nothing may run. The others are made again.
@@ -252,7 +288,7 @@ impl Environment {
         if let Some(dir) = self.runtime_dir() {
             return dir.join("belljar");
         }
-        let temporary = self.variable("TMPDIR").map(PathBuf::from);
+        let temporary = self.variable("TMPDIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
         let temporary = temporary.filter(|dir| self.project_on_the_way(dir).is_none());
         let temporary = temporary.unwrap_or_else(|| "/tmp".into());
         let usual = temporary.join(format!("belljar-{}", self.uid));
@@ -306,18 +342,17 @@ impl Environment {
         self.base_dir("XDG_STATE_HOME", ".local/state").map(|dir| dir.join("belljar"))
     }
 
+    /// The folder of what all belljars of this user share, whatever their other variables are.
+    pub(crate) fn common_dir(&self) -> Option<PathBuf> {
+        self.home.as_ref().map(|home| home.join(".local/state/belljar"))
+    }
+
     /// All folders in which a belljar of this user may have its settings, state, data and cache: those that this environment
     /// names, used or not, and the usual ones, which a belljar with another environment has.
     pub(crate) fn own_folders(&self) -> Vec<PathBuf> {
-        let usual = [
-            ("XDG_CONFIG_HOME", ".config"),
-            ("XDG_STATE_HOME", ".local/state"),
-            ("XDG_DATA_HOME", ".local/share"),
-            ("XDG_CACHE_HOME", ".cache"),
-        ];
         let named =
             |variable: &str| self.variable(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
-        let both = usual
+        let both = BASE_DIRS
             .into_iter()
             .flat_map(|(variable, usual)| [named(variable), self.home.as_ref().map(|home| home.join(usual))]);
         // Locks, with sockets of engines beside them.

@@ -6,6 +6,7 @@ pub(super) mod address;
 pub(super) mod changeable;
 pub(super) mod environment;
 pub(super) mod file;
+pub(super) mod given_places;
 pub(super) mod line_index;
 mod plain_value;
 pub(super) mod references;

@@ -35,9 +35,6 @@ pub(crate) struct Entry {
     pub(super) variables: BTreeSet<String>,
     /// The files that it names.
     pub(super) named: Vec<NamedFile>,
-    /// The places that it lets its server change, also if the entry cannot be used: a server that ran while it could has changed them.
-    /// One with a reference counts only in an entry that can be used.
-    pub(super) writes: Vec<PathBuf>,
     /// The server, or the reason for which there is none, worded to follow "is configured, but".
     pub(super) read: Result<Box<ServerConfig>, String>,
 }
@@ -71,28 +68,8 @@ impl Reading<'_> {
         read: Result<Box<ServerConfig>, String>,
     ) -> Entry {
         let (path, position) = (self.path.to_owned(), self.position(member.at));
-        let (variables, writes) = (variables_of(&member.value), self.writes(&member.value));
-        Entry { name, path, position, key, variables, named: Vec::new(), writes, read }
-    }
-
-    fn writes(&self, entry: &Value) -> Vec<PathBuf> {
-        let members = |value: &Value, key: &str| -> Vec<Value> {
-            let Node::Table(members) = &value.node else { return vec![] };
-            members.iter().filter(|member| member.key == key).map(|member| member.value.clone()).collect()
-        };
-        let lists = members(entry, "sandbox").into_iter().flat_map(|sandbox| members(&sandbox, "write"));
-        let mut places = Vec::new();
-        for list in lists {
-            let Node::List(items) = &list.node else { continue };
-            places.extend(items.iter().filter_map(|item| match &item.node {
-                Node::Text(written) if !written.contains("${") => {
-                    Some(self.sources.environment.resolve(written, self.path.parent()))
-                }
-                _ => None,
-            }));
-        }
-        places.retain(|place| place.is_absolute() && place.parent().is_some());
-        places
+        let variables = variables_of(&member.value);
+        Entry { name, path, position, key, variables, named: Vec::new(), read }
     }
 
     /// Reports this error and returns the entry without a server; `None` if its name is invalid.

@@ -198,7 +198,9 @@ impl Reading<'_> {
         let Some((private, met)) = met else { return };
         let gives = match (private, changes) {
             (PlaceKind::Own, true) => "would let the server change its own rights",
-            (PlaceKind::Own, false) => "gives the server what belljar keeps, such as logins",
+            (PlaceKind::Own, false) => {
+                "gives the server what belljar keeps, such as logins and the key of the shared bridge"
+            }
             (PlaceKind::Logins, true) => "lets the server change keys and logins",
             (PlaceKind::Logins, false) => "gives the server keys and logins",
             (PlaceKind::Start, true) => "lets the server run programs with all your rights",

@@ -60,8 +60,8 @@ pub(crate) struct EntryRules<'p> {
     pub(crate) of_code: &'p [PathBuf],
     /// Folders that code should be able to change and is not given, since belljar's own files are, contain or lie in them.
     pub(crate) conflicting: &'p [PathBuf],
-    /// The places that code and confined servers could change since belljar was started. They may still be able to: a
-    /// sandbox or a server may run, and what they wrote is there.
+    /// The places that code and confined servers could change earlier. They may still be able to: a sandbox or a server may
+    /// run, and what they wrote is there.
     pub(crate) formerly: &'p ChangeablePlaces,
 }
 
@@ -81,10 +81,10 @@ pub(crate) struct LoadedServers {
     pub(crate) entries: EntriesByFile,
     /// The problems with files that could not be read.
     pub(crate) unread: Vec<Problem>,
-    /// The places that confined servers and code can change, or could since belljar was started.
+    /// The places that confined servers and code can change.
+    pub(crate) given: ChangeablePlaces,
+    /// The `given` ones, and those of earlier.
     pub(crate) lasting: ChangeablePlaces,
-    /// The places that servers could change whose entries cannot be used now.
-    pub(crate) doubtful: ChangeablePlaces,
     /// The `lasting` ones, and the places that code should be able to change and is not given.
     pub(crate) changeable: ChangeablePlaces,
 }
@@ -120,9 +120,10 @@ pub(crate) fn load(
     if environment.nesting() == Nesting::Nested {
         let message = "is set: this bridge was started by another one and loads no servers, so that none can call itself";
         problems.push(Problem::new(Origin::Variable(PARENT_VARIABLE.to_owned()), message));
-        let lasting = ChangeablePlaces::new(changeable([].into_iter(), rules.of_code)).and(rules.formerly);
+        let given = ChangeablePlaces::new(changeable([].into_iter(), rules.of_code));
+        let lasting = given.and(rules.formerly);
         let changeable = lasting.and(&ChangeablePlaces::new(changeable([].into_iter(), rules.conflicting)));
-        return LoadedServers { lasting, changeable, ..LoadedServers::default() };
+        return LoadedServers { given, lasting, changeable, ..LoadedServers::default() };
     }
     let commands = match rules.commands {
         AllowCommands::Yes => Commands::Later,
@@ -188,7 +189,8 @@ pub(crate) fn load(
         entries.iter_mut().for_each(|(_, entry)| refuse_unconfined(entry, problem));
     }
     let of_servers = entries.iter().map(|(_, entry)| entry);
-    let lasting = ChangeablePlaces::new(changeable(of_servers, rules.of_code)).and(rules.formerly);
+    let given = ChangeablePlaces::new_beside(rules.formerly, changeable(of_servers, rules.of_code));
+    let lasting = given.and(rules.formerly);
     let changeable = lasting.and(&ChangeablePlaces::new(changeable([].into_iter(), rules.conflicting)));
     let of_files = |(path, of_file): (&PathBuf, &Vec<(Level, Entry)>)| {
         // What a project's file says counts only while the user trusts its bytes.
@@ -197,14 +199,12 @@ pub(crate) fn load(
     };
     let misled_files: BTreeMap<PathBuf, Problem> = entries_by_file.iter().filter_map(of_files).collect();
     problems.extend(misled_files.values().cloned());
-    let doubtful = doubtful(entries.iter().map(|(_, entry)| entry));
-    let replaceable = changeable.and(&doubtful);
     let projects = environment.projects();
     for (_, entry) in &mut entries {
         if let Some(problem) = misled_files.get(&entry.path) {
             entry.read = Err(format!("cannot be used: {problem}"));
         }
-        refuse_misled(entry, &projects, &replaceable, problems);
+        refuse_misled(entry, &projects, &changeable, problems);
         if let Ok(server) = &entry.read
             && let Transport::Launch(launch) = &server.transport
             && launch.sandbox.resolved(rules.sandbox_servers).is_none()
@@ -242,8 +242,8 @@ pub(crate) fn load(
         variables,
         entries: entries_by_file,
         unread,
+        given,
         lasting,
-        doubtful,
         changeable,
     }
 }
@@ -475,16 +475,6 @@ fn changeable<'e>(entries: impl Iterator<Item = &'e Entry>, of_code: &[PathBuf])
         sandbox.write.iter().map(move |folder| (who.clone(), folder.clone()))
     });
     of_servers.chain(of_code.iter().map(|place| (CODE.to_owned(), place.clone()))).collect()
-}
-
-/// The paths that servers could change whose entries cannot be used now. They ran while the entries could be used. Configuration
-/// there is used all the same: an entry that asks for belljar's own folders was never used.
-fn doubtful<'e>(entries: impl Iterator<Item = &'e Entry>) -> ChangeablePlaces {
-    let of_entry = |entry: &'e Entry| {
-        let who = format!("the confined server '{}'", entry.name);
-        entry.writes.iter().map(move |place| (who.clone(), place.clone()))
-    };
-    ChangeablePlaces::new(entries.filter(|entry| entry.read.is_err()).flat_map(of_entry))
 }
 
 /// Refuses an entry that names a file which a confined server or code could replace, or whoever sends the files of the

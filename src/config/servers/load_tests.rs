@@ -340,8 +340,8 @@ fn what_would_free_a_confined_server_is_an_error_and_keys_and_start_files_a_warn
         ),
         (
             r#"read = ["~/.config"]"#,
-            "used: read[0]: gives the server what belljar keeps, such as logins: @/.config is or holds @/.config/belljar; name \
-             only the folders that the server needs"
+            "used: read[0]: gives the server what belljar keeps, such as logins and the key of the shared bridge: @/.config is or holds \
+             @/.config/belljar; name only the folders that the server needs"
                 .to_owned(),
         ),
         (r#"read = ["~/a"], write = ["~/b", "~/.config/other"]"#, "[]".to_owned()),
