@@ -337,6 +337,9 @@ pub struct Install {
     /// Let the client call belljar without asking, if it would refuse the calls otherwise, as `codex exec` does.
     #[arg(long)]
     pub approve_calls: bool,
+    /// Let the client use the bridge that all your clients share: `MCP_BRIDGE_SHARED=1` in its entry.
+    #[arg(long)]
+    pub shared: bool,
 }
 
 /// Arguments of `uninstall`.

@@ -44,7 +44,7 @@ use serde_json::{Map, Value as Json};
 use super::formats::format::Format;
 use super::formats::spanned::Value;
 use super::own_entry::{self, Parts};
-use super::translate::dialect::{self, Dialect};
+use super::translate::dialect::{self, Dialect, KeyMeaning};
 
 /// An MCP client.
 #[derive(Debug)]
@@ -166,6 +166,11 @@ impl Client {
     #[must_use]
     pub fn can_pass_variables(&self) -> bool {
         !matches!(self.passed_variables, PassedVariables::Few { reference: None, .. })
+    }
+
+    /// The key of the variables that an entry sets.
+    pub(super) fn env_key(&self) -> &'static str {
+        self.dialect.keys().find(|(_, meaning)| *meaning == KeyMeaning::Env).map_or("env", |(key, _)| *key)
     }
 
     /// Whether the servers of this table are under its key `servers`, which is then no server of that name.

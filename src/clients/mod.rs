@@ -27,6 +27,6 @@ pub use known_clients::{Client, client, client_names, clients};
 pub use known_clients::{ClientServer, ClientServers, OwnCommandCheck};
 pub use merge::diff;
 pub use merge::{Change, ConfinementChoice, merge};
-pub use own_entry::{Calls, StartCommand};
+pub use own_entry::{Bridge, Calls, StartCommand};
 pub use places::{Scope, Surroundings, place_variables};
 pub use reading::{Files, client_of_file, read_client, servers_of_client_file, unread_project_files};

@@ -22,7 +22,21 @@ pub struct StartCommand<'s> {
     pub variables: &'s BTreeSet<String>,
     /// Whether the client asks before calls.
     pub calls: Calls,
+    /// The bridge that serves the client.
+    pub bridge: Bridge,
 }
+
+/// The bridge that serves a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bridge {
+    /// The one that the settings of belljar choose.
+    AsSet,
+    /// The one that all clients of the user share, whatever the settings say.
+    Shared,
+}
+
+/// The variable that has belljar use the shared bridge.
+pub(super) const SHARED: &str = "MCP_BRIDGE_SHARED";
 
 /// The treatment of belljar's calls by the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +69,16 @@ pub(super) fn with_additions(mut entry: Value, there: &Value) -> Value {
         }
     }
     entry
+}
+
+/// An existing entry without the variable that has belljar use the shared bridge. `env` is the key of its variables.
+pub(super) fn without_shared(mut there: Value, env: &str) -> Value {
+    let variables = there.get_mut(env).and_then(Value::as_object_mut);
+    let is_empty = variables.is_some_and(|all| all.shift_remove(SHARED).is_some() && all.is_empty());
+    if let Some(entry) = there.as_object_mut().filter(|_| is_empty) {
+        entry.shift_remove(env);
+    }
+    there
 }
 
 /// The keys with which an existing entry adds to the new one.

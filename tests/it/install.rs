@@ -186,6 +186,57 @@ fn the_keys_are_each_client_s_own() {
     );
 }
 
+#[test]
+fn shared_sets_a_variable_in_each_client_s_form_and_is_taken_back_without_it() {
+    let program = program("belljar").to_str().unwrap().to_owned();
+    for (client, path) in PLACES {
+        let home = Home::new();
+        let path = if client == "continue" { CONTINUE_BLOCK } else { path };
+        let install = |more: &[&str]| {
+            let output = home.run(&[&["install", "--client", client], more].concat());
+            assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{client}");
+            (output.stdout, read(&home, path))
+        };
+        let (_, plain) = install(&[]);
+        let (_, shared) = install(&["--shared"]);
+        let key = match client {
+            "opencode" | "kilo" => "environment",
+            "goose" => "envs",
+            _ => "env",
+        };
+        let joined: String = shared.split_whitespace().collect::<String>().replace(['"', '{', '=', ':'], "");
+        assert!(joined.contains(&format!("{key}MCP_BRIDGE_SHARED1")), "{client}: {shared}");
+        assert!(shared.contains(&program) && !plain.contains("SHARED"), "{client}: {shared}");
+        assert!(install(&["--shared"]).0.contains(" already\n"), "{client}");
+        assert_eq!(install(&[]).1.trim_start(), plain, "{client}");
+        let output = home.run(&["uninstall", "--client", client]);
+        assert_eq!(output.code, Some(0), "{client}: {}", output.stderr);
+        assert!(!home.path().join(path).exists(), "{client}");
+    }
+}
+
+#[test]
+fn other_variables_of_belljar_s_entry_stay_when_it_becomes_shared_and_back() {
+    let program = program("belljar").to_str().unwrap().to_owned();
+    let variables = |shared: &str| {
+        format!(
+            r#"{{"mcpServers": {{"belljar": {{"command": "/old/belljar", "env": {{"A": "b"{shared}}}}}}}}}"#
+        )
+    };
+    let home = Home::new().file(".cursor/mcp.json", &variables(""));
+    let entry = |more: &[&str]| {
+        home.run(&[&["install", "--client", "cursor"], more].concat());
+        let file: Value = serde_json::from_str(&read(&home, ".cursor/mcp.json")).unwrap();
+        file["mcpServers"]["belljar"].clone()
+    };
+    let own = |env: Value| json!({"type": "stdio", "command": program, "args": [], "env": env});
+    assert_eq!(entry(&["--shared"]), own(json!({"MCP_BRIDGE_SHARED": "1", "A": "b"})));
+    assert_eq!(entry(&[]), own(json!({"A": "b"})));
+    // What a user has written by hand is the same variable.
+    home_file(&home, ".cursor/mcp.json", &variables(r#", "MCP_BRIDGE_SHARED": "0""#));
+    assert_eq!(entry(&["--shared"]), own(json!({"MCP_BRIDGE_SHARED": "1", "A": "b"})));
+}
+
 /// Lists of servers as people and clients write them, each with an older entry of belljar, and with where its path is
 /// replaced by the present one.
 #[test]

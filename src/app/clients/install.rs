@@ -13,8 +13,8 @@ use super::import::{USAGE, is_own_command, refused, surroundings};
 use crate::app::common::printing::{err, out, to_stdout};
 use crate::cli;
 use crate::clients::{
-    self, Calls, Edit, InstallContext, InstallError, Plan, Registration, ReplaceRule, Scope, StartCommand,
-    Surroundings, client, missing_approval, unpassable,
+    self, Bridge, Calls, Edit, InstallContext, InstallError, Plan, Registration, ReplaceRule, Scope,
+    StartCommand, Surroundings, client, missing_approval, unpassable,
 };
 use crate::config::{Config, ConfigFiles, Environment};
 
@@ -43,9 +43,12 @@ pub(crate) fn install(environment: &Environment, arguments: &cli::Install) -> Ex
     let limits = Limits::default();
     // This is the sum of the longest run, the longest wait for a human, and the longest start of a sandbox.
     let longest_reply = config.timeout_max + limits.approval + limits.sandbox_start;
+    let way = if arguments.shared { " --shared" } else { "" };
     let calls = if arguments.approve_calls { Calls::Approved } else { Calls::AsSet };
+    let bridge = if arguments.shared { Bridge::Shared } else { Bridge::AsSet };
     let variables = files.referred_variables();
-    let starting = StartCommand { program, longest_reply, start: limits.sandbox_start, variables, calls };
+    let starting =
+        StartCommand { program, longest_reply, start: limits.sandbox_start, variables, calls, bridge };
     let is_own = |program: &str, words: &[String]| is_own_command(environment, program, words);
     let rule = if arguments.force { ReplaceRule::Allowed } else { ReplaceRule::Refused };
     let scope = if arguments.project { Scope::Project } else { Scope::User };
@@ -64,7 +67,7 @@ pub(crate) fn install(environment: &Environment, arguments: &cli::Install) -> Ex
             Calls::Approved => None,
         };
         let mut hint =
-            hint.map(|(key, refuses)| approval_hint(registration, key, refuses)).unwrap_or_default();
+            hint.map(|(key, refuses)| approval_hint(registration, way, key, refuses)).unwrap_or_default();
         let lost = unpassable(registration.client, variables);
         if !lost.is_empty() {
             hint.push_str(&format!(
@@ -97,12 +100,12 @@ pub(crate) fn install(environment: &Environment, arguments: &cli::Install) -> Ex
     code
 }
 
-/// A line about a setting that the user may want. Belljar sets it only on request.
-fn approval_hint(registration: &Registration<'_>, key: &str, refuses: &str) -> String {
+/// A line about a setting that the user may want. Belljar sets it only on request. `way` has the options of this command.
+fn approval_hint(registration: &Registration<'_>, way: &str, key: &str, refuses: &str) -> String {
     let Registration { client, name, .. } = registration;
     let name = if *name == "belljar" { String::new() } else { format!(" --name {name}") };
     format!(
-        "\nnote: {refuses} refuses each call without `{key}`; `belljar install --client {}{name} --approve-calls` sets it: {} then \
+        "\nnote: {refuses} refuses each call without `{key}`; `belljar install --client {}{name}{way} --approve-calls` sets it: {} then \
          makes every call of run_python without asking you, and only belljar's own policy decides what code calls",
         client.name, client.title
     )

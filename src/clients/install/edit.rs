@@ -19,7 +19,7 @@ use crate::clients::formats::spanned::Value;
 use crate::clients::known_clients::Client;
 use crate::clients::known_clients::OwnCommandCheck;
 use crate::clients::merge::compared;
-use crate::clients::own_entry::{self, Calls, Parts, StartCommand};
+use crate::clients::own_entry::{self, Bridge, Calls, Parts, SHARED, StartCommand};
 use crate::clients::places::{ClientFile, Scope, Surroundings};
 
 /// The client, the name and the scope of an entry.
@@ -154,12 +154,17 @@ pub fn install(
     for (key, value) in passing.into_iter().chain(approval) {
         entry[key] = value;
     }
+    let env = registration.client.env_key();
+    if starting.bridge == Bridge::Shared {
+        entry[env][SHARED] = "1".into();
+    }
     let backup = existing.backup(registration, context);
     let there = existing.entry(registration.name).map(Value::to_json);
     // An entry that starts belljar at another path is only updated.
     let is_other = there.as_ref().is_some_and(|there| !starts_belljar(there, is_own));
     if let Some(there) = there.as_ref().filter(|_| !is_other) {
-        let merged = own_entry::with_additions(entry.clone(), there);
+        let there = own_entry::without_shared(there.clone(), env);
+        let merged = own_entry::with_additions(entry.clone(), &there);
         // Whoever sent the project could have chosen variables and approvals for the user.
         let is_sent = registration.scope == Scope::Project
             && merged != entry
@@ -168,7 +173,7 @@ pub fn install(
             return Err(InstallError::Additions {
                 name: registration.name.into(),
                 path: existing.file.path,
-                keys: own_entry::additions(&entry, there).join(", "),
+                keys: own_entry::additions(&entry, &there).join(", "),
             });
         }
         entry = if is_sent { entry } else { merged };
