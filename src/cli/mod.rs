@@ -338,8 +338,14 @@ pub struct Install {
     #[arg(long)]
     pub approve_calls: bool,
     /// Let the client use the bridge that all your clients share: `MCP_BRIDGE_SHARED=1` in its entry.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "http")]
     pub shared: bool,
+    /// Let the client reach `belljar serve --http` at this address, which ends with /mcp, instead of starting belljar.
+    #[arg(long, value_name = "URL")]
+    pub http: Option<String>,
+    /// The variable from which the client takes the token (`belljar token`). Its value is written nowhere.
+    #[arg(long, value_name = "NAME", default_value = "BELLJAR_TOKEN", requires = "http")]
+    pub token_variable: String,
 }
 
 /// Arguments of `uninstall`.

@@ -9,7 +9,9 @@ use std::time::Duration;
 use belljar_base::text;
 use serde_json::{Value, json};
 
-/// The command by which a client starts belljar, with its timeout.
+use super::http_address::HttpAddress;
+
+/// What belljar's entry says: the command by which a client starts belljar or the address, and timeouts.
 #[derive(Debug, Clone, Copy)]
 pub struct StartCommand<'s> {
     /// The absolute path of the executable.
@@ -22,18 +24,23 @@ pub struct StartCommand<'s> {
     pub variables: &'s BTreeSet<String>,
     /// Whether the client asks before calls.
     pub calls: Calls,
-    /// The bridge that serves the client.
-    pub bridge: Bridge,
+    /// How the client reaches belljar.
+    pub reach: Reach<'s>,
 }
 
-/// The bridge that serves a client.
+/// How a client reaches belljar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bridge {
-    /// The one that the settings of belljar choose.
-    AsSet,
-    /// The one that all clients of the user share, whatever the settings say.
-    Shared,
+pub enum Reach<'s> {
+    /// It starts belljar, whose settings say whether that uses the shared bridge.
+    Start,
+    /// It starts belljar, which uses the shared bridge.
+    StartShared,
+    /// It sends requests to this address, and starts nothing.
+    Http(&'s HttpAddress),
 }
+
+/// The usual name of belljar's entry.
+pub const OWN_NAME: &str = "belljar";
 
 /// The variable that has belljar use the shared bridge.
 pub(super) const SHARED: &str = "MCP_BRIDGE_SHARED";
@@ -60,8 +67,10 @@ pub(super) fn with_additions(mut entry: Value, there: &Value) -> Value {
                     new.entry(key).or_insert_with(|| old.clone());
                 }
             }
-            // The words of the command line are not merged.
-            (Some(Value::Array(new)), Value::Array(old)) if key != "args" && key != "command" => {
+            // The words of the command line are not merged, and a variable that has had the token is not needed any more.
+            (Some(Value::Array(new)), Value::Array(old))
+                if !["args", "command", "env_keys"].contains(&key.as_str()) =>
+            {
                 let more: Vec<Value> = old.iter().filter(|one| !new.contains(one)).cloned().collect();
                 new.extend(more);
             }

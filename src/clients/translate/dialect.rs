@@ -76,6 +76,18 @@ pub(crate) enum References {
     OwnVariables,
 }
 
+impl KeyMeaning {
+    /// Whether a key with this meaning belongs to entries of one transport only.
+    pub(crate) fn is_of_one_transport(self) -> bool {
+        match self {
+            Self::Command | Self::CommandLine | Self::Args | Self::Env | Self::EnvNames | Self::Cwd => true,
+            Self::Url | Self::StreamableUrl | Self::BearerVariable | Self::Kind => true,
+            Self::Headers | Self::HeadersWithin | Self::HeaderVariables => true,
+            _ => false,
+        }
+    }
+}
+
 impl Dialect {
     /// All keys with their meanings. The first one of a name counts.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &'static (&'static str, KeyMeaning)> {
