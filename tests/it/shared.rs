@@ -231,3 +231,40 @@ fn a_socket_that_a_confined_server_could_replace_is_not_used() {
     assert!(elsewhere.run(&["serve", "status"]).stdout.contains("serves "), "control");
     elsewhere.run(&["serve", "stop"]);
 }
+
+#[test]
+fn doctor_and_the_list_of_sessions_tell_what_the_running_bridge_serves_and_start_none() {
+    let home = SharedHome::new();
+    let doctor = || home.0.run(&["doctor"]).stdout;
+    assert!(!doctor().contains("\nshared ") && !home.socket().exists());
+    let mut client = Bridge::start(&home.0);
+    client.run("x = 1");
+    let mut alone = Bridge::start(&home.0.clone().env("MCP_BRIDGE_SHARED", "0"));
+    alone.run("x = 1");
+    let status = home.status();
+    let (head, session) = status.trim_end().split_once('\n').unwrap();
+    let id = &session[..8];
+    let said = doctor();
+    assert!(said.contains(&format!("\nshared     {head}\n           {id} ")), "{said}");
+    let listed = home.0.run(&["session", "ls"]).stdout;
+    let (shared, others): (Vec<_>, Vec<_>) = listed.lines().partition(|line| line.starts_with(id));
+    assert!(shared.len() == 1 && shared[0].ends_with(", in use by `belljar serve`"), "{listed}");
+    assert!(others.len() == 1 && others[0].ends_with(", in use"), "{listed}");
+    let listed = home.0.run(&["session", "ls", "--json"]).stdout;
+    let json = listed.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    for session in json {
+        let is_shared = session["id"].as_str().unwrap().starts_with(id);
+        assert_eq!((&session["in_use"], &session["shared"]), (&true.into(), &is_shared.into()));
+    }
+    let mut more: Vec<Bridge> = (0..4).map(|_| Bridge::start(&home.0)).collect();
+    assert!(doctor().contains("\n           and 2 more: `belljar serve status`\n"), "{}", doctor());
+    more.clear();
+    // One that does not answer holds nobody up.
+    let process = home.process();
+    kill(process, Signal::SIGSTOP).unwrap();
+    let (said, listed) = (doctor(), home.0.run(&["session", "ls"]));
+    kill(process, Signal::SIGCONT).unwrap();
+    let why = "it has not answered within 5 s";
+    assert!(said.contains(&format!("\nshared     `belljar serve` CANNOT BE ASKED: {why}\n")), "{said}");
+    assert!(listed.stderr.contains(why) && listed.stdout.lines().count() == 2, "{listed:?}");
+}

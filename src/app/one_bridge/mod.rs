@@ -17,7 +17,7 @@ mod tokens;
 mod units;
 
 pub(super) use http::HttpOptions;
-pub(super) use listen::{ask, detach, serve_all};
+pub(super) use listen::{ask, detach, serve_all, status_of_running};
 pub(super) use relay::relay;
 pub(super) use tls::Tls;
 pub(super) use tokens::{Token, Tokens, expiry};

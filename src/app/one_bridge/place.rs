@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use belljar_base::resolved_path::ResolvedPath;
 use belljar_base::{digest, own_file};
 use nix::fcntl::{Flock, FlockArg};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -25,6 +26,13 @@ pub(super) struct Place {
 const AGAIN: Duration = Duration::from_millis(10);
 /// The largest file with a key, in bytes.
 const KEY_BYTES_MAX: u64 = 100;
+
+/// The place of a confined server's files that has the socket in it; `None`: no confined server can replace the socket.
+pub(super) fn changeable(config: &Config) -> Option<&Path> {
+    let lock_dir = ResolvedPath::of(&config.lock_dir).end;
+    let meets = |place: &&PathBuf| [&config.lock_dir, &lock_dir].iter().any(|dir| dir.starts_with(place));
+    config.changeable.iter().find(meets).map(PathBuf::as_path)
+}
 
 impl Place {
     /// The place in the folder of locks, which belongs to the user alone, and its key in the state folder.

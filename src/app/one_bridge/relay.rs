@@ -3,10 +3,8 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
 
-use belljar_base::resolved_path::ResolvedPath;
 use belljar_base::text;
 use rmcp::transport::io::stdio_pipes;
 use tokio::io::{AsyncWriteExt, BufReader};
@@ -14,7 +12,7 @@ use tokio::net::UnixStream;
 use tokio::process::Command;
 
 use super::hello::{Hello, VERSION, Welcome};
-use super::place::Place;
+use super::place::{Place, changeable};
 use crate::app::common::printing::err;
 use crate::config::{Config, Environment};
 
@@ -27,9 +25,7 @@ const OF_BRIDGE: [&str; 7] = ["HOME", "LANG", "LOGNAME", "MCP_BRIDGE_LOG_LEVEL",
 /// The reason why the shared bridge cannot be used. Then nothing was read from the client.
 pub(crate) async fn relay(environment: &Environment, config: &Config) -> Result<ExitCode, String> {
     // What listens there could be a confined server, which would get the environment.
-    let lock_dir = ResolvedPath::of(&config.lock_dir).end;
-    let meets = |place: &&PathBuf| [&config.lock_dir, &lock_dir].iter().any(|dir| dir.starts_with(place));
-    if let Some(place) = config.changeable.iter().find(meets) {
+    if let Some(place) = changeable(config) {
         return Err(format!(
             "its socket would be in {}, which a confined server can change",
             place.display()
