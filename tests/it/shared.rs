@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -224,6 +224,15 @@ fn a_socket_that_a_confined_server_could_replace_is_not_used() {
     let mut client = Bridge::start(&home.clone().env("TMPDIR", shared.to_str().unwrap()));
     client.says("which a confined server can change");
     assert!(client.request("tools/list", serde_json::json!({})).is_ok());
+    // Nor is what listens there asked by commands.
+    let folder = shared.join(format!("belljar-{}", nix::unistd::geteuid()));
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o700)).unwrap();
+    let listener = UnixListener::bind(folder.join("serve.sock")).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let doctor = home.clone().env("TMPDIR", shared.to_str().unwrap()).run(&["doctor"]).stdout;
+    assert!(doctor.contains("CANNOT BE ASKED: its socket would be in"), "{doctor}");
+    assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     let elsewhere = home.path().join("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
     let elsewhere = home.env("TMPDIR", elsewhere.to_str().unwrap());

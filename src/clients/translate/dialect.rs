@@ -79,12 +79,20 @@ pub(crate) enum References {
 impl KeyMeaning {
     /// Whether a key with this meaning belongs to entries of one transport only.
     pub(crate) fn is_of_one_transport(self) -> bool {
-        match self {
-            Self::Command | Self::CommandLine | Self::Args | Self::Env | Self::EnvNames | Self::Cwd => true,
-            Self::Url | Self::StreamableUrl | Self::BearerVariable | Self::Kind => true,
-            Self::Headers | Self::HeadersWithin | Self::HeaderVariables => true,
-            _ => false,
-        }
+        let starts = matches!(
+            self,
+            Self::Command | Self::CommandLine | Self::Args | Self::Env | Self::EnvNames | Self::Cwd
+        );
+        let sends = matches!(
+            self,
+            Self::Url
+                | Self::StreamableUrl
+                | Self::BearerVariable
+                | Self::Headers
+                | Self::HeadersWithin
+                | Self::HeaderVariables
+        );
+        starts || sends || self == Self::Kind
     }
 }
 
