@@ -22,7 +22,7 @@ use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use super::common::printing::{err, out};
-use super::{login, model, wiring};
+use super::{login, model, one_bridge, wiring};
 use crate::audit::last_entries;
 use crate::config::{
     Config, ConfigFiles, DeferredEntry, Environment, Launch, ServerConfig, Transport, own_program,
@@ -31,6 +31,9 @@ use crate::session::{SandboxReport, Session};
 
 /// The number of log entries that are shown for each server.
 const ENTRIES_SHOWN: usize = 3;
+
+/// The number of sessions of the shared bridge that are shown.
+const SESSIONS_SHOWN: usize = 3;
 
 /// Longest reason why a server does not answer, in characters.
 const WHY_CHARS_MAX: usize = 500;
@@ -67,6 +70,7 @@ pub(super) async fn doctor(config: Config, files: ConfigFiles, asks: bool, clien
     if asks && let Some(answer) = model::answer(&config).await {
         line("", &answer);
     }
+    shared_bridge(&config).await;
     let environment = Arc::clone(files.environment());
     let asking = asks.then(|| wiring::servers(&config, files, &Mark::new()));
     let asking = asking.map(|(active_config, upstream)| (active_config.specs(), upstream));
@@ -173,7 +177,22 @@ fn no_sandbox(fault: &ToolFault) {
     line("", &format!("what to do: {}", fault.hint));
 }
 
-/// Reports how many servers have the user's rights, and how to change that.
+/// Reports the bridge that clients share, if one is running.
+async fn shared_bridge(config: &Config) {
+    match one_bridge::status_of_running(config).await {
+        Ok(lines) => {
+            let lines = lines.unwrap_or_default();
+            for (at, said) in lines.iter().take(1 + SESSIONS_SHOWN).enumerate() {
+                line(if at == 0 { "shared" } else { "" }, said);
+            }
+            if let Some(more @ 1..) = lines.len().checked_sub(1 + SESSIONS_SHOWN) {
+                line("", &format!("and {more} more: `belljar serve status`"));
+            }
+        }
+        Err(error) => line("shared", &format!("`belljar serve` CANNOT BE ASKED: {error}")),
+    }
+}
+
 /// The folders that search by meaning of earlier versions has left, with the command that deletes them; `None`: there
 /// are none.
 fn stored_by_search_by_meaning(config: &Config) -> Option<String> {
@@ -186,6 +205,7 @@ fn stored_by_search_by_meaning(config: &Config) -> Option<String> {
         .then(|| format!("the model and vectors of search by meaning, which was removed: {command}"))
 }
 
+/// Reports how many servers have the user's rights, and how to change that.
 fn rights(config: &Config) {
     let (free, all) = config.servers_with_rights();
     let count = format!("{free} of {all} servers that a command starts run with all your rights");

@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::clients::{import, install, through_client};
 use super::common::failure::USAGE;
 use super::common::logging;
-use super::common::printing::{err, told};
+use super::common::printing::{err, to_stdout, told};
 use super::images;
 use super::one_bridge::{HttpOptions, Tls};
 use super::sessions;
@@ -139,6 +139,18 @@ fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
             }
             Some(Command::Serve(cli::Serve { detach: true, .. })) => one_bridge::detach(&config_files).await,
             Some(Command::Serve(serve)) => match http_options(&serve) {
+                Ok(_) if let Some(manager) = serve.unit => {
+                    match one_bridge::unit(manager, config_files.environment(), &serve) {
+                        Ok(unit) => {
+                            to_stdout(&unit);
+                            ExitCode::SUCCESS
+                        }
+                        Err(why) => {
+                            err!("belljar: {why}");
+                            ExitCode::FAILURE
+                        }
+                    }
+                }
                 Ok(http) => {
                     let environment = config_files.environment();
                     one_bridge::serve_all(config, environment, serve.until_idle, http).await

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 
 pub use self::session::{ExportFormat, RecordWay, Session, SessionCommand};
 pub use self::skill::{RunSkill, Skill, SkillCommand};
@@ -115,12 +115,24 @@ pub struct Serve {
     /// page may.
     #[arg(long = "allow-origin", value_name = "ORIGIN", requires = "http")]
     pub allowed_origins: Vec<String>,
+    /// Print the file with which the service manager of your user starts it with these options, and start nothing.
+    #[arg(long, value_name = "MANAGER", conflicts_with = "until_idle")]
+    pub unit: Option<ServiceManager>,
     /// Start it in the background and return: a client's belljar does this itself.
     #[arg(long, hide = true)]
     pub detach: bool,
     /// The subcommand; without one, belljar serves until a signal comes.
     #[command(subcommand)]
     pub command: Option<ServeCommand>,
+}
+
+/// A program that starts services for users.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ServiceManager {
+    /// systemd, on Linux.
+    Systemd,
+    /// launchd, on macOS.
+    Launchd,
 }
 
 /// The subcommands of `serve`.
@@ -337,6 +349,15 @@ pub struct Install {
     /// Let the client call belljar without asking, if it would refuse the calls otherwise, as `codex exec` does.
     #[arg(long)]
     pub approve_calls: bool,
+    /// Let the client use the bridge that all your clients share: `MCP_BRIDGE_SHARED=1` in its entry.
+    #[arg(long, conflicts_with = "http")]
+    pub shared: bool,
+    /// Let the client reach `belljar serve --http` at this address, which ends with /mcp, instead of starting belljar.
+    #[arg(long, value_name = "URL")]
+    pub http: Option<String>,
+    /// The variable from which the client takes the token (`belljar token`). Its value is written nowhere.
+    #[arg(long, value_name = "NAME", default_value = "BELLJAR_TOKEN", requires = "http")]
+    pub token_variable: String,
 }
 
 /// Arguments of `uninstall`.

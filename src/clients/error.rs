@@ -14,6 +14,26 @@ pub enum InstallError {
         /// The client.
         title: &'static str,
     },
+    /// The client has no entries that reach belljar over HTTP without the token in the file.
+    #[error(
+        "--http: {title} {why}; leave --http out, or use `--shared` instead of it to have one belljar for several clients"
+    )]
+    NoHttp {
+        /// The client.
+        title: &'static str,
+        /// The reason.
+        why: &'static str,
+    },
+    /// The client does not start belljar.
+    #[error(
+        "{title} reaches belljar over HTTP, by {path}; belljar then has the variables that `belljar serve` was started with"
+    )]
+    OverHttp {
+        /// The client.
+        title: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
     /// The client's file is not in the project's folder.
     #[error("{path} leads out of the project by a symbolic link; nothing is written there")]
     Outside {

@@ -7,7 +7,7 @@
 //!   `alwaysLoad` (since 2.1.121). `CLAUDE_CONFIG_DIR` moves `.claude.json`.
 //! - Cursor: cursor.com/docs/mcp: both files, `envFile`, `${env:NAME}`, `${userHome}`, `${workspaceFolder}` and others.
 //! - VS Code: code.visualstudio.com/docs/copilot/reference/mcp-configuration: `servers`, `inputs`, `envFile`, `dev`, the
-//!   variables, and that `http` falls back to SSE. The older `mcp.servers` in settings.json is read only.
+//!   variables, and that `http` falls back to SSE. `mcpRegistry.ts` of its repository: variables in headers. The older `mcp.servers` in settings.json is read only.
 //! - Windsurf: docs.windsurf.com/windsurf/cascade/mcp: the file, `serverUrl`, `disabledTools`, `${env:NAME}`, `${file:PATH}`.
 //! - Gemini CLI: geminicli.com/docs/tools/mcp-server and its configuration page: `httpUrl`, `url`, `timeout` in
 //!   milliseconds, `includeTools`, `excludeTools`, `mcp.excluded`, `mcp.allowed`, `$VAR` and `${VAR}` in any string.
@@ -43,8 +43,9 @@ use serde_json::{Map, Value as Json};
 
 use super::formats::format::Format;
 use super::formats::spanned::Value;
+use super::over_http::{self, HttpForm};
 use super::own_entry::{self, Parts};
-use super::translate::dialect::{self, Dialect};
+use super::translate::dialect::{self, Dialect, KeyMeaning};
 
 /// An MCP client.
 #[derive(Debug)]
@@ -59,6 +60,8 @@ pub struct Client {
     pub(super) dialect: &'static Dialect,
     /// Makes belljar's own entry for this client.
     pub(super) own_entry: fn(&Parts<'_>) -> serde_json::Value,
+    /// The form of belljar's entry for HTTP, or the reason why there is none.
+    pub(super) http: Result<HttpForm, &'static str>,
     pub(super) layout: Layout,
     /// The variables of its environment that servers get.
     pub(super) passed_variables: PassedVariables,
@@ -168,6 +171,31 @@ impl Client {
         !matches!(self.passed_variables, PassedVariables::Few { reference: None, .. })
     }
 
+    /// The form of belljar's entry for HTTP. In a file of OpenCode 2, servers are one level deeper.
+    ///
+    /// # Errors
+    /// The reason why there is none.
+    pub(super) fn http_form(&self, is_deeper: bool) -> Result<&HttpForm, &'static str> {
+        match &self.http {
+            Ok(_) if is_deeper => Ok(&over_http::OPENCODE_2),
+            Ok(form) => Ok(form),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Whether a key belongs to entries of one transport only.
+    pub(super) fn is_of_one_transport(&self, key: &str) -> bool {
+        self.dialect
+            .keys()
+            .find(|(known, _)| *known == key)
+            .is_some_and(|(_, meaning)| meaning.is_of_one_transport())
+    }
+
+    /// The key of the variables that an entry sets.
+    pub(super) fn env_key(&self) -> &'static str {
+        self.dialect.keys().find(|(_, meaning)| *meaning == KeyMeaning::Env).map_or("env", |(key, _)| *key)
+    }
+
     /// Whether the servers of this table are under its key `servers`, which is then no server of that name.
     pub(super) fn has_deeper_servers(&self, table: &Value) -> bool {
         let is_server = |inner: &Value| inner.get("type").is_some_and(|kind| kind.text().is_some());
@@ -267,6 +295,7 @@ const USUAL: Client = Client {
     places: &[],
     dialect: &dialect::CLAUDE_DESKTOP,
     own_entry: own_entry::plain,
+    http: Err("has no HTTP servers in its file"),
     layout: Layout::Plain,
     passed_variables: PassedVariables::Unknown,
     approval: None,
@@ -300,6 +329,7 @@ static TABLE: [Client; 16] = [
         ],
         dialect: &dialect::CLAUDE_CODE,
         own_entry: own_entry::claude_code,
+        http: Ok(over_http::CLAUDE_CODE),
         layout: Layout::ClaudeCode,
         ..USUAL
     },
@@ -312,6 +342,7 @@ static TABLE: [Client; 16] = [
         ],
         dialect: &dialect::CURSOR,
         own_entry: own_entry::with_type,
+        http: Ok(over_http::CURSOR),
         ..USUAL
     },
     Client {
@@ -344,6 +375,7 @@ static TABLE: [Client; 16] = [
         ],
         dialect: &dialect::VSCODE,
         own_entry: own_entry::with_type,
+        http: Ok(over_http::VSCODE),
         ..USUAL
     },
     Client {
@@ -357,6 +389,7 @@ static TABLE: [Client; 16] = [
         )],
         dialect: &dialect::WINDSURF,
         own_entry: own_entry::plain,
+        http: Ok(over_http::WINDSURF),
         ..USUAL
     },
     Client {
@@ -370,6 +403,7 @@ static TABLE: [Client; 16] = [
         ],
         dialect: &dialect::GEMINI,
         own_entry: own_entry::gemini,
+        http: Ok(over_http::GEMINI),
         passed_variables: PassedVariables::Harmless { secret: GEMINI_SECRET, names: GEMINI_NEVER },
         ..USUAL
     },
@@ -387,6 +421,7 @@ static TABLE: [Client; 16] = [
         ],
         dialect: &dialect::CODEX,
         own_entry: own_entry::codex,
+        http: Ok(over_http::CODEX),
         passed_variables: PassedVariables::Listed { key: "env_vars", always: CODEX_ALWAYS },
         approval: Some(CODEX_APPROVING),
         ..USUAL
@@ -402,6 +437,7 @@ static TABLE: [Client; 16] = [
         ],
         dialect: &dialect::OPENCODE,
         own_entry: own_entry::opencode,
+        http: Ok(over_http::OPENCODE),
         layout: Layout::OpenCode,
         ..USUAL
     },
@@ -416,6 +452,7 @@ static TABLE: [Client; 16] = [
         ],
         dialect: &dialect::GEMINI,
         own_entry: own_entry::gemini,
+        http: Ok(over_http::GEMINI),
         ..USUAL
     },
     Client {
@@ -429,6 +466,7 @@ static TABLE: [Client; 16] = [
         )],
         dialect: &dialect::COPILOT,
         own_entry: own_entry::copilot,
+        http: Ok(over_http::COPILOT),
         ..USUAL
     },
     Client {
@@ -442,6 +480,9 @@ static TABLE: [Client; 16] = [
         )],
         dialect: &dialect::CLINE,
         own_entry: own_entry::cline,
+        http: Err(
+            "sends a reference to a variable as it stands, so that the token would have to be in its file",
+        ),
         ..USUAL
     },
     Client {
@@ -457,6 +498,7 @@ static TABLE: [Client; 16] = [
         ],
         dialect: &dialect::OPENCODE,
         own_entry: own_entry::opencode,
+        http: Ok(over_http::OPENCODE),
         ..USUAL
     },
     Client {
@@ -468,6 +510,7 @@ static TABLE: [Client; 16] = [
         ],
         dialect: &dialect::VIBE,
         own_entry: own_entry::vibe,
+        http: Ok(over_http::VIBE),
         passed_variables: PassedVariables::Few { always: SDK_ALWAYS, reference: None },
         ..USUAL
     },
@@ -499,6 +542,7 @@ static TABLE: [Client; 16] = [
         ],
         dialect: &dialect::CONTINUE,
         own_entry: own_entry::continue_dev,
+        http: Ok(over_http::CONTINUE),
         passed_variables: PassedVariables::Few {
             always: SDK_ALWAYS,
             reference: Some(("${{ secrets.", " }}")),
@@ -514,6 +558,9 @@ static TABLE: [Client; 16] = [
         ],
         dialect: &dialect::ZED,
         own_entry: own_entry::zed,
+        http: Err(
+            "is not known to replace variables in headers, so that the token would have to be in its file",
+        ),
         ..USUAL
     },
     Client {
@@ -522,6 +569,7 @@ static TABLE: [Client; 16] = [
         places: &[FileLocation::new(Base::Config, "goose/config.yaml", Format::Yaml, &[&["extensions"]])],
         dialect: &dialect::GOOSE,
         own_entry: own_entry::goose,
+        http: Ok(over_http::GOOSE),
         ..USUAL
     },
 ];

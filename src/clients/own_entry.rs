@@ -9,7 +9,9 @@ use std::time::Duration;
 use belljar_base::text;
 use serde_json::{Value, json};
 
-/// The command by which a client starts belljar, with its timeout.
+use super::http_address::HttpAddress;
+
+/// What belljar's entry says: the command by which a client starts belljar or the address, and timeouts.
 #[derive(Debug, Clone, Copy)]
 pub struct StartCommand<'s> {
     /// The absolute path of the executable.
@@ -22,7 +24,26 @@ pub struct StartCommand<'s> {
     pub variables: &'s BTreeSet<String>,
     /// Whether the client asks before calls.
     pub calls: Calls,
+    /// How the client reaches belljar.
+    pub reach: Reach<'s>,
 }
+
+/// How a client reaches belljar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach<'s> {
+    /// It starts belljar, whose settings say whether that uses the shared bridge.
+    Start,
+    /// It starts belljar, which uses the shared bridge.
+    StartShared,
+    /// It sends requests to this address, and starts nothing.
+    Http(&'s HttpAddress),
+}
+
+/// The usual name of belljar's entry.
+pub const OWN_NAME: &str = "belljar";
+
+/// The variable that has belljar use the shared bridge.
+pub(super) const SHARED: &str = "MCP_BRIDGE_SHARED";
 
 /// The treatment of belljar's calls by the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +67,10 @@ pub(super) fn with_additions(mut entry: Value, there: &Value) -> Value {
                     new.entry(key).or_insert_with(|| old.clone());
                 }
             }
-            // The words of the command line are not merged.
-            (Some(Value::Array(new)), Value::Array(old)) if key != "args" && key != "command" => {
+            // The words of the command line are not merged, and a variable that has had the token is not needed any more.
+            (Some(Value::Array(new)), Value::Array(old))
+                if !["args", "command", "env_keys"].contains(&key.as_str()) =>
+            {
                 let more: Vec<Value> = old.iter().filter(|one| !new.contains(one)).cloned().collect();
                 new.extend(more);
             }
@@ -55,6 +78,16 @@ pub(super) fn with_additions(mut entry: Value, there: &Value) -> Value {
         }
     }
     entry
+}
+
+/// An existing entry without the variable that has belljar use the shared bridge. `env` is the key of its variables.
+pub(super) fn without_shared(mut there: Value, env: &str) -> Value {
+    let variables = there.get_mut(env).and_then(Value::as_object_mut);
+    let is_empty = variables.is_some_and(|all| all.shift_remove(SHARED).is_some() && all.is_empty());
+    if let Some(entry) = there.as_object_mut().filter(|_| is_empty) {
+        entry.shift_remove(env);
+    }
+    there
 }
 
 /// The keys with which an existing entry adds to the new one.

@@ -13,6 +13,8 @@ use serde_json::{Map, Value as Json};
 use super::claude_switches::{switched_off_in, switched_off_of_project};
 use super::formats::spanned::{Member, Node, Value};
 use super::known_clients::{Client, ClientServer, ClientServers, Layout, OwnCommandCheck};
+use super::over_http::HttpForm;
+use super::own_entry::OWN_NAME;
 use super::places::{ClientFile, Scope, Surroundings};
 use super::translate::entry;
 use super::translate::redact_keeping_references::{part_with_references, references, shown_reference};
@@ -31,6 +33,8 @@ pub enum Files<'f> {
     One(&'f Path),
 }
 
+/// The note on belljar's own entry.
+const IS_BELLJAR: &str = "is belljar itself, and left out";
 /// The largest number of servers of one table that are read.
 const SERVERS_MAX: usize = 5_000;
 
@@ -310,6 +314,11 @@ impl Reading<'_> {
             problems.push(self.problem(Severity::Warning, member.at, key, format!("is left out: {error}")));
             return None;
         }
+        let by_http = |form: &HttpForm| member.key == OWN_NAME && form.is_own(&member.value.to_json());
+        if self.client.http_form(false).is_ok_and(by_http) {
+            problems.push(self.problem(Severity::Note, member.at, key, IS_BELLJAR));
+            return None;
+        }
         let translation = match entry::translate(&member.value, &surroundings) {
             Ok(translation) => translation,
             Err(left) => {
@@ -321,8 +330,7 @@ impl Reading<'_> {
             }
         };
         if self.starts_belljar(&translation.entry) {
-            let message = "is belljar itself, and left out";
-            problems.push(self.problem(Severity::Note, member.at, key, message));
+            problems.push(self.problem(Severity::Note, member.at, key, IS_BELLJAR));
             return None;
         }
         self.say(key, member, &translation, problems);

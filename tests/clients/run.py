@@ -63,9 +63,6 @@ PATIENCE_S = 240
 ENDING_S = 120
 # The end of the client's output, which shows why it failed.
 SAID_CHARS = 4000
-CODEX_SETTINGS = ".codex/config.toml"
-GEMINI_SETTINGS = ".gemini/settings.json"
-OPENCODE_SETTINGS = ".config/opencode/opencode.json"
 # Two kinds of errors: the tool's own, and a session that the client could not end.
 WARNED = ("schema", "session termination")
 ANSI = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -136,7 +133,7 @@ def codex(ends: Ends) -> Start:
     return Start(
         [NODE, binary, "exec", "--skip-git-repo-check", PROMPT],
         {"SCRIPTED_KEY": "scripted"},
-        {CODEX_SETTINGS: f'model = "{NAME}"\nmodel_provider = "{NAME}"\n[model_providers.{NAME}]\n{settings}'},
+        {".codex/config.toml": f'model = "{NAME}"\nmodel_provider = "{NAME}"\n[model_providers.{NAME}]\n{settings}'},
         # Otherwise it refuses each call, since nobody is there to ask.
         install=["codex", "--approve-calls"],
     )
@@ -156,7 +153,7 @@ def gemini(ends: Ends) -> Start:
         [NODE, binary, "--model", "gemini-2.5-flash", "--approval-mode", "yolo", "-p", PROMPT],
         {"GOOGLE_GEMINI_BASE_URL": ends.model, "GEMINI_API_KEY": "scripted"},
         {
-            GEMINI_SETTINGS: {
+            ".gemini/settings.json": {
                 "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
                 "privacy": {"usageStatisticsEnabled": False},
             }
@@ -196,7 +193,7 @@ def opencode(ends: Ends) -> Start:
     return Start(
         [MODULES / f"opencode-{MACHINE}/bin/opencode", "run", "--model", f"{NAME}/{NAME}", PROMPT],
         {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"},
-        {OPENCODE_SETTINGS: opencode_settings(ends)},
+        {".config/opencode/opencode.json": opencode_settings(ends)},
         install=["opencode"],
     )
 
@@ -353,34 +350,15 @@ ASKING: dict[str, Callable[[Ends, str], Start]] = {
 TOKEN = "BELLJAR_TOKEN"
 
 
-def claude_code_http(ends: Ends) -> Start:
-    start = claude_code(ends)
-    entry: Json = {"type": "http", "url": ends.belljar, "headers": {"Authorization": f"Bearer ${{{TOKEN}}}"}}
-    # As `belljar install` sets it: otherwise the model has to search for the tool first.
-    return by_hand(start, {".claude.json": {"mcpServers": {"belljar": entry | {"alwaysLoad": True}}}})
+def over_http(of_program: Callable[[Ends], Start]) -> Callable[[Ends], Start]:
+    """The client with an entry that has the address, as `belljar install --http` writes it."""
 
+    def start(ends: Ends) -> Start:
+        start = of_program(ends)
+        start.install += ["--http", ends.belljar]
+        return start
 
-def codex_http(ends: Ends) -> Start:
-    start = codex(ends)
-    entry = {"url": ends.belljar, "bearer_token_env_var": TOKEN, "default_tools_approval_mode": "approve"}
-    settings = "".join(f"{key} = {json.dumps(value)}\n" for key, value in entry.items())
-    return by_hand(start, {CODEX_SETTINGS: f"{start.files[CODEX_SETTINGS]}[mcp_servers.belljar]\n{settings}"})
-
-
-def gemini_http(ends: Ends) -> Start:
-    start = gemini(ends)
-    entry = {"httpUrl": ends.belljar, "headers": {"Authorization": f"Bearer ${{{TOKEN}}}"}}
-    settings = start.files[GEMINI_SETTINGS]
-    assert isinstance(settings, dict)
-    return by_hand(start, {GEMINI_SETTINGS: settings | {"mcpServers": {"belljar": entry}}})
-
-
-def opencode_http(ends: Ends) -> Start:
-    start = opencode(ends)
-    entry: Json = {"type": "remote", "url": ends.belljar, "oauth": False}
-    entry["headers"] = {"Authorization": f"Bearer {{env:{TOKEN}}}"}
-    settings = opencode_settings(ends) | {"mcp": {"belljar": entry}}
-    return by_hand(start, {OPENCODE_SETTINGS: settings})
+    return start
 
 
 def inspector_http(ends: Ends) -> Start:
@@ -391,23 +369,16 @@ def inspector_http(ends: Ends) -> Start:
     return Start(command, {"MCP_INSPECTOR_SECRET_STORE": "memory"})
 
 
-def by_hand(start: Start, files: dict[str, Json | str]) -> Start:
-    """`belljar install` writes entries that start belljar, so entries with an address are a user's own."""
-    start.install = []
-    start.files |= files
-    return start
-
-
 HTTP: dict[str, Callable[[Ends], Start]] = {
-    "@anthropic-ai/claude-code": claude_code_http,
-    "@google/gemini-cli": gemini_http,
+    "@anthropic-ai/claude-code": over_http(claude_code),
+    "@google/gemini-cli": over_http(gemini),
     "@modelcontextprotocol/client": script("typescript_2.mjs"),
     "@modelcontextprotocol/inspector": inspector_http,
     "@modelcontextprotocol/sdk": script("typescript_1.mjs"),
-    "@openai/codex": codex_http,
+    "@openai/codex": over_http(codex),
     "fastmcp-slim": script("fastmcp_client.py"),
     "mcp": script("python_sdk.py"),
-    "opencode": opencode_http,
+    "opencode": over_http(opencode),
 }
 
 
@@ -443,6 +414,8 @@ def outcome(home: Path, client: str, action: str | None = None, protocol: str = 
         with serving(bridge, needed) as (recording, token):
             start = HTTP[client](Ends(model.url, recording.url, protocol))
             write_files(home, start)
+            if start.install:
+                add_belljar(env, start)
             # It has no long call: how a client reaches belljar does not change for how long it waits.
             model.calls = calls()
             said = run(home, start, env | {TOKEN: token})
@@ -556,9 +529,13 @@ def write_tap(tap: Path, given: dict[str, str]) -> None:
     tap.chmod(0o700)
 
 
+def add_belljar(env: Mapping[str, str], start: Start) -> None:
+    subprocess.run([BELLJAR, "install", "--client", *start.install], env=env, check=True, stdout=sys.stderr)
+
+
 def install(home: Path, env: Mapping[str, str], start: Start, tap: Path) -> None:
     """Puts belljar into the client's files as a user does, and the tap in its place."""
-    subprocess.run([BELLJAR, "install", "--client", *start.install], env=env, check=True, stdout=sys.stderr)
+    add_belljar(env, start)
     written = [path for path in home.rglob("*") if path.is_file() and path.suffix in (".json", ".toml", ".yaml")]
     holders = [path for path in written if BELLJAR in path.read_text()]
     assert len(holders) == 1, holders

@@ -516,7 +516,7 @@ fn the_log_has_a_line_for_each_request_that_became_no_run_and_says_why_it_shows_
 }
 
 /// How each command is tried where nobody reads what it prints.
-const UNREAD: [&[&str]; 35] = [
+const UNREAD: [&[&str]; 38] = [
     &["--help"],
     &["--version"],
     &["run", "-c", "print(1)"],
@@ -552,6 +552,9 @@ const UNREAD: [&[&str]; 35] = [
     &["token", "rm", "x"],
     &["serve", "status"],
     &["serve", "stop"],
+    &["serve", "--unit", "systemd"],
+    &["install", "--client", "cursor", "--shared"],
+    &["install", "--client", "cursor", "--http", "http://127.0.0.1:8765/mcp"],
 ];
 
 #[test]

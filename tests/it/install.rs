@@ -186,6 +186,194 @@ fn the_keys_are_each_client_s_own() {
     );
 }
 
+#[test]
+fn shared_sets_a_variable_in_each_client_s_form_and_is_taken_back_without_it() {
+    let program = program("belljar").to_str().unwrap().to_owned();
+    for (client, path) in PLACES {
+        let home = Home::new();
+        let path = if client == "continue" { CONTINUE_BLOCK } else { path };
+        let install = |more: &[&str]| {
+            let output = home.run(&[&["install", "--client", client], more].concat());
+            assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{client}");
+            (output.stdout, read(&home, path))
+        };
+        let (_, plain) = install(&[]);
+        let (_, shared) = install(&["--shared"]);
+        let key = match client {
+            "opencode" | "kilo" => "environment",
+            "goose" => "envs",
+            _ => "env",
+        };
+        let joined: String = shared.split_whitespace().collect::<String>().replace(['"', '{', '=', ':'], "");
+        assert!(joined.contains(&format!("{key}MCP_BRIDGE_SHARED1")), "{client}: {shared}");
+        assert!(shared.contains(&program) && !plain.contains("SHARED"), "{client}: {shared}");
+        assert!(install(&["--shared"]).0.contains(" already\n"), "{client}");
+        assert_eq!(install(&[]).1.trim_start(), plain, "{client}");
+        let output = home.run(&["uninstall", "--client", client]);
+        assert_eq!(output.code, Some(0), "{client}: {}", output.stderr);
+        assert!(!home.path().join(path).exists(), "{client}");
+    }
+}
+
+#[test]
+fn other_variables_of_belljar_s_entry_stay_when_it_becomes_shared_and_back() {
+    let program = program("belljar").to_str().unwrap().to_owned();
+    let variables = |shared: &str| {
+        format!(
+            r#"{{"mcpServers": {{"belljar": {{"command": "/old/belljar", "env": {{"A": "b"{shared}}}}}}}}}"#
+        )
+    };
+    let home = Home::new().file(".cursor/mcp.json", &variables(""));
+    let entry = |more: &[&str]| {
+        home.run(&[&["install", "--client", "cursor"], more].concat());
+        let file: Value = serde_json::from_str(&read(&home, ".cursor/mcp.json")).unwrap();
+        file["mcpServers"]["belljar"].clone()
+    };
+    let own = |env: Value| json!({"type": "stdio", "command": program, "args": [], "env": env});
+    assert_eq!(entry(&["--shared"]), own(json!({"MCP_BRIDGE_SHARED": "1", "A": "b"})));
+    assert_eq!(entry(&[]), own(json!({"A": "b"})));
+    // What a user has written by hand is the same variable.
+    home_file(&home, ".cursor/mcp.json", &variables(r#", "MCP_BRIDGE_SHARED": "0""#));
+    assert_eq!(entry(&["--shared"]), own(json!({"MCP_BRIDGE_SHARED": "1", "A": "b"})));
+}
+
+/// The options for belljar over HTTP.
+const HTTP: [&str; 2] = ["--http", "http://127.0.0.1:8765/mcp"];
+/// Clients that cannot reach belljar over HTTP without the token in their file.
+const NO_HTTP: [&str; 3] = ["claude-desktop", "cline", "zed"];
+
+#[test]
+fn over_http_each_client_s_entry_has_the_address_and_names_the_variable_with_the_token() {
+    let mut shown = String::new();
+    for (client, path) in PLACES {
+        let home = Home::new().env("BELLJAR_TOKEN", "belljar_s3cret");
+        let path = if client == "continue" { CONTINUE_BLOCK } else { path };
+        let install = |more: &[&str]| {
+            let output = home.run(&[&["install", "--client", client], more].concat());
+            assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{client}");
+            (output.stdout, read(&home, path))
+        };
+        if NO_HTTP.contains(&client) {
+            let refused = home.run(&[&["install", "--client", client][..], &HTTP].concat());
+            assert_eq!((refused.code, home.path().join(path).exists()), (Some(1), false), "{client}");
+            shown.push_str(&refused.stderr);
+            continue;
+        }
+        let (_, by_http) = install(&HTTP);
+        shown.push_str(&format!("{client}\n{by_http}"));
+        assert!(!by_http.contains("s3cret"), "{client}: {by_http}");
+        assert!(install(&HTTP).0.contains(" already\n"), "{client}");
+        let import = home.run(&["import", "--client", client]).stdout;
+        assert!(import.contains("belljar: is belljar itself, and left out"), "{client}: {import}");
+        let doctor = home.run(&["doctor", "--client", client]);
+        assert!(doctor.stderr.contains(" reaches belljar over HTTP, by "), "{client}: {}", doctor.stderr);
+        // Nothing of the one way is left in an entry of the other.
+        let (_, started) = install(&[]);
+        let fresh = Home::new();
+        fresh.run(&["install", "--client", client]);
+        assert_eq!(started.trim_start(), read(&fresh, path), "{client}");
+        assert_eq!(install(&HTTP).1.trim_start(), by_http, "{client}");
+        // Another address and variable replace the former.
+        let (_, moved) =
+            install(&["--http", "https://bridge.example.com/me/mcp", "--token-variable", "OTHER"]);
+        assert!(!moved.contains("127.0.0.1") && !moved.contains("BELLJAR_TOKEN"), "{client}: {moved}");
+        let output = home.run(&["uninstall", "--client", client]);
+        assert_eq!(output.code, Some(0), "{client}: {}", output.stderr);
+        assert!(!home.path().join(path).exists(), "{client}");
+        // An entry of another name is known by the backup, also after the file was changed.
+        install(&[&HTTP[..], &["--name", "python"]].concat());
+        home_file(&home, path, &format!("{}\n", read(&home, path)));
+        assert!(install(&["--name", "python"]).1.contains(program("belljar").to_str().unwrap()), "{client}");
+    }
+    insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn what_the_user_has_added_stays_over_http_unless_it_belongs_to_the_other_way() {
+    let own = "url = \"http://127.0.0.1:8765/mcp\"\nbearer_token_env_var = \"BELLJAR_TOKEN\"\n";
+    let added = "default_tools_approval_mode = \"approve\"\ndisabled_tools = [\"x\"]\n";
+    let started =
+        "[mcp_servers.belljar]\ncommand = \"/old/belljar\"\nargs = []\nenv = { A = \"b\" }\ncwd = \"/x\"\n";
+    let home = Home::new().file(".codex/config.toml", &format!("{started}{added}"));
+    let output = home.run(&[&["install", "--client", "codex"][..], &HTTP].concat());
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+    assert!(output.stdout.contains("when it starts next with a token in BELLJAR_TOKEN"), "{}", output.stdout);
+    let times = "startup_timeout_sec = 30\ntool_timeout_sec = 750\n";
+    assert_eq!(read(&home, ".codex/config.toml"), format!("\n[mcp_servers.belljar]\n{times}{own}{added}"));
+}
+
+#[test]
+fn an_entry_for_http_that_is_not_belljar_s_is_replaced_only_by_force() {
+    let entry = |url: &str, authorization: &str| json!({"mcpServers": {"belljar": {"type": "http", "url": url, "headers": {"Authorization": authorization}}}});
+    let reference = "Bearer ${TOKEN}";
+    for foreign in [
+        entry("https://mcp.example.com/other", reference),
+        entry("https://mcp.example.com/mcp?key=1", reference),
+        entry("https://mcp.example.com/mcp", "Bearer t0ken"),
+        json!({"mcpServers": {"belljar": {"type": "http", "url": "https://mcp.example.com/mcp"}}}),
+    ] {
+        let home = Home::new().file(".claude.json", &foreign.to_string());
+        for more in [&[][..], &HTTP] {
+            let refused = home.run(&[&["install", "--client", "claude-code"], more].concat());
+            assert!(refused.stderr.contains("has another server called"), "{foreign}: {}", refused.stderr);
+        }
+        let kept = home.run(&["uninstall", "--client", "claude-code"]);
+        assert!(kept.stderr.contains("does not start belljar, and stays"), "{}", kept.stderr);
+        assert_eq!(read(&home, ".claude.json"), foreign.to_string());
+    }
+    let own = entry("https://bridge.example.com/me/mcp", reference).to_string();
+    let home = Home::new().file(".claude.json", &own);
+    assert_eq!(home.run(&["uninstall", "--client", "claude-code"]).code, Some(0));
+    assert_eq!(read(&home, ".claude.json"), "{\"mcpServers\":{}}");
+}
+
+#[test]
+fn addresses_and_variables_that_would_give_the_token_away_are_refused() {
+    let home = Home::new();
+    let refused = |url: &str, variable: &str| {
+        let given = ["install", "--client", "cursor", "--http", url, "--token-variable", variable];
+        let output = home.run(&given);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{url} {variable}");
+        output.stderr
+    };
+    for url in
+        ["http://10.0.0.5:8765/mcp", "http://bridge.example.com/mcp", "http://127.0.0.1.example.com/mcp"]
+    {
+        assert!(refused(url, "T").contains("the token can be read on its way to"), "{url}");
+    }
+    for url in [
+        "ftp://127.0.0.1/mcp",
+        "http://127.0.0.1:8765",
+        "https://a:b@bridge.example.com/mcp",
+        "https://bridge.example.com/mcp?token=x",
+    ] {
+        assert!(refused(url, "T").contains("must begin with http:// or https:// and end with /mcp"), "{url}");
+    }
+    assert!(refused("127.0.0.1:8765/mcp", "T").contains("write it like http://127.0.0.1:8765/mcp"));
+    for variable in ["", "A-B", "belljar_Zm9vYmFy", "$T"] {
+        let said = refused("http://127.0.0.1:8765/mcp", variable);
+        assert!(said.contains("must be the name of a variable"), "{variable}: {said}");
+    }
+    for url in ["http://localhost:8765/mcp", "http://[::1]:8765/mcp", "https://bridge.example.com/mcp"] {
+        let output = home.run(&["install", "--client", "cursor", "--dry-run", "--http", url]);
+        assert!(output.code == Some(0) && output.stdout.contains(url), "{url}: {}", output.stderr);
+    }
+    let both = home.run(&[&["install", "--client", "cursor", "--shared"][..], &HTTP].concat());
+    assert!(both.stderr.contains("cannot be used with"), "{}", both.stderr);
+}
+
+#[test]
+fn the_guide_shows_what_is_written_for_http() {
+    let guide = include_str!("../../docs/guides/http.md");
+    let output = Home::new().run(&[&["install", "--client", "claude-code", "--dry-run"][..], &HTTP].concat());
+    let added = output.stdout.lines().filter_map(|line| line.trim_start().strip_prefix('+'));
+    let added: Vec<&str> =
+        added.filter_map(|line| Some(line.trim()).filter(|line| !line.is_empty())).collect();
+    assert!(added.len() > 5, "{}", output.stdout);
+    let shown: Vec<&str> = guide.lines().map(str::trim).collect();
+    assert!(shown.windows(added.len()).any(|lines| lines == added), "{}", output.stdout);
+}
+
 /// Lists of servers as people and clients write them, each with an older entry of belljar, and with where its path is
 /// replaced by the present one.
 #[test]

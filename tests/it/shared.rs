@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -236,4 +236,49 @@ fn a_socket_that_a_confined_server_could_replace_is_not_used() {
     assert!(second.has_sessions(1) && !socket(&shared), "{}", second.status());
     assert!(second.0.path().join(".local/state/belljar/locks/serve.sock").exists());
     assert!(client.request("tools/list", serde_json::json!({})).is_ok());
+    // Nor is what listens in that folder asked by commands.
+    let folder = shared.join(format!("belljar-{}", nix::unistd::geteuid()));
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o700)).unwrap();
+    let listener = UnixListener::bind(folder.join("serve.sock")).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    assert!(second.0.run(&["doctor"]).stdout.contains("serves 1 sessions"));
+    assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+}
+
+#[test]
+fn doctor_and_the_list_of_sessions_tell_what_the_running_bridge_serves_and_start_none() {
+    let home = SharedHome::new();
+    let doctor = || home.0.run(&["doctor"]).stdout;
+    assert!(!doctor().contains("\nshared ") && !home.socket().exists());
+    let mut client = Bridge::start(&home.0);
+    client.run("x = 1");
+    let mut alone = Bridge::start(&home.0.clone().env("MCP_BRIDGE_SHARED", "0"));
+    alone.run("x = 1");
+    let status = home.status();
+    let (head, session) = status.trim_end().split_once('\n').unwrap();
+    let id = &session[..8];
+    let said = doctor();
+    assert!(said.contains(&format!("\nshared     {head}\n           {id} ")), "{said}");
+    let listed = home.0.run(&["session", "ls"]).stdout;
+    let (shared, others): (Vec<_>, Vec<_>) = listed.lines().partition(|line| line.starts_with(id));
+    assert!(shared.len() == 1 && shared[0].ends_with(", in use by `belljar serve`"), "{listed}");
+    assert!(others.len() == 1 && others[0].ends_with(", in use"), "{listed}");
+    let listed = home.0.run(&["session", "ls", "--json"]).stdout;
+    let json = listed.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    for session in json {
+        let is_shared = session["id"].as_str().unwrap().starts_with(id);
+        assert_eq!((&session["in_use"], &session["shared"]), (&true.into(), &is_shared.into()));
+    }
+    let mut more: Vec<Bridge> = (0..4).map(|_| Bridge::start(&home.0)).collect();
+    assert!(doctor().contains("\n           and 2 more: `belljar serve status`\n"), "{}", doctor());
+    more.clear();
+    // One that does not answer holds nobody up.
+    let process = home.process();
+    kill(process, Signal::SIGSTOP).unwrap();
+    let (said, listed) = (doctor(), home.0.run(&["session", "ls"]));
+    kill(process, Signal::SIGCONT).unwrap();
+    let why = "it has not answered within 5 s";
+    assert!(said.contains(&format!("\nshared     `belljar serve` CANNOT BE ASKED: {why}\n")), "{said}");
+    assert!(listed.stderr.contains(why) && listed.stdout.lines().count() == 2, "{listed:?}");
 }

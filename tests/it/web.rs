@@ -1,11 +1,12 @@
 //! `belljar serve --http`: who comes in, who does not, and what an owner sees of another.
 
 use std::io::Write;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::support::web::{Served, WITHOUT_SESSIONS};
-use crate::support::{Home, PATIENCE, eventually};
+use crate::support::{Home, PATIENCE, eventually, program};
 
 /// A home with the servers `a` and `b`, which are never started.
 fn home() -> Home {
@@ -315,4 +316,62 @@ fn tokens_are_listed_without_what_they_are() {
             refused.stderr
         );
     }
+}
+
+#[test]
+fn unit_files_start_the_program_with_the_options_that_were_given() {
+    let home = Home::new().env("PATH", "/usr/bin:/opt/a b/<bin>");
+    let options = ["--http", "10.0.0.5:8765", "--behind-proxy", "--allow-host", "a$b.example.com"];
+    let unit = |manager: &str| {
+        let output = home.run(&[&["serve", "--unit", manager], &options[..]].concat());
+        assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+        output.stdout
+    };
+    let belljar = program("belljar").to_str().unwrap().to_owned();
+    let words = ["serve", "--http", "10.0.0.5:8765", "--allow-host", "a$b.example.com", "--behind-proxy"];
+    let systemd = unit("systemd");
+    let start = format!("\nExecStart={belljar} {}\n", words.join(" ").replace('$', "$$"));
+    assert!(systemd.contains(&start), "{systemd}");
+    assert!(systemd.contains(&format!("\nEnvironment=\"PATH={}\"\n", home.search_path())), "{systemd}");
+    let file = home.path().join("belljar.service");
+    std::fs::write(&file, &systemd).unwrap();
+    let mut verify = Command::new("systemd-analyze");
+    match verify
+        .env("XDG_RUNTIME_DIR", home.path().join("run"))
+        .args(["--user", "verify"])
+        .arg(&file)
+        .output()
+    {
+        Ok(verified) => {
+            let said = String::from_utf8_lossy(&verified.stderr);
+            assert!(verified.status.success() && !said.contains("belljar.service"), "{said}");
+        }
+        Err(error) => eprintln!("SKIPPED: systemd-analyze: {error}"),
+    }
+    let file = home.path().join("belljar.plist");
+    std::fs::write(&file, unit("launchd")).unwrap();
+    let read = "import json, plistlib, sys; print(json.dumps(plistlib.load(open(sys.argv[1], 'rb'))))";
+    let read = Command::new("python3").args(["-c", read]).arg(&file).output().unwrap();
+    let plist: Value = serde_json::from_slice(&read.stdout).unwrap();
+    let words: Vec<&str> = [&[belljar.as_str()], &words[..]].concat();
+    assert_eq!(plist["ProgramArguments"], json!(words));
+    assert_eq!(plist["EnvironmentVariables"], json!({"PATH": home.search_path()}));
+    assert_eq!((&plist["RunAtLoad"], &plist["KeepAlive"]), (&json!(true), &json!({"SuccessfulExit": false})));
+    // What would not start has no unit.
+    let refused = home.run(&["serve", "--unit", "systemd", "--http", "10.0.0.5:8765"]);
+    assert!(refused.code == Some(2) && refused.stdout.is_empty(), "{}", refused.stdout);
+}
+
+#[test]
+fn a_unit_file_names_files_by_absolute_paths_and_quotes_them() {
+    let home = Home::new();
+    let home = home
+        .file("a \"b\" 1%.pem", include_str!("../fixtures/tls/server.pem"))
+        .file("key.pem", include_str!("../fixtures/tls/server.key"));
+    let tls = ["--http", "127.0.0.1:1", "--tls-certificate", "a \"b\" 1%.pem", "--tls-key", "key.pem"];
+    let unit = home.run(&[&["serve", "--unit", "systemd"], &tls[..]].concat());
+    let folder = home.path().to_str().unwrap();
+    let words =
+        format!("--tls-certificate \"{folder}/a \\\"b\\\" 1%%.pem\" --tls-key \"{folder}/key.pem\"\n");
+    assert!(unit.stdout.contains(&words), "{words}{}{}", unit.stdout, unit.stderr);
 }

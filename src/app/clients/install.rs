@@ -13,8 +13,8 @@ use super::import::{USAGE, is_own_command, refused, surroundings};
 use crate::app::common::printing::{err, out, to_stdout};
 use crate::cli;
 use crate::clients::{
-    self, Calls, Edit, InstallContext, InstallError, Plan, Registration, ReplaceRule, Scope, StartCommand,
-    Surroundings, client, missing_approval, unpassable,
+    self, Calls, Edit, HttpAddress, InstallContext, InstallError, Plan, Reach, Registration, ReplaceRule,
+    Scope, StartCommand, Surroundings, client, missing_approval, unpassable,
 };
 use crate::config::{Config, ConfigFiles, Environment};
 
@@ -43,9 +43,23 @@ pub(crate) fn install(environment: &Environment, arguments: &cli::Install) -> Ex
     let limits = Limits::default();
     // This is the sum of the longest run, the longest wait for a human, and the longest start of a sandbox.
     let longest_reply = config.timeout_max + limits.approval + limits.sandbox_start;
+    let address = arguments.http.as_deref().map(|url| HttpAddress::new(url, &arguments.token_variable));
+    let address = match address.transpose() {
+        Ok(address) => address,
+        Err(error) => {
+            err!("belljar: {}", text::inert(&error.to_string()));
+            return ExitCode::from(USAGE);
+        }
+    };
+    let (reach, way) = match &address {
+        Some(address) => (Reach::Http(address), format!(" --http {}", address.url())),
+        None if arguments.shared => (Reach::StartShared, " --shared".into()),
+        None => (Reach::Start, String::new()),
+    };
     let calls = if arguments.approve_calls { Calls::Approved } else { Calls::AsSet };
     let variables = files.referred_variables();
-    let starting = StartCommand { program, longest_reply, start: limits.sandbox_start, variables, calls };
+    let starting =
+        StartCommand { program, longest_reply, start: limits.sandbox_start, variables, calls, reach };
     let is_own = |program: &str, words: &[String]| is_own_command(environment, program, words);
     let rule = if arguments.force { ReplaceRule::Allowed } else { ReplaceRule::Refused };
     let scope = if arguments.project { Scope::Project } else { Scope::User };
@@ -64,9 +78,9 @@ pub(crate) fn install(environment: &Environment, arguments: &cli::Install) -> Ex
             Calls::Approved => None,
         };
         let mut hint =
-            hint.map(|(key, refuses)| approval_hint(registration, key, refuses)).unwrap_or_default();
+            hint.map(|(key, refuses)| approval_hint(registration, &way, key, refuses)).unwrap_or_default();
         let lost = unpassable(registration.client, variables);
-        if !lost.is_empty() {
+        if !lost.is_empty() && address.is_none() {
             hint.push_str(&format!(
                 "\nnote: {} does not pass on {}, which your servers' entries refer to: write `env` with the values into \
                  belljar's entry, or write ${{file:PATH}} in your servers' entries",
@@ -81,8 +95,11 @@ pub(crate) fn install(environment: &Environment, arguments: &cli::Install) -> Ex
             Plan::Edit(edit) => {
                 let word = if edit.replaces { "replaced another server called" } else { "put" };
                 let done = format!("{word} {} into {}", registration.name, shown(&edit.path));
-                let after =
-                    format!("{done}; {} sees it when it starts next{hint}", registration.client.title);
+                let with = address.as_ref().map(|address| {
+                    format!(" with a token in {} (`belljar token add NAME --quiet` makes one)", address.variable())
+                });
+                let (title, with) = (registration.client.title, with.unwrap_or_default());
+                let after = format!("{done}; {title} sees it when it starts next{with}{hint}");
                 Ok((Some(edit), after))
             }
         }
@@ -97,12 +114,12 @@ pub(crate) fn install(environment: &Environment, arguments: &cli::Install) -> Ex
     code
 }
 
-/// A line about a setting that the user may want. Belljar sets it only on request.
-fn approval_hint(registration: &Registration<'_>, key: &str, refuses: &str) -> String {
+/// A line about a setting that the user may want. Belljar sets it only on request. `way` has the options of this command.
+fn approval_hint(registration: &Registration<'_>, way: &str, key: &str, refuses: &str) -> String {
     let Registration { client, name, .. } = registration;
     let name = if *name == "belljar" { String::new() } else { format!(" --name {name}") };
     format!(
-        "\nnote: {refuses} refuses each call without `{key}`; `belljar install --client {}{name} --approve-calls` sets it: {} then \
+        "\nnote: {refuses} refuses each call without `{key}`; `belljar install --client {}{name}{way} --approve-calls` sets it: {} then \
          makes every call of run_python without asking you, and only belljar's own policy decides what code calls",
         client.name, client.title
     )

@@ -8,15 +8,13 @@ use belljar_base::limits::Limits;
 use belljar_base::text;
 
 use super::import::{is_own_command, surroundings};
-use crate::clients::{self, InstallContext, Registration, Scope, client};
+use crate::clients::{self, InstallContext, OWN_NAME, Registration, Scope, client};
 use crate::config::{ConfigFiles, Environment};
 
 /// The prefix of belljar's own variables.
 const SETTINGS: &str = "MCP_BRIDGE_";
 /// The variables by which engines are found.
 const OF_ENGINES: [&str; 3] = ["CONTAINER_HOST", "DOCKER_HOST", "XDG_RUNTIME_DIR"];
-/// The name of the entry that `belljar install` makes.
-const NAME: &str = "belljar";
 
 /// The environment that belljar gets from the client of this name, and lines about it.
 ///
@@ -30,7 +28,7 @@ pub(crate) fn through(environment: Environment, name: &str) -> Result<(Environme
     let state = config.own_state_dir.as_deref().ok_or("no home folder is known")?;
     let limits = Limits::default();
     let context = InstallContext { surroundings: &surroundings, state, limits: &limits };
-    let registration = Registration { client, name: NAME, scope: Scope::User };
+    let registration = Registration { client, name: OWN_NAME, scope: Scope::User };
     let is_own = |program: &str, words: &[String]| is_own_command(&environment, program, words);
     let (path, passed) = clients::passed(&registration, &environment.variables, &is_own, &context)
         .map_err(|error| error.to_string())?;

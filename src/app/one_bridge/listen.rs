@@ -29,6 +29,7 @@ use crate::app::common::printing::{err, out};
 use crate::app::common::signals::Signals;
 use crate::app::serve::handler;
 use crate::audit::AuditLog;
+use crate::cli::ServeCommand;
 use crate::config::{Audit, Config, ConfigFiles, Environment};
 use crate::server::serve as serve_client;
 
@@ -40,6 +41,8 @@ const WAITING_MAX: usize = 64;
 const FILES_MAX: u64 = 65_536;
 /// How long a bridge that a relay has started goes on without a session.
 const IDLE: Duration = Duration::from_secs(600);
+/// The longest wait for the answer of the running bridge.
+const ANSWERING: Duration = Duration::from_secs(5);
 /// The longest wait for a bridge that was started.
 const START: Duration = Duration::from_secs(10);
 /// The time between two attempts to reach it.
@@ -294,28 +297,21 @@ fn status(bridges: &Bridges) -> String {
 
 /// Asks the running bridge for its status, or to stop.
 pub(crate) async fn ask(config: &Config, word: &str) -> ExitCode {
-    let asked = async {
-        let place = Place::new(config);
-        let mut stream = place.connect().await?;
-        Wish::send(word, &place.key(), &mut stream).await?;
-        let (read, mut write) = stream.split();
-        let welcome = Welcome::read(&mut BufReader::new(read)).await?;
-        write.shutdown().await?;
-        if word == "stop" && matches!(welcome.0, Welcome::Ok(_)) {
-            place.left(LEAVING).await;
-        }
-        io::Result::Ok(welcome)
-    };
-    match asked.await {
-        Ok((Welcome::Ok(text), _)) => {
+    let place = Place::new(config);
+    let answered = answer(&place, word).await;
+    if word == "stop" && matches!(answered, Ok(Some(Welcome::Ok(_)))) {
+        place.left(LEAVING).await;
+    }
+    match answered {
+        Ok(Some(Welcome::Ok(text))) => {
             text.lines().for_each(|line| out!("{}", text::inert(line)));
             ExitCode::SUCCESS
         }
-        Ok((Welcome::No(why), _)) => {
+        Ok(Some(Welcome::No(why))) => {
             err!("belljar: {why}");
             ExitCode::FAILURE
         }
-        Err(error) if [io::ErrorKind::NotFound, io::ErrorKind::ConnectionRefused].contains(&error.kind()) => {
+        Ok(None) => {
             out!("`belljar serve` is not running");
             ExitCode::SUCCESS
         }
@@ -323,6 +319,42 @@ pub(crate) async fn ask(config: &Config, word: &str) -> ExitCode {
             err!("belljar: the running `belljar serve` cannot be asked: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// The status of the running bridge: a line about it and one for each session, which begins with the beginning of the session's
+/// ID. `None`: no bridge is running.
+///
+/// # Errors
+/// The running bridge does not tell.
+pub(crate) async fn status_of_running(config: &Config) -> io::Result<Option<Vec<String>>> {
+    match answer(&Place::new(config), ServeCommand::Status.word()).await? {
+        Some(Welcome::Ok(text)) => {
+            Ok(Some(text.lines().map(|line| text::inert_line(line).to_string()).collect()))
+        }
+        Some(Welcome::No(why)) => Err(io::Error::other(why)),
+        None => Ok(None),
+    }
+}
+
+/// What the running bridge answers; `None`: no bridge is running.
+async fn answer(place: &Place, word: &str) -> io::Result<Option<Welcome>> {
+    let asking = async {
+        let mut stream = place.connect().await?;
+        Wish::send(word, &place.key(), &mut stream).await?;
+        let (read, mut write) = stream.split();
+        let (welcome, _) = Welcome::read(&mut BufReader::new(read)).await?;
+        write.shutdown().await?;
+        io::Result::Ok(Some(welcome))
+    };
+    match tokio::time::timeout(ANSWERING, asking).await {
+        Ok(Err(error))
+            if [io::ErrorKind::NotFound, io::ErrorKind::ConnectionRefused].contains(&error.kind()) =>
+        {
+            Ok(None)
+        }
+        Ok(answered) => answered,
+        Err(_) => Err(io::Error::other(format!("it has not answered within {} s", ANSWERING.as_secs()))),
     }
 }
 

@@ -14,9 +14,11 @@ mod place;
 mod relay;
 mod tls;
 mod tokens;
+mod units;
 
 pub(super) use http::HttpOptions;
-pub(super) use listen::{ask, detach, serve_all};
+pub(super) use listen::{ask, detach, serve_all, status_of_running};
 pub(super) use relay::relay;
 pub(super) use tls::Tls;
 pub(super) use tokens::{Token, Tokens, expiry};
+pub(super) use units::unit;

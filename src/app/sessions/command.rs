@@ -13,6 +13,7 @@ use super::session_words::{about, of_damage, of_job, of_run, of_session};
 use crate::app::common::failure::{Failure, told};
 use crate::app::common::new_file;
 use crate::app::common::printing::{err, out, to_stdout};
+use crate::app::one_bridge::status_of_running;
 use crate::cli::{self, ExportFormat, SessionCommand};
 use crate::config::{Config, ConfigFiles};
 use crate::journal::{
@@ -39,7 +40,7 @@ pub(crate) async fn session(config: Config, files: ConfigFiles, arguments: cli::
     };
     let sessions = Sessions::new(dir, &config.limits);
     let done = match arguments.command {
-        SessionCommand::Ls { json } => list(&sessions, &config, json),
+        SessionCommand::Ls { json } => list(&sessions, &config, json).await,
         SessionCommand::Show { id, run } => show(&sessions, &id, run),
         SessionCommand::Export { id, format, output } => export(&sessions, &id, format, output.as_deref()),
         SessionCommand::Rm { ids, older_than, all } => remove(&sessions, &ids, older_than, all),
@@ -57,7 +58,7 @@ fn found(sessions: &Sessions, id: &str) -> Result<RecordedSession, Failure> {
     Ok(sessions.read(&sessions.find(id)?)?)
 }
 
-fn list(sessions: &Sessions, config: &Config, is_json: bool) -> Result<(), Failure> {
+async fn list(sessions: &Sessions, config: &Config, is_json: bool) -> Result<(), Failure> {
     let all = sessions.all().map_err(SessionsError::from)?;
     if all.is_empty() {
         let off = match config.journal {
@@ -66,7 +67,12 @@ fn list(sessions: &Sessions, config: &Config, is_json: bool) -> Result<(), Failu
         };
         err!("belljar: no session is kept yet in {}{off}", sessions.dir().display());
     }
+    let shared = match all.iter().any(|session| session.is_open) {
+        true => shared(config).await,
+        false => Vec::new(),
+    };
     for session in all {
+        let is_shared = session.is_open && shared.contains(&Sessions::short(&session.id));
         match is_json {
             true => {
                 let SessionSummary { id, began, client, runs, calls, last, bytes, is_open, has_run: _ } =
@@ -74,13 +80,26 @@ fn list(sessions: &Sessions, config: &Config, is_json: bool) -> Result<(), Failu
                 out!(
                     "{}",
                     json!({"id": id, "began": began, "client": client, "runs": runs, "calls": calls,
-                           "last": last, "bytes": bytes, "in_use": is_open})
+                           "last": last, "bytes": bytes, "in_use": is_open, "shared": is_shared})
                 );
             }
-            false => out!("{}", about(&session)),
+            false => out!("{}{}", about(&session), if is_shared { " by `belljar serve`" } else { "" }),
         }
     }
     Ok(())
+}
+
+/// The beginnings of the IDs of the shared bridge's sessions.
+async fn shared(config: &Config) -> Vec<String> {
+    let lines = match status_of_running(config).await {
+        Ok(lines) => lines.unwrap_or_default(),
+        Err(error) => {
+            err!("belljar: the running `belljar serve` cannot be asked for its sessions: {error}");
+            Vec::new()
+        }
+    };
+    // The first line is about the bridge.
+    lines.iter().skip(1).filter_map(|line| Some(line.split_whitespace().next()?.to_owned())).collect()
 }
 
 fn show(sessions: &Sessions, id: &str, run: Option<u64>) -> Result<(), Failure> {

@@ -41,6 +41,11 @@ impl Backup {
             && (record.get("was_there") == Some(&Value::Bool(false)) || self.copy.is_file())
     }
 
+    /// Whether belljar has put its entry into the file and has not removed it since.
+    pub(super) fn is_there(&self) -> bool {
+        self.record.is_file()
+    }
+
     /// The earlier content of the file; `None`: there was no file.
     pub(crate) fn former(&self) -> Result<Option<String>, InstallError> {
         match fs::read_to_string(&self.copy) {

@@ -19,7 +19,7 @@ use crate::clients::formats::spanned::Value;
 use crate::clients::known_clients::Client;
 use crate::clients::known_clients::OwnCommandCheck;
 use crate::clients::merge::compared;
-use crate::clients::own_entry::{self, Calls, Parts, StartCommand};
+use crate::clients::own_entry::{self, Calls, OWN_NAME, Parts, Reach, SHARED, StartCommand};
 use crate::clients::places::{ClientFile, Scope, Surroundings};
 
 /// The client, the name and the scope of an entry.
@@ -138,28 +138,58 @@ pub fn install(
     context: &InstallContext<'_>,
 ) -> Result<Plan, InstallError> {
     let existing = ExistingFile::read(registration, context)?;
+    let client = registration.client;
+    let form = client.http_form(existing.is_deeper);
     let parts = Parts {
         name: registration.name,
         program: starting.program.to_str().ok_or(InstallError::Program)?,
         reply_s: starting.longest_reply.as_secs(),
         start_s: starting.start.as_secs(),
     };
-    let mut entry = match existing.is_deeper {
+    let started = match existing.is_deeper {
         true => own_entry::opencode_2(&parts),
-        false => (registration.client.own_entry)(&parts),
+        false => (client.own_entry)(&parts),
     };
-    let passing = passing(registration.client.passed_variables, starting.variables);
-    let approval = registration.client.approval.filter(|_| starting.calls == Calls::Approved);
-    let approval = approval.map(|setting| (setting.key, setting.value.into()));
-    for (key, value) in passing.into_iter().chain(approval) {
-        entry[key] = value;
+    let env = client.env_key();
+    let mut entry = match starting.reach {
+        Reach::Http(address) => {
+            form.map_err(|why| InstallError::NoHttp { title: client.title, why })?.entry(&parts, address)
+        }
+        reach => {
+            let mut entry = started.clone();
+            if let Some((key, value)) = passing(client.passed_variables, starting.variables) {
+                entry[key] = value;
+            }
+            if reach == Reach::StartShared {
+                entry[env][SHARED] = "1".into();
+            }
+            entry
+        }
+    };
+    if let Some(setting) = client.approval.filter(|_| starting.calls == Calls::Approved) {
+        entry[setting.key] = setting.value.into();
     }
     let backup = existing.backup(registration, context);
     let there = existing.entry(registration.name).map(Value::to_json);
-    // An entry that starts belljar at another path is only updated.
-    let is_other = there.as_ref().is_some_and(|there| !starts_belljar(there, is_own));
+    // An entry that starts belljar at another path, or reaches it at another address, is only updated.
+    let is_other =
+        there.as_ref().is_some_and(|there| !existing.is_belljars(there, registration, is_own, context));
     if let Some(there) = there.as_ref().filter(|_| !is_other) {
-        let merged = own_entry::with_additions(entry.clone(), there);
+        let mut there = own_entry::without_shared(there.clone(), env);
+        let is_http = matches!(starting.reach, Reach::Http(_));
+        if is_http == starts_belljar(&there, is_own)
+            && let Some(keys) = there.as_object_mut()
+        {
+            // What is said about the former transport would contradict the new one.
+            keys.retain(|key, _| {
+                let is_written = match is_http {
+                    true => started.get(key).is_some(),
+                    false => form.is_ok_and(|form| form.has_key(&parts, key)),
+                };
+                !is_written && !client.is_of_one_transport(key)
+            });
+        }
+        let merged = own_entry::with_additions(entry.clone(), &there);
         // Whoever sent the project could have chosen variables and approvals for the user.
         let is_sent = registration.scope == Scope::Project
             && merged != entry
@@ -168,7 +198,7 @@ pub fn install(
             return Err(InstallError::Additions {
                 name: registration.name.into(),
                 path: existing.file.path,
-                keys: own_entry::additions(&entry, there).join(", "),
+                keys: own_entry::additions(&entry, &there).join(", "),
             });
         }
         entry = if is_sent { entry } else { merged };
@@ -205,8 +235,10 @@ pub(super) fn own_entry_of(
 ) -> Result<(PathBuf, Json), InstallError> {
     let existing = ExistingFile::read(registration, context)?;
     let there = existing.entry(registration.name).map(Value::to_json);
-    match there.filter(|there| starts_belljar(there, is_own)) {
-        Some(entry) => Ok((existing.file.path, entry)),
+    let client = registration.client;
+    match there.filter(|there| existing.is_belljars(there, registration, is_own, context)) {
+        Some(entry) if starts_belljar(&entry, is_own) => Ok((existing.file.path, entry)),
+        Some(_) => Err(InstallError::OverHttp { title: client.title, path: existing.file.path }),
         None => Err(InstallError::NotThere { client: registration.client.name, path: existing.file.path }),
     }
 }
@@ -244,7 +276,7 @@ pub fn uninstall(
     let after = match backup.is_of(existing.text.as_deref()) {
         true => backup.former()?,
         false => {
-            if !starts_belljar(&entry.to_json(), is_own) {
+            if !existing.is_belljars(&entry.to_json(), registration, is_own, context) {
                 return Err(InstallError::Foreign {
                     name: registration.name.into(),
                     path: existing.file.path,
@@ -309,6 +341,20 @@ impl<'s> ExistingFile<'s> {
 
     fn entry(&self, name: &str) -> Option<&Value> {
         self.root.at_path(&self.keys())?.get(name)
+    }
+
+    /// Whether an entry is belljar's own. An address alone does not tell whose server it is: the name or the backup does.
+    fn is_belljars(
+        &self,
+        entry: &Json,
+        registration: &Registration<'_>,
+        is_own: OwnCommandCheck<'_>,
+        context: &InstallContext<'_>,
+    ) -> bool {
+        let form = registration.client.http_form(self.is_deeper);
+        starts_belljar(entry, is_own)
+            || form.is_ok_and(|form| form.is_own(entry))
+                && (self.name == OWN_NAME || self.backup(registration, context).is_there())
     }
 
     fn backup(&self, registration: &Registration<'_>, context: &InstallContext<'_>) -> Backup {

@@ -10,7 +10,7 @@ use super::edit::{InstallContext, Plan, Registration, ReplaceRule, install};
 use crate::clients::error::InstallError;
 use crate::clients::known_clients::client;
 use crate::clients::merge::{ConfinementChoice, merge};
-use crate::clients::own_entry::StartCommand;
+use crate::clients::own_entry::{Reach, StartCommand};
 use crate::clients::places::{Scope, Surroundings};
 use crate::clients::reading::{Files, read_client};
 
@@ -39,6 +39,7 @@ fn a_file_that_is_changed_between_reading_and_writing_is_left_as_it_is() {
         start: Duration::from_secs(1),
         variables: &std::collections::BTreeSet::new(),
         calls: crate::clients::own_entry::Calls::AsSet,
+        reach: Reach::Start,
     };
     let plan = install(&registration, starting, (ReplaceRule::Refused, &|_, _| false), &context).unwrap();
     let Plan::Edit(edit) = plan else { panic!("nothing to do") };

@@ -76,6 +76,26 @@ pub(crate) enum References {
     OwnVariables,
 }
 
+impl KeyMeaning {
+    /// Whether a key with this meaning belongs to entries of one transport only.
+    pub(crate) fn is_of_one_transport(self) -> bool {
+        let starts = matches!(
+            self,
+            Self::Command | Self::CommandLine | Self::Args | Self::Env | Self::EnvNames | Self::Cwd
+        );
+        let sends = matches!(
+            self,
+            Self::Url
+                | Self::StreamableUrl
+                | Self::BearerVariable
+                | Self::Headers
+                | Self::HeadersWithin
+                | Self::HeaderVariables
+        );
+        starts || sends || self == Self::Kind
+    }
+}
+
 impl Dialect {
     /// All keys with their meanings. The first one of a name counts.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &'static (&'static str, KeyMeaning)> {

@@ -197,7 +197,7 @@ fn variable_of(id: &str) -> String {
     if is_variable(&variable) { variable } else { format!("INPUT_{variable}") }
 }
 
-pub(super) fn is_variable(name: &str) -> bool {
+pub(crate) fn is_variable(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
