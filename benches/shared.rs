@@ -52,6 +52,8 @@ struct Web {
 impl Web {
     fn new(served: &Served, token: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        // Only the first one counts.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         Self {
             runtime,

@@ -109,6 +109,7 @@ fn server_as_value(server: &ServerConfig, by_default: SandboxServers) -> Value {
         "env_inherit": env_inherit, "start_timeout": rules.start_time.map(|time| time.as_secs_f64()),
         "timeout": rules.call_time.map(|time| time.as_secs_f64()), "max_concurrency": rules.calls_at_once,
         "sandbox": sandbox, "sandbox_files": rules.sandbox_files == SandboxFiles::Sent,
+        "private": rules.is_private,
         "commands": server.deferred.as_ref().map_or(0, |deferred| deferred.commands().len()),
     })
 }

@@ -354,7 +354,10 @@ async fn trial(config: &Config, server: &ServerConfig, specs: &[ServerSpec]) -> 
         let process = ProcessSpec {
             sandbox: Some(sandbox.clone()),
             cwd: launch.cwd.clone(),
-            changeable: config.changeable.clone().into(),
+            changeable: belljar_upstream::PlacesNow::new({
+                let changeable = config.changeable.clone();
+                move || changeable.clone()
+            }),
             ..process.clone()
         };
         let spec = ServerSpec { transport: ServerTransport::Process(process), ..spec.clone() };

@@ -43,6 +43,7 @@ pub(super) struct Modules {
     pub(super) reruns: Arc<Reruns>,
     pub(super) broker: Arc<Broker>,
     process: Arc<Process>,
+    id: SessionId,
 }
 
 impl Process {
@@ -97,8 +98,9 @@ impl Process {
         };
         let time_zone = time_zone.unwrap_or_else(|| config.time_zone.clone());
         let (zone, told) = (time_zone.clone(), self.told.clone());
+        let session_id = SessionId::new(id.as_str());
         let setup = SessionSetup {
-            session: SessionId::new(id.as_str()),
+            session: session_id.clone(),
             journal: Journal::new(config.journal, config.owner.journals(), id.as_str(), &limits),
             // Its file is followed with the configuration of all.
             policy: self.told.borrow().policy.clone(),
@@ -126,7 +128,7 @@ impl Process {
         });
         let session = Arc::new(Session::start(settings_source, Arc::clone(&broker), limits));
         let reruns = Arc::new(Reruns::new(Arc::clone(&session), Arc::clone(&broker), resumed));
-        Modules { session, reruns, broker, process: Arc::clone(self) }
+        Modules { session, reruns, broker, process: Arc::clone(self), id: session_id }
     }
 }
 
@@ -158,6 +160,7 @@ impl Modules {
     /// Ends the session. Its servers go on for others.
     pub(super) async fn close_session(&self) {
         self.session.close().await;
+        self.process.upstream.end_session(&self.id);
     }
 
     /// Ends the session and the servers in parallel, within their time limit.

@@ -303,7 +303,7 @@ impl Broker {
     ) -> Result<Arc<Connection>, Redacted> {
         // The name stays in `awaited` if this future is dropped or the call is given up.
         run.with_record(|record| record.awaited.insert(server.clone()));
-        let connected = self.shared.upstream.connect(server, deadline, cancel).await;
+        let connected = self.shared.upstream.connect(server, &self.session, deadline, cancel).await;
         let given_up = matches!(
             connected.as_ref().err().map(|error| &**error),
             Some(UpstreamError::Cancelled { .. } | UpstreamError::Deadline { .. } | UpstreamError::Closing)

@@ -24,7 +24,7 @@ use super::translate::secrets;
 /// The key with the folder of the project from whose file an entry was imported. It has no effect on the server.
 const PROJECT: &str = "project";
 /// Keys that only belljar has, and the working folder. If a user has added them to an imported entry, they stay.
-const OWN_KEYS: [&str; 14] = [
+const OWN_KEYS: [&str; 15] = [
     "cwd",
     "env_inherit",
     "envInherit",
@@ -38,6 +38,7 @@ const OWN_KEYS: [&str; 14] = [
     "sandbox",
     "sandbox_files",
     "sandboxFiles",
+    "private",
     "description",
 ];
 

@@ -142,6 +142,12 @@ impl ConfigFiles {
             let dir = dir.display();
             tracing::warn!(%error, %dir, "it is not recorded what servers and code can change, so later bridges do not know");
         }
+        // What this bridge adds is no change for it.
+        let file = given_places::path(&dir);
+        let place = self.listing.files.iter().position(|listed| *listed == file);
+        if let Some(look) = place.and_then(|place| self.seen.0.get_mut(place)) {
+            *look = file::fingerprint(&file);
+        }
     }
 
     /// Checks the files. If one has changed, reads all of them again and returns the problems that were not there
@@ -158,9 +164,10 @@ impl ConfigFiles {
             return Vec::new();
         }
         self.seen = seen;
-        let ReloadState { entries, servers_problem, changeable, .. } = &self.referred;
+        let ReloadState { entries, servers_problem, changeable, conflicting, .. } = &self.referred;
         let servers_problem = servers_problem.as_ref();
-        let before = PreviousConfig { config: &self.config, entries, servers_problem, changeable };
+        let before =
+            PreviousConfig { config: &self.config, entries, servers_problem, changeable, conflicting };
         let (mut config, referred) = Config::load_following(&self.environment, Some(before));
         (self.adjust)(&mut config);
         let before: BTreeSet<String> = self.config.problems.iter().map(ToString::to_string).collect();
@@ -205,6 +212,7 @@ impl Listing {
             }
         }
         let further = trust::project_file(environment).into_iter().chain(trust::store(environment));
+        let further = further.chain(environment.common_dir().map(|dir| given_places::path(&dir)));
         let files = of_user.iter().cloned().chain(further).collect();
         Self { places, is_settled, files, of_user }
     }

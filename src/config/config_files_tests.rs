@@ -402,8 +402,12 @@ fn what_was_given_once_counts_for_every_later_bridge_of_the_user() {
             let (_, mut files) = load(&given, real("temporary"));
             let control = found(&load(&later, locks.clone()).0);
             assert_eq!(control, (true, true, is_server), "the control: {later}");
+            let (_, mut running) = load(&later, locks.clone());
             files.record_given();
             assert_eq!(found(&load(&later, locks.clone()).0), (false, false, false), "{later}");
+            // One that runs already sees it.
+            running.look();
+            assert_eq!(found(running.config()), (false, false, false), "{later}");
             // The user has looked at what is there.
             fs::remove_file(user.path(".local/state/belljar/given-places")).unwrap();
             assert_eq!(found(&load(&later, locks.clone()).0), control, "{later}");

@@ -160,6 +160,7 @@ pub(super) struct PreviousConfig<'c> {
     pub(super) entries: &'c EntriesByFile,
     pub(super) servers_problem: Option<&'c Problem>,
     pub(super) changeable: &'c ChangeablePlaces,
+    pub(super) conflicting: &'c [PathBuf],
 }
 
 /// The state that the next reload compares with.
@@ -178,6 +179,8 @@ pub(super) struct ReloadState {
     pub(super) servers_problem: Option<Problem>,
     /// The places that code and confined servers can change, or could since the first load.
     pub(super) changeable: ChangeablePlaces,
+    /// See [`Mounts::conflicting`].
+    pub(super) conflicting: Vec<PathBuf>,
     /// The places that they can change now. What is refused to them is not among these.
     pub(super) given: ChangeablePlaces,
     /// See [`Changeable::has_others`].
@@ -231,14 +234,23 @@ impl Config {
         self.settings.iter().any(is_of_it)
     }
 
-    /// Puts locks and sockets into the state folder if a confined server or code could change their usual place.
-    ///
-    /// # Errors
-    /// Returns the problem if that could be changed, too.
-    fn place_locks(&mut self, environment: &Environment, changeable: &ChangeablePlaces) -> Option<Problem> {
-        of_configuration(changeable, &self.lock_dir)?;
-        self.lock_dir = environment.state_dir()?.join("locks");
-        of_configuration(changeable, &self.lock_dir)
+    /// Puts locks and sockets into the state folder if a confined server or code could change their usual place. Returns the
+    /// problem if such a process could change what belljar stores: in a place that it was given.
+    fn place_own(
+        &mut self,
+        environment: &Environment,
+        changeable: &ChangeablePlaces,
+        given: &ChangeablePlaces,
+    ) -> Option<Problem> {
+        self.engine.runtime_dir.take_if(|dir| of_configuration(changeable, dir).is_some());
+        if of_configuration(changeable, &self.lock_dir).is_some()
+            && let Some(state) = environment.state_dir()
+        {
+            self.lock_dir = state.join("locks");
+        }
+        let stored = [self.own_state_dir.clone(), self.cache_dir.clone(), self.owner.journals()];
+        let stored = stored.into_iter().flatten().chain([self.lock_dir.clone(), self.owner.saved_of_all()]);
+        stored.into_iter().find_map(|dir| of_configuration(given, &dir))
     }
 
     /// Loads the configuration, and the state that the next reload compares with. On a reload, files that cannot be
@@ -248,16 +260,13 @@ impl Config {
         before: Option<PreviousConfig<'_>>,
     ) -> (Self, ReloadState) {
         let limits = Limits::default();
-        let (formerly, unread_places) = match environment.common_dir().map(|dir| given_places::read(&dir)) {
+        let (recorded, unread_places) = match environment.common_dir().map(|dir| given_places::read(&dir)) {
             Some(Ok(places)) => (ChangeablePlaces::new(places), None),
             Some(Err(problem)) => (ChangeablePlaces::default(), Some(*problem)),
             None => Default::default(),
         };
-        let formerly = match &before {
-            Some(before) => before.changeable.and(&formerly),
-            None => formerly,
-        };
-        let (environment, misplaced) = &environment.without_base_dirs_in(&formerly);
+        let formerly = before.as_ref().map(|before| before.changeable.clone()).unwrap_or_default();
+        let (environment, misplaced) = &environment.without_base_dirs_in(&formerly.and(&recorded));
         let mut problems: Vec<Problem> = unread_places.into_iter().chain(misplaced.iter().cloned()).collect();
         let of_places = problems.first().cloned();
         let (read, tables) = ReadSettings::read(environment, &limits, &mut problems);
@@ -289,8 +298,8 @@ impl Config {
             (problem, _) => problem,
         };
         let of_code: Vec<PathBuf> = places_of_code(&config).collect();
-        // A mount of settings that are not used does not count.
-        let conflicting = if kept.is_some() { Vec::new() } else { conflicting };
+        // Mounts of settings that are not used do not count.
+        let conflicting = kept.map_or(conflicting, |before| before.conflicting.to_vec());
         let rules = EntryRules {
             self_servers: config.self_servers,
             commands: config.allow_commands,
@@ -300,6 +309,7 @@ impl Config {
             of_code: &of_code,
             conflicting: &conflicting,
             formerly: &formerly,
+            recorded: &recorded,
         };
         let none = EntriesByFile::new();
         let entries = before.as_ref().map_or(&none, |before| before.entries);
@@ -319,15 +329,16 @@ impl Config {
         } = chosen(loaded, config.chosen_servers.as_deref());
         let is_used = |name: &ServerName| servers.iter().any(|server| server.name == *name);
         config.not_used = names.into_iter().filter(|name| !is_used(name)).collect();
+        let of_now = changeable.clone();
+        let changeable = changeable.and(&recorded);
         config.mounts.retain(|mount| {
-            let replaced = mount.replaced(&changeable);
+            let replaced = mount.replaced(&of_now, &recorded);
             problems.extend(replaced.clone());
             replaced.is_none()
         });
         let own = environment.config_file().and_then(|own| of_configuration(&changeable, &own));
         problems.extend(own.clone());
-        let misplaced = config.place_locks(environment, &changeable);
-        config.engine.runtime_dir.take_if(|dir| of_configuration(&changeable, dir).is_some());
+        let misplaced = config.place_own(environment, &changeable, &lasting.and(&recorded));
         problems.extend(misplaced.clone());
         config.sandbox_problem = own.or(of_places).or(misplaced).or(config.sandbox_problem);
         let projects = environment.projects();
@@ -355,7 +366,15 @@ impl Config {
             None => config.model.clone(),
         };
         (
-            Self { servers, changeable: lasting.paths(), refused, policy, problems, model, ..config },
+            Self {
+                servers,
+                changeable: lasting.and(&recorded).paths(),
+                refused,
+                policy,
+                problems,
+                model,
+                ..config
+            },
             ReloadState {
                 files,
                 variables,
@@ -363,6 +382,7 @@ impl Config {
                 unread,
                 servers_problem,
                 changeable: lasting,
+                conflicting,
                 given,
                 has_others,
             },

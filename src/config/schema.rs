@@ -111,6 +111,8 @@ fn server() -> Value {
                                 servers.sandbox decides"},
             "sandbox_files": {"type": "boolean", "default": true,
                 "description": "false: a call with a binary value of the sandbox is refused; this keeps from mistakes only"},
+            "private": {"type": "boolean", "default": false,
+                "description": "true: each session of the shared bridge has a server of its own"},
         },
     })
 }

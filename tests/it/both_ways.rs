@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::deadline::Deadline;
+use crate::session;
 use crate::support::PATIENCE;
 use crate::support::everything::Everything;
 
@@ -54,7 +55,8 @@ async fn ask(
     hears: Option<watch::Sender<Option<ProgressUpdate>>>,
 ) -> Result<Value, String> {
     let cancel = CancellationToken::new();
-    let mut connection = upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await.unwrap();
+    let mut connection =
+        upstream.connect(&name(), &session(), Instant::now() + PATIENCE, &cancel).await.unwrap();
     // It adds the tools that ask only once it knows what its client can do.
     let is_there = |tools: &[Value]| match &request {
         Request::Tool { name, .. } => tools.iter().any(|tool| tool["name"] == name.as_str()),
@@ -64,7 +66,7 @@ async fn ask(
     while !is_there(&connection.tools()) {
         assert!(Instant::now() < until, "the server does not offer what is called");
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        connection = upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await.unwrap();
+        connection = upstream.connect(&name(), &session(), Instant::now() + PATIENCE, &cancel).await.unwrap();
     }
     let answer = connection.ask(request, &Deadline::after(PATIENCE), &cancel, hears).await;
     answer.map(|answer| serde_json::from_str(answer.get()).unwrap()).map_err(|error| error.to_string())
@@ -112,7 +114,8 @@ async fn progress_and_readings_of_a_remote_server_come_as_those_of_any_other() {
         assert!((1.0..=2.0).contains(&last.progress) && last.total == Some(2.0), "{last:?}");
 
         let cancel = CancellationToken::new();
-        let connection = upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await.unwrap();
+        let connection =
+            upstream.connect(&name(), &session(), Instant::now() + PATIENCE, &cancel).await.unwrap();
         let resources =
             connection.list(ListKind::Resources, &Deadline::after(PATIENCE), &cancel).await.unwrap().0;
         let uri = resources[0]["uri"].as_str().unwrap().to_owned();

@@ -212,7 +212,7 @@ fn config_shows_servers_with_their_places_and_why_others_are_not_used_without_se
     assert_eq!(
         value["servers"][0],
         json!({"name": "far", "path": path, "line": 1, "column": 10, "kind": "url", "reach": "at https://example.com",
-               "env_inherit": [], "start_timeout": null, "timeout": 5.0, "max_concurrency": null, "sandbox": null, "sandbox_files": true, "commands": 0})
+               "env_inherit": [], "start_timeout": null, "timeout": 5.0, "max_concurrency": null, "sandbox": null, "sandbox_files": true, "private": false, "commands": 0})
     );
     assert_eq!(value["refused_servers"][0]["name"], "off");
     assert_eq!(shown.code, Some(0), "what is as the user asked is no error");

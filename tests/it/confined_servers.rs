@@ -17,13 +17,15 @@ use belljar_base::names::ServerName;
 use belljar_confine::{Network, PrivatePlaces, ServerSandbox};
 use belljar_guard::Keeper;
 use belljar_upstream::{
-    Connection, Inherited, Lack, ProcessSpec, Request, ServerSpec, ServerTransport, Upstream, UpstreamError,
+    Connection, Inherited, Lack, PlacesNow, ProcessSpec, Request, ServerSpec, ServerTransport, Upstream,
+    UpstreamError,
 };
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::deadline::Deadline;
+use crate::session;
 use crate::support::{Home, PATIENCE};
 
 fn name() -> ServerName {
@@ -47,7 +49,7 @@ fn spec(program: &str, args: &[&str], home: &Path, sandbox: Option<ServerSandbox
         projects: vec![],
         sandbox,
         private: PrivatePlaces::new(Some(home.into()), [home.join(".config/belljar")]),
-        changeable: [].into(),
+        changeable: belljar_upstream::PlacesNow::default(),
     }
 }
 
@@ -59,7 +61,7 @@ fn upstream(process: ProcessSpec) -> Upstream {
 }
 
 async fn connected(upstream: &Upstream) -> Result<Arc<Connection>, UpstreamError> {
-    Ok(upstream.connect(&name(), Instant::now() + PATIENCE, &CancellationToken::new()).await?)
+    Ok(upstream.connect(&name(), &session(), Instant::now() + PATIENCE, &CancellationToken::new()).await?)
 }
 
 async fn call(connection: &Connection, tool: &str, arguments: Value) -> String {
@@ -349,7 +351,10 @@ async fn a_confined_server_cannot_replace_a_folder_that_is_given() {
         for (sandbox, is_own) in [(&of_own, true), (&of_other, false), (&reads, false)] {
             let process = || {
                 let changeable = if is_own { vec![] } else { both() };
-                ProcessSpec { changeable: changeable.into(), ..prey.server(Some(sandbox.clone())) }
+                ProcessSpec {
+                    changeable: PlacesNow::new(move || changeable.clone()),
+                    ..prey.server(Some(sandbox.clone()))
+                }
             };
             let first = upstream(process());
             let server = connected(&first).await.unwrap();
@@ -473,7 +478,7 @@ async fn a_confined_servers_program_is_not_found_where_servers_can_put_one() {
         let sandbox = ServerSandbox { read: vec![prey.at("program").into()], ..ServerSandbox::default() };
         let process = ProcessSpec {
             env: vec![("PATH".to_owned(), path.clone())],
-            changeable: changeable.into(),
+            changeable: PlacesNow::new(move || changeable.clone()),
             ..spec(&program, &[], prey.home.path(), Some(sandbox))
         };
         let upstream = upstream(process);

@@ -11,6 +11,7 @@ use belljar_upstream::{Inherited, ProcessSpec, ServerSpec, ServerTransport, Upst
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::session;
 use crate::support::PATIENCE;
 
 /// Answers each line by what `reply(method, params)` returns: a result, an error as an int, nothing, or text to write.
@@ -56,12 +57,13 @@ async fn opened(reply: &str, start: Duration) -> (Result<usize, String>, Vec<Str
         projects: vec![],
         sandbox: None,
         private: belljar_confine::PrivatePlaces::default(),
-        changeable: [].into(),
+        changeable: belljar_upstream::PlacesNow::default(),
     };
     let limits = Arc::new(Limits { server_start: start, ..Limits::default() });
     let spec = ServerSpec::new(name.clone(), ServerTransport::Process(process));
     let upstream = Upstream::new(vec![spec], &limits);
-    let connection = upstream.connect(&name, Instant::now() + PATIENCE, &CancellationToken::new()).await;
+    let connection =
+        upstream.connect(&name, &session(), Instant::now() + PATIENCE, &CancellationToken::new()).await;
     let found = connection.map(|connection| connection.tools().len()).map_err(|error| error.to_string());
     upstream.close().await;
     let asked = std::fs::read_to_string(&log).unwrap_or_default();

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::deadline::Deadline;
+use crate::session;
 use crate::support::authorization::{Authorization, log_in};
 use crate::support::http_fixture::{HttpFixture, reply};
 use crate::support::{Home, PATIENCE};
@@ -62,7 +63,7 @@ pub fn upstream_with(home: &Home, url: &str, settings: LoginSettings) -> Upstrea
 
 pub async fn call(upstream: &Upstream, tool: &str) -> Result<String, UpstreamError> {
     let (deadline, cancel) = (Instant::now() + PATIENCE, CancellationToken::new());
-    let connection = upstream.connect(&name(), deadline, &cancel).await?;
+    let connection = upstream.connect(&name(), &session(), deadline, &cancel).await?;
     let request = Request::Tool { name: tool.to_owned(), arguments: Map::new(), only_reads: false };
     let result = connection.ask(request, &Deadline(deadline), &cancel, None).await?;
     Ok(result.get().to_owned())
@@ -246,7 +247,8 @@ async fn a_renewal_under_way_is_finished_when_the_bridge_closes() {
     keep(&home, &login_of(&fixture.url, &fixture.url));
     let running = upstream(&home, &fixture.url);
     let (far, cancel) = (name(), CancellationToken::new());
-    let connecting = running.connect(&far, Instant::now() + PATIENCE, &cancel);
+    let session = session();
+    let connecting = running.connect(&far, &session, Instant::now() + PATIENCE, &cancel);
     let given_up = async {
         tokio::task::spawn_blocking(move || waiting.1.recv().unwrap()).await.unwrap();
         cancel.cancel();

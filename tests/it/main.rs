@@ -20,6 +20,11 @@ mod flat;
 #[path = "../soak/history.rs"]
 mod history;
 
+/// A session, for tests with only one.
+fn session() -> belljar_base::names::SessionId {
+    belljar_base::names::SessionId::new("a")
+}
+
 mod arguments;
 mod both_ways;
 mod clients;

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::deadline::Deadline;
+use crate::session;
 use crate::support::PATIENCE;
 use crate::support::fixture::Fixture;
 use crate::support::http_fixture::{HttpFixture, events, reply};
@@ -95,7 +96,7 @@ impl Odd {
                     projects: vec![],
                     sandbox: None,
                     private: belljar_confine::PrivatePlaces::default(),
-                    changeable: [].into(),
+                    changeable: belljar_upstream::PlacesNow::default(),
                 };
                 (ServerTransport::Process(process), Some((fixture, folder)))
             }
@@ -145,8 +146,10 @@ impl Odd {
     }
 
     async fn connected(&self) -> Result<Arc<Connection>, String> {
-        let connected =
-            self.upstream.connect(&name(), Instant::now() + PATIENCE, &CancellationToken::new()).await;
+        let connected = self
+            .upstream
+            .connect(&name(), &session(), Instant::now() + PATIENCE, &CancellationToken::new())
+            .await;
         connected.map_err(|error| error.to_string())
     }
 

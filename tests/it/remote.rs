@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::deadline::Deadline;
+use crate::session;
 use crate::support::everything::Everything;
 use crate::support::http_fixture::{HttpFixture, Request, events, reply, usual_answer};
 use crate::support::{PATIENCE, eventually};
@@ -36,7 +37,7 @@ pub fn upstream(url: &str, transport: Option<RemoteTransport>, limits: Limits) -
 /// So that a call that follows spends none of its time on the beginning.
 pub async fn connected(upstream: &Upstream) -> Arc<Connection> {
     let cancel = CancellationToken::new();
-    upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await.unwrap()
+    upstream.connect(&name(), &session(), Instant::now() + PATIENCE, &cancel).await.unwrap()
 }
 
 pub async fn call(upstream: &Upstream, tool: &str, arguments: Value) -> Result<String, UpstreamError> {
@@ -50,7 +51,7 @@ pub async fn call_within(
     limit: Duration,
 ) -> Result<String, UpstreamError> {
     let (deadline, cancel) = (Instant::now() + limit, CancellationToken::new());
-    let connection = upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await?;
+    let connection = upstream.connect(&name(), &session(), Instant::now() + PATIENCE, &cancel).await?;
     let arguments: Map<String, Value> = arguments.as_object().unwrap().clone();
     let (request, late) =
         (Call::Tool { name: tool.to_owned(), arguments, only_reads: tool == "read" }, Deadline(deadline));
@@ -138,7 +139,7 @@ async fn a_credential_that_is_repeated_comes_back_as_its_name_from_whatever_is_a
     });
     let upstream = upstream(&fixture.url, None, Limits::default());
     let cancel = CancellationToken::new();
-    let connection = upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await.unwrap();
+    let connection = upstream.connect(&name(), &session(), Instant::now() + PATIENCE, &cancel).await.unwrap();
     assert_eq!(connection.tools()[0]["description"], "takes [Authorization]");
     let requests = [
         ("content", Call::Tool { name: "t".into(), arguments: Map::new(), only_reads: true }),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use belljar::broker::ActiveConfig;
 use belljar::config::{ConfigFiles, Environment};
 use belljar_base::limits::Limits;
-use belljar_base::names::ServerName;
+use belljar_base::names::{ServerName, SessionId};
 use belljar_guard::Mark;
 use belljar_upstream::{
     CallBounds, Connection, DeferredTransport, Inherited, ProcessSpec, Request, ServerSpec, ServerTransport,
@@ -19,7 +19,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::deadline::Deadline;
-use crate::support::{Fixture, PATIENCE};
+use crate::session;
+use crate::support::{Fixture, PATIENCE, eventually};
 
 fn name() -> ServerName {
     ServerName::new("fixture").unwrap()
@@ -37,7 +38,7 @@ fn process(program: &str, args: &[&str], env: &[(&str, &str)]) -> ProcessSpec {
         projects: vec![],
         sandbox: None,
         private: belljar_confine::PrivatePlaces::default(),
-        changeable: [].into(),
+        changeable: belljar_upstream::PlacesNow::default(),
     }
 }
 
@@ -52,7 +53,7 @@ fn upstream(spec: ServerSpec) -> Upstream {
 }
 
 async fn connected(upstream: &Upstream) -> Result<Arc<Connection>, UpstreamError> {
-    Ok(upstream.connect(&name(), Instant::now() + PATIENCE, &CancellationToken::new()).await?)
+    Ok(upstream.connect(&name(), &session(), Instant::now() + PATIENCE, &CancellationToken::new()).await?)
 }
 
 async fn call(connection: &Connection, tool: &str, arguments: Value) -> Result<String, String> {
@@ -62,6 +63,41 @@ async fn call(connection: &Connection, tool: &str, arguments: Value) -> Result<S
     let result = connection.ask(request, &Deadline::after(PATIENCE), &cancel, None).await;
     let result: Value = serde_json::from_str(result.map_err(|error| error.to_string())?.get()).unwrap();
     Ok(result["content"][0]["text"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_private_server_is_one_for_each_session_and_ends_with_it() {
+    let fixture = Fixture::new(&[]);
+    let (one, other) = (SessionId::new("one"), SessionId::new("other"));
+    for is_private in [true, false] {
+        let transport = ServerTransport::Process(fixture_process(&fixture, &[]));
+        let spec = ServerSpec { is_private, ..ServerSpec::new(name(), transport) };
+        let upstream = upstream(spec.clone());
+        let pid = async |session: &SessionId| {
+            let (soon, cancel) = (Instant::now() + PATIENCE, CancellationToken::new());
+            let connection = upstream.connect(&name(), session, soon, &cancel).await.unwrap();
+            call(&connection, "pid", json!({})).await.unwrap()
+        };
+        let pids = [pid(&one).await, pid(&other).await, pid(&one).await, pid(&other).await];
+        assert_eq!((pids[0] == pids[1], pids[0] == pids[2], pids[1] == pids[3]), (!is_private, true, true));
+        let runs = |pid: &str| std::path::Path::new("/proc").join(pid).join("exe").exists();
+        for (session, number) in [(&one, 0), (&other, 1)] {
+            upstream.end_session(session);
+            if is_private {
+                eventually("it has ended", PATIENCE, || !runs(&pids[number]));
+            }
+            assert_eq!(pid(&other).await == pids[1], session == &one || !is_private);
+        }
+        // The next session of the name has a server without any state.
+        assert_eq!(pid(&one).await == pids[0], !is_private);
+        // Another entry replaces all of them.
+        let pids = [pid(&one).await, pid(&other).await];
+        upstream.replace(vec![ServerSpec { start_time: Some(PATIENCE), ..spec }]);
+        let after = [pid(&one).await, pid(&other).await];
+        assert!(pids.iter().all(|pid| !after.contains(pid)), "{pids:?} {after:?}");
+        upstream.close().await;
+        assert!(after.iter().all(|pid| !runs(pid)));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -131,7 +167,8 @@ async fn a_start_has_the_time_of_its_entry_and_is_said_while_it_lasts() {
     let upstream = upstream(ServerSpec { start_time, bounds, ..ServerSpec::new(name(), transport) });
     assert_eq!(upstream.starting(&name()), None);
     let soon = Instant::now() + Duration::from_millis(300);
-    let late = upstream.connect(&name(), soon, &CancellationToken::new()).await.map(|_| ()).unwrap_err();
+    let late =
+        upstream.connect(&name(), &session(), soon, &CancellationToken::new()).await.map(|_| ()).unwrap_err();
     assert!(matches!(*late, UpstreamError::Deadline { .. }), "{late}");
     // It goes on without the caller.
     assert_eq!(upstream.starting(&name()), start_time.map(|time| (time, false)));
@@ -145,7 +182,7 @@ async fn a_start_has_the_time_of_its_entry_and_is_said_while_it_lasts() {
     while upstream.starting(&name()).is_none() {
         assert!(Instant::now() < until);
         let soon = Instant::now() + Duration::from_millis(100);
-        drop(upstream.connect(&name(), soon, &CancellationToken::new()).await);
+        drop(upstream.connect(&name(), &session(), soon, &CancellationToken::new()).await);
     }
     assert_eq!(upstream.starting(&name()), start_time.map(|time| (time, true)));
     upstream.close().await;
@@ -302,8 +339,10 @@ async fn a_server_inherits_a_default_set_and_what_its_entry_names() {
     );
     let of = async |server: &str| {
         let server = ServerName::new(server).unwrap();
-        let connection =
-            upstream.connect(&server, Instant::now() + PATIENCE, &CancellationToken::new()).await.unwrap();
+        let connection = upstream
+            .connect(&server, &session(), Instant::now() + PATIENCE, &CancellationToken::new())
+            .await
+            .unwrap();
         environment_of(&connection).await
     };
     let value = |environment: &[String], name: &str| {
@@ -353,7 +392,8 @@ async fn a_server_runs_what_is_in_the_folder_of_a_project_only_if_its_entry_says
         let upstream = upstream_in(home.path(), &at("project"), entries);
         for (server, module) in [("plain", "of the user"), ("open", "of the project")] {
             let (server, cancel) = (ServerName::new(server).unwrap(), CancellationToken::new());
-            let connection = upstream.connect(&server, Instant::now() + PATIENCE, &cancel).await.unwrap();
+            let connection =
+                upstream.connect(&server, &session(), Instant::now() + PATIENCE, &cancel).await.unwrap();
             let variable = json!({"what": "variable", "of": "MODULE"});
             assert_eq!(call(&connection, "attempt", variable).await.unwrap(), module, "{sandbox}");
             let folder = json!({"what": "names", "of": "."});

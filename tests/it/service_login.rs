@@ -251,7 +251,7 @@ async fn credentials_of_a_command_are_printed_anew_once_they_are_refused() {
         projects: vec![],
         sandbox: None,
         private: belljar_confine::PrivatePlaces::default(),
-        changeable: [].into(),
+        changeable: belljar_upstream::PlacesNow::default(),
     };
     let first = transport(settings.clone());
     let resolve = move |printed: &[String]| {

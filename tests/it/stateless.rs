@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::remote::{call, name, upstream};
+use crate::session;
 use crate::support::http_fixture::{HttpFixture, Request, events, reply, usual_answer};
 use crate::support::{PATIENCE, eventually};
 
@@ -162,7 +163,8 @@ async fn a_list_is_read_again_when_its_time_is_over_and_not_before() {
         let mut seen = vec![];
         for _ in 0..3 {
             let cancel = CancellationToken::new();
-            let connection = upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await.unwrap();
+            let connection =
+                upstream.connect(&name(), &session(), Instant::now() + PATIENCE, &cancel).await.unwrap();
             seen.push(connection.tools()[0]["name"].as_str().unwrap().to_owned());
         }
         upstream.close().await;
@@ -212,7 +214,7 @@ async fn changed_tools_are_heard_of_by_listening_and_again_after_the_subscriptio
     let upstream = upstream(&fixture.url, None, Limits::default());
     let connect = async || {
         let cancel = CancellationToken::new();
-        upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await.unwrap()
+        upstream.connect(&name(), &session(), Instant::now() + PATIENCE, &cancel).await.unwrap()
     };
     let first = connect().await;
     assert_eq!(first.tools()[0]["name"], "t0");

@@ -5,7 +5,11 @@ use serde_json::json;
 use crate::on_one_engine_and_processes;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
-on_one_engine_and_processes!(sessions_share_the_servers_of_equal_configurations_and_nothing_else,);
+on_one_engine_and_processes!(
+    sessions_share_the_servers_of_equal_configurations_and_nothing_else,
+    many_calls_of_one_session_keep_no_other_one_waiting,
+    each_session_has_a_private_server_of_its_own,
+);
 
 const SERVER: &str = "import mcp.servers.one as one\nprint(await one.pid())";
 
@@ -35,4 +39,47 @@ fn sessions_share_the_servers_of_equal_configurations_and_nothing_else(engine: &
     assert_eq!(second.request("tools/list", json!({})).unwrap()["tools"][0]["name"], "run_python");
     assert_eq!(home.run(&["serve", "stop"]).code, Some(0));
     second.says("the shared bridge has ended");
+}
+
+fn many_calls_of_one_session_keep_no_other_one_waiting(engine: &Engine) {
+    let one = Fixture::new(&[]);
+    let mut entry = one.entry();
+    entry["max_concurrency"] = json!(2);
+    let home = Home::on(engine).server("one", entry).env("MCP_BRIDGE_SHARED", "1");
+    let mut first = Bridge::start(&home).warm();
+    let mut second = Bridge::start(&home).warm();
+    let warm = "import asyncio, time\nimport mcp.servers.one as one\nawait one.slow(ms=1)";
+    first.ok(warm);
+    second.ok(warm);
+    let flood = "ends = []\nasync def call():\n    await one.slow(ms=50)\n    ends.append(time.time())\n\
+                 await asyncio.gather(*[call() for _ in range(80)])\nprint(*ends)";
+    let flood = first.send_run(json!({"code": flood}));
+    let times = second
+        .ok("await asyncio.sleep(0.5)\nbegan = time.time()\nawait one.slow(ms=1)\nprint(began, time.time())");
+    let numbers = |text: &str| -> Vec<f64> {
+        text.split_whitespace().filter_map(|number| number.parse().ok()).collect()
+    };
+    let (ends, times) = (numbers(&first.reply(flood).text), numbers(&times));
+    let meanwhile = ends.iter().filter(|end| (times[0]..times[1]).contains(end)).count();
+    let later = ends.iter().filter(|end| **end > times[1]).count();
+    // Two calls were in progress, and as many more could begin before the other session's.
+    assert!(ends.len() == 80 && meanwhile <= 8 && later > 20, "{meanwhile} ended meanwhile, {later} later");
+    home.run(&["serve", "stop"]);
+}
+
+fn each_session_has_a_private_server_of_its_own(engine: &Engine) {
+    let one = Fixture::new(&[]);
+    let mut entry = one.entry();
+    entry["private"] = json!(true);
+    let home = Home::on(engine).server("one", entry).env("MCP_BRIDGE_SHARED", "1");
+    let mut first = Bridge::start(&home).warm();
+    let mut second = Bridge::start(&home).warm();
+    let (of_first, of_second) = (first.ok(SERVER), second.ok(SERVER));
+    assert_ne!(of_first, of_second);
+    assert_eq!((first.ok(SERVER), second.ok(SERVER)), (of_first.clone(), of_second.clone()));
+    drop(first);
+    let pid = of_first.trim().to_owned();
+    eventually("its server has ended", PATIENCE, || !std::path::Path::new("/proc").join(&pid).exists());
+    assert_eq!(second.ok(SERVER), of_second);
+    home.run(&["serve", "stop"]);
 }

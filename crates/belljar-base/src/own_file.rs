@@ -59,6 +59,12 @@ pub fn make_folder(dir: &Path) -> io::Result<()> {
         return Err(io::Error::other("its folder must be one of yours that only you can write (chmod 700)"));
     }
     if folder.mode() & 0o077 != 0 {
+        // A folder that a symlink leads to may be anything, such as one of the system.
+        if named.is_symlink() {
+            return Err(io::Error::other(
+                "a symlink leads to it, and others can see what is in it (chmod 700)",
+            ));
+        }
         fs::set_permissions(dir, Permissions::from_mode(0o700))?;
     }
     Ok(())
@@ -203,10 +209,17 @@ mod tests {
             std::os::unix::fs::chown(at("shared/theirs"), Some(1), None).unwrap();
             assert!(is_refused("shared/theirs/x"));
             symlink("x", at("shared/link")).unwrap();
+            make_folder(&at("shared/x")).unwrap();
             make_folder(&at("shared/link")).unwrap();
             std::os::unix::fs::lchown(at("shared/link"), Some(1), None).unwrap();
             assert!(is_refused("shared/link/y"));
         }
+        // The rights of a folder that a symlink leads to stay as they are.
+        fs::create_dir(at("open")).unwrap();
+        fs::set_permissions(at("open"), Permissions::from_mode(0o755)).unwrap();
+        symlink("open", at("to-open")).unwrap();
+        assert!(make_folder(&at("to-open")).unwrap_err().to_string().contains("a symlink leads to it"));
+        assert_eq!(mode(&at("open")), 0o755);
         symlink("shared", at("own")).unwrap();
         assert!(make_plain_folder(&at("own")).unwrap_err().to_string().contains("symlink"));
     }

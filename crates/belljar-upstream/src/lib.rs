@@ -42,6 +42,6 @@ pub use raw_results::{PendingResult, RawResult, RawResults};
 pub use redaction::Redacted;
 pub use registry::Upstream;
 pub use spec::{
-    CallBounds, DeferredTransport, Inherited, LoginSpec, ProcessSpec, RemoteSpec, RemoteTransport,
+    CallBounds, DeferredTransport, Inherited, LoginSpec, PlacesNow, ProcessSpec, RemoteSpec, RemoteTransport,
     ServerSpec, ServerTransport, TransportResolver,
 };

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use belljar_base::limits::Limits;
-use belljar_base::names::ServerName;
+use belljar_base::names::{ServerName, SessionId};
 use belljar_base::run::ClientAbilities;
 use belljar_base::secret::Secret;
 use parking_lot::{Mutex, RwLock};
@@ -46,11 +46,16 @@ pub struct Upstream {
 
 struct Table {
     servers: BTreeMap<ServerName, Entry>,
+    /// The private servers of sessions that came later than the first one that called them.
+    private: BTreeMap<(ServerName, SessionId), Entry>,
 }
 
 /// One server's task.
 struct Entry {
     spec: ServerSpec,
+    /// The session that a private server is for, once one has called it.
+    session: OnceLock<SessionId>,
+    secrets: Arc<Secrets>,
     redaction: Redaction,
     /// What could not be read of the server's messages.
     unread: Unread,
@@ -70,7 +75,7 @@ impl Upstream {
     /// Creates the tasks of the servers. A server starts at its first use. Must be called inside a tokio runtime.
     #[must_use]
     pub fn new(specs: Vec<ServerSpec>, limits: &Arc<Limits>) -> Self {
-        let table = Table { servers: BTreeMap::new() };
+        let table = Table { servers: BTreeMap::new(), private: BTreeMap::new() };
         let upstream = Self {
             table: RwLock::new(table),
             side: ClientSide::new(limits),
@@ -87,57 +92,133 @@ impl Upstream {
     /// its predecessor has ended. Must be called inside a tokio runtime.
     pub fn replace(&self, specs: Vec<ServerSpec>) {
         let mut table = self.table.write();
-        let mut tasks = self.tasks.lock();
-        while tasks.try_join_next().is_some() {}
         let mut before = std::mem::take(&mut table.servers);
         for spec in specs {
             let name = spec.name.clone();
             let entry = match before.remove(&name) {
                 Some(same) if same.spec == spec => same,
-                other => {
-                    let predecessor = other.map(Entry::leave);
-                    let (asks, inbox) = mpsc::channel(ASKS_QUEUED_MAX);
-                    let (ends, ended) = oneshot::channel::<()>();
-                    let access = match &spec.transport {
-                        ServerTransport::Remote(RemoteSpec { login: Some(login), .. }) => {
-                            Some(TokenCache::new(login.clone()))
-                        }
-                        ServerTransport::Remote(_) | ServerTransport::Process(_) => None,
-                    };
-                    let large_bodies = Arc::clone(&self.large_bodies);
-                    let leaving = self.closing.child_token();
-                    let secrets = Arc::new(Secrets::of(&spec));
-                    let redaction = Redaction::new(Arc::clone(&secrets), access.clone());
-                    let unread = Unread::default();
-                    let context = ConnectContext {
-                        access: access.clone(),
-                        redaction: redaction.clone(),
-                        unread: unread.clone(),
-                        large_bodies,
-                    };
-                    let start = Arc::<StartState>::default();
-                    let configured =
-                        ConfiguredServer { spec: spec.clone(), secrets, start: Arc::clone(&start) };
-                    let (side, limits) = (Arc::clone(&self.side), Arc::clone(&self.limits));
-                    let (publishes, live) = watch::channel(None);
-                    let channels = TaskChannels { asks: inbox, live: publishes, closing: leaving.clone() };
-                    let owned = own(configured, side, limits, context, channels);
-                    tasks.spawn(async move {
-                        if let Some(predecessor) = predecessor {
-                            // The predecessor's task reports its end by dropping the sender.
-                            drop(predecessor.await);
-                        }
-                        owned.await;
-                        drop(ends);
-                    });
-                    Entry { spec, redaction, unread, access, start, asks, live, leaving, ended }
-                }
+                other => self.entry(spec, None, other.map(Entry::leave)),
             };
             table.servers.insert(name, entry);
         }
         for (_, gone) in before {
             drop(gone.leave());
         }
+        let Table { servers, private } = &mut *table;
+        let is_gone = |name: &ServerName, entry: &Entry| {
+            servers.get(name).is_none_or(|shared| shared.spec != entry.spec)
+        };
+        for (_, gone) in private.extract_if(.., |(name, _), entry| is_gone(name, entry)) {
+            drop(gone.leave());
+        }
+    }
+
+    /// Ends the private servers of a session that has ended. Must be called inside a tokio runtime.
+    pub fn end_session(&self, session: &SessionId) {
+        let mut table = self.table.write();
+        let Table { servers, private } = &mut *table;
+        for (_, gone) in private.extract_if(.., |(_, of), _| of == session) {
+            drop(gone.leave());
+        }
+        // The next session gets another one under the name.
+        let is_of_it = |entry: &&mut Entry| entry.session.get() == Some(session);
+        for entry in servers.values_mut().filter(is_of_it) {
+            let next = self.entry(entry.spec.clone(), Some(entry), None);
+            drop(std::mem::replace(entry, next).leave());
+        }
+    }
+
+    /// The task of a server, which starts after its predecessor has ended. It has the login and the secrets of `sibling`, another task
+    /// of the same server.
+    fn entry(
+        &self,
+        spec: ServerSpec,
+        sibling: Option<&Entry>,
+        predecessor: Option<oneshot::Receiver<()>>,
+    ) -> Entry {
+        let (asks, inbox) = mpsc::channel(ASKS_QUEUED_MAX);
+        let (ends, ended) = oneshot::channel::<()>();
+        let leaving = self.closing.child_token();
+        let (access, secrets, redaction, unread) = match sibling {
+            Some(Entry { access, secrets, redaction, unread, .. }) => {
+                (access.clone(), Arc::clone(secrets), redaction.clone(), unread.clone())
+            }
+            None => {
+                let access = match &spec.transport {
+                    ServerTransport::Remote(RemoteSpec { login: Some(login), .. }) => {
+                        Some(TokenCache::new(login.clone()))
+                    }
+                    ServerTransport::Remote(_) | ServerTransport::Process(_) => None,
+                };
+                let secrets = Arc::new(Secrets::of(&spec));
+                let redaction = Redaction::new(Arc::clone(&secrets), access.clone());
+                (access, secrets, redaction, Unread::default())
+            }
+        };
+        let context = ConnectContext {
+            access: access.clone(),
+            redaction: redaction.clone(),
+            unread: unread.clone(),
+            large_bodies: Arc::clone(&self.large_bodies),
+        };
+        let start = Arc::<StartState>::default();
+        let configured =
+            ConfiguredServer { spec: spec.clone(), secrets: Arc::clone(&secrets), start: Arc::clone(&start) };
+        let (side, limits) = (Arc::clone(&self.side), Arc::clone(&self.limits));
+        let (publishes, live) = watch::channel(None);
+        let channels = TaskChannels { asks: inbox, live: publishes, closing: leaving.clone() };
+        let owned = own(configured, side, limits, context, channels);
+        let mut tasks = self.tasks.lock();
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(async move {
+            if let Some(predecessor) = predecessor {
+                // The predecessor's task reports its end by dropping the sender.
+                drop(predecessor.await);
+            }
+            owned.await;
+            drop(ends);
+        });
+        Entry {
+            spec,
+            session: OnceLock::new(),
+            secrets,
+            redaction,
+            unread,
+            access,
+            start,
+            asks,
+            live,
+            leaving,
+            ended,
+        }
+    }
+
+    /// What `take` takes of the server's task for this session; `None`: there is no such server.
+    fn of_session<T>(
+        &self,
+        server: &ServerName,
+        session: &SessionId,
+        take: impl Fn(&Entry) -> T,
+    ) -> Option<T> {
+        let key = || (server.clone(), session.clone());
+        let is_for_it = |entry: &Entry| {
+            !entry.spec.is_private || entry.session.get_or_init(|| session.clone()) == session
+        };
+        let table = self.table.read();
+        let shared = table.servers.get(server)?;
+        let own = if shared.spec.is_private { table.private.get(&key()) } else { None };
+        if let Some(entry) = own.or(Some(shared).filter(|shared| is_for_it(shared))) {
+            return Some(take(entry));
+        }
+        drop(table);
+        let mut table = self.table.write();
+        let shared = table.servers.get(server)?;
+        // It may have been replaced meanwhile.
+        if is_for_it(shared) {
+            return Some(take(shared));
+        }
+        let own = self.entry(shared.spec.clone(), Some(shared), None);
+        Some(take(table.private.entry(key()).or_insert(own)))
     }
 
     /// The channels of the servers' questions and messages; `None` after the first call.
@@ -182,8 +263,16 @@ impl Upstream {
     /// or does not run.
     #[must_use]
     pub fn lacks(&self, server: &ServerName, text: &str) -> Vec<Lack> {
-        let live = self.table.read().servers.get(server).and_then(|entry| entry.live.borrow().clone());
-        live.map(|connection| connection.lacks(text)).unwrap_or_default()
+        let table = self.table.read();
+        let of_sessions =
+            table.private.iter().filter(|((name, _), _)| name == server).map(|(_, entry)| entry);
+        let mut live = table
+            .servers
+            .get(server)
+            .into_iter()
+            .chain(of_sessions)
+            .filter_map(|entry| entry.live.borrow().clone());
+        live.next().map(|connection| connection.lacks(text)).unwrap_or_default()
     }
 
     /// What of the server's messages could not be read since its last start, in words; `None`: nothing.
@@ -260,21 +349,23 @@ impl Upstream {
         }
     }
 
-    /// A live connection to the server, which is started if necessary.
+    /// A live connection to the server for this session, which is started if necessary.
     ///
     /// # Errors
     /// The server is unknown, cannot be started, or is too late; or the caller cancels.
     pub async fn connect(
         &self,
         server: &ServerName,
+        session: &SessionId,
         deadline: Instant,
         cancel: &CancellationToken,
     ) -> Result<Arc<Connection>, Redacted> {
-        let live = self.table.read().servers.get(server).and_then(Entry::live);
-        match live.filter(|_| !cancel.is_cancelled() && !self.closing.is_cancelled()) {
-            Some(connection) => Ok(connection),
-            None => self.ask(server, ServerTaskRequest::Connection, deadline, cancel).await,
+        let live = self.of_session(server, session, Entry::live).flatten();
+        if let Some(connection) = live.filter(|_| !cancel.is_cancelled() && !self.closing.is_cancelled()) {
+            return Ok(connection);
         }
+        let asks = self.of_session(server, session, |entry| entry.asks.clone());
+        self.ask((server, asks), ServerTaskRequest::Connection, deadline, cancel).await
     }
 
     /// The tools that the server lists. A server that does not run is started to list them, and ended again unless
@@ -290,28 +381,28 @@ impl Upstream {
     ) -> Result<Arc<[Value]>, Redacted> {
         let start_time = self.table.read().servers.get(server).map(|entry| self.start_time(entry));
         let deadline = Instant::now() + start_time.unwrap_or_default() + self.limits.server_start;
-        self.ask(server, ServerTaskRequest::Tools, deadline, cancel).await
+        let asks = self.table.read().servers.get(server).map(|entry| entry.asks.clone());
+        self.ask((server, asks), ServerTaskRequest::Tools, deadline, cancel).await
     }
 
     async fn ask<T>(
         &self,
-        server: &ServerName,
+        (server, asks): (&ServerName, Option<mpsc::Sender<ServerTaskRequest>>),
         ask: fn(oneshot::Sender<Result<T, UpstreamError>>) -> ServerTaskRequest,
         deadline: Instant,
         cancel: &CancellationToken,
     ) -> Result<T, Redacted> {
-        let asked = self.asked(server, ask, deadline, cancel).await;
+        let asked = self.asked((server, asks), ask, deadline, cancel).await;
         asked.map_err(|error| self.failure(server, error))
     }
 
     async fn asked<T>(
         &self,
-        server: &ServerName,
+        (server, asks): (&ServerName, Option<mpsc::Sender<ServerTaskRequest>>),
         ask: fn(oneshot::Sender<Result<T, UpstreamError>>) -> ServerTaskRequest,
         deadline: Instant,
         cancel: &CancellationToken,
     ) -> Result<T, UpstreamError> {
-        let asks = self.table.read().servers.get(server).map(|entry| entry.asks.clone());
         let asks = asks.ok_or_else(|| UpstreamError::Unknown { server: server.clone() })?;
         let answering = async {
             let (reply, answer) = oneshot::channel();

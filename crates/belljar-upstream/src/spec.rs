@@ -26,6 +26,8 @@ pub struct ServerSpec {
     pub start_time: Option<Duration>,
     /// The bounds that its entry sets.
     pub bounds: CallBounds,
+    /// Whether each session has a server of its own.
+    pub is_private: bool,
     /// Further values to redact, each with the name that replaces it.
     pub secrets: Vec<(String, String)>,
     /// How the transport is resolved at each start, if commands are needed for it.
@@ -41,6 +43,7 @@ impl ServerSpec {
             transport,
             start_time: None,
             bounds: CallBounds::default(),
+            is_private: false,
             secrets: Vec::new(),
             deferred: None,
         }
@@ -128,8 +131,38 @@ pub struct ProcessSpec {
     pub private: PrivatePlaces,
     /// The paths that any confined server or the sandboxed code can change. Symlinks in these paths are not followed to
     /// places outside of them.
-    pub changeable: Arc<[PathBuf]>,
+    pub changeable: PlacesNow,
 }
+
+/// Paths at the time of a server's start. Other paths make no server another one.
+#[derive(Clone)]
+pub struct PlacesNow(Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>);
+
+impl PlacesNow {
+    /// The paths that `find` gives at each start.
+    #[must_use]
+    pub fn new(find: impl Fn() -> Vec<PathBuf> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(find))
+    }
+
+    pub(crate) fn get(&self) -> Vec<PathBuf> {
+        (self.0)()
+    }
+}
+
+impl Default for PlacesNow {
+    fn default() -> Self {
+        Self::new(Vec::new)
+    }
+}
+
+impl PartialEq for PlacesNow {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for PlacesNow {}
 
 impl ProcessSpec {
     /// Whether the program may have to install the server before it starts it.
@@ -205,7 +238,7 @@ impl ProcessSpec {
             sandbox: None,
             projects: vec![],
             private: PrivatePlaces::default(),
-            changeable: [].into(),
+            changeable: PlacesNow::default(),
         }
     }
 }

@@ -100,7 +100,8 @@ pub(crate) fn import(environment: &Environment, arguments: &cli::Import) -> Exit
 pub(super) fn surroundings(environment: &Environment) -> Option<Surroundings> {
     let named = clients::place_variables().into_iter();
     let named = named.filter_map(|name| Some((name, environment.variable(name)?.to_owned())));
-    let named = named.filter(|(_, folder)| environment.project_on_the_way(Path::new(folder)).is_none());
+    let is_own = |folder: &Path| folder.is_absolute() && environment.project_on_the_way(folder).is_none();
+    let named = named.filter(|(_, folder)| is_own(Path::new(folder)));
     Some(Surroundings {
         home: environment.home.clone()?,
         config: environment.config_home()?,

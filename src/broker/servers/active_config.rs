@@ -15,7 +15,7 @@ use belljar_confine::PrivatePlaces;
 use belljar_guard::{Keeper, Mark, PARENT_VARIABLE};
 use belljar_tools::catalog::{Catalog, server_aliases};
 use belljar_upstream::{
-    CallBounds, DeferredTransport, LoginFile, LoginSpec, ProcessSpec, RemoteSpec, ServerSpec,
+    CallBounds, DeferredTransport, LoginFile, LoginSpec, PlacesNow, ProcessSpec, RemoteSpec, ServerSpec,
     ServerTransport, printed,
 };
 use parking_lot::Mutex;
@@ -129,11 +129,16 @@ impl ActiveConfig {
     pub fn specs(&self) -> Vec<ServerSpec> {
         let now = self.now.lock();
         let ConfigState { files, in_effect, .. } = &*now;
+        let (told, environment) = (files.told(), Arc::clone(files.environment()));
+        let changeable = move || {
+            let given = environment.given_places().into_iter().map(|(_, place)| place);
+            told.borrow().changeable.iter().cloned().chain(given).collect()
+        };
         let config_context = ConfigContext {
             environment: Arc::clone(files.environment()),
             sandbox_servers: in_effect.sandbox_servers,
             private: in_effect.private.clone(),
-            changeable: in_effect.changeable.clone().into(),
+            changeable: PlacesNow::new(changeable),
         };
         in_effect.servers.iter().map(|server| self.spec(server, &config_context)).collect()
     }
@@ -224,6 +229,7 @@ impl ActiveConfig {
             transport: context.transport(&server.name, &server.transport),
             start_time: rules.start_time,
             bounds: CallBounds { time: rules.call_time, at_once: rules.calls_at_once, set_in },
+            is_private: rules.is_private,
             secrets: owned(&server.references),
             deferred,
         }
@@ -249,7 +255,7 @@ struct ConfigContext {
     /// The files and folders that a server gets only if its entry names them.
     private: PrivatePlaces,
     /// The folders that confined servers and code can change, see [`Config::changeable`].
-    changeable: Arc<[PathBuf]>,
+    changeable: PlacesNow,
 }
 
 impl LaunchContext {
@@ -276,9 +282,7 @@ impl LaunchContext {
                 None => Some(launch.folder(environment)),
             },
             keeper: Keeper::new(self.program.clone()),
-            // Servers without a sandbox do not depend on these folders, so a change of the folders must not restart
-            // them.
-            changeable: if sandbox.is_some() { Arc::clone(changeable) } else { [].into() },
+            changeable: changeable.clone(),
             sandbox,
             projects: launch.projects.clone(),
             private: private.clone(),
@@ -345,7 +349,7 @@ fn command_spec(command: &CommandLine, mark: &Mark) -> ProcessSpec {
         sandbox: None,
         projects: vec![],
         private: PrivatePlaces::default(),
-        changeable: [].into(),
+        changeable: PlacesNow::default(),
     }
 }
 

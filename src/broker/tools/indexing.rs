@@ -243,7 +243,7 @@ mod tests {
             sandbox: None,
             projects: vec![],
             private: PrivatePlaces::default(),
-            changeable: [].into(),
+            changeable: belljar_upstream::PlacesNow::default(),
         };
         let transport = ServerTransport::Process(command);
         let spec = |name: &ServerName| ServerSpec::new(name.clone(), transport.clone());

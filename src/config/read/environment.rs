@@ -18,6 +18,7 @@ use belljar_confine::ChangeablePlaces;
 use belljar_guard::PARENT_VARIABLE;
 
 use super::changeable::shown_path;
+use super::given_places;
 
 /// Longest name of a time zone, in bytes.
 const TIME_ZONE_BYTES_MAX: usize = 64;
@@ -345,6 +346,13 @@ impl Environment {
     /// The folder of what all belljars of this user share, whatever their other variables are.
     pub(crate) fn common_dir(&self) -> Option<PathBuf> {
         self.home.as_ref().map(|home| home.join(".local/state/belljar"))
+    }
+
+    /// The places that servers and code were given so far, as far as they can be read, each with a description of the process.
+    #[must_use]
+    pub fn given_places(&self) -> Vec<(String, PathBuf)> {
+        let places = self.common_dir().and_then(|dir| given_places::read(&dir).ok());
+        places.unwrap_or_default()
     }
 
     /// All folders in which a belljar of this user may have its settings, state, data and cache: those that this environment

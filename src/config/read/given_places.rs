@@ -6,14 +6,13 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use belljar_base::own_file;
 use belljar_base::problem::{Problem, Severity};
 use belljar_confine::ChangeablePlaces;
-use nix::fcntl::{Flock, FlockArg};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
 
 /// The file, in the folder that all environments of the user share: a line for each place, which is the path, a tab, and a
@@ -24,12 +23,17 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 /// What a line has as `%` and two digits, as well as all that is not ASCII.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
 
+/// The file in this folder.
+pub(crate) fn path(dir: &Path) -> PathBuf {
+    dir.join(FILE)
+}
+
 /// The places that are there, each with a description of the process that was given it.
 ///
 /// # Errors
 /// The file cannot be read.
 pub(crate) fn read(dir: &Path) -> Result<Vec<(String, PathBuf)>, Box<Problem>> {
-    let path = dir.join(FILE);
+    let path = path(dir);
     let places = lines(&path).map_err(|error| {
         let message =
             format!("cannot be read, so it is not known what servers and code could change: {error}");
@@ -46,29 +50,22 @@ pub(crate) fn read(dir: &Path) -> Result<Vec<(String, PathBuf)>, Box<Problem>> {
 /// # Errors
 /// The file cannot be read or written.
 pub(crate) fn add(dir: &Path, places: &ChangeablePlaces) -> io::Result<()> {
-    let path = dir.join(FILE);
-    let is_new = |known: &[(PathBuf, String)]| {
-        places.named().any(|(_, place)| known.iter().all(|(known, _)| known != place))
+    let path = path(dir);
+    let known = lines(&path)?;
+    let encoded = |bytes: &[u8]| percent_encode(bytes, ENCODED).to_string();
+    let new = places.named().filter(|(_, place)| known.iter().all(|(known, _)| known != place));
+    let line = |(who, place): (&str, &Path)| {
+        format!("{}\t{}\n", encoded(place.as_os_str().as_bytes()), encoded(who.as_bytes()))
     };
-    if !is_new(&lines(&path)?) {
+    let lines: String = new.map(line).collect();
+    if lines.is_empty() {
         return Ok(());
     }
     own_file::make_folder(dir)?;
-    let lock = own_file::open(&dir.join(format!("{FILE}.lock")), File::options().append(true).create(true))?;
-    let lock = Flock::lock(lock, FlockArg::LockExclusive).map_err(|(_, errno)| errno)?;
-    let mut known = lines(&path)?;
-    for (who, place) in places.named() {
-        if known.iter().all(|(known, _)| known != place) {
-            known.push((place.to_owned(), who.to_owned()));
-        }
-    }
-    let encoded = |bytes: &[u8]| percent_encode(bytes, ENCODED).to_string();
-    let line = |(place, who): &(PathBuf, String)| {
-        format!("{}\t{}\n", encoded(place.as_os_str().as_bytes()), encoded(who.as_bytes()))
-    };
-    own_file::write(dir, FILE, known.iter().map(line).collect::<String>().as_bytes())?;
-    drop(lock);
-    Ok(())
+    // Bridges may add lines at the same time. Equal ones do no harm.
+    let mut file = own_file::open(&path, File::options().append(true).create(true))?;
+    file.write_all(lines.as_bytes())?;
+    file.sync_all()
 }
 
 /// The places in the file.

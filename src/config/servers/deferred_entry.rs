@@ -53,8 +53,11 @@ impl DeferredEntry {
 
     /// The message and hint for the first of these files that others can replace.
     pub(super) fn misled(&self, named: &[NamedFile]) -> Option<(String, &'static str)> {
-        let projects = self.source.environment.projects();
-        named.iter().find_map(|file| misled(&self.changeable, &projects, file))
+        let environment = &self.source.environment;
+        let projects = environment.projects();
+        // Another bridge may have given some since.
+        let changeable = self.changeable.and(&ChangeablePlaces::new(environment.given_places()));
+        named.iter().find_map(|file| misled(&changeable, &projects, file))
     }
 
     /// The commands that are to be run; at least one.
@@ -66,7 +69,7 @@ impl DeferredEntry {
     /// The entry in a canonical form: entries with the same meaning give the same text. It may contain secrets.
     #[must_use]
     pub fn written(&self) -> String {
-        format!("{}{:?}", self.source.member.value.to_json(), self.changeable.paths())
+        self.source.member.value.to_json().to_string()
     }
 
     /// Whether the program or the address itself needs the output of a command.

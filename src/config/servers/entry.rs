@@ -191,6 +191,7 @@ impl Reading<'_> {
                 }
                 "sandbox" => parts.sandbox = Some(&member.value),
                 "sandbox_files" => parts.sandbox_files = Some(&member.value),
+                "private" => parts.private = Some(&member.value),
                 "disabled" | "enabled" => match member.value.node {
                     Node::Bool(value) => parts.disabled |= value == (known == "disabled"),
                     ref other => {

@@ -63,6 +63,8 @@ pub(crate) struct EntryRules<'p> {
     /// The places that code and confined servers could change earlier. They may still be able to: a sandbox or a server may
     /// run, and what they wrote is there.
     pub(crate) formerly: &'p ChangeablePlaces,
+    /// The places that any belljar of the user has given them so far.
+    pub(crate) recorded: &'p ChangeablePlaces,
 }
 
 /// The servers of all files, with everything that the next reload needs.
@@ -189,13 +191,15 @@ pub(crate) fn load(
         entries.iter_mut().for_each(|(_, entry)| refuse_unconfined(entry, problem));
     }
     let of_servers = entries.iter().map(|(_, entry)| entry);
-    let given = ChangeablePlaces::new_beside(rules.formerly, changeable(of_servers, rules.of_code));
+    let earlier = rules.formerly.and(rules.recorded);
+    let given = ChangeablePlaces::new_beside(&earlier, changeable(of_servers, rules.of_code));
     let lasting = given.and(rules.formerly);
     let changeable = lasting.and(&ChangeablePlaces::new(changeable([].into_iter(), rules.conflicting)));
+    let everything = changeable.and(rules.recorded);
     let of_files = |(path, of_file): (&PathBuf, &Vec<(Level, Entry)>)| {
         // What a project's file says counts only while the user trusts its bytes.
         let is_users = of_file.iter().all(|(level, _)| *level != Level::Project);
-        Some((path.clone(), of_configuration(&changeable, path).filter(|_| is_users)?))
+        Some((path.clone(), of_configuration(&everything, path).filter(|_| is_users)?))
     };
     let misled_files: BTreeMap<PathBuf, Problem> = entries_by_file.iter().filter_map(of_files).collect();
     problems.extend(misled_files.values().cloned());
@@ -204,17 +208,17 @@ pub(crate) fn load(
         if let Some(problem) = misled_files.get(&entry.path) {
             entry.read = Err(format!("cannot be used: {problem}"));
         }
-        refuse_misled(entry, &projects, &changeable, problems);
+        refuse_misled(entry, &projects, &everything, problems);
         if let Ok(server) = &entry.read
             && let Transport::Launch(launch) = &server.transport
             && launch.sandbox.resolved(rules.sandbox_servers).is_none()
         {
-            problems.extend(replaced_program(environment, entry, launch, &changeable));
+            problems.extend(replaced_program(environment, entry, launch, &everything));
         }
         if let Ok(server) = &mut entry.read
             && let Some(deferred) = &mut server.deferred
         {
-            deferred.set_changeable(&changeable);
+            deferred.set_changeable(&everything);
         }
     }
     let variables = entries.iter().flat_map(|(_, entry)| entry.variables.iter().cloned()).collect();

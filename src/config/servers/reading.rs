@@ -62,6 +62,7 @@ pub(super) struct Parts<'m> {
     pub(super) deny: Option<&'m Value>,
     pub(super) sandbox: Option<&'m Value>,
     pub(super) sandbox_files: Option<&'m Value>,
+    pub(super) private: Option<&'m Value>,
     pub(super) description: Option<&'m Value>,
     pub(super) disabled: bool,
 }

@@ -57,6 +57,8 @@ pub struct ServerRules {
     pub tools: ToolChoice,
     /// The treatment of binary values of the sandbox in arguments.
     pub sandbox_files: SandboxFiles,
+    /// Whether each session has a server of its own, for one that has a state for each client.
+    pub is_private: bool,
 }
 
 /// The treatment of binary values of the sandbox in arguments of calls.

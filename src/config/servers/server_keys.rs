@@ -13,7 +13,7 @@ use super::server::{SandboxFiles, ServerRules};
 use crate::clients::{Node, Value};
 
 /// Every key that has an effect, as it is written in TOML.
-pub(crate) const KEYS: [&str; 20] = [
+pub(crate) const KEYS: [&str; 21] = [
     "command",
     "args",
     "env",
@@ -34,6 +34,7 @@ pub(crate) const KEYS: [&str; 20] = [
     "deny",
     "sandbox",
     "sandbox_files",
+    "private",
 ];
 pub(crate) const URL_KEYS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
 
@@ -123,13 +124,17 @@ impl Reading<'_> {
         let wanted = "patterns of tools' names";
         let allow = self.items(&format!("{key}.allow"), parts.allow, wanted, Pattern::new);
         let deny = self.items(&format!("{key}.deny"), parts.deny, wanted, Pattern::new);
-        let sandbox_files = self.sandbox_files(&format!("{key}.sandbox_files"), parts.sandbox_files);
+        let sandbox_files = match self.switch(&format!("{key}.sandbox_files"), parts.sandbox_files, true)? {
+            true => SandboxFiles::Sent,
+            false => SandboxFiles::Kept,
+        };
         Some(ServerRules {
             start_time: start_time?,
             call_time: call_time?,
             calls_at_once: calls_at_once?,
             tools: ToolChoice::new(allow?, deny?.unwrap_or_default()),
-            sandbox_files: sandbox_files?,
+            sandbox_files,
+            is_private: self.switch(&format!("{key}.private"), parts.private, false)?,
         })
     }
 
@@ -207,10 +212,10 @@ impl Reading<'_> {
         (read_items.len() == items.len()).then_some(Some(read_items))
     }
 
-    fn sandbox_files(&mut self, key: &str, value: Option<&Value>) -> Option<SandboxFiles> {
+    fn switch(&mut self, key: &str, value: Option<&Value>, usual: bool) -> Option<bool> {
         match value.map(|value| (value.at(), &value.node)) {
-            None | Some((_, Node::Bool(true))) => Some(SandboxFiles::Sent),
-            Some((_, Node::Bool(false))) => Some(SandboxFiles::Kept),
+            None => Some(usual),
+            Some((_, Node::Bool(is_on))) => Some(*is_on),
             Some((at, other)) => {
                 self.report(at, key, format!("must be true or false, not {}", other.kind()));
                 None

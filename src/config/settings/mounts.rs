@@ -106,9 +106,23 @@ pub(crate) struct Mounts {
 }
 
 impl MountedFolder {
-    /// The problem if a confined server or code could replace the folder by another one; `None`: none could.
-    pub(crate) fn replaced(&self, changeable: &ChangeablePlaces) -> Option<Problem> {
-        let message = replaced(changeable, &self.way, &self.host)?;
+    /// The problem if a confined server or code could replace the folder by another one, or may have left the symlink that leads
+    /// to it; `None`: none could.
+    pub(crate) fn replaced(
+        &self,
+        changeable: &ChangeablePlaces,
+        recorded: &ChangeablePlaces,
+    ) -> Option<Problem> {
+        let linked = || {
+            let link = recorded.link_in(&self.way)?;
+            Some(format!(
+                "host: the path of {} goes through the symlink {}, which {} could change, and so choose what is mounted",
+                shown_path(&self.host),
+                shown_path(link),
+                recorded.changer(link)?
+            ))
+        };
+        let message = replaced(changeable, &self.way, &self.host).or_else(linked)?;
         let (path, position) = &self.source;
         Some(Problem::of_file(path, message).at(*position).key("mount").hint(NOT_MOUNTED))
     }

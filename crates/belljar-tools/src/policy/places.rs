@@ -85,7 +85,9 @@ fn paths_alone(text: &str) -> Vec<String> {
     let readings = |path: &str| {
         let behind_host = path.strip_prefix("//").and_then(|rest| rest.split_once('/'));
         let behind_host = behind_host.map(|(_, path)| plain_paths(path)).unwrap_or_default();
-        let of_file = if is_uri { file_places(&format!("file:{path}")) } else { vec![] };
+        // It may be an address itself.
+        let uris = [format!("file:{path}"), path.to_owned()];
+        let of_file = uris.iter().filter(|_| is_uri).flat_map(|uri| file_places(uri)).collect();
         [of_file, plain_paths(path), behind_host].concat()
     };
     paths.flat_map(readings).collect()
@@ -312,7 +314,8 @@ fn hosts(url: &Url) -> Vec<String> {
     };
     let mapped = mapped.map(|address| address.to_string());
     // A rule with a wildcard for the port is no address, and has one of these.
-    let here = ["localhost", "127.0.0.1", "[::1]"].into_iter().filter(|_| is_here).map(str::to_owned);
+    let here =
+        ["localhost", "127.0.0.1", "[::1]", "0.0.0.0"].into_iter().filter(|_| is_here).map(str::to_owned);
     let hosts: BTreeSet<String> =
         [Some(host.to_owned()), letters, mapped].into_iter().flatten().chain(here).collect();
     hosts.into_iter().collect()
@@ -358,9 +361,10 @@ fn taken_apart(text: &str, host: &str, written: &str) -> Vec<String> {
 /// without that.
 fn plain_paths(path: &str) -> Vec<String> {
     let mut paths = vec![plain_path(path, &['/'])];
-    if let Some(behind) = paths[0].strip_prefix("/proc/") {
-        let behind_root = behind.split_once("/root/").map(|(_, path)| format!("/{path}"));
-        let behind_cwd = behind.split_once("/cwd/").map(|(_, path)| path.to_owned());
+    if path.contains("/proc/") {
+        // One may follow another, and `..` behind one does not leave it.
+        let behind_root = path.rsplit_once("/root/").map(|(_, path)| plain_path(&format!("/{path}"), &['/']));
+        let behind_cwd = path.rsplit_once("/cwd/").map(|(_, path)| plain_path(path, &['/']));
         paths.extend(behind_root.into_iter().chain(behind_cwd));
     }
     if path.contains('\\') {

@@ -289,6 +289,9 @@ mod tests {
             "file: /etc/passwd".to_owned(),
             "/proc/self/root/etc/passwd".to_owned(),
             "/proc/1/task/1/root/etc/../etc/passwd".to_owned(),
+            "/proc/self/root/proc/self/root/etc/passwd".to_owned(),
+            "/proc/self/root/../etc/passwd".to_owned(),
+            "x:file:///etc/passwd".to_owned(),
         ] {
             assert!(of("/etc/*", &json!(text)), "{text:.60}");
         }
