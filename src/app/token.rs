@@ -18,7 +18,7 @@ pub(super) fn token(config: &Config, arguments: cli::Token) -> ExitCode {
     };
     let tokens = Tokens::new(state_dir);
     match arguments.command {
-        TokenCommand::Add { name, policy, servers, expires, quiet } => {
+        TokenCommand::Add { name, policy, servers, expires, metrics, quiet } => {
             let expires = match expires.as_deref().map(expiry).transpose() {
                 Ok(expires) => expires,
                 Err(error) => {
@@ -26,7 +26,7 @@ pub(super) fn token(config: &Config, arguments: cli::Token) -> ExitCode {
                     return ExitCode::from(USAGE);
                 }
             };
-            let token = Token { name, created: clock::timestamp(), expires, policy, servers };
+            let token = Token { name, created: clock::timestamp(), expires, policy, servers, metrics };
             add(&tokens, &token, quiet)
         }
         TokenCommand::Ls { json } => list(&tokens, json),
@@ -85,7 +85,8 @@ fn shown(token: &Token) -> String {
         Some(expires) => format!("  expires {expires}"),
         None => String::new(),
     };
-    format!("{}  created {}{expires}{policy}{servers}", token.name, token.created)
+    let metrics = if token.metrics { "  for /metrics only" } else { "" };
+    format!("{}  created {}{expires}{policy}{servers}{metrics}", token.name, token.created)
 }
 
 fn remove(tokens: &Tokens, name: &str) -> ExitCode {

@@ -12,7 +12,7 @@ use belljar_tools::catalog::StatedLimits;
 use belljar_upstream::Upstream;
 use tokio::sync::watch;
 
-use crate::audit::AuditLog;
+use crate::audit::{AuditLog, Metrics};
 use crate::broker::{ActiveConfig, Broker, SessionSetup, Shared};
 use crate::config::{Audit, Config, ConfigFiles, Environment, MountedFolder, ResumeFrom, Rollback};
 use crate::journal::{Journal, RecordedSession, Sessions, SessionsError};
@@ -47,8 +47,9 @@ pub(super) struct Modules {
 }
 
 impl Process {
-    /// Builds the shared part. It starts no server. Must be called inside a tokio runtime.
-    pub(super) fn build(config: &Config, files: ConfigFiles) -> Self {
+    /// Builds the shared part, whose runs and calls are counted there. It starts no server. Must be called inside a tokio
+    /// runtime.
+    pub(super) fn build(config: &Config, files: ConfigFiles, metrics: Option<Arc<Metrics>>) -> Self {
         let limits = Arc::new(config.limits.clone());
         let mark = Mark::new();
         let told = files.told();
@@ -58,7 +59,7 @@ impl Process {
             (_, Some(dir)) => AuditLog::start(Some(dir.clone()), &limits),
             (_, None) => AuditLog::nowhere("no home folder is known"),
         };
-        let log = log.of_owner(config.owner.name());
+        let log = log.of_owner(config.owner.name()).counted(metrics);
         let shared = Shared::new(
             active_config,
             Arc::clone(&upstream),
@@ -149,18 +150,28 @@ impl Process {
     }
 }
 
+/// Ends the private servers of a session when it is dropped.
+struct PrivateServers<'m>(&'m Modules);
+
+impl Drop for PrivateServers<'_> {
+    fn drop(&mut self) {
+        self.0.process.upstream.end_session(&self.0.id);
+    }
+}
+
 impl Modules {
     /// Builds the modules of the only session of this process. It starts no engine and no server. Must be called inside a
     /// tokio runtime.
     pub(super) fn build(config: &Config, files: ConfigFiles) -> Self {
-        let process = Arc::new(Process::build(config, files));
+        let process = Arc::new(Process::build(config, files, None));
         process.session(config, &process.mark)
     }
 
     /// Ends the session. Its servers go on for others.
     pub(super) async fn close_session(&self) {
+        // Also when there is no time to wait for the end of the sandbox.
+        let _servers = PrivateServers(self);
         self.session.close().await;
-        self.process.upstream.end_session(&self.id);
     }
 
     /// Ends the session and the servers in parallel, within their time limit.
@@ -228,6 +239,7 @@ fn sandbox_settings(config: &Config, (mark, id): (&Mark, &Mark), guardian: Guard
         oci_runtime: config.engine.oci_runtime.clone(),
         images: images(config),
         time_zone: config.time_zone.clone(),
+        preload: config.preload.clone(),
         user: config.container_user,
         memory_bytes: config.memory_bytes,
         pids_max: config.pids.into(),
@@ -352,7 +364,7 @@ mod tests {
         std::fs::create_dir_all(settings.parent().unwrap()).unwrap();
         std::fs::create_dir(home.path().join("MCPs")).unwrap();
         let (config, files) = without_engine(home.path());
-        let process = Arc::new(Process::build(&config, files));
+        let process = Arc::new(Process::build(&config, files, None));
         let sessions = [Mark::new(), Mark::new()].map(|id| (process.session(&config, &id), id));
         let entry = r#"{"mcpServers": {"late": {"command": "cat"}}}"#;
         for number in 1..=2 {

@@ -22,6 +22,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::entry::{CallEvent, Entry, Event, RunEvent};
+use super::metrics::Metrics;
 use super::refusals::Refusals;
 
 /// Lines that may wait for the disk; then who has more waits as well, since none is left out.
@@ -69,6 +70,7 @@ pub struct AuditLog {
     dir: Option<PathBuf>,
     /// The owner of the sessions; `None`: the user.
     owner: Option<String>,
+    metrics: Option<Arc<Metrics>>,
     lines: Mutex<Option<mpsc::Sender<Line>>>,
     writing: Mutex<Option<JoinHandle<()>>>,
     trouble: Arc<Mutex<Trouble>>,
@@ -98,6 +100,7 @@ impl AuditLog {
         let log = Self {
             dir: dir.clone(),
             owner: None,
+            metrics: None,
             lines: Mutex::default(),
             writing: Mutex::default(),
             trouble: Arc::new(Mutex::new(Trouble::Unknown)),
@@ -124,12 +127,19 @@ impl AuditLog {
         Self { owner: owner.map(str::to_owned), ..self }
     }
 
+    /// This log, whose runs and calls are counted there, whether they are written or not.
+    #[must_use]
+    pub fn counted(self, metrics: Option<Arc<Metrics>>) -> Self {
+        Self { metrics, ..self }
+    }
+
     /// A log that should be written, and cannot be for this reason.
     #[must_use]
     pub fn nowhere(reason: &str) -> Self {
         Self {
             dir: None,
             owner: None,
+            metrics: None,
             lines: Mutex::default(),
             writing: Mutex::default(),
             trouble: Arc::new(Mutex::new(Trouble::Known(reason.to_owned()))),
@@ -175,6 +185,9 @@ impl AuditLog {
     }
 
     async fn send(&self, session: &SessionId, owner: Option<&str>, event: Event, is_refused: bool) {
+        if let Some(metrics) = &self.metrics {
+            metrics.count(&event);
+        }
         let Some(lines) = self.lines.lock().clone() else { return };
         let entry = Entry::now(session.as_str(), owner, event);
         // Only a writer that broke takes no more, which has been said.

@@ -5,11 +5,13 @@
 
 mod entry;
 mod log;
+mod metrics;
 mod reading;
 mod refusals;
 mod server_log;
 
 pub use entry::{CallEvent, Entry, Event, RunEvent};
 pub use log::AuditLog;
+pub use metrics::{Gauge, Metrics};
 pub use reading::{Filter, entries, time};
 pub use server_log::{ServerLog, ServerLogEntry, last_entries};

@@ -28,6 +28,9 @@ pub enum TokenCommand {
         /// The time until it ends, such as 12h or 90d; without it, it lasts until you remove it.
         #[arg(long, value_name = "TIME")]
         expires: Option<String>,
+        /// Let the token read the numbers at /metrics, and nothing else.
+        #[arg(long, conflicts_with_all = ["policy", "servers"])]
+        metrics: bool,
         /// Print the token alone.
         #[arg(long)]
         quiet: bool,

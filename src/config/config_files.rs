@@ -137,16 +137,12 @@ impl ConfigFiles {
     /// Records the places that confined servers and code are given now, before they start.
     pub fn record_given(&mut self) {
         let Some(dir) = self.environment.common_dir().filter(|_| !self.is_recorded) else { return };
-        self.is_recorded = true;
-        if let Err(error) = given_places::add(&dir, &self.referred.given) {
+        let recorded = given_places::add(&dir, &self.referred.given);
+        // Otherwise the next run tries again.
+        self.is_recorded = recorded.is_ok();
+        if let Err(error) = recorded {
             let dir = dir.display();
             tracing::warn!(%error, %dir, "it is not recorded what servers and code can change, so later bridges do not know");
-        }
-        // What this bridge adds is no change for it.
-        let file = given_places::path(&dir);
-        let place = self.listing.files.iter().position(|listed| *listed == file);
-        if let Some(look) = place.and_then(|place| self.seen.0.get_mut(place)) {
-            *look = file::fingerprint(&file);
         }
     }
 

@@ -23,7 +23,6 @@ use super::owner::Owner;
 use super::read::changeable::{misled, of_configuration, own_program};
 use super::read::environment::Environment;
 use super::read::file::{self, WatchedFile};
-use super::read::given_places;
 use super::servers::load::{self, EntriesByFile, EntryRules, LoadedServers};
 use super::servers::server::{RefusedServer, ServerConfig};
 use super::servers::transport::{Launch, Transport};
@@ -102,6 +101,8 @@ pub struct Config {
     pub prewarm: Prewarm,
     /// Whether the client's session is one of the user's shared bridge.
     pub shared: Shared,
+    /// Packages that are imported while a sandbox is idle.
+    pub preload: Vec<String>,
     /// The treatment of the variables when a run has to be killed.
     pub rollback: Rollback,
     /// Checkpoints that code may keep at once.
@@ -260,11 +261,11 @@ impl Config {
         before: Option<PreviousConfig<'_>>,
     ) -> (Self, ReloadState) {
         let limits = Limits::default();
-        let (recorded, unread_places) = match environment.common_dir().map(|dir| given_places::read(&dir)) {
-            Some(Ok(places)) => (ChangeablePlaces::new(places), None),
-            Some(Err(problem)) => (ChangeablePlaces::default(), Some(*problem)),
-            None => Default::default(),
+        let (recorded, unread_places) = match environment.given_places() {
+            Ok(places) => (ChangeablePlaces::new(places), None),
+            Err(problem) => (ChangeablePlaces::default(), Some(*problem)),
         };
+        let is_unread = unread_places.is_some();
         let formerly = before.as_ref().map(|before| before.changeable.clone()).unwrap_or_default();
         let (environment, misplaced) = &environment.without_base_dirs_in(&formerly.and(&recorded));
         let mut problems: Vec<Problem> = unread_places.into_iter().chain(misplaced.iter().cloned()).collect();
@@ -350,7 +351,10 @@ impl Config {
         files.extend(config.model.files.iter().cloned());
         variables.extend(config.model.variables.iter().cloned());
         unread.extend(unusable.filter(|problem| !unread.contains(problem)));
-        let own = |name: &str| own_program(name, environment.variable("PATH"), &changeable);
+        let own = |name: &str| {
+            let path = environment.variable("PATH").filter(|_| !is_unread);
+            own_program(name, path, &changeable)
+        };
         (config.engine.podman, config.engine.ssh) = (own("podman"), own("ssh"));
         let has_others = !changeable.are_in(&stores(&config));
         let of_policy = Changeable { places: changeable, has_others };
@@ -483,6 +487,7 @@ impl ReadSettings {
             self_servers,
             sandbox_servers: settings.required("MCP_BRIDGE_SANDBOX_SERVERS", read::sandbox_servers),
             prewarm,
+            preload: settings.optional("MCP_BRIDGE_PRELOAD", read::packages).unwrap_or_default(),
             shared,
             rollback,
             checkpoints: settings.required("MCP_BRIDGE_CHECKPOINTS", |text| read::whole(text, 0, 64)) as u8,

@@ -66,8 +66,43 @@ fn a_request_without_a_valid_token_reaches_nothing_and_is_in_the_log() {
     assert!(!home.run(&["log", "--json"]).stdout.contains(&good));
     // A page of health says nothing else, and there are no other pages.
     assert_eq!(served.request("GET", "/healthz", &[], "").body, "ok\n");
-    for path in ["/", "/metrics", "/mcp/", "/mcp/x", "/../mcp", "//mcp", "/healthz/x"] {
+    for path in ["/", "/metrics/", "/mcp/", "/mcp/x", "/../mcp", "//mcp", "/healthz/x"] {
         assert_eq!(served.request("GET", path, &[], "").status, 404, "{path}");
+    }
+}
+
+#[test]
+fn numbers_are_read_by_tokens_for_that_which_reach_nothing_else() {
+    let home = home().env("MCP_BRIDGE_RUNTIME", "unix:///nobody/listens");
+    let (watcher, user) = (token(&home, &["watcher", "--metrics"]), token(&home, &["user"]));
+    let both = home.run(&["token", "add", "both", "--metrics", "--servers", "a"]);
+    assert_eq!(both.code, Some(2), "{}", both.stderr);
+    let listed = home.run(&["token", "ls"]).stdout;
+    assert!(listed.contains(" for /metrics only"), "{listed}");
+    let served = Served::start(&home, &[]);
+    let read = |path: &str, token: &str| {
+        served.request("GET", path, &[("authorization", &format!("Bearer {token}"))], "")
+    };
+    for (path, token, status) in [
+        ("/metrics", "x", 401),
+        ("/metrics", &*user, 403),
+        ("/mcp", &*watcher, 403),
+        ("/metrics", &*watcher, 200),
+    ] {
+        assert_eq!(read(path, token).status, status, "{path}");
+    }
+    assert_eq!(served.request("GET", "/metrics", &[], "").status, 401);
+    let mut client = served.client(&user);
+    assert!(client.run(json!({"code": "secret = 'canary-7'"})).1, "there is no engine");
+    let answer = read("/metrics", &watcher);
+    assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4"));
+    for line in
+        ["belljar_sessions 1", "belljar_servers 2", "belljar_run_seconds_count{outcome=\"not_started\"} 1"]
+    {
+        assert!(answer.body.lines().any(|found| found == line), "{line}\n{}", answer.body);
+    }
+    for word in ["canary", "user", "watcher", &*user] {
+        assert!(!answer.body.contains(word), "{}", answer.body);
     }
 }
 

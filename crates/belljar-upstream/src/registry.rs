@@ -50,12 +50,23 @@ struct Table {
     private: BTreeMap<(ServerName, SessionId), Entry>,
 }
 
+impl Table {
+    fn all(&self) -> impl Iterator<Item = &Entry> {
+        self.servers.values().chain(self.private.values())
+    }
+
+    /// The tasks of the server.
+    fn of<'t>(&'t self, server: &'t ServerName) -> impl Iterator<Item = &'t Entry> {
+        let private = self.private.iter().filter(move |((name, _), _)| name == server);
+        self.servers.get(server).into_iter().chain(private.map(|(_, entry)| entry))
+    }
+}
+
 /// One server's task.
 struct Entry {
     spec: ServerSpec,
     /// The session that a private server is for, once one has called it.
     session: OnceLock<SessionId>,
-    secrets: Arc<Secrets>,
     redaction: Redaction,
     /// What could not be read of the server's messages.
     unread: Unread,
@@ -108,18 +119,14 @@ impl Upstream {
         let is_gone = |name: &ServerName, entry: &Entry| {
             servers.get(name).is_none_or(|shared| shared.spec != entry.spec)
         };
-        for (_, gone) in private.extract_if(.., |(name, _), entry| is_gone(name, entry)) {
-            drop(gone.leave());
-        }
+        take_out(private, |(name, _), entry| is_gone(name, entry));
     }
 
     /// Ends the private servers of a session that has ended. Must be called inside a tokio runtime.
     pub fn end_session(&self, session: &SessionId) {
         let mut table = self.table.write();
         let Table { servers, private } = &mut *table;
-        for (_, gone) in private.extract_if(.., |(_, of), _| of == session) {
-            drop(gone.leave());
-        }
+        take_out(private, |(_, of), _| of == session);
         // The next session gets another one under the name.
         let is_of_it = |entry: &&mut Entry| entry.session.get() == Some(session);
         for entry in servers.values_mut().filter(is_of_it) {
@@ -128,8 +135,8 @@ impl Upstream {
         }
     }
 
-    /// The task of a server, which starts after its predecessor has ended. It has the login and the secrets of `sibling`, another task
-    /// of the same server.
+    /// The task of a server, which starts after its predecessor has ended. It has the login of `sibling`, another task of the same
+    /// server.
     fn entry(
         &self,
         spec: ServerSpec,
@@ -139,22 +146,16 @@ impl Upstream {
         let (asks, inbox) = mpsc::channel(ASKS_QUEUED_MAX);
         let (ends, ended) = oneshot::channel::<()>();
         let leaving = self.closing.child_token();
-        let (access, secrets, redaction, unread) = match sibling {
-            Some(Entry { access, secrets, redaction, unread, .. }) => {
-                (access.clone(), Arc::clone(secrets), redaction.clone(), unread.clone())
+        let access = match (sibling, &spec.transport) {
+            (Some(sibling), _) => sibling.access.clone(),
+            (None, ServerTransport::Remote(RemoteSpec { login: Some(login), .. })) => {
+                Some(TokenCache::new(login.clone()))
             }
-            None => {
-                let access = match &spec.transport {
-                    ServerTransport::Remote(RemoteSpec { login: Some(login), .. }) => {
-                        Some(TokenCache::new(login.clone()))
-                    }
-                    ServerTransport::Remote(_) | ServerTransport::Process(_) => None,
-                };
-                let secrets = Arc::new(Secrets::of(&spec));
-                let redaction = Redaction::new(Arc::clone(&secrets), access.clone());
-                (access, secrets, redaction, Unread::default())
-            }
+            (None, ServerTransport::Remote(_) | ServerTransport::Process(_)) => None,
         };
+        let secrets = Arc::new(Secrets::of(&spec));
+        let redaction = Redaction::new(Arc::clone(&secrets), access.clone());
+        let unread = Unread::default();
         let context = ConnectContext {
             access: access.clone(),
             redaction: redaction.clone(),
@@ -178,19 +179,7 @@ impl Upstream {
             owned.await;
             drop(ends);
         });
-        Entry {
-            spec,
-            session: OnceLock::new(),
-            secrets,
-            redaction,
-            unread,
-            access,
-            start,
-            asks,
-            live,
-            leaving,
-            ended,
-        }
+        Entry { spec, session: OnceLock::new(), redaction, unread, access, start, asks, live, leaving, ended }
     }
 
     /// What `take` takes of the server's task for this session; `None`: there is no such server.
@@ -245,9 +234,7 @@ impl Upstream {
     /// Replaces the server's configured values and its login by their names, in a text about the server or from it.
     #[must_use]
     pub fn redacted(&self, server: &ServerName, text: String) -> String {
-        let table = self.table.read();
-        let Some(entry) = table.servers.get(server) else { return text };
-        entry.redaction.text(text)
+        self.table.read().of(server).fold(text, |text, entry| entry.redaction.text(text))
     }
 
     /// An error about the server, without its secrets.
@@ -264,29 +251,20 @@ impl Upstream {
     #[must_use]
     pub fn lacks(&self, server: &ServerName, text: &str) -> Vec<Lack> {
         let table = self.table.read();
-        let of_sessions =
-            table.private.iter().filter(|((name, _), _)| name == server).map(|(_, entry)| entry);
-        let mut live = table
-            .servers
-            .get(server)
-            .into_iter()
-            .chain(of_sessions)
-            .filter_map(|entry| entry.live.borrow().clone());
+        let mut live = table.of(server).filter_map(|entry| entry.live.borrow().clone());
         live.next().map(|connection| connection.lacks(text)).unwrap_or_default()
     }
 
     /// What of the server's messages could not be read since its last start, in words; `None`: nothing.
     #[must_use]
     pub fn unread(&self, server: &ServerName) -> Option<String> {
-        let unread = self.table.read().servers.get(server).map(|entry| entry.unread.clone());
-        unread?.said()
+        self.table.read().of(server).find_map(|entry| entry.unread.said())
     }
 
     /// The items that the server's list of tools lacks since they cannot be read, in words; `None`: it lacks none.
     #[must_use]
     pub fn left_out(&self, server: &ServerName) -> Option<String> {
-        let unread = self.table.read().servers.get(server).map(|entry| entry.unread.clone());
-        unread?.left_out()
+        self.table.read().of(server).find_map(|entry| entry.unread.left_out())
     }
 
     /// Replaces the credentials of all servers by their names, in a text that code or the model wrote.
@@ -305,20 +283,19 @@ impl Upstream {
     #[must_use]
     pub fn masked_in(&self, json: &RawValue) -> Option<String> {
         let table = self.table.read();
-        let mut masked = table.servers.values().flat_map(|entry| entry.redaction.masked());
+        let mut masked = table.all().flat_map(|entry| entry.redaction.masked());
         masked.find(|name| json.get().contains(name))
     }
 
     /// The texts that stand for credentials in results of the server, and that this has not returned before.
     #[must_use]
     pub fn newly_masked(&self, server: &ServerName) -> Vec<String> {
-        let table = self.table.read();
-        table.servers.get(server).map(|entry| entry.redaction.newly_masked()).unwrap_or_default()
+        self.table.read().of(server).flat_map(|entry| entry.redaction.newly_masked()).collect()
     }
 
     /// The credentials of all servers together, since a text may have two that overlap.
     fn credentials(&self) -> Vec<Arc<Secret>> {
-        self.table.read().servers.values().flat_map(|entry| entry.redaction.credentials()).collect()
+        self.table.read().all().flat_map(|entry| entry.redaction.credentials()).collect()
     }
 
     /// The longest time of the server's start, and whether its last start took longer; `None`: it is not starting.
@@ -420,6 +397,17 @@ impl Upstream {
     fn start_time(&self, entry: &Entry) -> Duration {
         entry.spec.start_time.unwrap_or(self.limits.server_start)
     }
+}
+
+/// Ends those of the private servers for which `is_gone` holds.
+fn take_out(
+    private: &mut BTreeMap<(ServerName, SessionId), Entry>,
+    is_gone: impl Fn(&(ServerName, SessionId), &Entry) -> bool,
+) {
+    let (gone, others) = std::mem::take(private).into_iter().partition(|(key, entry)| is_gone(key, entry));
+    *private = others;
+    let gone: BTreeMap<(ServerName, SessionId), Entry> = gone;
+    gone.into_values().for_each(|entry| drop(entry.leave()));
 }
 
 impl Entry {

@@ -8,6 +8,7 @@ use belljar_upstream::Inherited;
 use parking_lot::Mutex;
 
 use crate::app::wiring::{Modules, Process};
+use crate::audit::{Gauge, Metrics};
 use crate::config::{Config, ConfigFiles, Environment, Launch, Transport};
 
 /// How long servers go on without a session, for one that comes next.
@@ -20,6 +21,7 @@ pub(super) const SESSIONS_MAX: usize = 256;
 #[derive(Default)]
 pub(super) struct Bridges {
     groups: Mutex<Vec<Group>>,
+    metrics: Arc<Metrics>,
 }
 
 /// Sessions with one configuration.
@@ -85,7 +87,7 @@ impl Bridges {
                 Arc::clone(&group.process)
             }
             None => {
-                let process = Arc::new(Process::build(config, files));
+                let process = Arc::new(Process::build(config, files, Some(Arc::clone(&self.metrics))));
                 let own = Arc::clone(&process);
                 groups.push(Group {
                     environment,
@@ -107,6 +109,24 @@ impl Bridges {
     /// The number of sessions.
     pub(super) fn sessions(&self) -> usize {
         self.groups.lock().iter().map(|group| group.sessions.len()).sum()
+    }
+
+    /// Numbers for programs that watch belljar.
+    pub(super) fn metrics(&self) -> Result<String, std::fmt::Error> {
+        let groups = self.groups.lock();
+        let sessions = groups.iter().map(|group| group.sessions.len()).sum::<usize>();
+        let servers = groups.iter().map(|group| group.process.told().borrow().servers.len()).sum::<usize>();
+        drop(groups);
+        let gauge = |name, help, value: usize| Gauge { name, help, value: value as u64 };
+        self.metrics.text(&[
+            gauge("sessions", "The sessions that are open.", sessions),
+            gauge("servers", "The servers that are configured for them.", servers),
+            gauge(
+                "resident_memory_bytes",
+                "The memory of belljar itself.",
+                resident_bytes().unwrap_or_default(),
+            ),
+        ])
     }
 
     /// A line for each session.
@@ -138,6 +158,14 @@ impl Bridges {
         let all: Vec<Group> = std::mem::take(&mut *self.groups.lock());
         futures_util::future::join_all(all.iter().map(|group| group.process.close())).await;
     }
+}
+
+/// The resident memory of this process; `None`: the system does not show it.
+fn resident_bytes() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: usize = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(kib << 10)
 }
 
 impl Drop for Member {

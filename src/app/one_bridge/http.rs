@@ -222,6 +222,7 @@ impl Http {
                 said(StatusCode::NO_CONTENT, "")
             }
             "/healthz" if request.method() == Method::GET => said(StatusCode::OK, "ok\n"),
+            "/metrics" if request.method() == Method::GET => self.metrics(&request, peer).await,
             "/mcp" => self.mcp(request, peer, door).await,
             _ => said(StatusCode::NOT_FOUND, "not found: MCP is at /mcp\n"),
         };
@@ -238,16 +239,49 @@ impl Http {
         answer
     }
 
-    async fn mcp(&self, request: Request<Incoming>, peer: SocketAddr, door: &Door) -> Answer {
-        let token = match self.token(&request) {
-            Ok(token) => token,
-            Err(error) => {
-                self.write_down(error.word(), None, peer).await;
-                return match error {
-                    TokenError::Unreadable => said(StatusCode::SERVICE_UNAVAILABLE, &format!("{error}\n")),
-                    error => unauthorized(error),
-                };
+    /// The token of a request for MCP or for the numbers; the answer if it has none for that.
+    async fn admitted(
+        &self,
+        request: &Request<Incoming>,
+        is_for_metrics: bool,
+        peer: SocketAddr,
+    ) -> Result<Token, Answer> {
+        let error = match self.token(request) {
+            Ok(token) if token.metrics == is_for_metrics => return Ok(token),
+            Ok(token) => {
+                self.write_down("other_token", Some(&token.name), peer).await;
+                let why = "this token is not for this address: `belljar token add NAME --metrics` makes one for /metrics, \
+                           and one without --metrics is for /mcp\n";
+                return Err(said(StatusCode::FORBIDDEN, why));
             }
+            Err(error) => error,
+        };
+        self.write_down(error.word(), None, peer).await;
+        Err(match error {
+            TokenError::Unreadable => said(StatusCode::SERVICE_UNAVAILABLE, &format!("{error}\n")),
+            error => unauthorized(error),
+        })
+    }
+
+    async fn metrics(&self, request: &Request<Incoming>, peer: SocketAddr) -> Answer {
+        if let Err(refused) = self.admitted(request, true, peer).await {
+            return refused;
+        }
+        match self.owners.bridges.metrics() {
+            Ok(text) => {
+                let mut answer = said(StatusCode::OK, &text);
+                let format = HeaderValue::from_static("text/plain; version=0.0.4");
+                answer.headers_mut().insert(CONTENT_TYPE, format);
+                answer
+            }
+            Err(error) => said(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
+        }
+    }
+
+    async fn mcp(&self, request: Request<Incoming>, peer: SocketAddr, door: &Door) -> Answer {
+        let token = match self.admitted(&request, false, peer).await {
+            Ok(token) => token,
+            Err(refused) => return refused,
         };
         door.is_known.store(true, Ordering::Relaxed);
         let name = token.name.clone();

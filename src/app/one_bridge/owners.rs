@@ -49,7 +49,7 @@ pub(super) type ServiceParts<'p> = (&'p Arc<LocalSessionManager>, Option<OpenSes
 /// Those who have come so far.
 pub(super) struct Owners {
     pub(super) tokens: Tokens,
-    bridges: Arc<Bridges>,
+    pub(super) bridges: Arc<Bridges>,
     /// The environment of `belljar serve`, in the user's home.
     environment: Environment,
     limits: Arc<Limits>,

@@ -47,6 +47,9 @@ pub(crate) struct Token {
     /// The servers for its sessions; `None`: those of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) servers: Option<Vec<String>>,
+    /// Whether it reads `/metrics`, and nothing else.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) metrics: bool,
 }
 
 /// The reason why a token does not let anybody in.
@@ -239,7 +242,14 @@ mod tests {
     use super::*;
 
     fn token(name: &str) -> Token {
-        Token { name: name.into(), created: clock::timestamp(), expires: None, policy: None, servers: None }
+        Token {
+            name: name.into(),
+            created: clock::timestamp(),
+            expires: None,
+            policy: None,
+            servers: None,
+            metrics: false,
+        }
     }
 
     #[test]

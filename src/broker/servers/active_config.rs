@@ -131,7 +131,7 @@ impl ActiveConfig {
         let ConfigState { files, in_effect, .. } = &*now;
         let (told, environment) = (files.told(), Arc::clone(files.environment()));
         let changeable = move || {
-            let given = environment.given_places().into_iter().map(|(_, place)| place);
+            let given = environment.given_places().unwrap_or_default().into_iter().map(|(_, place)| place);
             told.borrow().changeable.iter().cloned().chain(given).collect()
         };
         let config_context = ConfigContext {

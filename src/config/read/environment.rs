@@ -348,11 +348,12 @@ impl Environment {
         self.home.as_ref().map(|home| home.join(".local/state/belljar"))
     }
 
-    /// The places that servers and code were given so far, as far as they can be read, each with a description of the process.
-    #[must_use]
-    pub fn given_places(&self) -> Vec<(String, PathBuf)> {
-        let places = self.common_dir().and_then(|dir| given_places::read(&dir).ok());
-        places.unwrap_or_default()
+    /// The places that servers and code were given so far, each with a description of the process.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn given_places(&self) -> Result<Vec<(String, PathBuf)>, Box<Problem>> {
+        self.common_dir().map_or_else(|| Ok(Vec::new()), |dir| given_places::read(&dir))
     }
 
     /// All folders in which a belljar of this user may have its settings, state, data and cache: those that this environment

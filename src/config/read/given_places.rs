@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use belljar_base::own_file;
@@ -34,12 +35,15 @@ pub(crate) fn path(dir: &Path) -> PathBuf {
 /// The file cannot be read.
 pub(crate) fn read(dir: &Path) -> Result<Vec<(String, PathBuf)>, Box<Problem>> {
     let path = path(dir);
-    let places = lines(&path).map_err(|error| {
-        let message =
-            format!("cannot be read, so it is not known what servers and code could change: {error}");
-        let problem = Problem::of_file(&path, message).severity(Severity::Error);
-        Box::new(problem.hint("no sandbox is started until it can be read, or is removed"))
-    })?;
+    let places =
+        lines(&path).map_err(|error| {
+            let message =
+                format!("cannot be read, so it is not known what servers and code could change: {error}");
+            let problem = Problem::of_file(&path, message).severity(Severity::Error);
+            Box::new(problem.hint(
+                "nothing runs until the line is right; it has the path, a tab, and who could change it",
+            ))
+        })?;
     let noted = |who: String| format!("{who} (noted in {})", path.display());
     let are_there = places.into_iter().filter(|(place, _)| place.symlink_metadata().is_ok());
     Ok(are_there.map(|(place, who)| (noted(who), place)).collect())
@@ -63,9 +67,20 @@ pub(crate) fn add(dir: &Path, places: &ChangeablePlaces) -> io::Result<()> {
     }
     own_file::make_folder(dir)?;
     // Bridges may add lines at the same time. Equal ones do no harm.
-    let mut file = own_file::open(&path, File::options().append(true).create(true))?;
-    file.write_all(lines.as_bytes())?;
-    file.sync_all()
+    let mut file = own_file::open(&path, File::options().read(true).append(true).create(true))?;
+    let length = file.metadata()?.len();
+    // An end that was cut off takes no other line with it.
+    let is_cut_off = length > 0 && {
+        let mut last = [0];
+        file.read_exact_at(&mut last, length - 1)?;
+        last != *b"\n"
+    };
+    let lines = if is_cut_off { format!("\n{lines}") } else { lines };
+    let written = file.write_all(lines.as_bytes()).and_then(|()| file.sync_all());
+    if written.is_err() {
+        file.set_len(length)?;
+    }
+    written
 }
 
 /// The places in the file.
@@ -111,7 +126,14 @@ mod tests {
         let who = format!("the confined server 'x' (noted in {})", dir.join(FILE).display());
         assert_eq!(read(&dir).unwrap(), [(who.clone(), odd.clone()), (who.clone(), root.clone())]);
         fs::remove_dir(&odd).unwrap();
-        assert_eq!(read(&dir).unwrap(), [(who, root)]);
+        assert_eq!(read(&dir).unwrap(), [(who.clone(), root.clone())]);
+        // A line without its end takes no later one with it.
+        let path = dir.join(FILE);
+        fs::write(&path, fs::read_to_string(&path).unwrap().trim_end()).unwrap();
+        fs::create_dir(&odd).unwrap();
+        add(&dir, &places(&odd.join("..").canonicalize().unwrap())).unwrap();
+        add(&dir, &places(&dir)).unwrap();
+        assert!(read(&dir).unwrap().iter().any(|(_, place)| *place == dir));
         fs::write(dir.join(FILE), "relative\twho\n").unwrap();
         let problem = read(&dir).unwrap_err().to_string();
         assert!(problem.contains("a line is no place: relative"), "{problem}");

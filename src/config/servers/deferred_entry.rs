@@ -56,7 +56,11 @@ impl DeferredEntry {
         let environment = &self.source.environment;
         let projects = environment.projects();
         // Another bridge may have given some since.
-        let changeable = self.changeable.and(&ChangeablePlaces::new(environment.given_places()));
+        let given = match environment.given_places() {
+            Ok(given) => ChangeablePlaces::new(given),
+            Err(problem) => return Some((format!("has commands, and {problem}"), "")),
+        };
+        let changeable = self.changeable.and(&given);
         named.iter().find_map(|file| misled(&changeable, &projects, file))
     }
 

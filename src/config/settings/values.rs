@@ -15,6 +15,22 @@ use tracing::level_filters::LevelFilter;
 use super::choices::{Audit, ModelVia, Sampling, SandboxServers};
 use crate::journal::JournalDetail;
 
+/// Names of Python packages, as an import names them.
+pub(crate) fn packages(text: &str) -> Result<Vec<String>, String> {
+    let names = list(text);
+    let is_name = |name: &str| {
+        name.split('.').all(|part| {
+            let is_part = |one: char| one.is_ascii_alphanumeric() || one == '_';
+            part.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+                && part.chars().all(is_part)
+        })
+    };
+    match names.iter().find(|name| !is_name(name)) {
+        Some(name) => Err(format!("{} is no name of a package", text::name_in_sentence(name, 60))),
+        None => Ok(names),
+    }
+}
+
 /// The value in a form that a problem may repeat: short and on one line.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text::inert_excerpt(text, 60))
