@@ -45,7 +45,7 @@ impl Echo {
         };
         let spec = SandboxSpec {
             images: vec![IMAGE.into()],
-            time_zone: "UTC".to_owned(),
+            variables: vec![("TZ".to_owned(), "UTC".to_owned())],
             command: ["python3", "-I", "-u", "-c", ECHO].map(str::to_owned).to_vec(),
             oci_runtime: None,
             user: None,

@@ -2,13 +2,14 @@
 
 use crate::on_every_engine;
 use crate::support::images::{with_added_packages, with_torch};
-use crate::support::{Bridge, Engine, Home};
+use crate::support::{Bridge, Engine, Home, PATIENCE, eventually};
 
 on_every_engine!(
     processes_threads_and_files_work,
     what_the_filter_refuses_is_an_ordinary_error,
     libraries_of_data_work,
     packages_that_users_add_work,
+    packages_are_imported_ahead_and_one_that_cannot_be_is_named,
 );
 
 /// Runs each code in one session; what each leaves as its value.
@@ -20,6 +21,21 @@ fn values(home: &Home, cases: &[(&str, &str)]) {
         let (found, _) = text.split_once("\nsandbox note: threads still running").unwrap_or((&text, ""));
         assert_eq!(found, *value, "{code}");
     }
+}
+
+fn packages_are_imported_ahead_and_one_that_cannot_be_is_named(engine: &Engine) {
+    let home = Home::on(engine).env("MCP_BRIDGE_PREWARM", "1");
+    let code = "import sys\nprint('wave' in sys.modules)";
+    assert!(Bridge::start(&home).run(code).text.starts_with("False"), "the control");
+    let home = home.env("MCP_BRIDGE_PRELOAD", "wave,no_such_package");
+    eventually("it is imported", PATIENCE, || {
+        // A run that arrives at once does not wait for it.
+        let mut bridge = Bridge::start(&home);
+        std::thread::park_timeout(std::time::Duration::from_secs(2));
+        let reply = bridge.run(code).text;
+        let note = "sandbox.preload: no_such_package cannot be imported (No module named 'no_such_package')";
+        reply.starts_with("True") && reply.contains(note)
+    });
 }
 
 fn libraries_of_data_work(engine: &Engine) {

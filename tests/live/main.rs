@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod apart;
 mod calls;
 mod checked_calls;
 mod checkpoints;

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 pub struct SandboxSpec {
     /// Names of images in the order of preference; the first one that the engine has is used.
     pub images: Vec<String>,
-    /// The time zone of the sandbox's clock, by its name in the tz database.
-    pub time_zone: String,
+    /// Variables of the sandbox, beside those that every one has.
+    pub variables: Vec<(String, String)>,
     /// The command line of PID 1.
     pub command: Vec<String>,
     /// The OCI runtime; `None`: the engine's default.

@@ -116,12 +116,14 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     files = (
         WorkspaceWatch(limits.workspace, (limits.workspace_files, limits.workspace_bytes)) if limits.workspace else None
     )
+    packages = os.environ.pop("BELLJAR_PRELOAD", "")
     quiet = not channel.has_input(_QUIET_MS)
     if quiet:
         from .preload import load_the_rest
 
         load_the_rest()
         interpreter.event_loop()
+        interpreter.preload(packages)
     # These objects live as long as the process, so that garbage collection can skip them.
     gc.freeze()
     if quiet:

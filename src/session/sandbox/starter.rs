@@ -55,6 +55,8 @@ pub struct SandboxSettings {
     pub images: Vec<String>,
     /// The time zone of the sandbox's clock.
     pub time_zone: String,
+    /// Packages that are imported while the sandbox is idle.
+    pub preload: Vec<String>,
     /// The user in the sandbox; `None`: a user that no other sandbox has.
     pub user: Option<User>,
     /// The limit on memory and swap together, in bytes.
@@ -376,7 +378,11 @@ impl SandboxStarter {
         Ok(SandboxSpec {
             oci_runtime: settings.oci_runtime.clone(),
             images: settings.images.clone(),
-            time_zone: settings.time_zone.clone(),
+            variables: [("TZ", settings.time_zone.clone()), ("BELLJAR_PRELOAD", settings.preload.join(","))]
+                .into_iter()
+                .filter(|(_, value)| !value.is_empty())
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
             command: ["python3", "-I", "-u", "-c", BOOTSTRAP].map(str::to_owned).to_vec(),
             user: settings.user.or_else(|| has_writable(&folders).then_some(User::SHARED)),
             memory_bytes: settings.memory_bytes,

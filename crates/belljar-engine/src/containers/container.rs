@@ -381,13 +381,10 @@ fn create_body(spec: &SandboxSpec, cpu: Option<CpuQuota>, engine: &ContainerEngi
     ContainerCreateBody {
         // The command is the entrypoint, so that the image's own entrypoint is not executed.
         entrypoint: Some(spec.command.clone()),
-        env: Some(
-            [ENVIRONMENT.as_slice(), &[("TZ", &spec.time_zone)]]
-                .concat()
-                .iter()
-                .map(|(name, value)| format!("{name}={value}"))
-                .collect(),
-        ),
+        env: Some({
+            let own = spec.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+            ENVIRONMENT.into_iter().chain(own).map(|(name, value)| format!("{name}={value}")).collect()
+        }),
         // Docker creates a missing working directory itself, as root and with another mode than the tmpfs. So
         // /workspace is not named here, and the supervisor changes to it.
         working_dir: Some("/tmp".into()),
@@ -453,7 +450,7 @@ mod tests {
     fn spec(request: Duration) -> SandboxSpec {
         SandboxSpec {
             images: vec!["x".into()],
-            time_zone: "UTC".into(),
+            variables: vec![("TZ".into(), "UTC".into())],
             command: vec![],
             oci_runtime: None,
             user: Some(User { uid: 1, gid: 1 }),

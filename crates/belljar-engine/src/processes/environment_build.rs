@@ -221,7 +221,7 @@ async fn run_script(
 async fn in_sandbox(packages: Packages, code: &str) -> Result<String, EngineError> {
     let spec = SandboxSpec {
         images: vec![],
-        time_zone: "UTC".to_owned(),
+        variables: vec![("TZ".to_owned(), "UTC".to_owned())],
         command: ["python3", "-I", "-c", code].map(str::to_owned).to_vec(),
         oci_runtime: None,
         user: None,

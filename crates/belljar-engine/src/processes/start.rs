@@ -180,8 +180,9 @@ fn plan(spec: &SandboxSpec, packages: &Packages, identity: &Identity) -> Plan {
             (format!("{programs}/python3"), format!("{programs}:{SEARCH_PATH}"), Some(dir))
         }
     };
-    let variables = [("PATH", path.as_str()), ("LANG", "C.UTF-8"), ("TZ", &spec.time_zone)];
-    let variables = variables.into_iter().chain(ENVIRONMENT);
+    let variables = [("PATH", path.as_str()), ("LANG", "C.UTF-8")];
+    let own = spec.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let variables = variables.into_iter().chain(own).chain(ENVIRONMENT);
     Plan {
         labels: spec.labels.clone().into_iter().collect(),
         program,
