@@ -43,6 +43,7 @@ user = "1000:1000"
 allow_weak = ["memory", "mounts"]
 idle_timeout = 0
 prewarm = false
+preload = ["pandas"]
 rollback = false
 checkpoints = 4
 extra_syscalls = ["mincore"]
