@@ -216,6 +216,9 @@ fn a_dry_run_stores_no_file_and_says_which_folders_it_can_change(engine: &Engine
     assert_eq!(fs::read_to_string(out.path().join("f.txt")).unwrap(), "second");
 }
 
+/// The record of what servers and code were given.
+const GIVEN: &str = ".local/state/belljar/given-places";
+
 fn code_does_not_choose_what_is_mounted_next(engine: &Engine) {
     let (open, secret) = (shared(), data());
     write(secret.path(), "secret", "secret", 0o644);
@@ -229,16 +232,21 @@ fn code_does_not_choose_what_is_mounted_next(engine: &Engine) {
         "import os\nos.rmdir('/mnt/open/below')\nos.symlink({:?}, '/mnt/open/below')",
         secret.path().display().to_string()
     ));
-    let seen = "import os; print(sorted(os.listdir('/mnt')))";
+    let seen = "import os; print(sorted(os.listdir('/mnt') if os.path.isdir('/mnt') else []))";
     let home = home.file(CONFIG, &format!("{writable}{nested}"));
     let mut bridge = Bridge::start(&home);
     assert!(bridge.ok(seen).contains("['open']"));
     bridge.says("which code can replace, and so choose what is mounted");
-    // What leads there is the user's own, without the writable mount and in a folder that others cannot write.
+    // Nor is it, when the writable mount has gone: the link is still there.
+    let home = home.file(CONFIG, &nested);
+    let mut bridge = Bridge::start(&home);
+    assert!(!bridge.ok(seen).contains("below"));
+    bridge.says("which code (noted in ");
+    // What leads there is the user's own, who has looked, in a folder that others cannot write.
     fs::remove_file(&below).unwrap();
     symlink(secret.path(), &below).unwrap();
     fs::set_permissions(open.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let home = home.file(CONFIG, &nested);
+    fs::remove_file(home.path().join(GIVEN)).unwrap();
     let found = Bridge::start(&home).ok("print(open('/mnt/below/secret').read())");
     assert!(found.contains("secret"), "{found}");
 }
@@ -261,8 +269,13 @@ fn a_confined_server_does_not_choose_what_code_sees(engine: &Engine) {
     let mut bridge = Bridge::start(&home);
     assert!(bridge.ok(seen).starts_with("False"));
     bridge.says("which the confined server 'notes' can replace, and so choose what is mounted");
-    // Without the server nobody could have made the link but the user.
-    assert!(Bridge::start(&home.server("notes", json!({"command": "true"}))).ok(seen).starts_with("True"));
+    // Nor does one whose entry has gone. The control: the user has looked, and has deleted the record.
+    let home = home.server("notes", json!({"command": "true"}));
+    let mut bridge = Bridge::start(&home);
+    assert!(bridge.ok(seen).starts_with("False"));
+    bridge.says("which the confined server 'notes' (noted in ");
+    fs::remove_file(home.path().join(GIVEN)).unwrap();
+    assert!(Bridge::start(&home).ok(seen).starts_with("True"));
 }
 
 fn a_folder_that_another_one_has_replaced_since_it_was_checked_is_refused(engine: &Engine) {
