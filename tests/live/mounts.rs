@@ -237,15 +237,15 @@ fn code_does_not_choose_what_is_mounted_next(engine: &Engine) {
     let mut bridge = Bridge::start(&home);
     assert!(bridge.ok(seen).contains("['open']"));
     bridge.says("which code can replace, and so choose what is mounted");
-    // Nor is it, when the writable mount has gone: the link is still there.
+    // Nor is it when the writable mount has gone and the link is the user's: code may have had it made.
+    fs::remove_file(&below).unwrap();
+    symlink(secret.path(), &below).unwrap();
+    fs::set_permissions(open.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let home = home.file(CONFIG, &nested);
     let mut bridge = Bridge::start(&home);
     assert!(!bridge.ok(seen).contains("below"));
     bridge.says("which code (noted in ");
-    // What leads there is the user's own, who has looked, in a folder that others cannot write.
-    fs::remove_file(&below).unwrap();
-    symlink(secret.path(), &below).unwrap();
-    fs::set_permissions(open.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    // The user has looked, and has deleted the record.
     fs::remove_file(home.path().join(GIVEN)).unwrap();
     let found = Bridge::start(&home).ok("print(open('/mnt/below/secret').read())");
     assert!(found.contains("secret"), "{found}");
