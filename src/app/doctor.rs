@@ -356,7 +356,7 @@ async fn trial(config: &Config, server: &ServerConfig, specs: &[ServerSpec]) -> 
             cwd: launch.cwd.clone(),
             changeable: belljar_upstream::PlacesNow::new({
                 let changeable = config.changeable.clone();
-                move || changeable.clone()
+                move || Ok(changeable.clone())
             }),
             ..process.clone()
         };

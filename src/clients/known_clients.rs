@@ -174,7 +174,7 @@ impl Client {
     /// The form of belljar's entry for HTTP. In a file of OpenCode 2, servers are one level deeper.
     ///
     /// # Errors
-    /// The reason why there is none.
+    /// The reason why it cannot be made.
     pub(super) fn http_form(&self, is_deeper: bool) -> Result<&HttpForm, &'static str> {
         match &self.http {
             Ok(_) if is_deeper => Ok(&over_http::OPENCODE_2),

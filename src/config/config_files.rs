@@ -33,6 +33,7 @@ pub struct ConfigFiles {
     referred: ReloadState,
     /// Whether the places that servers and code are given were recorded.
     is_recorded: bool,
+    has_said_unrecorded: bool,
     config: Arc<Config>,
     told: watch::Sender<Arc<Config>>,
     /// Changes to apply to each configuration that was read from the files.
@@ -54,7 +55,7 @@ impl ConfigFiles {
         let shared = Arc::new(config.clone());
         let told = watch::Sender::new(Arc::clone(&shared));
         let environment = Arc::new(environment);
-        let is_recorded = false;
+        let (is_recorded, has_said_unrecorded) = (false, false);
         (
             config,
             Self {
@@ -64,6 +65,7 @@ impl ConfigFiles {
                 seen,
                 referred,
                 is_recorded,
+                has_said_unrecorded,
                 config: shared,
                 told,
                 adjust: |_| {},
@@ -138,9 +140,11 @@ impl ConfigFiles {
     pub fn record_given(&mut self) {
         let Some(dir) = self.environment.common_dir().filter(|_| !self.is_recorded) else { return };
         let recorded = given_places::add(&dir, &self.referred.given);
-        // Otherwise the next run tries again.
+        // Otherwise the next run tries again, and says nothing more.
         self.is_recorded = recorded.is_ok();
-        if let Err(error) = recorded {
+        if let Err(error) = recorded
+            && !std::mem::replace(&mut self.has_said_unrecorded, true)
+        {
             let dir = dir.display();
             tracing::warn!(%error, %dir, "it is not recorded what servers and code can change, so later bridges do not know");
         }

@@ -352,7 +352,7 @@ async fn a_confined_server_cannot_replace_a_folder_that_is_given() {
             let process = || {
                 let changeable = if is_own { vec![] } else { both() };
                 ProcessSpec {
-                    changeable: PlacesNow::new(move || changeable.clone()),
+                    changeable: PlacesNow::new(move || Ok(changeable.clone())),
                     ..prey.server(Some(sandbox.clone()))
                 }
             };
@@ -463,6 +463,20 @@ async fn what_a_project_lacks_is_not_looked_for_above_it_when_its_path_has_a_sym
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_confined_server_starts_while_it_is_not_known_what_others_could_change() {
+    let prey = Prey::new();
+    let process = || prey.server(Some(ServerSandbox::default()));
+    let why = || Err("is not started: the record cannot be read".to_owned());
+    let unknown = upstream(ProcessSpec { changeable: PlacesNow::new(why), ..process() });
+    let error = connected(&unknown).await.err().unwrap().to_string();
+    assert!(error.contains("is not started: the record cannot be read"), "{error}");
+    unknown.close().await;
+    let known = upstream(process());
+    connected(&known).await.unwrap();
+    known.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_confined_servers_program_is_not_found_where_servers_can_put_one() {
     let prey = Prey::new();
     std::fs::create_dir(prey.at("tools")).unwrap();
@@ -478,7 +492,7 @@ async fn a_confined_servers_program_is_not_found_where_servers_can_put_one() {
         let sandbox = ServerSandbox { read: vec![prey.at("program").into()], ..ServerSandbox::default() };
         let process = ProcessSpec {
             env: vec![("PATH".to_owned(), path.clone())],
-            changeable: PlacesNow::new(move || changeable.clone()),
+            changeable: PlacesNow::new(move || Ok(changeable.clone())),
             ..spec(&program, &[], prey.home.path(), Some(sandbox))
         };
         let upstream = upstream(process);

@@ -136,23 +136,26 @@ pub struct ProcessSpec {
 
 /// Paths at the time of a server's start. Other paths make no server another one.
 #[derive(Clone)]
-pub struct PlacesNow(Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>);
+pub struct PlacesNow(Arc<FindPlaces>);
+
+/// Finds paths. The error completes the sentence "server 'x' is configured, but …".
+type FindPlaces = dyn Fn() -> Result<Vec<PathBuf>, String> + Send + Sync;
 
 impl PlacesNow {
-    /// The paths that `find` gives at each start.
+    /// The paths that `find` gives at each start. If it gives an error, no confined server starts.
     #[must_use]
-    pub fn new(find: impl Fn() -> Vec<PathBuf> + Send + Sync + 'static) -> Self {
+    pub fn new(find: impl Fn() -> Result<Vec<PathBuf>, String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(find))
     }
 
-    pub(crate) fn get(&self) -> Vec<PathBuf> {
+    pub(crate) fn get(&self) -> Result<Vec<PathBuf>, String> {
         (self.0)()
     }
 }
 
 impl Default for PlacesNow {
     fn default() -> Self {
-        Self::new(Vec::new)
+        Self::new(|| Ok(Vec::new()))
     }
 }
 

@@ -103,7 +103,7 @@ async fn reached(place: &Place, environment: &Environment) -> Result<UnixStream,
         OF_BRIDGE.iter().any(|of| name == OsStr::new(of)) || name.as_encoded_bytes().starts_with(b"XDG_")
     };
     // The bridge works in another folder, and would not see that a place is in the project that is open here.
-    let leads_elsewhere = |name: &OsString, value: &OsString| {
+    let is_outside = |name: &OsString, value: &OsString| {
         name == "PATH" || name == "HOME" || environment.project_on_the_way(Path::new(value)).is_none()
     };
     let status = Command::new(own.unwrap_or_else(|| "/proc/self/exe".into()))
@@ -113,7 +113,7 @@ async fn reached(place: &Place, environment: &Environment) -> Result<UnixStream,
             environment
                 .variables
                 .iter()
-                .filter(|(name, value)| is_of_bridge(name) && leads_elsewhere(name, value)),
+                .filter(|(name, value)| is_of_bridge(name) && is_outside(name, value)),
         )
         .stdin(Stdio::null())
         .stdout(Stdio::null())

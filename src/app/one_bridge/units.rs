@@ -47,7 +47,7 @@ const LAUNCHD: &str = "\
 /// The unit file for `belljar serve` with these options.
 ///
 /// # Errors
-/// The reason why there is none.
+/// The reason why it cannot be made.
 pub(crate) fn unit(
     manager: ServiceManager,
     environment: &Environment,

@@ -131,8 +131,9 @@ impl ActiveConfig {
         let ConfigState { files, in_effect, .. } = &*now;
         let (told, environment) = (files.told(), Arc::clone(files.environment()));
         let changeable = move || {
-            let given = environment.given_places().unwrap_or_default().into_iter().map(|(_, place)| place);
-            told.borrow().changeable.iter().cloned().chain(given).collect()
+            let given = environment.given_places().map_err(|problem| format!("is not started: {problem}"))?;
+            let given = given.into_iter().map(|(_, place)| place);
+            Ok(told.borrow().changeable.iter().cloned().chain(given).collect())
         };
         let config_context = ConfigContext {
             environment: Arc::clone(files.environment()),

@@ -96,8 +96,10 @@ fn lines(path: &Path) -> io::Result<Vec<(PathBuf, String)>> {
         let who = percent_decode_str(who).decode_utf8_lossy().into_owned();
         Some((PathBuf::from(place), who)).filter(|(place, _)| place.is_absolute())
     };
+    // Somebody who deletes a line may leave a blank one.
     let places = text
         .lines()
+        .filter(|line| !line.trim().is_empty())
         .map(|line| place(line).ok_or_else(|| io::Error::other(format!("a line is no place: {line:.100}"))));
     places.collect()
 }
@@ -133,6 +135,7 @@ mod tests {
         fs::create_dir(&odd).unwrap();
         add(&dir, &places(&odd.join("..").canonicalize().unwrap())).unwrap();
         add(&dir, &places(&dir)).unwrap();
+        fs::write(&path, format!("\n{}\n \n", fs::read_to_string(&path).unwrap())).unwrap();
         assert!(read(&dir).unwrap().iter().any(|(_, place)| *place == dir));
         fs::write(dir.join(FILE), "relative\twho\n").unwrap();
         let problem = read(&dir).unwrap_err().to_string();

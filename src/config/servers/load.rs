@@ -60,8 +60,8 @@ pub(crate) struct EntryRules<'p> {
     pub(crate) of_code: &'p [PathBuf],
     /// Folders that code should be able to change and is not given, since belljar's own files are, contain or lie in them.
     pub(crate) conflicting: &'p [PathBuf],
-    /// The places that code and confined servers could change earlier. They may still be able to: a sandbox or a server may
-    /// run, and what they wrote is there.
+    /// The places that code and confined servers could change earlier. A sandbox or a server may still
+    /// run and change these, and what it wrote is there.
     pub(crate) formerly: &'p ChangeablePlaces,
     /// The places that any belljar of the user has given them so far.
     pub(crate) recorded: &'p ChangeablePlaces,

@@ -73,7 +73,7 @@ impl Confinement {
         };
         let homes = with_real(&home);
         let user_homes = home_in(&inherited).as_ref().map(with_real).unwrap_or_default();
-        let changeable = spec.changeable.get().into_iter().chain(sandbox.write.iter().cloned());
+        let changeable = spec.changeable.get()?.into_iter().chain(sandbox.write.iter().cloned());
         let changeable = ChangeablePlaces::new(changeable.map(|path| (String::new(), path)));
         let cwd = spec.cwd.as_ref().map(|folder| followed(folder, "cwd")).transpose()?.flatten();
         let at = Surroundings {
