@@ -189,12 +189,13 @@ rootless_up() {
     stop podman-rootless "$rootless_process"
     local home
     home=$(getent passwd "$test_user" | cut -d: -f6)
-    install -d -m 0700 -o "$test_user" -g "$(id -g "$test_user")" "$run/rootless" "$run/rootless/xdg"
     rm -f "$rootless_sock"
-    # Podman joins the namespace of the process named here, whoever has that number by now.
+    # Podman joins the namespace of the process named there, whoever has that number by now. Without that process its
+    # containers have ended as well, and Podman starts only if it does not take them for running: as after a reboot.
     if ! pause_is_ours; then
-        rm -f "$run/rootless/xdg/libpod/tmp/pause.pid"
+        rm -rf "$run/rootless/xdg"
     fi
+    install -d -m 0700 -o "$test_user" -g "$(id -g "$test_user")" "$run/rootless" "$run/rootless/xdg"
     (
         cd /
         daemon "$run/rootless/log" setpriv --reuid "$test_user" --regid "$(id -g "$test_user")" --init-groups \
