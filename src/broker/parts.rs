@@ -158,7 +158,7 @@ impl Broker {
 
     /// Passes the roots of the client on to servers that start from now on.
     pub fn roots_of_client(&self, roots: &[String]) {
-        self.shared.upstream.offer_roots_of_client(roots);
+        self.shared.upstream.offer_roots_of_client(&self.session, roots);
     }
 
     /// Ends a run or a job, and returns its record with everything that the reader of its report should know.

@@ -82,7 +82,7 @@ async fn questions_of_a_remote_server_reach_who_listens_and_their_answers_the_se
     for (_server, upstream, mut heard) in servers() {
         let asking = ask(&upstream, tool("trigger-sampling-request", json!({"prompt": "Hi"})), None);
         let answering = async {
-            let ServerQuestion { server, kind, params, reply } = heard.asked.recv().await.unwrap();
+            let ServerQuestion { server, kind, params, reply, .. } = heard.asked.recv().await.unwrap();
             assert_eq!((server, kind), (name(), QuestionKind::Sampling));
             assert!(params["messages"][0]["content"]["text"].as_str().unwrap().ends_with("Hi"), "{params}");
             let content = json!({"type": "text", "text": "of a model"});

@@ -1,7 +1,8 @@
 //! The state that new connections to one server use, and that outlives each of them.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use belljar_base::names::SessionId;
 use tokio::sync::Semaphore;
 
 use super::oauth::TokenCache;
@@ -16,6 +17,8 @@ pub(crate) struct ConnectContext {
     pub(super) redaction: Redaction,
     /// What could not be read of the server's messages.
     pub(super) unread: Unread,
+    /// The session that a private server is for, once one has called it; `None` for a server of all sessions.
+    pub(super) private_to: Option<Arc<OnceLock<SessionId>>>,
     /// Permits for large bodies; all remote servers share them.
     pub(super) large_bodies: Arc<Semaphore>,
 }

@@ -66,7 +66,7 @@ impl Table {
 struct Entry {
     spec: ServerSpec,
     /// The session that a private server is for, once one has called it.
-    session: OnceLock<SessionId>,
+    session: Arc<OnceLock<SessionId>>,
     redaction: Redaction,
     /// What could not be read of the server's messages.
     unread: Unread,
@@ -122,8 +122,9 @@ impl Upstream {
         take_out(private, |(name, _), entry| is_gone(name, entry));
     }
 
-    /// Ends the private servers of a session that has ended. Must be called inside a tokio runtime.
+    /// Ends the private servers of a session that has ended, and forgets the roots of its client. Must be called inside a tokio runtime.
     pub fn end_session(&self, session: &SessionId) {
+        self.side.end_session(session);
         let mut table = self.table.write();
         let Table { servers, private } = &mut *table;
         take_out(private, |(_, of), _| of == session);
@@ -156,10 +157,12 @@ impl Upstream {
         let secrets = Arc::new(Secrets::of(&spec));
         let redaction = Redaction::new(Arc::clone(&secrets), access.clone());
         let unread = Unread::default();
+        let session = Arc::<OnceLock<SessionId>>::default();
         let context = ConnectContext {
             access: access.clone(),
             redaction: redaction.clone(),
             unread: unread.clone(),
+            private_to: spec.is_private.then(|| Arc::clone(&session)),
             large_bodies: Arc::clone(&self.large_bodies),
         };
         let start = Arc::<StartState>::default();
@@ -179,7 +182,7 @@ impl Upstream {
             owned.await;
             drop(ends);
         });
-        Entry { spec, session: OnceLock::new(), redaction, unread, access, start, asks, live, leaving, ended }
+        Entry { spec, session, redaction, unread, access, start, asks, live, leaving, ended }
     }
 
     /// What `take` takes of the server's task for this session; `None`: there is no such server.
@@ -226,9 +229,10 @@ impl Upstream {
         self.side.offer_roots(folders);
     }
 
-    /// Sets the roots of the client, as addresses, which are passed on to servers that start from now on.
-    pub fn offer_roots_of_client(&self, roots: &[String]) {
-        self.side.offer_roots_of_client(roots);
+    /// Sets the roots of the session's client, as addresses, which are passed on to servers that start from now on. A
+    /// server of all sessions gets those of the client that was the last to set some.
+    pub fn offer_roots_of_client(&self, session: &SessionId, roots: &[String]) {
+        self.side.offer_roots_of_client(session, roots);
     }
 
     /// Replaces the server's configured values and its login by their names, in a text about the server or from it.

@@ -40,7 +40,8 @@ const MESSAGE_CHARS_MAX: usize = 500;
 /// The requests of servers to clients. A server may send one to the human of the run that is calling it.
 ///
 /// A server does not say during which call it asks. So a server that has asked once is called by one session at a time, and
-/// nobody is asked if several sessions are calling a server that asks for the first time.
+/// nobody is asked if several sessions are calling a server that asks for the first time. A private server asks for its own
+/// session only.
 ///
 /// A session waits for its own calls as soon as they fill the server. So a call waits for at most as many calls of each other
 /// session as the server takes at once, however many that session makes.
@@ -185,18 +186,25 @@ impl ServerRequests {
         Some((run.session.clone(), run_id))
     }
 
-    /// The run whose human a server may ask now.
-    fn asked(&self, server: &ServerName) -> Result<(SessionId, ActiveCalls), String> {
+    /// The run whose human a server may ask now. A private server asks for its session.
+    fn asked(
+        &self,
+        server: &ServerName,
+        private_to: Option<&SessionId>,
+    ) -> Result<(SessionId, ActiveCalls), String> {
         let mut servers = self.servers.lock();
         let called = servers.entry(server.clone()).or_default();
-        called.asks = true;
-        if called.sessions.len() > 1 {
-            return Err(
-                "several sessions are calling this server, and it cannot say which one it asks".into()
-            );
+        if private_to.is_none() {
+            called.asks = true;
+            if called.sessions.len() > 1 {
+                return Err(
+                    "several sessions are calling this server, and it cannot say which one it asks".into()
+                );
+            }
         }
-        let calls =
-            called.sessions.iter().find_map(|(id, session)| Some((id, session, session.run.clone()?)));
+        let may_be_asked = |id: &SessionId| private_to.is_none_or(|session| session == id);
+        let mut calling = called.sessions.iter().filter(|(id, _)| may_be_asked(id));
+        let calls = calling.find_map(|(id, session)| Some((id, session, session.run.clone()?)));
         match calls {
             None => Err("no call of a run is under way at this server".into()),
             Some((_, session, run)) if session.calls > run.calls => {
@@ -209,12 +217,12 @@ impl ServerRequests {
     /// Passes a server's request to the client and returns the answer, with the session and run that it was for.
     async fn answer(
         &self,
-        server: &ServerName,
+        (server, private_to): (&ServerName, Option<&SessionId>),
         kind: QuestionKind,
         params: &Value,
     ) -> (Option<Asked>, Result<Value, QuestionError>) {
         let none = |message: String| Err(QuestionError { code: None, message });
-        let (session, ActiveCalls { run, human, over, .. }) = match self.asked(server) {
+        let (session, ActiveCalls { run, human, over, .. }) = match self.asked(server, private_to) {
             Ok(calls) => calls,
             Err(reason) => return (None, none(reason)),
         };
@@ -316,10 +324,10 @@ impl RequestListener {
     }
 
     async fn answered(&self, asked: ServerQuestion) {
-        let ServerQuestion { server, kind, params, mut reply } = asked;
+        let ServerQuestion { server, session, kind, params, mut reply } = asked;
         let began = Instant::now();
         let (of, answer) = tokio::select! {
-            answered = self.requests.answer(&server, kind, &params) => answered,
+            answered = self.requests.answer((&server, session.as_ref()), kind, &params) => answered,
             // The server has cancelled its request, or has ended.
             () = reply.closed() => return,
         };

@@ -36,7 +36,7 @@ fn params() -> Value {
 }
 
 async fn refusal(requests: &ServerRequests, server: &str, kind: QuestionKind) -> String {
-    requests.answer(&name(server), kind, &params()).await.1.unwrap_err().message
+    requests.answer((&name(server), None), kind, &params()).await.1.unwrap_err().message
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn a_server_is_heard_only_while_it_is_called_and_for_what_the_client_offer
         reply.send(Ok(json!({"action": "decline"}))).unwrap();
     };
     let ((of, answer), ()) =
-        tokio::join!(requests.answer(&server, QuestionKind::Elicitation, &form), answering);
+        tokio::join!(requests.answer((&server, None), QuestionKind::Elicitation, &form), answering);
     assert_eq!(of.unwrap(), Asked { session: SessionId::new("a"), run: RunId(1) });
     assert_eq!(answer, Ok(json!({"action": "decline"})));
     drop(calling);
@@ -77,7 +77,7 @@ async fn a_question_lasts_as_long_as_any_call_of_its_run_and_no_longer() {
     let first = requests.calling(&name("a"), &RunContext::of(1, &human), 9).await;
     let second = requests.calling(&name("a"), &RunContext::of(1, &human), 9).await;
     let (server, form) = (name("a"), params());
-    let mut answer = std::pin::pin!(requests.answer(&server, QuestionKind::Elicitation, &form));
+    let mut answer = std::pin::pin!(requests.answer((&server, None), QuestionKind::Elicitation, &form));
     assert!(futures_util::poll!(&mut answer).is_pending());
     let Some(Question::OfServer { mut reply, .. }) = asked.recv().await else { panic!("a question") };
     drop(first);
@@ -98,7 +98,7 @@ async fn the_call_of_a_later_run_takes_over_and_the_end_of_an_earlier_one_takes_
     let _second = requests.calling(&name("a"), &RunContext::of(2, &later), 9).await;
     drop(first);
     let (server, form) = (name("a"), params());
-    let mut answer = std::pin::pin!(requests.answer(&server, QuestionKind::Elicitation, &form));
+    let mut answer = std::pin::pin!(requests.answer((&server, None), QuestionKind::Elicitation, &form));
     assert!(futures_util::poll!(&mut answer).is_pending());
     assert!(asked.try_recv().is_ok());
 }
@@ -158,16 +158,38 @@ async fn a_question_during_the_calls_of_two_sessions_goes_to_nobody_and_then_one
     let elsewhere = requests.calling(&name("b"), &of_other, 9).await;
     let mut waiting = std::pin::pin!(requests.calling(&server, &of_other, 9));
     assert!(futures_util::poll!(&mut waiting).is_pending());
-    let mut answer = std::pin::pin!(requests.answer(&server, QuestionKind::Elicitation, &form));
+    let mut answer = std::pin::pin!(requests.answer((&server, None), QuestionKind::Elicitation, &form));
     assert!(futures_util::poll!(&mut answer).is_pending());
     assert!(asked_one.try_recv().is_ok() && asked_other.try_recv().is_err());
     drop((first, elsewhere));
     assert!(futures_util::poll!(&mut waiting).is_pending());
     drop(again);
     let _now = waiting.await;
-    let mut answer = std::pin::pin!(requests.answer(&server, QuestionKind::Elicitation, &form));
+    let mut answer = std::pin::pin!(requests.answer((&server, None), QuestionKind::Elicitation, &form));
     assert!(futures_util::poll!(&mut answer).is_pending());
     assert!(asked_other.try_recv().is_ok());
+}
+
+#[tokio::test]
+async fn a_private_server_asks_its_own_session_and_keeps_no_other_waiting() {
+    let requests = requests(&Limits::default());
+    let ((one, mut asked_one), (other, mut asked_other)) = (human(), human());
+    let (of_one, of_other) = (RunContext::of_session("a", 1, &one), RunContext::of_session("b", 1, &other));
+    let (server, form) = (name("a"), params());
+    let session = of_one.session.clone();
+    let ask = || requests.answer((&server, Some(&session)), QuestionKind::Elicitation, &form);
+    let first = requests.calling(&server, &of_one, 9).await;
+    let _second = requests.calling(&server, &of_other, 9).await;
+    let mut answer = std::pin::pin!(ask());
+    assert!(futures_util::poll!(&mut answer).is_pending());
+    assert!(asked_one.try_recv().is_ok() && asked_other.try_recv().is_err());
+    drop((first, answer));
+    // Its own call has ended: the other session's human is not asked instead.
+    assert_eq!(ask().await.1.unwrap_err().message, "no call of a run is under way at this server");
+    assert!(asked_other.try_recv().is_err());
+    // It has asked, and both sessions still call their own servers at the same time.
+    let mut again = std::pin::pin!(requests.calling(&server, &of_one, 9));
+    assert!(futures_util::poll!(&mut again).is_ready());
 }
 
 #[tokio::test]

@@ -204,7 +204,7 @@ async fn started(
     let (process, pipes) = Process::start(spec, redaction, limits.server_stderr_bytes_max)
         .map_err(|error| AttemptError { error: spawn_error(server.clone(), spec, error), next: None })?;
     let stderr = process.stderr();
-    let handler = Handler::new(attempt.server.clone(), attempt.side);
+    let handler = Handler::new(attempt.server.clone(), attempt.side, attempt.context.private_to.clone());
     let answers = attempt.answers(&handler);
     let (transport, closed_its_end) = LineTransport::new(
         answers.clone(),
@@ -288,7 +288,7 @@ async fn reached_over(
     attempt: Attempt<'_>,
     spec: &RemoteSpec,
 ) -> Result<(Connection, ConnectionParts), (HandshakeError, Option<NoResponse>)> {
-    let handler = Handler::new(attempt.server.clone(), attempt.side);
+    let handler = Handler::new(attempt.server.clone(), attempt.side, attempt.context.private_to.clone());
     let (answers, limits) = (attempt.answers(&handler), attempt.limits);
     let parameters = ParameterHeaders::default();
     let sides = (answers.clone(), parameters.clone());

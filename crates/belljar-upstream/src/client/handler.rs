@@ -4,10 +4,10 @@
 //! requests that were not offered, and answers that have the wrong shape.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use belljar_base::names::ServerName;
+use belljar_base::names::{ServerName, SessionId};
 use belljar_base::run::ClientAbilities;
 use parking_lot::Mutex;
 use rmcp::model::{
@@ -34,6 +34,8 @@ use super::listeners::{ClientSide, QuestionError, QuestionKind, ServerMessage, S
 #[derive(Clone)]
 pub(super) struct Handler {
     server: ServerName,
+    /// As in [`ConnectContext`](crate::connect_context::ConnectContext).
+    private_to: Option<Arc<OnceLock<SessionId>>>,
     side: Arc<ClientSide>,
     /// The requests that this server was told that it may send.
     offered: ClientAbilities,
@@ -67,9 +69,13 @@ pub(super) struct ProgressSubscription {
 }
 
 impl Handler {
-    pub(crate) fn new(server: ServerName, side: &Arc<ClientSide>) -> Self {
-        let (offered, roots) = side.offers();
-        Self { server, side: Arc::clone(side), offered, roots, changes: Changes::default() }
+    pub(crate) fn new(
+        server: ServerName,
+        side: &Arc<ClientSide>,
+        private_to: Option<Arc<OnceLock<SessionId>>>,
+    ) -> Self {
+        let (offered, roots) = side.offers(private_to.as_ref().and_then(|session| session.get()));
+        Self { server, private_to, side: Arc::clone(side), offered, roots, changes: Changes::default() }
     }
 
     /// Passes a question to the human's client and returns the answer.
@@ -87,8 +93,13 @@ impl Handler {
             return Err(ErrorData::invalid_params(message, None));
         }
         let params = serde_json::from_str(&written).unwrap_or_default();
+        let session = match &self.private_to {
+            None => None,
+            Some(session) if session.get().is_some() => session.get().cloned(),
+            Some(_) => return Err(refused(format!("{method}: no session has called this server"))),
+        };
         let (reply, answer) = oneshot::channel();
-        let asked = ServerQuestion { server: self.server.clone(), kind, params, reply };
+        let asked = ServerQuestion { server: self.server.clone(), session, kind, params, reply };
         if self.side.questions.try_send(asked).is_err() {
             return Err(refused(format!("{method}: too many requests wait already")));
         }

@@ -3,11 +3,12 @@
 //!
 //! Nothing waits for a listener: if its queue is full, a question is refused and a message is dropped.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use belljar_base::limits::Limits;
-use belljar_base::names::ServerName;
+use belljar_base::names::{ServerName, SessionId};
 use belljar_base::run::ClientAbilities;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -48,6 +49,8 @@ impl QuestionKind {
 pub struct ServerQuestion {
     /// The server that asks.
     pub server: ServerName,
+    /// The session that it is for, if it is private; `None` for a server of all sessions.
+    pub session: Option<SessionId>,
     /// The kind of the question.
     pub kind: QuestionKind,
     /// The request's parameters: the server's words, within a bound and without its credentials.
@@ -100,8 +103,10 @@ struct Offers {
     abilities: ClientAbilities,
     /// The folders that the user offers as roots.
     roots: Vec<PathBuf>,
-    /// The folders among the client's roots.
-    of_client: Vec<PathBuf>,
+    /// The folders among the roots of each session's client.
+    of_clients: BTreeMap<SessionId, Vec<PathBuf>>,
+    /// The session whose client was the last to set its roots.
+    last: Option<SessionId>,
 }
 
 impl ClientSide {
@@ -135,20 +140,28 @@ impl ClientSide {
         self.offers.lock().roots = folders.to_vec();
     }
 
-    /// Sets the roots of the client, as addresses. Only folders are passed on.
-    pub(crate) fn offer_roots_of_client(&self, roots: &[String]) {
+    /// Sets the roots of the session's client, as addresses. Only folders are passed on.
+    pub(crate) fn offer_roots_of_client(&self, session: &SessionId, roots: &[String]) {
         let folders = roots.iter().filter_map(|root| Url::parse(root).ok()?.to_file_path().ok());
-        self.offers.lock().of_client = folders.take(ROOTS_MAX).collect();
+        let mut offers = self.offers.lock();
+        offers.of_clients.insert(session.clone(), folders.take(ROOTS_MAX).collect());
+        offers.last = Some(session.clone());
     }
 
-    /// The abilities and the roots that a server that starts now is offered. If the user names roots, those of the client
-    /// count where they lie in them.
-    pub(crate) fn offers(&self) -> (ClientAbilities, Arc<[String]>) {
+    /// Forgets the roots of a session that has ended.
+    pub(crate) fn end_session(&self, session: &SessionId) {
+        self.offers.lock().of_clients.remove(session);
+    }
+
+    /// The abilities and the roots that a server that starts now is offered: a private one those of its session's client. If
+    /// the user names roots, those of the client count where they lie in them.
+    pub(crate) fn offers(&self, session: Option<&SessionId>) -> (ClientAbilities, Arc<[String]>) {
         let offers = self.offers.lock();
+        let of_client = session.or(offers.last.as_ref()).and_then(|session| offers.of_clients.get(session));
         let is_allowed = |root: &&PathBuf| {
             offers.roots.is_empty() || offers.roots.iter().any(|allowed| root.starts_with(allowed))
         };
-        let mut roots: Vec<&PathBuf> = offers.of_client.iter().filter(is_allowed).collect();
+        let mut roots: Vec<&PathBuf> = of_client.into_iter().flatten().filter(is_allowed).collect();
         if roots.is_empty() {
             roots = offers.roots.iter().collect();
         }
@@ -174,15 +187,19 @@ mod tests {
     fn roots_of_the_client_are_passed_on_where_the_user_allows_them() {
         let side = ClientSide::new(&Limits::default());
         let of_client = ["file:///home/me/work/a%20b", "https://a.test/x", "file:///etc", "no address"];
-        side.offer_roots_of_client(&of_client.map(str::to_owned));
-        assert_eq!(*side.offers().1, ["file:///home/me/work/a%20b", "file:///etc"]);
+        let [one, two] = ["one", "two"].map(|id| SessionId::new(id).unwrap());
+        side.offer_roots_of_client(&one, &of_client.map(str::to_owned));
+        assert_eq!(*side.offers(None).1, ["file:///home/me/work/a%20b", "file:///etc"]);
         side.offer_roots(&["/home/me/work".into(), "/home/me/other".into()]);
-        assert_eq!(*side.offers().1, ["file:///home/me/work/a%20b"]);
-        side.offer_roots_of_client(&[
-            "file:///home/me/works".to_owned(),
-            "file:///home/me/work/../x".to_owned(),
-        ]);
-        assert_eq!(*side.offers().1, ["file:///home/me/work", "file:///home/me/other"]);
+        assert_eq!(*side.offers(None).1, ["file:///home/me/work/a%20b"]);
+        side.offer_roots_of_client(
+            &two,
+            &["file:///home/me/works".to_owned(), "file:///home/me/work/../x".to_owned()],
+        );
+        assert_eq!(*side.offers(None).1, ["file:///home/me/work", "file:///home/me/other"]);
+        assert_eq!(*side.offers(Some(&one)).1, ["file:///home/me/work/a%20b"]);
+        side.end_session(&one);
+        assert_eq!(*side.offers(Some(&one)).1, ["file:///home/me/work", "file:///home/me/other"]);
     }
 
     #[test]
@@ -193,7 +210,7 @@ mod tests {
         for abilities in [of(true, false), of(false, true), of(false, false)] {
             side.offer(abilities);
         }
-        let (offered, _) = side.offers();
+        let (offered, _) = side.offers(None);
         assert!(offered.elicitation && offered.sampling);
     }
 
@@ -201,7 +218,7 @@ mod tests {
     fn folders_are_offered_as_addresses_and_what_is_too_long_is_left_out() {
         let side = ClientSide::new(&Limits::default());
         side.offer_roots(&["/home/me/my work", "/", "relative"].map(PathBuf::from));
-        assert_eq!(*side.offers().1, ["file:///home/me/my%20work".to_owned(), "file:///".to_owned()]);
+        assert_eq!(*side.offers(None).1, ["file:///home/me/my%20work".to_owned(), "file:///".to_owned()]);
         let mut heard = side.heard().unwrap();
         assert!(side.heard().is_none());
         let said = |text: String| {
