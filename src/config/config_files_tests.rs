@@ -442,6 +442,24 @@ fn a_base_directory_that_a_server_could_change_is_not_used() {
 }
 
 #[test]
+fn nothing_starts_while_what_belljar_stores_lies_in_a_place_that_a_server_was_given() {
+    use std::os::unix::fs::symlink;
+    for stored in [".cache/belljar", ".local/share/belljar"] {
+        let entry = "[servers.w]\ncommand = \"c\"\n[servers.w.sandbox]\nwrite = [\"~/dots\"]\n";
+        let (user, mut files) = with_dots(entry);
+        files.record_given();
+        user.writes("");
+        let load = || Config::load(files.environment()).sandbox_problem.map(|problem| problem.to_string());
+        assert_eq!(load(), None, "the control");
+        fs::create_dir_all(user.path(stored).parent().unwrap()).unwrap();
+        fs::create_dir_all(user.path("dots/own")).unwrap();
+        symlink(user.path("dots/own"), user.path(stored)).unwrap();
+        let problem = load().unwrap();
+        assert!(problem.contains(stored) && problem.contains("the confined server 'w'"), "{problem}");
+    }
+}
+
+#[test]
 fn where_it_cannot_be_read_what_was_given_nothing_starts() {
     let (user, mut files) = User::new("");
     files.record_given();

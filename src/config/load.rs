@@ -249,7 +249,9 @@ impl Config {
         {
             self.lock_dir = state.join("locks");
         }
-        let stored = [self.own_state_dir.clone(), self.cache_dir.clone(), self.owner.journals()];
+        let environments = self.engine.environments.clone();
+        let stored =
+            [self.own_state_dir.clone(), self.cache_dir.clone(), environments, self.owner.journals()];
         let stored = stored.into_iter().flatten().chain([self.lock_dir.clone(), self.owner.saved_of_all()]);
         stored.into_iter().find_map(|dir| of_configuration(given, &dir))
     }
