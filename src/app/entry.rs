@@ -129,6 +129,9 @@ fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
                     Ok(code) => code,
                     Err(why) => {
                         err!("belljar: this client has a bridge of its own: {}", text::inert(&why));
+                        // The files may have changed meanwhile.
+                        let environment = Environment::clone(config_files.environment());
+                        let (config, config_files) = ConfigFiles::load(environment);
                         serve::serve(config, config_files).await
                     }
                 }

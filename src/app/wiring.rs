@@ -235,7 +235,7 @@ fn sandbox_settings(config: &Config, (mark, id): (&Mark, &Mark), guardian: Guard
         locations: locations(config, Some(mark.clone())),
         rollback: config.rollback == Rollback::On,
         checkpoints: config.checkpoints.into(),
-        unreadable: config.sandbox_problem.as_ref().map(ToString::to_string),
+        unreadable: config.sandbox_problem.as_ref().or(config.unrecorded.as_ref()).map(ToString::to_string),
         oci_runtime: config.engine.oci_runtime.clone(),
         images: images(config),
         time_zone: config.time_zone.clone(),

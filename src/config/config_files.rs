@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use belljar_base::limits::Limits;
-use belljar_base::problem::Problem;
+use belljar_base::problem::{Problem, Severity};
+use nix::errno::Errno;
 use tokio::sync::watch;
 
 use super::load::{Config, PreviousConfig, ReloadState};
@@ -142,11 +143,21 @@ impl ConfigFiles {
         let recorded = given_places::add(&dir, &self.referred.given);
         // Otherwise the next run tries again, and says nothing more.
         self.is_recorded = recorded.is_ok();
-        if let Err(error) = recorded
-            && !std::mem::replace(&mut self.has_said_unrecorded, true)
-        {
-            let dir = dir.display();
-            tracing::warn!(%error, %dir, "it is not recorded what servers and code can change, so later bridges do not know");
+        let problem = recorded.err().and_then(|error| {
+            if !std::mem::replace(&mut self.has_said_unrecorded, true) {
+                let dir = dir.display();
+                tracing::warn!(%error, %dir, "it is not recorded what servers and code can change, so later bridges do not know");
+            }
+            // No server can make the home read-only, but one can fill the disk.
+            let code = error.raw_os_error().map(Errno::from_raw);
+            let is_read_only = code.is_some_and(|code| [Errno::EROFS, Errno::EACCES, Errno::EPERM].contains(&code));
+            let message = format!("it cannot be recorded what confined servers and code could change: {error}");
+            let problem = Problem::of_file(&given_places::path(&dir), message).severity(Severity::Error);
+            (!is_read_only).then(|| problem.hint("neither starts until it can be"))
+        });
+        if problem != self.config.unrecorded {
+            self.config = Arc::new(Config { unrecorded: problem, ..Config::clone(&self.config) });
+            self.told.send_replace(Arc::clone(&self.config));
         }
     }
 
@@ -164,10 +175,16 @@ impl ConfigFiles {
             return Vec::new();
         }
         self.seen = seen;
-        let ReloadState { entries, servers_problem, changeable, conflicting, .. } = &self.referred;
+        let ReloadState { entries, servers_problem, changeable, recorded, conflicting, .. } = &self.referred;
         let servers_problem = servers_problem.as_ref();
-        let before =
-            PreviousConfig { config: &self.config, entries, servers_problem, changeable, conflicting };
+        let before = PreviousConfig {
+            config: &self.config,
+            entries,
+            servers_problem,
+            changeable,
+            recorded,
+            conflicting,
+        };
         let (mut config, referred) = Config::load_following(&self.environment, Some(before));
         (self.adjust)(&mut config);
         let before: BTreeSet<String> = self.config.problems.iter().map(ToString::to_string).collect();

@@ -464,11 +464,50 @@ fn where_it_cannot_be_read_what_was_given_nothing_starts() {
     let (user, mut files) = User::new("");
     files.record_given();
     let file = user.path(".local/state/belljar/given-places");
-    fs::write(&file, "what\n").unwrap();
-    user.writes("[run]\ntimeout = 20\n");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "what\twho\n").unwrap();
+    user.writes("[run]\ntimeout = 20\n[servers.a]\nurl = \"https://a.test/mcp\"\n");
     files.look();
-    let problem = files.config().sandbox_problem.clone().unwrap().to_string();
-    assert!(problem.contains("a line is no place"), "{problem}");
+    let (at_start, _) = ConfigFiles::load(Environment::clone(files.environment()));
+    for config in [files.config(), &at_start] {
+        let problem = config.sandbox_problem.clone().unwrap().to_string();
+        assert!(problem.contains("a line is no place"), "{problem}");
+    }
+    assert_eq!((names(&files).as_str(), at_start.servers.len(), at_start.refused.len()), ("a b", 0, 2));
+}
+
+#[test]
+fn what_was_given_still_counts_while_the_record_cannot_be_read() {
+    use std::os::unix::fs::symlink;
+    let (user, mut files) =
+        with_dots("[servers.w]\ncommand = \"c\"\n[servers.w.sandbox]\nwrite = [\"~/dots\"]\n");
+    files.record_given();
+    fs::write(user.path("key"), "k").unwrap();
+    symlink(user.path("key"), user.path("dots/key")).unwrap();
+    let entry = "[servers.a]\ncommand = \"c\"\nenv = { K = \"${file:~/dots/key}\" }\n";
+    user.writes(entry);
+    let (_, mut running) = ConfigFiles::load(Environment::clone(files.environment()));
+    assert_eq!(running.refused().len(), 1, "the control");
+    fs::write(user.path(".local/state/belljar/given-places"), "what\twho\n").unwrap();
+    running.look();
+    assert_eq!((names(&running).as_str(), running.refused().len()), ("b", 1));
+}
+
+#[test]
+fn nothing_starts_while_it_cannot_be_recorded_what_is_given() {
+    let (user, mut files) =
+        with_dots("[servers.w]\ncommand = \"c\"\n[servers.w.sandbox]\nwrite = [\"~/dots\"]\n");
+    let of_all = user.path(".local/state/belljar");
+    let _ = fs::remove_dir_all(&of_all);
+    fs::create_dir_all(of_all.parent().unwrap()).unwrap();
+    fs::write(&of_all, "").unwrap();
+    files.record_given();
+    let problem = files.config().unrecorded.clone().unwrap().to_string();
+    assert!(problem.contains("cannot be recorded") && problem.contains("given-places"), "{problem}");
+    assert_eq!(files.told().borrow().unrecorded, files.config().unrecorded);
+    fs::remove_file(&of_all).unwrap();
+    files.record_given();
+    assert_eq!(files.config().unrecorded, None);
 }
 
 #[test]

@@ -119,6 +119,9 @@ pub struct Config {
     pub settings: Vec<Setting>,
     /// The problem with a setting of the sandbox that cannot be read. While there is one, no sandbox is started.
     pub sandbox_problem: Option<Problem>,
+    /// The reason for which it is not recorded what confined servers and code can change. While there is one, neither
+    /// starts.
+    pub unrecorded: Option<Problem>,
     /// The servers, sorted by name, each name once.
     pub servers: Vec<ServerConfig>,
     /// The folders that confined servers, chosen or not, and sandboxed code can change, or once could. No link in them is
@@ -161,6 +164,7 @@ pub(super) struct PreviousConfig<'c> {
     pub(super) entries: &'c EntriesByFile,
     pub(super) servers_problem: Option<&'c Problem>,
     pub(super) changeable: &'c ChangeablePlaces,
+    pub(super) recorded: &'c ChangeablePlaces,
     pub(super) conflicting: &'c [PathBuf],
 }
 
@@ -180,6 +184,8 @@ pub(super) struct ReloadState {
     pub(super) servers_problem: Option<Problem>,
     /// The places that code and confined servers can change, or could since the first load.
     pub(super) changeable: ChangeablePlaces,
+    /// The places that were given at any time, as far as that was recorded.
+    pub(super) recorded: ChangeablePlaces,
     /// See [`Mounts::conflicting`].
     pub(super) conflicting: Vec<PathBuf>,
     /// The places that they can change now. What is refused to them is not among these.
@@ -222,7 +228,8 @@ impl Config {
     /// Whether sessions with these configurations may share servers and all that depends on settings: everything is equal but
     /// problems, and what was given in the past, which also other bridges add to.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let compared = |config: &Self| Self { changeable: vec![], problems: vec![], ..config.clone() };
+        let compared =
+            |config: &Self| Self { changeable: vec![], problems: vec![], unrecorded: None, ..config.clone() };
         compared(self) == compared(other)
     }
 
@@ -265,9 +272,14 @@ impl Config {
         let limits = Limits::default();
         let (recorded, unread_places) = match environment.given_places() {
             Ok(places) => (ChangeablePlaces::new(places), None),
-            Err(problem) => (ChangeablePlaces::default(), Some(*problem)),
+            // What was read before still counts.
+            Err(problem) => {
+                let recorded = before.as_ref().map(|before| before.recorded.clone());
+                (recorded.unwrap_or_default(), Some(*problem))
+            }
         };
         let is_unread = unread_places.is_some();
+        let unknown_places = unread_places.clone().filter(|_| before.is_none());
         let formerly = before.as_ref().map(|before| before.changeable.clone()).unwrap_or_default();
         let (environment, misplaced) = &environment.without_base_dirs_in(&formerly.and(&recorded));
         let mut problems: Vec<Problem> = unread_places.into_iter().chain(misplaced.iter().cloned()).collect();
@@ -313,6 +325,7 @@ impl Config {
             conflicting: &conflicting,
             formerly: &formerly,
             recorded: &recorded,
+            unknown_places: unknown_places.as_ref(),
         };
         let none = EntriesByFile::new();
         let entries = before.as_ref().map_or(&none, |before| before.entries);
@@ -350,6 +363,7 @@ impl Config {
             Problem::new(Origin::Variable("MCP_BRIDGE_MODEL_KEY".to_owned()), message).hint(hint)
         });
         problems.extend(misled.clone());
+        let misled = misled.or(unknown_places);
         files.extend(config.model.files.iter().cloned());
         variables.extend(config.model.variables.iter().cloned());
         unread.extend(unusable.filter(|problem| !unread.contains(problem)));
@@ -388,6 +402,7 @@ impl Config {
                 unread,
                 servers_problem,
                 changeable: lasting,
+                recorded,
                 conflicting,
                 given,
                 has_others,
@@ -502,6 +517,7 @@ impl ReadSettings {
             }),
             settings: Vec::new(),
             sandbox_problem: None,
+            unrecorded: None,
             servers: Vec::new(),
             changeable: Vec::new(),
             refused: Vec::new(),

@@ -139,6 +139,8 @@ impl Handler {
     }
 
     fn prewarm(&self) {
+        // The files may have changed since they were read.
+        let _ = self.broker.configured();
         if (self.settings)().prewarm {
             self.session.prewarm();
         }

@@ -131,6 +131,9 @@ impl ActiveConfig {
         let ConfigState { files, in_effect, .. } = &*now;
         let (told, environment) = (files.told(), Arc::clone(files.environment()));
         let changeable = move || {
+            if let Some(problem) = &told.borrow().unrecorded {
+                return Err(format!("is not started: {problem}"));
+            }
             let given = environment.given_places().map_err(|problem| format!("is not started: {problem}"))?;
             let given = given.into_iter().map(|(_, place)| place);
             Ok(told.borrow().changeable.iter().cloned().chain(given).collect())

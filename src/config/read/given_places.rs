@@ -8,7 +8,6 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use belljar_base::own_file;
@@ -41,7 +40,7 @@ pub(crate) fn read(dir: &Path) -> Result<Vec<(String, PathBuf)>, Box<Problem>> {
                 format!("cannot be read, so it is not known what servers and code could change: {error}");
             let problem = Problem::of_file(&path, message).severity(Severity::Error);
             Box::new(problem.hint(
-                "nothing runs until the line is right; it has the path, a tab, and who could change it",
+                "nothing starts until it can; a line has the path, a tab, and who could change it, and the file is only for its owner (mode 600)",
             ))
         })?;
     let noted = |who: String| format!("{who} (noted in {})", path.display());
@@ -66,24 +65,13 @@ pub(crate) fn add(dir: &Path, places: &ChangeablePlaces) -> io::Result<()> {
         return Ok(());
     }
     own_file::make_folder(dir)?;
-    // Bridges may add lines at the same time. Equal ones do no harm.
-    let mut file = own_file::open(&path, File::options().read(true).append(true).create(true))?;
-    let length = file.metadata()?.len();
-    // An end that was cut off takes no other line with it.
-    let is_cut_off = length > 0 && {
-        let mut last = [0];
-        file.read_exact_at(&mut last, length - 1)?;
-        last != *b"\n"
-    };
-    let lines = if is_cut_off { format!("\n{lines}") } else { lines };
-    let written = file.write_all(lines.as_bytes()).and_then(|()| file.sync_all());
-    if written.is_err() {
-        file.set_len(length)?;
-    }
-    written
+    // Bridges may add lines at the same time. Equal ones do no harm, and a line that was cut off takes no other with it.
+    let mut file = own_file::open(&path, File::options().append(true).create(true))?;
+    file.write_all(format!("\n{lines}").as_bytes())?;
+    file.sync_all()
 }
 
-/// The places in the file.
+/// The places in the file. A line without a tab was cut off while it was written, so nothing was given there.
 fn lines(path: &Path) -> io::Result<Vec<(PathBuf, String)>> {
     let bytes = match own_file::read(path, FILE_BYTES_MAX) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -96,10 +84,9 @@ fn lines(path: &Path) -> io::Result<Vec<(PathBuf, String)>> {
         let who = percent_decode_str(who).decode_utf8_lossy().into_owned();
         Some((PathBuf::from(place), who)).filter(|(place, _)| place.is_absolute())
     };
-    // Somebody who deletes a line may leave a blank one.
     let places = text
         .lines()
-        .filter(|line| !line.trim().is_empty())
+        .filter(|line| line.contains('\t'))
         .map(|line| place(line).ok_or_else(|| io::Error::other(format!("a line is no place: {line:.100}"))));
     places.collect()
 }
@@ -129,14 +116,15 @@ mod tests {
         assert_eq!(read(&dir).unwrap(), [(who.clone(), odd.clone()), (who.clone(), root.clone())]);
         fs::remove_dir(&odd).unwrap();
         assert_eq!(read(&dir).unwrap(), [(who.clone(), root.clone())]);
-        // A line without its end takes no later one with it.
+        // A line that was cut off takes no later one with it, wherever that was.
         let path = dir.join(FILE);
-        fs::write(&path, fs::read_to_string(&path).unwrap().trim_end()).unwrap();
-        fs::create_dir(&odd).unwrap();
-        add(&dir, &places(&odd.join("..").canonicalize().unwrap())).unwrap();
-        add(&dir, &places(&dir)).unwrap();
-        fs::write(&path, format!("\n{}\n \n", fs::read_to_string(&path).unwrap())).unwrap();
-        assert!(read(&dir).unwrap().iter().any(|(_, place)| *place == dir));
+        let whole = fs::read_to_string(&path).unwrap();
+        for length in 0..whole.len() {
+            fs::write(&path, &whole[..length]).unwrap();
+            add(&dir, &places(&dir)).unwrap();
+            fs::write(&path, format!("\n{}\n \n", fs::read_to_string(&path).unwrap())).unwrap();
+            assert!(read(&dir).unwrap().iter().any(|(_, place)| *place == dir), "{length}");
+        }
         fs::write(dir.join(FILE), "relative\twho\n").unwrap();
         let problem = read(&dir).unwrap_err().to_string();
         assert!(problem.contains("a line is no place: relative"), "{problem}");

@@ -65,6 +65,8 @@ pub(crate) struct EntryRules<'p> {
     pub(crate) formerly: &'p ChangeablePlaces,
     /// The places that any belljar of the user has given them so far.
     pub(crate) recorded: &'p ChangeablePlaces,
+    /// The reason for which those are not known. No entry is used then.
+    pub(crate) unknown_places: Option<&'p Problem>,
 }
 
 /// The servers of all files, with everything that the next reload needs.
@@ -186,6 +188,9 @@ pub(crate) fn load(
         for (_, entry) in &mut entries {
             refuse_own(environment, entry, problems);
         }
+    }
+    if let Some(problem) = rules.unknown_places {
+        entries.iter_mut().for_each(|(_, entry)| entry.read = Err(format!("is not used: {problem}")));
     }
     if let Some(problem) = rules.unconfined {
         entries.iter_mut().for_each(|(_, entry)| refuse_unconfined(entry, problem));
