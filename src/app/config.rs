@@ -1,5 +1,6 @@
 //! `belljar config`: every setting with its value and source, the schema for editors, and trust in projects.
 
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -8,11 +9,11 @@ use belljar_base::text;
 use belljar_confine::Network;
 use serde_json::{Value, json};
 
-use super::common::printing::{err, out, to_stdout};
+use super::common::printing::{err, is_confirmed, out, to_stdout};
 use crate::cli::ConfigCommand;
 use crate::config::{
-    Config, EnvPattern, Environment, RefusedServer, SandboxFiles, SandboxServers, ServerConfig, Source,
-    Transport, TrustError, distrust_project, policy_schema, schema, trust_project,
+    Config, EnvPattern, Environment, ProjectFile, RefusedServer, SandboxFiles, SandboxServers, ServerConfig,
+    Source, Transport, TrustError, distrust_project, policy_schema, schema,
 };
 
 /// Prints the settings, the servers and every problem; the exit code is 1 if any of these is an error.
@@ -34,9 +35,15 @@ pub(super) fn command(command: &ConfigCommand, environment: &Environment) -> Exi
             out!("{:#}", if of.policy { policy_schema() } else { schema() });
             Ok(())
         }
-        ConfigCommand::Trust => trust_project(environment, &limits).map(|(path, content)| {
-            to_stdout(&text::inert(&content));
-            out!("belljar: trusted until it changes: {}", path.display());
+        ConfigCommand::Trust => ProjectFile::read(environment, &limits).and_then(|file| {
+            to_stdout(&text::inert(&file.text));
+            // What the user has read before may have been changed since.
+            if std::io::stdin().is_terminal() && !is_confirmed("trust this file? [y/N] ") {
+                return Err(TrustError::Unconfirmed);
+            }
+            file.trust(environment, &limits)?;
+            out!("belljar: trusted until it changes: {}", file.path.display());
+            Ok(())
         }),
         ConfigCommand::Untrust => distrust_project(environment, &limits)
             .map(|path| out!("belljar: not trusted: {}", path.display())),

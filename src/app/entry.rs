@@ -166,7 +166,7 @@ fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
             Some(Command::Token(arguments)) => token::token(&config, arguments),
             Some(Command::Run(run)) => run::run(config, config_files, run).await,
             Some(Command::Log(arguments)) => log::log(&config, arguments),
-            Some(Command::Files(arguments)) => files::files(&config, arguments),
+            Some(Command::Files(arguments)) => files::files(&config, &config_files, arguments),
             Some(Command::Session(arguments)) => {
                 sessions::command::session(config, config_files, arguments).await
             }

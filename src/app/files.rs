@@ -13,7 +13,7 @@ use super::common::failure::{Failure, failed, told};
 use super::common::new_file;
 use super::common::printing::{err, out, to_stdout};
 use crate::cli::{self, FilesCommand};
-use crate::config::Config;
+use crate::config::{Config, ConfigFiles};
 use crate::journal::Sessions;
 use crate::workspace::{FilePath, Outbox, Piece, SessionOutbox, View, Workspace, WorkspaceLocation, names};
 
@@ -21,13 +21,13 @@ use crate::workspace::{FilePath, Outbox, Piece, SessionOutbox, View, Workspace, 
 const SHOWN_CHARS_MAX: usize = 300;
 
 /// Executes the subcommand, or prints why it failed.
-pub(super) fn files(config: &Config, arguments: cli::Files) -> ExitCode {
-    told(done(config, arguments))
+pub(super) fn files(config: &Config, files: &ConfigFiles, arguments: cli::Files) -> ExitCode {
+    told(done(config, &files.foreign_places(), arguments))
 }
 
-fn done(config: &Config, arguments: cli::Files) -> Result<(), Failure> {
+fn done(config: &Config, foreign: &[PathBuf], arguments: cli::Files) -> Result<(), Failure> {
     if let Some(asked) = arguments.session {
-        return of_session(config, &asked, arguments.command);
+        return of_session(config, foreign, &asked, arguments.command);
     }
     let root = config.owner.workspaces();
     let name = match (&arguments.workspace, &config.workspace) {
@@ -40,7 +40,9 @@ fn done(config: &Config, arguments: cli::Files) -> Result<(), Failure> {
             "say whose: --workspace NAME or --session ID, or set MCP_BRIDGE_WORKSPACE; `belljar files ls` lists them".into(),
         )),
         (FilesCommand::Ls, Some(name)) => list(&view(&root, &name)?),
-        (FilesCommand::Get { path, to }, Some(name)) => get(&view(&root, &name)?, &path, to),
+        (FilesCommand::Get { path, to }, Some(name)) => {
+            get(&view(&root, &name)?, &path, to, foreign)
+        }
         (FilesCommand::Put { file, path }, Some(name)) => {
             put(config, &WorkspaceLocation { root, name: Some(name) }, &file, path)
         }
@@ -55,12 +57,17 @@ fn done(config: &Config, arguments: cli::Files) -> Result<(), Failure> {
 }
 
 /// Executes a subcommand on the files that a session has handed over.
-fn of_session(config: &Config, asked: &str, command: FilesCommand) -> Result<(), Failure> {
+fn of_session(
+    config: &Config,
+    foreign: &[PathBuf],
+    asked: &str,
+    command: FilesCommand,
+) -> Result<(), Failure> {
     let outbox = Outbox::new(config.owner.outbox(), &config.limits);
     let SessionOutbox { session, view, .. } = found(outbox.all().map_err(failed)?, asked)?;
     match command {
         FilesCommand::Ls => list(&view),
-        FilesCommand::Get { path, to } => get(&view, &path, to),
+        FilesCommand::Get { path, to } => get(&view, &path, to, foreign),
         FilesCommand::Put { .. } => {
             Err(Failure::Usage("only its code hands files over; --workspace NAME takes some in".into()))
         }
@@ -151,7 +158,7 @@ fn list(view: &View) -> Result<(), Failure> {
     Ok(())
 }
 
-fn get(view: &View, path: &str, to: Option<PathBuf>) -> Result<(), Failure> {
+fn get(view: &View, path: &str, to: Option<PathBuf>, foreign: &[PathBuf]) -> Result<(), Failure> {
     let path = kept(view, path)?;
     let mut pieces = view.pieces(&path).map_err(failed)?.peekable();
     if pieces.peek().is_some_and(|piece| piece.as_ref().is_ok_and(|piece| piece.is_folder)) {
@@ -173,7 +180,7 @@ fn get(view: &View, path: &str, to: Option<PathBuf>) -> Result<(), Failure> {
     };
     let named = |error: io::Error| Failure::Failed(new_file::why_not(&to, &error));
     // No file of the user is overwritten with content that code in a sandbox has written.
-    new_file::create(&to, |file| copy(pieces, file)).map_err(named)?;
+    new_file::create(&to, foreign, |file| copy(pieces, file)).map_err(named)?;
     out!("{}", text::inert_excerpt(&to.display().to_string(), SHOWN_CHARS_MAX));
     Ok(())
 }

@@ -2,20 +2,30 @@
 //!
 //! It never blocks on a pipe or device, and knows no format.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use belljar_base::limits::Limits;
 use belljar_base::problem::{Position, Problem};
-use nix::fcntl::OFlag;
+use belljar_base::real_file::RealFile;
 
 /// The text of a file, `None` when there is none.
 pub(super) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<Option<String>, Box<Problem>> {
+    read_at(&RealFile::of(path), path, uid, limits)
+}
+
+/// The text of this file, which problems name `path`; `None` when there is none.
+pub(super) fn read_at(
+    file: &RealFile,
+    path: &Path,
+    uid: u32,
+    limits: &Limits,
+) -> Result<Option<String>, Box<Problem>> {
     let broken = |message: String| Box::new(Problem::of_file(path, message));
     let unreadable = |error: io::Error| broken(format!("cannot be read: {error}"));
-    match path.metadata() {
+    match file.path().metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return if path.is_symlink() {
                 Err(broken("is a symbolic link to nothing".into()))
@@ -27,8 +37,7 @@ pub(super) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<Option<Stri
         // A pipe is not opened, since the open would wait for its other end.
         Ok(metadata) => trusted(&metadata, uid, limits).map_err(&broken)?,
     }
-    let flags = (OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(unreadable)?;
+    let file = file.open().map_err(unreadable)?;
     // The path may lead to another file by now: the checks count for the file that was opened.
     let opened = file.metadata().map_err(unreadable)?;
     trusted(&opened, uid, limits).map_err(&broken)?;
@@ -42,11 +51,6 @@ pub(super) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<Option<Stri
             Err(Box::new(problem.at(Position::of(&text, valid))))
         }
     }
-}
-
-/// The path with symlinks resolved.
-pub(super) fn real(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 fn bounded(file: File, limits: &Limits) -> io::Result<Option<Vec<u8>>> {

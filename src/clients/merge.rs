@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use belljar_base::limits::Limits;
 use belljar_base::names::ServerName;
-use belljar_base::own_file;
 use belljar_base::problem::{Position, Problem, Severity};
+use belljar_base::real_file::RealFile;
 use belljar_base::text;
 use belljar_tools::catalog::server_aliases;
 use serde_json::{Map, Value as Json, json};
@@ -50,6 +50,7 @@ const ALIAS_BYTES_MAX: usize = 128;
 pub struct Change {
     /// The path of the file.
     pub path: PathBuf,
+    real: RealFile,
     /// Its earlier text; `None`: the file is new.
     before: Option<String>,
     after: String,
@@ -74,11 +75,12 @@ impl Change {
     /// # Errors
     /// The system refuses, or the file was changed after it was read.
     pub fn write(&self, uid: u32, limits: &Limits) -> io::Result<()> {
-        let now = file::read(&self.path, uid, limits).map_err(|problem| io::Error::other(problem.message))?;
+        let now = file::read_at(&self.real, &self.path, uid, limits);
+        let now = now.map_err(|problem| io::Error::other(problem.message))?;
         if now != self.before {
             return Err(io::Error::other("it has been changed meanwhile; run the command again"));
         }
-        own_file::replace(&self.path, self.after.as_bytes())
+        self.real.replace(self.after.as_bytes())
     }
 }
 
@@ -87,6 +89,7 @@ type Entry = Map<String, Json>;
 /// The present file of one client below the folder.
 struct Target {
     path: PathBuf,
+    real: RealFile,
     text: Option<String>,
     file: Entry,
     servers: Entry,
@@ -169,7 +172,8 @@ type TakenNames = BTreeMap<String, (Json, PathBuf)>;
 
 fn target(found: &ClientServers, folder: &Path, uid: u32, limits: &Limits) -> Result<Target, Box<Problem>> {
     let path = folder.join(format!("{}.json", found.client.name));
-    let text = file::read(&path, uid, limits)?;
+    let real = RealFile::of(&path);
+    let text = file::read_at(&real, &path, uid, limits)?;
     let mut file = Map::new();
     if let Some(text) = text.as_deref() {
         let bare = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -197,7 +201,7 @@ fn target(found: &ClientServers, folder: &Path, uid: u32, limits: &Limits) -> Re
     };
     let kept = servers.iter().filter(|(name, entry)| !is_the_client_s(name, entry));
     let kept = kept.map(|(name, entry)| (name.clone(), entry.clone())).collect();
-    Ok(Target { path, text, file, servers, kept })
+    Ok(Target { path, real, text, file, servers, kept })
 }
 
 /// The names in all other files of the folder. Problems with these files are ignored: the reader of the configuration
@@ -380,6 +384,7 @@ fn change(target: Target, servers: Entry) -> Option<Change> {
     let shown = format!("{:#}\n", secrets::shown_file(&file, before.as_ref().or(Some(&json!({})))));
     Some(Change {
         path: target.path,
+        real: target.real,
         before: target.text,
         after: format!("{file:#}\n"),
         shown: compared(&shown_before.unwrap_or_default(), &shown, 3),

@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use belljar_base::real_file::RealFile;
+
 use super::known_clients::{Base, Client, FileLocation, WriteSupport};
 
 /// The environment that decides the places of clients' files.
@@ -54,15 +56,12 @@ pub(super) struct ClientFile {
 }
 
 impl ClientFile {
-    /// Whether it is a project's and lies outside of the project's folder, where links of the project lead. Its author
-    /// is not the user.
-    pub(super) fn leads_out_of_project(&self) -> bool {
-        let Some(project) = &self.project else { return false };
-        // For a missing file, the nearest existing folder above it counts. A dangling link leads out, since its target is
-        // unknown.
-        let there = self.path.ancestors().find(|path| path.symlink_metadata().is_ok());
-        let real = there.zip(project.canonicalize().ok());
-        !real.is_some_and(|(there, project)| there.canonicalize().is_ok_and(|real| real.starts_with(project)))
+    /// The file to which its path leads now; `None`: it is a project's, and links of the project, whose author is not the user,
+    /// lead out of the project's folder.
+    pub(super) fn real(&self) -> Option<RealFile> {
+        let file = RealFile::of(&self.path);
+        let is_in = |project: &PathBuf| file.path().starts_with(RealFile::of(project).path());
+        self.project.as_ref().is_none_or(is_in).then_some(file)
     }
 }
 

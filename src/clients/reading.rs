@@ -62,12 +62,14 @@ pub fn read_client(
     let mut found = ClientServers { client, servers: Vec::new(), read: Vec::new() };
     let mut problems = Vec::new();
     for of_client in files {
-        if of_client.leads_out_of_project() && of_client.path.symlink_metadata().is_ok() {
-            let message = "leads out of the project by a symbolic link, so it is not read";
-            problems.push(Problem::of_file(&of_client.path, message));
+        let Some(real) = of_client.real() else {
+            if of_client.path.symlink_metadata().is_ok() {
+                let message = "leads out of the project by a symbolic link, so it is not read";
+                problems.push(Problem::of_file(&of_client.path, message));
+            }
             continue;
-        }
-        match file::read(&of_client.path, surroundings.uid, limits) {
+        };
+        match file::read_at(&real, &of_client.path, surroundings.uid, limits) {
             Ok(None) => {}
             Ok(Some(text)) => {
                 found.read.push(of_client.path.clone());

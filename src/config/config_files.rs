@@ -91,6 +91,12 @@ impl ConfigFiles {
         &self.config
     }
 
+    /// The places in which a symlink need not be the user's: the opened project, and what confined servers and code can change.
+    #[must_use]
+    pub fn foreign_places(&self) -> Vec<PathBuf> {
+        [self.environment.projects(), self.config.changeable.clone()].concat()
+    }
+
     /// A receiver of each new configuration, for tasks that do not check the files themselves.
     #[must_use]
     pub fn told(&self) -> watch::Receiver<Arc<Config>> {

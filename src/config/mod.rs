@@ -17,7 +17,7 @@ pub use owner::Owner;
 pub(crate) use read::changeable::own_program;
 pub use read::environment::{Environment, Nesting};
 pub use read::references::CommandLine;
-pub use read::trust::{Trust, TrustError, distrust_project, project_file, trust_project};
+pub use read::trust::{ProjectFile, Trust, TrustError, distrust_project, project_file};
 pub use schema::schema;
 pub use servers::deferred_entry::DeferredEntry;
 pub use servers::env_pattern::EnvPattern;

@@ -7,7 +7,7 @@ use belljar_base::limits::Limits;
 
 use super::load::Config;
 use super::read::environment::Environment;
-use super::read::trust::trust_project;
+use super::read::trust::ProjectFile;
 
 /// A home folder.
 pub(super) struct Home {
@@ -55,8 +55,14 @@ impl Home {
     }
 
     pub(super) fn trusted(self) -> Self {
-        trust_project(&self.environment(), &Limits::default()).unwrap();
+        self.trusts();
         self
+    }
+
+    /// Trusts the project's file as it is now.
+    pub(super) fn trusts(&self) {
+        let (environment, limits) = (self.environment(), Limits::default());
+        ProjectFile::read(&environment, &limits).unwrap().trust(&environment, &limits).unwrap();
     }
 
     pub(super) fn variable(mut self, name: &str, value: &str) -> Self {

@@ -443,6 +443,23 @@ fn a_project_is_trusted_by_its_bytes_and_can_be_distrusted() {
 }
 
 #[test]
+fn on_a_terminal_a_project_is_trusted_only_after_a_yes() {
+    for (answer, is_trusted) in [("y\n", true), ("\n", false), ("no\n", false)] {
+        let home = Home::new().file(".belljar/config.toml", "[sandbox]\nmemory = \"2g\"\n");
+        let terminal = nix::pty::openpty(None, None).unwrap();
+        let mut command = home.command(&["config", "trust"]);
+        command.stdin(Stdio::from(terminal.slave)).stdout(Stdio::piped()).stderr(Stdio::null());
+        let child = command.spawn().unwrap();
+        std::fs::File::from(terminal.master.try_clone().unwrap()).write_all(answer.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.success(), is_trusted, "{answer:?}");
+        let shown = String::from_utf8(output.stdout).unwrap();
+        assert!(shown.starts_with("[sandbox]\nmemory = \"2g\"\ntrust this file? [y/N] "), "{shown}");
+        assert_eq!(home.run(&["config"]).stdout.contains("2g"), is_trusted, "{answer:?}");
+    }
+}
+
+#[test]
 fn a_file_beyond_the_users_limit_of_size_is_an_error_and_does_not_end_belljar() {
     let home = Home::new().file(".belljar/config.toml", "[sandbox]\nmemory = \"2g\"\n");
     let trust = |limit: &str| {

@@ -12,6 +12,7 @@ pub mod names;
 pub mod own_file;
 pub mod problem;
 pub mod programs;
+pub mod real_file;
 pub mod resolved_path;
 pub mod run;
 pub mod secret;

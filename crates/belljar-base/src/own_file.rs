@@ -111,24 +111,6 @@ pub fn create(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Puts these bytes in place of a file that the user may have made, at once or not at all, with the rights that it has; a new
-/// one is this user's alone. Through a symbolic link the file behind it is written.
-///
-/// # Errors
-/// When its folder cannot be made or written.
-pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let folder = target.parent().unwrap_or(Path::new("/"));
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let mode = target.metadata().map_or(0o600, |metadata| metadata.permissions().mode() & 0o777);
-    let mut beside = tempfile::NamedTempFile::new_in(folder)?;
-    fs::set_permissions(beside.path(), Permissions::from_mode(mode))?;
-    beside.write_all(bytes)?;
-    beside.as_file().sync_all()?;
-    beside.persist(&target)?;
-    Ok(())
-}
-
 /// A file of these bytes in the folder, which has no name that lasts yet.
 fn written(dir: &Path, bytes: &[u8]) -> io::Result<tempfile::NamedTempFile> {
     make_folder(dir)?;

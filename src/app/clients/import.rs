@@ -3,7 +3,7 @@
 //!
 //! `clients` knows the files of clients; this module asks the user and prints.
 
-use std::io::{BufRead, IsTerminal};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use belljar_base::limits::Limits;
 use belljar_base::problem::{Problem, Severity};
 use belljar_base::text;
 
-use crate::app::common::printing::{err, out, to_stdout};
+use crate::app::common::printing::{err, is_confirmed, out, to_stdout};
 use crate::cli;
 use crate::clients::{
     self, Change, Client, ConfinementChoice, Files, Surroundings, client, client_of_file, clients, merge,
@@ -176,16 +176,13 @@ fn may_write(arguments: &cli::Import, changes: &[Change]) -> Result<(), &'static
             "what changes is too long to be shown whole; --client or --file imports less at once, --yes all of it unseen",
         );
     }
-    let (stdin, files) = (std::io::stdin(), changes.len());
-    if !stdin.is_terminal() {
+    if !std::io::stdin().is_terminal() {
         return Err("there is no terminal to ask on; --yes writes");
     }
-    let mut answer = String::new();
-    let is_asked = to_stdout(&format!("write {files} {}? [y/N] ", if files == 1 { "file" } else { "files" }))
-        && stdin.lock().read_line(&mut answer).is_ok();
-    match answer.trim().to_lowercase().as_str() {
-        "y" | "yes" if is_asked => Ok(()),
-        _ => Err("the answer was not yes"),
+    let files = if changes.len() == 1 { "1 file".to_owned() } else { format!("{} files", changes.len()) };
+    match is_confirmed(&format!("write {files}? [y/N] ")) {
+        true => Ok(()),
+        false => Err("the answer was not yes"),
     }
 }
 

@@ -1,42 +1,48 @@
 //! Creates a new file for the user: completely or not at all, even if belljar is killed, and never over another file.
 
-use std::fs::{self, File, Permissions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use belljar_base::real_file::RealFile;
+use belljar_base::resolved_path::ResolvedPath;
 use belljar_base::text;
 use nix::errno::Errno;
 
 /// Longest name that is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 300;
 
-/// Creates a file with the content that `write` writes, and with the usual permissions of a new file. Until it is
-/// complete, it is a file `.belljar-*.part` in the same folder, which stays there if belljar is killed.
+/// Creates a file as [`RealFile::create`] does. No symlink in one of the `foreign` places, as
+/// [`ConfigFiles::foreign_places`](crate::config::ConfigFiles::foreign_places) gives them, may lead to it.
 ///
 /// # Errors
 /// Something exists at `path` already, and stays unchanged. Or the file cannot be written, and is not created.
-pub(crate) fn create(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-    if fs::symlink_metadata(path).is_ok() {
+pub(crate) fn create(
+    path: &Path,
+    foreign: &[PathBuf],
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
+    let path = std::path::absolute(path)?;
+    if path.symlink_metadata().is_ok() {
         return Err(Errno::EEXIST.into());
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::metadata(folder)?;
-    let mut beside = tempfile::Builder::new()
-        .prefix(".belljar-")
-        .suffix(".part")
-        // The user's umask is applied to this mode.
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(folder)?;
-    write(beside.as_file_mut())?;
-    // A file that was created meanwhile is not overwritten either.
-    beside.persist_noclobber(path).map_err(|error| error.error)?;
-    Ok(())
+    let way = ResolvedPath::of(&path);
+    if let Some(link) = foreign.iter().find_map(|folder| way.link_in(folder)) {
+        let (link, end) = (shown(link), shown(way.end.parent().unwrap_or(&way.end)));
+        let message =
+            format!("{link} is a symlink that somebody else may have made; it leads to {end}: name that");
+        return Err(io::Error::other(message));
+    }
+    RealFile::of(&path).create(write)
+}
+
+fn shown(path: &Path) -> String {
+    text::inert_excerpt(&path.display().to_string(), SHOWN_CHARS_MAX)
 }
 
 /// The message for the user about a file that could not be created.
 pub(crate) fn why_not(path: &Path, error: &io::Error) -> String {
-    let shown = text::inert_excerpt(&path.display().to_string(), SHOWN_CHARS_MAX);
+    let shown = shown(path);
     match error.kind() {
         io::ErrorKind::AlreadyExists => {
             format!("{shown} is there already, and stays as it is: give another name")
@@ -47,7 +53,9 @@ pub(crate) fn why_not(path: &Path, error: &io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::io::Write;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
 
@@ -60,25 +68,38 @@ mod tests {
     fn nothing_is_overwritten_also_what_comes_meanwhile_and_what_fails_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
-        let full = create(&path, |_| Err(Errno::ENOSPC.into())).unwrap_err();
+        let full = create(&path, &[], |_| Err(Errno::ENOSPC.into())).unwrap_err();
         assert_eq!((full.raw_os_error(), names(dir.path())), (Some(nix::libc::ENOSPC), vec![]));
-        let late = create(&path, |file| {
+        let late = create(&path, &[], |file| {
             fs::write(&path, "theirs")?;
             file.write_all(b"mine")
         });
         assert_eq!(late.unwrap_err().raw_os_error(), Some(nix::libc::EEXIST));
-        let again = create(&path, |_| panic!("it is there already")).unwrap_err();
+        let again = create(&path, &[], |_| panic!("it is there already")).unwrap_err();
         assert_eq!(again.raw_os_error(), Some(nix::libc::EEXIST));
         assert_eq!((fs::read(&path).unwrap(), names(dir.path())), (b"theirs".to_vec(), vec!["a".into()]));
-        let nowhere = create(&dir.path().join("no/b"), |_| Ok(())).unwrap_err();
+        let nowhere = create(&dir.path().join("no/b"), &[], |_| Ok(())).unwrap_err();
         assert_eq!(nowhere.raw_os_error(), Some(nix::libc::ENOENT));
+    }
+
+    #[test]
+    fn no_symlink_that_somebody_else_may_have_made_leads_to_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().canonicalize().unwrap();
+        fs::create_dir(place.join("precious")).unwrap();
+        symlink("precious", place.join("out")).unwrap();
+        let path = place.join("out/a");
+        let why = create(&path, std::slice::from_ref(&place), |_| Ok(())).unwrap_err().to_string();
+        assert!(why.contains("is a symlink") && why.ends_with("/precious: name that"), "{why}");
+        create(&path, &[place.join("other")], |_| Ok(())).unwrap();
+        assert_eq!(names(&place.join("precious")), ["a"]);
     }
 
     #[test]
     fn it_has_the_rights_of_any_new_file() {
         let dir = tempfile::tempdir().unwrap();
         let (path, usual) = (dir.path().join("a"), dir.path().join("usual"));
-        create(&path, |file| file.write_all(b"one")).unwrap();
+        create(&path, &[], |file| file.write_all(b"one")).unwrap();
         File::create(&usual).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
         assert_eq!((fs::read(&path).unwrap(), mode(&path)), (b"one".to_vec(), mode(&usual)));

@@ -5,7 +5,7 @@
 //! terminal. A file or pipe gets all bytes unchanged.
 
 use std::borrow::Cow;
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::{BufRead, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,6 +33,13 @@ pub(crate) use {err, out};
 pub(crate) fn to_stdout(text: &str) -> bool {
     let stdout = std::io::stdout();
     write(&mut stdout.lock(), "stdout", &shown(text, stdout.is_terminal()))
+}
+
+/// Whether the user answers yes to the question, on a terminal.
+pub(crate) fn is_confirmed(question: &str) -> bool {
+    let mut answer = String::new();
+    let is_asked = to_stdout(question) && std::io::stdin().lock().read_line(&mut answer).is_ok();
+    is_asked && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str())
 }
 
 /// Writes to stderr, as [`to_stdout`] does to stdout.

@@ -1,7 +1,7 @@
 //! `belljar session`: lists, shows, exports, removes and replays recorded sessions.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -42,7 +42,9 @@ pub(crate) async fn session(config: Config, files: ConfigFiles, arguments: cli::
     let done = match arguments.command {
         SessionCommand::Ls { json } => list(&sessions, &config, json).await,
         SessionCommand::Show { id, run } => show(&sessions, &id, run),
-        SessionCommand::Export { id, format, output } => export(&sessions, &id, format, output.as_deref()),
+        SessionCommand::Export { id, format, output } => {
+            export((&sessions, &id), format, output.as_deref(), &files.foreign_places())
+        }
         SessionCommand::Rm { ids, older_than, all } => remove(&sessions, &ids, older_than, all),
         SessionCommand::Replay { id, until, record, json } => match found(&sessions, &id) {
             Ok(session) => {
@@ -126,7 +128,12 @@ fn show(sessions: &Sessions, id: &str, run: Option<u64>) -> Result<(), Failure> 
     Ok(())
 }
 
-fn export(sessions: &Sessions, id: &str, format: ExportFormat, to: Option<&Path>) -> Result<(), Failure> {
+fn export(
+    (sessions, id): (&Sessions, &str),
+    format: ExportFormat,
+    to: Option<&Path>,
+    foreign: &[PathBuf],
+) -> Result<(), Failure> {
     let session = found(sessions, id)?;
     let written = match format {
         ExportFormat::Py => script(&session),
@@ -141,7 +148,7 @@ fn export(sessions: &Sessions, id: &str, format: ExportFormat, to: Option<&Path>
     };
     let failed = |error: std::io::Error| Failure::Failed(new_file::why_not(to, &error));
     // An existing file of the user is not overwritten.
-    new_file::create(to, |file| file.write_all(written.as_bytes())).map_err(failed)
+    new_file::create(to, foreign, |file| file.write_all(written.as_bytes())).map_err(failed)
 }
 
 fn remove(sessions: &Sessions, ids: &[String], older_than: Option<u32>, all: bool) -> Result<(), Failure> {

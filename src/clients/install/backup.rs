@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use belljar_base::digest;
-use belljar_base::own_file;
+use belljar_base::real_file::RealFile;
 use serde_json::{Value, json};
 
 use crate::clients::error::InstallError;
@@ -62,7 +62,9 @@ impl Backup {
             move |source| InstallError::Backup { path, source }
         };
         match before {
-            Some(Some(text)) => own_file::replace(&self.copy, text.as_bytes()).map_err(unkept(&self.copy))?,
+            Some(Some(text)) => {
+                RealFile::of(&self.copy).replace(text.as_bytes()).map_err(unkept(&self.copy))?
+            }
             Some(None) => removed(&self.copy).map_err(unkept(&self.copy))?,
             None => {}
         }
@@ -71,7 +73,8 @@ impl Backup {
             "was_there": self.copy.is_file(),
             "written_sha256": digest::sha256(after.as_bytes()),
         });
-        own_file::replace(&self.record, format!("{record:#}\n").as_bytes()).map_err(unkept(&self.record))
+        let record = format!("{record:#}\n");
+        RealFile::of(&self.record).replace(record.as_bytes()).map_err(unkept(&self.record))
     }
 
     /// Removes the backup.

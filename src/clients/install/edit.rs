@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 
 use belljar_base::limits::Limits;
-use belljar_base::own_file;
 use belljar_base::problem::{Position, Problem};
+use belljar_base::real_file::RealFile;
 use serde_json::Value as Json;
 
 use super::backup::Backup;
@@ -60,6 +60,7 @@ pub struct Edit {
     pub path: PathBuf,
     /// Whether it replaces an entry that is not belljar's.
     pub replaces: bool,
+    real: RealFile,
     before: Option<String>,
     /// The new content; `None`: the file is removed.
     after: Option<String>,
@@ -98,7 +99,7 @@ impl Edit {
     /// The system refuses, or the file was changed after it was read.
     pub fn make(&self, context: &InstallContext<'_>) -> Result<(), InstallError> {
         let unwritten = |source| InstallError::Unwritten { path: self.path.clone(), source };
-        if read(&self.path, context)? != self.before {
+        if read(&self.real, &self.path, context)? != self.before {
             return Err(InstallError::Changed { path: self.path.clone() });
         }
         if let (BackupPlan::Before | BackupPlan::Former, Some(after)) =
@@ -108,8 +109,8 @@ impl Edit {
             self.backup.keep(before, after)?;
         }
         match &self.after {
-            Some(after) => own_file::replace(&self.path, after.as_bytes()).map_err(unwritten)?,
-            None => std::fs::remove_file(&self.path).map_err(unwritten)?,
+            Some(after) => self.real.replace(after.as_bytes()).map_err(unwritten)?,
+            None => self.real.remove().map_err(unwritten)?,
         }
         if self.backup_plan == BackupPlan::Nothing {
             self.backup.forget()?;
@@ -299,6 +300,7 @@ struct ExistingFile<'s> {
     name: &'s str,
     limits: &'s Limits,
     file: ClientFile,
+    real: RealFile,
     text: Option<String>,
     root: Value,
     /// Whether the servers are one level deeper, under a further key.
@@ -311,10 +313,8 @@ impl<'s> ExistingFile<'s> {
         let file = client
             .written_file(context.surroundings, registration.scope)
             .ok_or(InstallError::NoSuchPlace { title: client.title })?;
-        if file.leads_out_of_project() {
-            return Err(InstallError::Outside { path: file.path });
-        }
-        let text = read(&file.path, context)?;
+        let Some(real) = file.real() else { return Err(InstallError::Outside { path: file.path }) };
+        let text = read(&real, &file.path, context)?;
         let bare = without_mark(text.as_deref().unwrap_or_default());
         let root = file.location.format.read(bare, context.limits).map_err(|defect| {
             let problem = Problem::of_file(&file.path, defect.message);
@@ -324,7 +324,7 @@ impl<'s> ExistingFile<'s> {
         })?;
         let table = root.at_path(file.location.servers[0]);
         let is_deeper = table.is_some_and(|table| client.has_deeper_servers(table));
-        Ok(Self { name: registration.name, limits: context.limits, file, text, root, is_deeper })
+        Ok(Self { name: registration.name, limits: context.limits, file, real, text, root, is_deeper })
     }
 
     fn format(&self) -> Format {
@@ -358,7 +358,7 @@ impl<'s> ExistingFile<'s> {
     }
 
     fn backup(&self, registration: &Registration<'_>, context: &InstallContext<'_>) -> Backup {
-        Backup::of(context.state, registration.client.name, registration.name, &file::real(&self.file.path))
+        Backup::of(context.state, registration.client.name, registration.name, self.real.path())
     }
 
     fn edit(
@@ -375,12 +375,21 @@ impl<'s> ExistingFile<'s> {
         // An entry that is replaced or restored is not belljar's, so its values are hidden.
         let before = masked(self.text.as_deref(), !replaces);
         let shown = compared(&before, &masked(after.as_deref(), backup_plan != BackupPlan::Nothing), 0).text;
-        Edit { path: self.file.path, replaces, before: self.text, after, shown, backup, backup_plan }
+        Edit {
+            path: self.file.path,
+            real: self.real,
+            replaces,
+            before: self.text,
+            after,
+            shown,
+            backup,
+            backup_plan,
+        }
     }
 }
 
-fn read(path: &Path, context: &InstallContext<'_>) -> Result<Option<String>, InstallError> {
-    file::read(path, context.surroundings.uid, context.limits)
+fn read(file: &RealFile, path: &Path, context: &InstallContext<'_>) -> Result<Option<String>, InstallError> {
+    file::read_at(file, path, context.surroundings.uid, context.limits)
         .map_err(|problem| InstallError::Broken { problem })
 }
 

@@ -63,6 +63,47 @@ fn a_file_that_is_changed_between_reading_and_writing_is_left_as_it_is() {
 }
 
 #[test]
+fn a_folder_of_the_project_that_becomes_a_link_leads_no_edit_elsewhere() {
+    let home = tempfile::tempdir().unwrap();
+    let at = |path: &str| home.path().join(path);
+    let surroundings = Surroundings { project: Some(at("project")), ..surroundings(home.path()) };
+    let (state, limits) = (at("state"), Limits::default());
+    let context = InstallContext { surroundings: &surroundings, state: &state, limits: &limits };
+    let registration =
+        Registration { client: client("cursor").unwrap(), name: "belljar", scope: Scope::Project };
+    let starting = StartCommand {
+        program: Path::new("/bin/belljar"),
+        longest_reply: Duration::from_secs(1),
+        start: Duration::from_secs(1),
+        variables: &std::collections::BTreeSet::new(),
+        calls: crate::clients::own_entry::Calls::AsSet,
+        reach: Reach::Start,
+    };
+    let own = "{\"mcpServers\": {\"x\": {\"command\": \"x\"}}}";
+    for folder in ["project/.cursor", "MCPs"] {
+        fs::create_dir_all(at(folder)).unwrap();
+        fs::write(at(folder).join("mcp.json"), own).unwrap();
+    }
+    let plan = || {
+        let planned = install(&registration, starting, (ReplaceRule::Refused, &|_, _| false), &context);
+        let Plan::Edit(edit) = planned.unwrap() else { panic!("nothing to do") };
+        edit
+    };
+    let edit = plan();
+    fs::rename(at("project/.cursor"), at("project/moved")).unwrap();
+    std::os::unix::fs::symlink(at("MCPs"), at("project/.cursor")).unwrap();
+    edit.make(&context).unwrap_err();
+    assert_eq!(fs::read_to_string(at("MCPs/mcp.json")).unwrap(), own);
+    fs::remove_file(at("project/.cursor")).unwrap();
+    fs::rename(at("project/moved"), at("project/.cursor")).unwrap();
+    plan().make(&context).unwrap();
+    assert!(
+        fs::read_to_string(at("project/.cursor/mcp.json")).unwrap().contains("/bin/belljar"),
+        "the control"
+    );
+}
+
+#[test]
 fn variables_that_move_a_client_s_folder_are_followed() {
     let home = tempfile::tempdir().unwrap();
     let mut surroundings = surroundings(home.path());

@@ -54,6 +54,9 @@ pub enum TrustError {
         /// The problem with the file, with its path.
         message: String,
     },
+    /// The user was asked, and did not say yes.
+    #[error("the answer was not yes, so nothing is trusted")]
+    Unconfirmed,
     /// The file cannot be told from that of another project.
     #[error(
         "{path:?} is not trusted: its path is not UTF-8, or leads through a link; run this in the folder itself"
@@ -78,18 +81,34 @@ pub fn project_file(environment: &Environment) -> Option<PathBuf> {
     environment.cwd.as_ref().map(|cwd| cwd.join(".belljar/config.toml"))
 }
 
-/// Trusts the project's file in the working folder with its present content, and returns its path and text.
-///
-/// # Errors
-/// The file cannot be read, or the record of trust cannot be written.
-pub fn trust_project(environment: &Environment, limits: &Limits) -> Result<(PathBuf, String), TrustError> {
-    let path = project_file(environment).ok_or(TrustError::NoFolder)?;
-    let unreadable = |problem: Box<_>| TrustError::Unreadable { message: ToString::to_string(&problem) };
-    let bytes = file::read(&path, environment.uid, limits).map_err(unreadable)?;
-    let hash = digest::sha256(&bytes);
-    let text = file::text(&path, bytes).map_err(unreadable)?;
-    change(environment, limits, &path, Some(hash))?;
-    Ok((path, text))
+/// The project's file in the working folder, as it was when it was read.
+pub struct ProjectFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its content.
+    pub text: String,
+}
+
+impl ProjectFile {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(environment: &Environment, limits: &Limits) -> Result<Self, TrustError> {
+        let path = project_file(environment).ok_or(TrustError::NoFolder)?;
+        let unreadable = |problem: Box<_>| TrustError::Unreadable { message: ToString::to_string(&problem) };
+        let bytes = file::read(&path, environment.uid, limits).map_err(unreadable)?;
+        let text = file::text(&path, bytes).map_err(unreadable)?;
+        Ok(Self { path, text })
+    }
+
+    /// Trusts this content of it.
+    ///
+    /// # Errors
+    /// The record of trust cannot be written.
+    pub fn trust(&self, environment: &Environment, limits: &Limits) -> Result<(), TrustError> {
+        change(environment, limits, &self.path, Some(digest::sha256(self.text.as_bytes())))
+    }
 }
 
 /// Ends the trust in the project's file, and returns its path.

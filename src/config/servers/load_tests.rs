@@ -12,7 +12,7 @@ use belljar_base::problem::Position;
 use super::*;
 use crate::config::servers::transport::Transport;
 use crate::config::test_home::Home;
-use crate::config::{ConfigFiles, SandboxFiles, ServerRules, trust_project};
+use crate::config::{ConfigFiles, SandboxFiles, ServerRules};
 
 impl Home {
     /// Servers with their commands and places, those that are refused, and every problem.
@@ -90,7 +90,7 @@ fn a_project_that_is_not_trusted_widens_what_no_server_inherits() {
     let entry = |patterns: &str| format!("[servers.x]\ncommand = \"c\"\nenv_inherit = [{patterns}]\n");
     let home = Home::new().user(&entry("\"A\"")).project(&entry("\"*\""));
     assert_eq!(inherits(&home), ["A"]);
-    trust_project(&home.environment(), &Limits::default()).unwrap();
+    home.trusts();
     assert_eq!(inherits(&home), ["*"]);
     let changed = home.project(&entry("\"B\", \"*\""));
     assert_eq!(inherits(&changed), ["A"]);
@@ -371,7 +371,7 @@ fn the_first_level_that_has_a_name_counts_and_the_others_are_noted() {
         .project(&toml("project"));
     let command = |home: &Home| home.load().servers[0].shown_reach();
     assert_eq!(command(&home), "command user", "the project is not trusted");
-    trust_project(&home.environment(), &Limits::default()).unwrap();
+    home.trusts();
     assert_eq!(
         home.seen(),
         "+ x command project (work/.belljar/config.toml:1:10)\n\
@@ -436,7 +436,7 @@ fn a_project_s_servers_count_only_when_its_file_is_trusted_and_are_refused_by_na
             refusal("x", 3, unknown)
         )
     );
-    trust_project(&home.environment(), &Limits::default()).unwrap();
+    home.trusts();
     assert!(home.seen().starts_with(
         "+ evil command c (work/.belljar/config.toml:1:10)\n- server 'x' is configured, but is not"
     ));
@@ -476,14 +476,14 @@ fn only_the_user_lets_commands_be_run() {
          MCP_BRIDGE_ALLOW_CMD=1"
     );
     let home = Home::new().user(entry).project(allow);
-    trust_project(&home.environment(), &Limits::default()).unwrap();
+    home.trusts();
     assert!(!runs(&home));
     let said = "warning work/.belljar/config.toml:2:13: policy.allow_cmd: is not taken from a project even though it is \
                 trusted; only the user's own config.toml and the environment set it";
     assert!(home.seen().lines().any(|line| line == said), "{}", home.seen());
     // A trusted project may use a permission that the user has given.
     let home = Home::new().user(allow).project(entry);
-    trust_project(&home.environment(), &Limits::default()).unwrap();
+    home.trusts();
     assert!(runs(&home));
 }
 
@@ -617,7 +617,7 @@ fn trust_in_a_project_is_followed() {
     let home = Home::new().project("[servers.p]\ncommand = \"c\"\n");
     let mut files = followed(&home);
     assert_eq!((names(&files).as_str(), files.refused().len()), ("", 1));
-    trust_project(&home.environment(), &Limits::default()).unwrap();
+    home.trusts();
     assert_eq!((files.look(), names(&files).as_str()), (vec![], "p"));
 }
 

@@ -6,8 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use belljar_base::limits::Limits;
-use belljar_base::own_file;
 use belljar_base::problem::Problem;
+use belljar_base::real_file::RealFile;
 use toml_edit::{DocumentMut, Item, Table, value};
 
 use crate::config::read::environment::Environment;
@@ -97,7 +97,8 @@ pub fn set_image(environment: &Environment, image: Option<&str>) -> Result<PathB
     }
     let changed = document.to_string();
     if changed != text {
-        own_file::replace(&path, changed.as_bytes())
+        RealFile::of(&path)
+            .replace(changed.as_bytes())
             .map_err(|source| EditError::Write { path: shown(), source })?;
     }
     Ok(path)

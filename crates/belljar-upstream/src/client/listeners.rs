@@ -187,7 +187,7 @@ mod tests {
     fn roots_of_the_client_are_passed_on_where_the_user_allows_them() {
         let side = ClientSide::new(&Limits::default());
         let of_client = ["file:///home/me/work/a%20b", "https://a.test/x", "file:///etc", "no address"];
-        let [one, two] = ["one", "two"].map(|id| SessionId::new(id).unwrap());
+        let [one, two] = ["one", "two"].map(SessionId::new);
         side.offer_roots_of_client(&one, &of_client.map(str::to_owned));
         assert_eq!(*side.offers(None).1, ["file:///home/me/work/a%20b", "file:///etc"]);
         side.offer_roots(&["/home/me/work".into(), "/home/me/other".into()]);
