@@ -126,6 +126,8 @@ def call_tool(
     The arguments of the tool are the dict `args`, or are given by name where this function has no such parameter.
     With `handle`, the result stays on the host, and a handle of it is returned, an argument for further calls.
     """
+    if not isinstance(tool, str):
+        raise TypeError("the name of the tool comes second: call_tool('server', 'tool', {'argument': value})")
     return _made(_calls.later, _calls.call_sync, server, tool, {**(args or {}), **arguments}, handle)
 
 

@@ -115,6 +115,12 @@ impl Broker {
         self.shared.active_config.unusable()
     }
 
+    /// Sentences about the configuration files that cannot be read now.
+    #[must_use]
+    pub fn unread(&self) -> Vec<String> {
+        self.shared.active_config.unread()
+    }
+
     /// The fault for a server that no run could have if it began now.
     #[must_use]
     pub fn not_configured(&self, server: &str) -> ToolFault {

@@ -1,6 +1,7 @@
 //! A request of the client: what has to be run before it, itself, and what its code asks for after it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use belljar_base::run::{Reset, RunOutcome, RunReport, StateNote, ToolFault};
 use tokio::sync::OnceCell;
@@ -18,6 +19,8 @@ pub struct Reruns {
     resumed: Option<ResumedSession>,
     /// The client's session before this one, once it is of use.
     pub(super) earlier: OnceCell<Option<EarlierSession>>,
+    /// Whether code has resumed one in this session.
+    pub(super) has_resumed: AtomicBool,
     pub(super) last_loss: LastLoss,
 }
 
@@ -25,7 +28,14 @@ impl Reruns {
     /// `resumed`: what the session begins with.
     #[must_use]
     pub fn new(session: Arc<Session>, broker: Arc<Broker>, resumed: Option<ResumedSession>) -> Self {
-        Self { session, broker, resumed, earlier: OnceCell::new(), last_loss: LastLoss::default() }
+        Self {
+            session,
+            broker,
+            resumed,
+            earlier: OnceCell::new(),
+            has_resumed: AtomicBool::new(false),
+            last_loss: LastLoss::default(),
+        }
     }
 
     /// The session.
@@ -88,10 +98,21 @@ impl Reruns {
         if let Some(from) = resumes {
             self.resume_asked(&mut turn, &mut report, from, &requester).await;
         }
-        if self.resumed.is_none() {
+        if self.resumed.is_none() && !self.has_resumed.load(Ordering::Relaxed) {
             self.tell_of_earlier(&mut report).await;
         }
+        self.tell_of_unread(&mut report);
         Ok(report)
+    }
+
+    /// Where a server is missing, names the configuration files that may have it and cannot be read. The interpreter does not
+    /// know them.
+    fn tell_of_unread(&self, report: &mut RunReport) {
+        let RunOutcome::Raised(error) = &report.outcome else { return };
+        if error.message.starts_with("Server '") && error.message.contains("' is not available") {
+            let unread = self.broker.unread().into_iter().filter(|unread| !error.message.contains(unread));
+            report.notes.extend(unread);
+        }
     }
 
     /// Why no run can be run again: a folder of the user's that it would write to.

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use belljar_base::run::{FaultCode, FreshReason, PythonError, RunOutcome, RunReport, StateNote, ToolFault};
 use belljar_base::text;
@@ -99,6 +100,7 @@ impl Reruns {
         match made {
             Ok(said) => {
                 self.last_loss.forget();
+                self.has_resumed.store(true, Ordering::Relaxed);
                 report.state = StateNote::Kept;
                 let now = &settings.time_zone;
                 let zone =

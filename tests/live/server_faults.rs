@@ -120,6 +120,10 @@ fn what_cannot_be_read_of_a_server_is_named_where_it_is_missed(engine: &Engine) 
         "{text}"
     );
     assert!(text.contains("MCPs/broken.json:1:16: unterminated object"), "{text}");
+    for code in ["mcp_servers['other']", "import mcp.servers.other", "from mcp.servers import other"] {
+        let text = bridge.run(code).text;
+        assert_eq!(text.matches("a configuration file cannot be used: ").count(), 1, "{text}");
+    }
     let asked = bridge.run_with(json!({"code": "1", "servers": ["other"]})).text;
     assert!(
         asked.contains("Server 'other' is not available; a configuration file cannot be used: "),

@@ -112,6 +112,9 @@ fn code_resumes_the_last_session_that_is_not_in_use(engine: &Engine) {
         "{resumed}"
     );
     assert_eq!(bridge.ok("(x, y['sum'])"), "(20, 21.0)");
+    let missing = bridge.run("del x\nx").text;
+    assert!(missing.ends_with("state: variables kept"), "it is resumed already: {missing}");
+    bridge.ok("x = 20");
     assert_eq!(fixture.ledger(), calls, "no call was made again");
     // What goes wrong behind it leaves all as it is, and so does a job.
     assert!(bridge.run("x = 3\ntry: runtime.resume()\nfinally: 1 / 0").text.contains("ZeroDivisionError"));

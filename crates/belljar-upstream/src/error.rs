@@ -64,9 +64,7 @@ pub enum UpstreamError {
         reason: String,
     },
     /// The server no longer knew the session that the request named. Nothing was done, and there is a new session.
-    #[error(
-        "server '{server}' no longer knew its session ({reason}), and has a new one; the call was not made"
-    )]
+    #[error("server '{server}' no longer knew its session ({reason}), and has a new one")]
     SessionLost {
         /// The server.
         server: ServerName,

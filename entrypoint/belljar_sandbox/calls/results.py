@@ -148,7 +148,7 @@ class Blob(Awaitable, Mapping[str, "Any"]):
         return kind_of(self.data) or self.mime_type.partition(";")[0].strip().lower()
 
     def _belljar_picture(self) -> tuple[str, bytes] | None:
-        return (self.mime_type, self.data) if self._is_image() else None
+        return (self._kind(), self.data) if self._is_image() else None
 
     def _is_image(self) -> bool:
         kind = self._kind()

@@ -4,17 +4,20 @@
 
 use std::num::NonZeroU32;
 
+use belljar_base::text;
 use belljar_tools::policy::Pattern;
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
     EnumSchema, ServerRequest, SingleSelectEnumSchema,
 };
-use rmcp::service::Peer;
+use rmcp::service::{Peer, ServiceError};
 
 use super::ask::{AskError, abilities, answer};
 use crate::broker::{Approval, ApprovalForm};
 
+/// Longest message of a client's error that is passed on, in characters.
+const MESSAGE_CHARS_MAX: usize = 300;
 const ONCE: &str = "allow this call";
 const TEN: &str = "allow 10 further calls of this tool";
 const FIFTY: &str = "allow 50 further calls of this tool";
@@ -40,7 +43,13 @@ pub(crate) async fn ask(
         Err(AskError::Withdrawn) => Approval::missing("the call no longer waits"),
         Err(AskError::Refused(error)) => {
             tracing::debug!(%error, "the client has not answered");
-            Approval::missing("the client has not answered")
+            match error {
+                ServiceError::McpError(error) => {
+                    let said = text::inert_excerpt(&error.message, MESSAGE_CHARS_MAX);
+                    Approval::missing(&format!("the client answered with an error: {said}"))
+                }
+                _ => Approval::missing("the client has not answered"),
+            }
         }
     }
 }

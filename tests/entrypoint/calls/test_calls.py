@@ -376,6 +376,11 @@ def test_positional_arguments_are_refused(sandbox: Sandbox) -> None:
     assert sandbox.run("mcp_a.t(1)", ("a",))["error"]["message"] == "a.t takes keyword arguments only"
 
 
+def test_a_tool_is_named_after_its_server(sandbox: Sandbox) -> None:
+    error = sandbox.run("name = 'a.t'\nmcp.runtime.call_tool_sync(name, {'i': 1})", ("a",))["error"]
+    assert error["message"].startswith("the name of the tool comes second: call_tool('server', 'tool', ")
+
+
 def test_server_outside_the_run_is_not_available(sandbox: Sandbox) -> None:
     sandbox.run("kept = mcp_a", ("a", "b"))
     error = sandbox.run("mcp_servers['a']", ("b",))["error"]

@@ -310,6 +310,13 @@ def test_a_picture_file_is_shown_by_its_name(sandbox: Sandbox) -> None:
     assert sandbox.run("runtime.show('a text')")["stdout"] == "'a text'\n"
 
 
+def test_the_picture_of_a_result_is_one_by_its_first_bytes_whatever_the_server_calls_it(sandbox: Sandbox) -> None:
+    for mime_type in ("image/png", "IMAGE/PNG; q=1", "application/png", "text/plain", "", None):
+        block = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": mime_type}
+        shown = sandbox.run("await mcp_a.t()", ("a",), lambda call, block=block: {"content": [block]})["images"]
+        assert [image["mime_type"] for image in shown] == ["image/png"], mime_type
+
+
 def test_the_picture_of_a_result_is_shown_as_that_of_a_last_expression(sandbox: Sandbox) -> None:
     def on_call(call: Frame) -> object:
         image = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}

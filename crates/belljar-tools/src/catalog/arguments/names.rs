@@ -13,6 +13,9 @@ use crate::catalog::matching::near_names::near;
 /// The likeness at which an undeclared name counts as a mistake for a known one, if the schema does not say whether it
 /// accepts undeclared names.
 const MISTAKEN_MIN: f64 = 0.7;
+/// Names by which other clients hand over all arguments of a tool together.
+const ALL_TOGETHER: [&str; 7] =
+    ["args", "arguments", "input", "kwargs", "parameters", "params", "tool_input"];
 /// Known names that an unknown one is compared with.
 const COMPARED_MAX: usize = 200;
 /// The largest number of unknown names that are examined.
@@ -77,8 +80,8 @@ impl<'s> Names<'s> {
     }
 
     /// The given names that are refused, each with the name that was probably meant. If the schema does not say whether
-    /// it accepts undeclared names, such a name is refused only if a required name is missing or if the name resembles
-    /// a known one.
+    /// it accepts undeclared names, such a name is refused only if a required name is missing, if the name resembles
+    /// a known one, or if it is the only one and stands for all arguments together.
     pub(super) fn unknown<'g>(&self, given: &[&'g str]) -> Vec<(&'g str, Option<&'s str>)> {
         let set: HashSet<&str> = given.iter().copied().collect();
         let is_incomplete = !self.missing(&set).is_empty();
@@ -92,7 +95,11 @@ impl<'s> Names<'s> {
                 UndeclaredNames::Refused => true,
                 UndeclaredNames::Allowed => false,
                 UndeclaredNames::Unsaid => {
-                    is_incomplete || meant.is_some_and(|(likeness, _)| likeness >= MISTAKEN_MIN)
+                    is_incomplete
+                        || meant.is_some_and(|(likeness, _)| likeness >= MISTAKEN_MIN)
+                        || (given.len() == 1
+                            && ALL_TOGETHER.contains(name)
+                            && self.known.is_some_and(|known| !known.is_empty()))
                 }
             };
             if is_refused {
@@ -144,6 +151,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_name_for_all_arguments_together_is_refused_where_no_such_parameter_is_declared() {
+        for name in ALL_TOGETHER {
+            let open = json!({"properties": {"text": {}, "to": {}}});
+            assert_eq!(unknown(open.clone(), &[name]), [(name.to_owned(), None)]);
+            assert_eq!(unknown(open, &[name, "text"]), [], "beside others, it is one of an open schema");
+            for declared in
+                [json!({"properties": {name: {}}}), json!({}), json!({"additionalProperties": true})]
+            {
+                assert_eq!(unknown(declared, &[name]), []);
+            }
+        }
+    }
 
     fn unknown(schema: Value, given: &[&str]) -> Vec<(String, Option<String>)> {
         let schema = schema.as_object().unwrap().clone();
