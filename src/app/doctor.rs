@@ -49,7 +49,14 @@ const LOOKED_AT_AT_ONCE_MAX: usize = 16;
 
 /// Prints the report; the exit code is 1 if code could not be run. With `asks`, the servers are started. `client` has
 /// lines about the client that this environment comes from.
-pub(super) async fn doctor(config: Config, files: ConfigFiles, asks: bool, client: &[String]) -> ExitCode {
+pub(super) async fn doctor(
+    config: Config,
+    mut files: ConfigFiles,
+    asks: bool,
+    client: &[String],
+) -> ExitCode {
+    files.record_given();
+    let config = Config { unrecorded: files.config().unrecorded.clone(), ..config };
     out!("belljar {}", env!("CARGO_PKG_VERSION"));
     for (at, said) in client.iter().enumerate() {
         line(if at == 0 { "client" } else { "" }, said);

@@ -1,7 +1,6 @@
 //! `belljar files`: lists, shows, exports, adds and removes the user's files of workspaces, and files that sessions
 //! handed over.
 
-use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,8 +9,8 @@ use belljar_base::names::WorkspaceName;
 use belljar_base::text::{self, suggest};
 
 use super::common::failure::{Failure, failed, told};
-use super::common::new_file;
 use super::common::printing::{err, out, to_stdout};
+use super::common::user_file;
 use crate::cli::{self, FilesCommand};
 use crate::config::{Config, ConfigFiles};
 use crate::journal::Sessions;
@@ -44,7 +43,7 @@ fn done(config: &Config, foreign: &[PathBuf], arguments: cli::Files) -> Result<(
             get(&view(&root, &name)?, &path, to, foreign)
         }
         (FilesCommand::Put { file, path }, Some(name)) => {
-            put(config, &WorkspaceLocation { root, name: Some(name) }, &file, path)
+            put(config, &WorkspaceLocation { root, name: Some(name) }, (&file, foreign), path)
         }
         (FilesCommand::Rm { path: Some(path), .. }, Some(name)) => {
             view(&root, &name)?;
@@ -178,9 +177,9 @@ fn get(view: &View, path: &str, to: Option<PathBuf>, foreign: &[PathBuf]) -> Res
         Some(to) => to,
         None => PathBuf::from(own_name),
     };
-    let named = |error: io::Error| Failure::Failed(new_file::why_not(&to, &error));
+    let named = |error: io::Error| Failure::Failed(user_file::why_not(&to, &error));
     // No file of the user is overwritten with content that code in a sandbox has written.
-    new_file::create(&to, foreign, |file| copy(pieces, file)).map_err(named)?;
+    user_file::create(&to, foreign, |file| copy(pieces, file)).map_err(named)?;
     out!("{}", text::inert_excerpt(&to.display().to_string(), SHOWN_CHARS_MAX));
     Ok(())
 }
@@ -223,27 +222,17 @@ fn copy(pieces: impl Iterator<Item = io::Result<Piece>>, to: &mut impl Write) ->
 fn put(
     config: &Config,
     location: &WorkspaceLocation,
-    file: &Path,
+    (file, foreign): (&Path, &[PathBuf]),
     path: Option<String>,
 ) -> Result<(), Failure> {
     let own_name = || file.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
     let path =
         FilePath::new(&path.unwrap_or_else(own_name)).map_err(|error| Failure::Usage(error.to_string()))?;
-    let opened = plain_file(file).map_err(Failure::Failed)?;
+    let opened = user_file::plain(file, foreign).map_err(Failure::Failed)?;
     let mut workspace = Workspace::open(location, &config.limits).map_err(failed)?;
     workspace.put(&path, opened).map_err(failed)?;
     out!("/workspace/{}", text::inert_excerpt(path.as_str(), SHOWN_CHARS_MAX));
     Ok(())
-}
-
-/// Opens a regular file of the user.
-pub(super) fn plain_file(path: &Path) -> Result<File, String> {
-    let named = |error: io::Error| format!("{}: {error}", path.display());
-    // Opening a pipe would block, so the kind of the file is checked first.
-    if !path.metadata().map_err(named)?.is_file() {
-        return Err(format!("{} is no plain file", path.display()));
-    }
-    File::open(path).map_err(named)
 }
 
 fn remove(config: &Config, location: &WorkspaceLocation, path: &str) -> Result<(), Failure> {

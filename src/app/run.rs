@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::common::named::named;
 use super::common::printing::{err, lost, out, to_stderr, to_stdout};
 use super::common::signals::{EndSignal, Signals};
-use super::files::plain_file;
+use super::common::user_file;
 use super::wiring::Modules;
 use crate::broker::Origin;
 use crate::cli;
@@ -48,8 +48,8 @@ pub(super) async fn run(mut config: Config, config_files: ConfigFiles, mut argum
     config.limits.output_head_bytes_max = PRINTED_BYTES_MAX;
     config.limits.output_tail_bytes_max = 0;
     config.trace_denied = arguments.trace_denied;
-    let files = std::mem::take(&mut arguments.files);
-    let files: Vec<(FilePath, File)> = match files.iter().map(|path| given(path)).collect() {
+    let (files, foreign) = (std::mem::take(&mut arguments.files), config_files.foreign_places());
+    let files: Vec<(FilePath, File)> = match files.iter().map(|path| given(path, &foreign)).collect() {
         Ok(files) => files,
         Err(message) => {
             err!("belljar: --file: {message}");
@@ -161,10 +161,10 @@ fn request(config: &Config, arguments: cli::Run) -> Result<RunRequest, String> {
 }
 
 /// A file to copy into the workspace, under its own name.
-fn given(path: &Path) -> Result<(FilePath, File), String> {
+fn given(path: &Path, foreign: &[PathBuf]) -> Result<(FilePath, File), String> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let named = FilePath::new(name).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok((named, plain_file(path)?))
+    Ok((named, user_file::plain(path, foreign)?))
 }
 
 fn source(file: &Path, bytes_max: u64) -> Result<String, String> {

@@ -13,7 +13,7 @@ use super::common::failure::USAGE;
 use super::common::printing::err;
 use super::common::signals::Signals;
 use super::wiring::Modules;
-use crate::config::{Config, ConfigFiles, Prewarm, Sampling, StructuredContent};
+use crate::config::{Config, ConfigFiles, Sampling, StructuredContent};
 use crate::server::{Handler, HandlerSettings, RunDefaults, serve as serve_client};
 
 /// Explains the right usage to a person who starts the server at a terminal.
@@ -76,7 +76,7 @@ fn face_settings(config: &Config, limits: Arc<Limits>) -> HandlerSettings {
         output_mode: config.output_mode,
         structured: config.structured == StructuredContent::On,
         images_as_files: config.images_as_files.clone(),
-        prewarm: config.prewarm == Prewarm::On,
+        prewarm: config.prewarm,
         sampling: config.sampling == Sampling::Ask,
         limits,
     }

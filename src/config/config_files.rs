@@ -23,6 +23,9 @@ use super::servers::server::{RefusedServer, ServerConfig};
 use super::settings::definitions::{Definition, EffectTime, definitions};
 use super::settings::resolve::Setting;
 
+/// The errors where there is no home that can be written.
+const HOMELESS: [Errno; 5] = [Errno::EROFS, Errno::EACCES, Errno::EPERM, Errno::ENOTDIR, Errno::ENOENT];
+
 /// The files of settings and servers, and what they held when they were last read.
 #[derive(Debug)]
 pub struct ConfigFiles {
@@ -156,10 +159,11 @@ impl ConfigFiles {
             }
             // No server can make the home read-only, but one can fill the disk.
             let code = error.raw_os_error().map(Errno::from_raw);
-            let is_read_only = code.is_some_and(|code| [Errno::EROFS, Errno::EACCES, Errno::EPERM].contains(&code));
+            let is_homeless = code.is_some_and(|code| HOMELESS.contains(&code));
             let message = format!("it cannot be recorded what confined servers and code could change: {error}");
             let problem = Problem::of_file(&given_places::path(&dir), message).severity(Severity::Error);
-            (!is_read_only).then(|| problem.hint("neither starts until it can be"))
+            let is_told = self.referred.gives_others && !is_homeless;
+            is_told.then(|| problem.hint("neither starts until it can be"))
         });
         if problem != self.config.unrecorded {
             self.config = Arc::new(Config { unrecorded: problem, ..Config::clone(&self.config) });
@@ -182,7 +186,7 @@ impl ConfigFiles {
         }
         self.seen = seen;
         let ReloadState { entries, servers_problem, changeable, recorded, conflicting, .. } = &self.referred;
-        let servers_problem = servers_problem.as_ref();
+        let (servers_problem, recorded) = (servers_problem.as_ref(), recorded.as_ref());
         let before = PreviousConfig {
             config: &self.config,
             entries,

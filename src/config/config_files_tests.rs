@@ -500,11 +500,17 @@ fn nothing_starts_while_it_cannot_be_recorded_what_is_given() {
     let of_all = user.path(".local/state/belljar");
     let _ = fs::remove_dir_all(&of_all);
     fs::create_dir_all(of_all.parent().unwrap()).unwrap();
-    fs::write(&of_all, "").unwrap();
+    fs::create_dir(user.path("open")).unwrap();
+    fs::set_permissions(user.path("open"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    std::os::unix::fs::symlink(user.path("open"), &of_all).unwrap();
     files.record_given();
     let problem = files.config().unrecorded.clone().unwrap().to_string();
     assert!(problem.contains("cannot be recorded") && problem.contains("given-places"), "{problem}");
     assert_eq!(files.told().borrow().unrecorded, files.config().unrecorded);
+    user.writes("[run]\ntimeout = 20\n");
+    let (_, mut without) = ConfigFiles::load(Environment::clone(files.environment()));
+    without.record_given();
+    assert_eq!(without.config().unrecorded, None, "nothing but belljar's own folders is given");
     fs::remove_file(&of_all).unwrap();
     files.record_given();
     assert_eq!(files.config().unrecorded, None);

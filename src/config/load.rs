@@ -27,7 +27,7 @@ use super::servers::load::{self, EntriesByFile, EntryRules, LoadedServers};
 use super::servers::server::{RefusedServer, ServerConfig};
 use super::servers::transport::{Launch, Transport};
 use super::settings::choices::{
-    AllowCommands, Audit, LearnShapes, Prewarm, Rollback, Sampling, SandboxServers, SelfServers, Shared,
+    AllowCommands, Audit, LearnShapes, Rollback, Sampling, SandboxServers, SelfServers, Shared,
     StructuredContent,
 };
 use super::settings::model::ModelSettings;
@@ -97,8 +97,8 @@ pub struct Config {
     pub self_servers: SelfServers,
     /// Whether a server is confined if its entry does not say so.
     pub sandbox_servers: SandboxServers,
-    /// Whether the sandbox is started ahead of the first run.
-    pub prewarm: Prewarm,
+    /// How many sandboxes are started ahead of first runs, see [`HandlerSettings`](crate::server::HandlerSettings).
+    pub prewarm: u64,
     /// Whether the client's session is one of the user's shared bridge.
     pub shared: Shared,
     /// Packages that are imported while a sandbox is idle.
@@ -157,6 +157,8 @@ pub struct Config {
 }
 
 const DAY_S: u64 = 86_400;
+/// The largest number of sandboxes that wait for an owner's next sessions.
+const PREWARM_MAX: u64 = 16;
 
 /// The previous configuration, which stays in effect for files that cannot be read now.
 pub(super) struct PreviousConfig<'c> {
@@ -164,7 +166,7 @@ pub(super) struct PreviousConfig<'c> {
     pub(super) entries: &'c EntriesByFile,
     pub(super) servers_problem: Option<&'c Problem>,
     pub(super) changeable: &'c ChangeablePlaces,
-    pub(super) recorded: &'c ChangeablePlaces,
+    pub(super) recorded: Option<&'c ChangeablePlaces>,
     pub(super) conflicting: &'c [PathBuf],
 }
 
@@ -184,12 +186,14 @@ pub(super) struct ReloadState {
     pub(super) servers_problem: Option<Problem>,
     /// The places that code and confined servers can change, or could since the first load.
     pub(super) changeable: ChangeablePlaces,
-    /// The places that were given at any time, as far as that was recorded.
-    pub(super) recorded: ChangeablePlaces,
+    /// The places that were given at any time, as far as that was recorded; `None`: the record was never read.
+    pub(super) recorded: Option<ChangeablePlaces>,
     /// See [`Mounts::conflicting`].
     pub(super) conflicting: Vec<PathBuf>,
     /// The places that they can change now. What is refused to them is not among these.
     pub(super) given: ChangeablePlaces,
+    /// Whether places besides the folders in which code stores are among these.
+    pub(super) gives_others: bool,
     /// See [`Changeable::has_others`].
     pub(super) has_others: bool,
 }
@@ -274,12 +278,13 @@ impl Config {
             Ok(places) => (ChangeablePlaces::new(places), None),
             // What was read before still counts.
             Err(problem) => {
-                let recorded = before.as_ref().map(|before| before.recorded.clone());
+                let recorded = before.as_ref().and_then(|before| before.recorded.cloned());
                 (recorded.unwrap_or_default(), Some(*problem))
             }
         };
         let is_unread = unread_places.is_some();
-        let unknown_places = unread_places.clone().filter(|_| before.is_none());
+        let is_known = !is_unread || before.as_ref().is_some_and(|before| before.recorded.is_some());
+        let unknown_places = unread_places.clone().filter(|_| !is_known);
         let formerly = before.as_ref().map(|before| before.changeable.clone()).unwrap_or_default();
         let (environment, misplaced) = &environment.without_base_dirs_in(&formerly.and(&recorded));
         let mut problems: Vec<Problem> = unread_places.into_iter().chain(misplaced.iter().cloned()).collect();
@@ -373,6 +378,7 @@ impl Config {
         };
         (config.engine.podman, config.engine.ssh) = (own("podman"), own("ssh"));
         let has_others = !changeable.are_in(&stores(&config));
+        let gives_others = !given.are_in(&stores(&config));
         let of_policy = Changeable { places: changeable, has_others };
         let policy = match before {
             Some(before) => {
@@ -402,9 +408,10 @@ impl Config {
                 unread,
                 servers_problem,
                 changeable: lasting,
-                recorded,
+                recorded: is_known.then_some(recorded),
                 conflicting,
                 given,
+                gives_others,
                 has_others,
             },
         )
@@ -426,11 +433,11 @@ impl ReadSettings {
         let allow_commands =
             if is_on("MCP_BRIDGE_ALLOW_CMD") { AllowCommands::Yes } else { AllowCommands::No };
         let rollback = if is_on("MCP_BRIDGE_ROLLBACK") { Rollback::On } else { Rollback::Off };
-        let prewarm = if is_on("MCP_BRIDGE_PREWARM") { Prewarm::On } else { Prewarm::Off };
         let structured =
             if is_on("MCP_BRIDGE_STRUCTURED") { StructuredContent::On } else { StructuredContent::Off };
         let shared = if is_on("MCP_BRIDGE_SHARED") { Shared::Yes } else { Shared::No };
         let learn_shapes = if is_on("MCP_BRIDGE_LEARN_SHAPES") { LearnShapes::On } else { LearnShapes::Off };
+        let prewarm = settings.required("MCP_BRIDGE_PREWARM", |text| read::count(text, PREWARM_MAX));
         let profile = ProfileSetting::profile(&mut settings);
         let idle =
             settings.required("MCP_BRIDGE_RUNTIME_IDLE_TIMEOUT", |text| read::seconds(text, 0, 30 * DAY_S));

@@ -57,7 +57,7 @@ fn without_anything_the_defaults_count() {
     assert!(config.owner.saved.ends_with("MCPs") && config.owner.saved.is_absolute());
     assert_eq!((config.output_mode, config.log_level), (OutputMode::Compact, LevelFilter::INFO));
     assert_eq!(config.self_servers, SelfServers::Skip);
-    assert_eq!((config.prewarm, config.structured), (Prewarm::On, StructuredContent::Off));
+    assert_eq!((config.prewarm, config.structured), (1, StructuredContent::Off));
     assert_eq!(config.learn_shapes, LearnShapes::On);
     assert_eq!((config.servers, config.problems), (vec![], vec![]));
 }
@@ -104,7 +104,7 @@ fn every_variable_is_read() {
     assert_eq!(config.cache_dir, Some(config.owner.saved.join("cache")));
     assert_eq!((config.output_mode, config.log_level), (OutputMode::Toon, LevelFilter::DEBUG));
     assert_eq!(config.self_servers, SelfServers::Allow);
-    assert_eq!((config.prewarm, config.structured), (Prewarm::Off, StructuredContent::On));
+    assert_eq!((config.prewarm, config.structured), (0, StructuredContent::On));
     assert_eq!(config.learn_shapes, LearnShapes::Off);
     assert_eq!(config.engine.docker_host.as_deref(), Some("tcp://box:1"));
     assert_eq!(config.problems, vec![]);

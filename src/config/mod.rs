@@ -26,7 +26,7 @@ pub use servers::self_reference::is_own;
 pub use servers::server::{RefusedServer, SandboxFiles, ServerConfig, ServerRules};
 pub use servers::transport::{Endpoint, Launch, NamedSecrets, SandboxChoice, Transport};
 pub use settings::choices::{
-    AllowCommands, Audit, LearnShapes, Prewarm, Rollback, Sampling, SandboxServers, SelfServers, Shared,
+    AllowCommands, Audit, LearnShapes, Rollback, Sampling, SandboxServers, SelfServers, Shared,
     StructuredContent,
 };
 pub use settings::edit::{EditError, set_image};

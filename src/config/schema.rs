@@ -123,6 +123,7 @@ fn of(row: &Definition) -> Value {
         ValueForm::Integer => json!({"type": "integer"}),
         ValueForm::Number => json!({"type": "number"}),
         ValueForm::Switch => json!({"type": "boolean"}),
+        ValueForm::Count => json!({"type": ["integer", "boolean"]}),
         ValueForm::Size => json!({"type": ["string", "integer"]}),
         ValueForm::List => json!({"type": "array", "items": {"type": "string", "pattern": "^[^,]*$"}}),
     };

@@ -39,7 +39,7 @@ fn what_the_reader_takes_is_valid_and_what_it_refuses_is_not() {
         json!({"sandbox": {"pids": "64"}}),
         json!({"sandbox": {"pids": 15}}),
         json!({"sandbox": {"cpus": 2000}}),
-        json!({"sandbox": {"prewarm": 1}}),
+        json!({"sandbox": {"prewarm": 17}}),
         json!({"sandbox": {"allow_weak": "memory"}}),
         json!({"run": {"servers": ["a,b"]}}),
         json!({"run": {"timeout": 0}}),

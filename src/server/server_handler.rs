@@ -138,12 +138,15 @@ impl Handler {
         Self { _held: Some(held), ..self }
     }
 
-    fn prewarm(&self) {
+    /// Starts the sandbox ahead of the first run if that is set. Returns how many sandboxes are to wait.
+    pub(crate) fn prewarm(&self) -> u64 {
         // The files may have changed since they were read.
         let _ = self.broker.configured();
-        if (self.settings)().prewarm {
+        let count = (self.settings)().prewarm;
+        if count > 0 {
             self.session.prewarm();
         }
+        count
     }
 
     /// Starts a run.

@@ -21,8 +21,8 @@ pub struct HandlerSettings {
     pub structured: bool,
     /// Beginnings of the names of clients that get images as files.
     pub images_as_files: Vec<String>,
-    /// Whether the sandbox is started ahead of the first run.
-    pub prewarm: bool,
+    /// How many sandboxes are started ahead of first runs; 0: none, also not that of this session.
+    pub prewarm: u64,
     /// Whether servers may use the model of a client that supports sampling.
     pub sampling: bool,
     /// All bounds of the bridge.

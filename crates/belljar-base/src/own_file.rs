@@ -61,9 +61,12 @@ pub fn make_folder(dir: &Path) -> io::Result<()> {
     if folder.mode() & 0o077 != 0 {
         // A folder that a symlink leads to may be anything, such as one of the system.
         if named.is_symlink() {
-            return Err(io::Error::other(
-                "a symlink leads to it, and others can see what is in it (chmod 700)",
-            ));
+            let folder = dir.canonicalize()?;
+            let why = format!(
+                "a symlink leads to {}, and others can see what is in it (chmod 700)",
+                folder.display()
+            );
+            return Err(io::Error::other(why));
         }
         fs::set_permissions(dir, Permissions::from_mode(0o700))?;
     }
@@ -200,7 +203,7 @@ mod tests {
         fs::create_dir(at("open")).unwrap();
         fs::set_permissions(at("open"), Permissions::from_mode(0o755)).unwrap();
         symlink("open", at("to-open")).unwrap();
-        assert!(make_folder(&at("to-open")).unwrap_err().to_string().contains("a symlink leads to it"));
+        assert!(make_folder(&at("to-open")).unwrap_err().to_string().contains("a symlink leads to"));
         assert_eq!(mode(&at("open")), 0o755);
         symlink("shared", at("own")).unwrap();
         assert!(make_plain_folder(&at("own")).unwrap_err().to_string().contains("symlink"));

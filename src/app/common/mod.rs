@@ -5,6 +5,6 @@
 pub(super) mod failure;
 pub(super) mod logging;
 pub(super) mod named;
-pub(super) mod new_file;
 pub(super) mod printing;
 pub(super) mod signals;
+pub(super) mod user_file;

@@ -1,6 +1,7 @@
 //! The owners of sessions over HTTP: one for each token. The sessions of an owner see nothing of another's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -76,8 +77,10 @@ pub(super) struct Owner {
     connections: Mutex<BTreeMap<String, Connection>>,
     /// Each session holds one.
     sessions: Arc<()>,
-    /// The session that begins next, with a sandbox that is started ahead, and the ID of its journal.
-    next: Mutex<Option<(String, Arc<Handler>)>>,
+    /// The sessions that begin next, with sandboxes that are started ahead, and the IDs of their journals.
+    next: Mutex<VecDeque<(String, Arc<Handler>)>>,
+    /// How many of them are to wait; none before the first session.
+    waiting: AtomicU64,
     named: Mutex<BTreeMap<String, Named>>,
     /// Those who wait for changed files of sessions, whichever session they were in.
     listeners: Arc<Listeners>,
@@ -156,6 +159,7 @@ impl Owners {
             connections: Mutex::default(),
             sessions: Arc::new(()),
             next: Mutex::default(),
+            waiting: AtomicU64::new(0),
             named: Mutex::default(),
             listeners: Arc::default(),
             token,
@@ -182,6 +186,7 @@ impl Owners {
                 owner.end();
             }
             owner.end_unused();
+            owner.start_ahead();
             stays
         });
     }
@@ -258,6 +263,17 @@ impl Owner {
         Ok((id, Arc::new(handler.with_listeners(&self.listeners).holding(Box::new(ending)))))
     }
 
+    /// Starts sandboxes for the sessions that begin next.
+    fn start_ahead(&self) {
+        let mut next = self.next.lock();
+        while (next.len() as u64) < self.waiting.load(Ordering::Relaxed) && !self.ending.is_cancelled() {
+            // There may be no room.
+            let Ok(prepared) = self.prepared(None) else { return };
+            prepared.1.prewarm();
+            next.push_back(prepared);
+        }
+    }
+
     /// Ends the sessions that nobody uses any more.
     fn end_unused(&self) {
         let is_over = |named: &Named| {
@@ -287,7 +303,7 @@ impl Owner {
     /// Ends all sessions that no client holds.
     fn end(&self) {
         self.ending.cancel();
-        let all = (self.next.lock().take(), std::mem::take(&mut *self.named.lock()));
+        let all = (std::mem::take(&mut *self.next.lock()), std::mem::take(&mut *self.named.lock()));
         drop(all);
     }
 }
@@ -334,11 +350,12 @@ impl Drop for OpenRequest {
 impl HandlerSource for Owner {
     fn begin(&self, id: Option<&str>) -> Result<Arc<Handler>, ErrorData> {
         let journal = id.and_then(|id| self.open.as_ref()?.journal(id));
-        let waiting = self.next.lock().take_if(|_| journal.is_none());
+        let waiting = if journal.is_none() { self.next.lock().pop_front() } else { None };
         let (journal, handler) = match waiting {
             Some(waiting) => waiting,
             None => self.prepared(journal.as_deref())?,
         };
+        self.waiting.store(handler.prewarm(), Ordering::Relaxed);
         if let (Some(open), Some(id)) = (&self.open, id) {
             open.begun(id, &journal);
         }
@@ -347,11 +364,10 @@ impl HandlerSource for Owner {
 
     fn next(&self) -> Result<Arc<Handler>, ErrorData> {
         let mut next = self.next.lock();
-        let next = match &mut *next {
-            Some(next) => next,
-            none => none.insert(self.prepared(None)?),
-        };
-        Ok(Arc::clone(&next.1))
+        if next.is_empty() {
+            next.push_back(self.prepared(None)?);
+        }
+        Ok(Arc::clone(&next[0].1))
     }
 
     fn begin_named(&self) -> Result<(String, Arc<Handler>), ErrorData> {

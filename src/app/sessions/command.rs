@@ -11,8 +11,8 @@ use serde_json::json;
 use super::replay::{ReplayArguments, replay};
 use super::session_words::{about, of_damage, of_job, of_run, of_session};
 use crate::app::common::failure::{Failure, told};
-use crate::app::common::new_file;
 use crate::app::common::printing::{err, out, to_stdout};
+use crate::app::common::user_file;
 use crate::app::one_bridge::status_of_running;
 use crate::cli::{self, ExportFormat, SessionCommand};
 use crate::config::{Config, ConfigFiles};
@@ -146,9 +146,9 @@ fn export(
         to_stdout(&written);
         return Ok(());
     };
-    let failed = |error: std::io::Error| Failure::Failed(new_file::why_not(to, &error));
+    let failed = |error: std::io::Error| Failure::Failed(user_file::why_not(to, &error));
     // An existing file of the user is not overwritten.
-    new_file::create(to, foreign, |file| file.write_all(written.as_bytes())).map_err(failed)
+    user_file::create(to, foreign, |file| file.write_all(written.as_bytes())).map_err(failed)
 }
 
 fn remove(sessions: &Sessions, ids: &[String], older_than: Option<u32>, all: bool) -> Result<(), Failure> {

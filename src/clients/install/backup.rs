@@ -2,13 +2,14 @@
 //!
 //! The copy may contain secrets of the client, so only the user can read the copy and its folder.
 
-use std::fs;
-use std::io;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use belljar_base::digest;
-use belljar_base::real_file::RealFile;
+use belljar_base::own_file;
 use serde_json::{Value, json};
 
 use crate::clients::error::InstallError;
@@ -33,8 +34,8 @@ impl Backup {
 
     /// Whether the file still has the content that was written when this backup was made.
     pub(super) fn is_of(&self, text: Option<&str>) -> bool {
-        let record = fs::read(&self.record).unwrap_or_default();
-        let record: Value = serde_json::from_slice(&record).unwrap_or_default();
+        let record = read(&self.record).unwrap_or_default();
+        let record: Value = serde_json::from_str(&record).unwrap_or_default();
         let written = record.get("written_sha256").and_then(Value::as_str);
         text.is_some_and(|text| written == Some(&digest::sha256(text.as_bytes())))
             // A copy that is gone cannot be restored.
@@ -48,7 +49,7 @@ impl Backup {
 
     /// The earlier content of the file; `None`: there was no file.
     pub(crate) fn former(&self) -> Result<Option<String>, InstallError> {
-        match fs::read_to_string(&self.copy) {
+        match read(&self.copy) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(InstallError::Backup { path: self.copy.clone(), source }),
@@ -62,9 +63,7 @@ impl Backup {
             move |source| InstallError::Backup { path, source }
         };
         match before {
-            Some(Some(text)) => {
-                RealFile::of(&self.copy).replace(text.as_bytes()).map_err(unkept(&self.copy))?
-            }
+            Some(Some(text)) => write(&self.copy, text).map_err(unkept(&self.copy))?,
             Some(None) => removed(&self.copy).map_err(unkept(&self.copy))?,
             None => {}
         }
@@ -73,8 +72,7 @@ impl Backup {
             "was_there": self.copy.is_file(),
             "written_sha256": digest::sha256(after.as_bytes()),
         });
-        let record = format!("{record:#}\n");
-        RealFile::of(&self.record).replace(record.as_bytes()).map_err(unkept(&self.record))
+        write(&self.record, &format!("{record:#}\n")).map_err(unkept(&self.record))
     }
 
     /// Removes the backup.
@@ -84,6 +82,18 @@ impl Backup {
         }
         Ok(())
     }
+}
+
+/// Reads a file that nobody else can have written.
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    own_file::open(path, File::options().read(true))?.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    let (folder, name) = (path.parent().unwrap_or(path), path.file_name().and_then(OsStr::to_str));
+    own_file::write(folder, name.unwrap_or_default(), text.as_bytes())
 }
 
 fn removed(path: &Path) -> io::Result<()> {

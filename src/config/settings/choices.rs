@@ -47,15 +47,6 @@ pub enum Shared {
     No,
 }
 
-/// The choice to start the sandbox ahead of the first run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Prewarm {
-    /// The sandbox is started right after `initialize`.
-    On,
-    /// The sandbox is started by the first run.
-    Off,
-}
-
 /// The choice to send structured content in replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StructuredContent {

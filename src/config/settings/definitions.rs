@@ -50,6 +50,8 @@ pub(crate) enum ValueForm {
     Integer,
     Number,
     Switch,
+    /// A whole number, or a switch for 1 and 0.
+    Count,
     /// A size in bytes: a number, or a text with a unit.
     Size,
     /// A list of texts; a variable separates them by commas.
@@ -88,6 +90,7 @@ impl Definition {
         match self.form {
             ValueForm::Integer | ValueForm::Number => number(text).unwrap_or_else(|| json!(text)),
             ValueForm::Switch => values::switch(text).map_or_else(|_| json!(text), Value::Bool),
+            ValueForm::Count => values::count(text, u64::MAX).map_or_else(|_| json!(text), Value::from),
             ValueForm::List => json!(values::list(text)),
             ValueForm::Text | ValueForm::Size => json!(text),
         }
@@ -112,6 +115,7 @@ fn definition(variable: String, row: &Value) -> Definition {
             Some("integer") => ValueForm::Integer,
             Some("number") => ValueForm::Number,
             Some("boolean") => ValueForm::Switch,
+            Some("count") => ValueForm::Count,
             Some("size") => ValueForm::Size,
             Some("list") => ValueForm::List,
             _ => ValueForm::Text,
@@ -159,7 +163,7 @@ mod tests {
         let rows: Map<String, Value> = serde_json::from_str(DEFAULTS).unwrap();
         for (variable, row) in rows {
             let form = row["type"].as_str().unwrap();
-            let known = ["string", "integer", "number", "boolean", "size", "list"].contains(&form);
+            let known = ["string", "integer", "number", "boolean", "count", "size", "list"].contains(&form);
             assert!(known, "{variable}: {form}");
             let project = row["project"].as_str().unwrap();
             assert!(

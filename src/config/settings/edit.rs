@@ -66,9 +66,10 @@ const KEY: &str = "image";
 pub fn set_image(environment: &Environment, image: Option<&str>) -> Result<PathBuf, EditError> {
     let path = environment.config_file().ok_or(EditError::NoHome)?;
     let shown = || path.display().to_string();
-    let text = match file::is_absent(&path) {
+    let real = RealFile::of(&path);
+    let text = match file::is_absent(real.path()) {
         true => String::new(),
-        false => read(environment, &path)?,
+        false => read(environment, real.path())?,
     };
     let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
         let before = &text[..error.span().map_or(0, |span| span.start.min(text.len()))];
@@ -97,9 +98,7 @@ pub fn set_image(environment: &Environment, image: Option<&str>) -> Result<PathB
     }
     let changed = document.to_string();
     if changed != text {
-        RealFile::of(&path)
-            .replace(changed.as_bytes())
-            .map_err(|source| EditError::Write { path: shown(), source })?;
+        real.replace(changed.as_bytes()).map_err(|source| EditError::Write { path: shown(), source })?;
     }
     Ok(path)
 }

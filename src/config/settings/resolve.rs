@@ -342,6 +342,7 @@ fn magnitude(form: ValueForm, text: Option<&str>) -> f64 {
     let Some(text) = text else { return f64::INFINITY };
     let read = match form {
         ValueForm::Size => values::size_bytes(text).ok().map(|bytes| bytes as f64),
+        ValueForm::Count => values::count(text, u64::MAX).ok().map(|count| count as f64),
         _ => text.parse().ok(),
     };
     read.unwrap_or(f64::INFINITY)

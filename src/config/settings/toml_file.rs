@@ -403,13 +403,16 @@ fn may_mean_servers(key: &str) -> bool {
 fn as_text(form: ValueForm, value: &Spanned<DeValue<'_>>) -> Result<String, &'static str> {
     match (form, value.get_ref()) {
         (ValueForm::Text | ValueForm::Size, DeValue::String(text)) => Ok(text.to_string()),
-        (ValueForm::Integer | ValueForm::Number | ValueForm::Size, DeValue::Integer(number)) => {
-            i64::from_str_radix(number.as_str(), number.radix())
-                .map(|number| number.to_string())
-                .map_err(|_| "a number below 2^63")
-        }
+        (
+            ValueForm::Integer | ValueForm::Number | ValueForm::Count | ValueForm::Size,
+            DeValue::Integer(number),
+        ) => i64::from_str_radix(number.as_str(), number.radix())
+            .map(|number| number.to_string())
+            .map_err(|_| "a number below 2^63"),
         (ValueForm::Number, DeValue::Float(number)) => Ok(number.as_str().to_owned()),
-        (ValueForm::Switch, DeValue::Boolean(on)) => Ok(if *on { "1" } else { "0" }.to_owned()),
+        (ValueForm::Switch | ValueForm::Count, DeValue::Boolean(on)) => {
+            Ok(if *on { "1" } else { "0" }.to_owned())
+        }
         (ValueForm::List, DeValue::Array(items)) => {
             let text = |item: &Spanned<DeValue<'_>>| match item.get_ref() {
                 DeValue::String(text) if !text.contains(',') => Some(text.to_string()),
@@ -419,7 +422,7 @@ fn as_text(form: ValueForm, value: &Spanned<DeValue<'_>>) -> Result<String, &'st
             texts.map(|texts| texts.join(",")).ok_or("an array of strings without commas")
         }
         (ValueForm::Text, _) => Err("a string"),
-        (ValueForm::Integer, _) => Err("a whole number"),
+        (ValueForm::Integer | ValueForm::Count, _) => Err("a whole number"),
         (ValueForm::Number, _) => Err("a number"),
         (ValueForm::Switch, _) => Err("true or false"),
         (ValueForm::Size, _) => Err("a string such as \"512m\", or a number of bytes"),

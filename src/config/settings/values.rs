@@ -106,6 +106,11 @@ pub(crate) fn whole(value: &str, min: u64, max: u64) -> Result<u64, String> {
     }
 }
 
+/// A number up to `max`, or a switch for 1 and 0.
+pub(crate) fn count(value: &str, max: u64) -> Result<u64, String> {
+    switch(value).map_or_else(|_| whole(value, 0, max), |is_on| Ok(u64::from(is_on)))
+}
+
 /// Whether a switch is on.
 pub(crate) fn switch(value: &str) -> Result<bool, String> {
     match value.to_ascii_lowercase().as_str() {

@@ -15,6 +15,8 @@ pub(super) enum Failure {
     Engine(#[from] EngineError),
     #[error("no sandbox is started with a setting that cannot be read: {problem}")]
     Unreadable { problem: String },
+    #[error("no sandbox is started: {problem}")]
+    Unrecorded { problem: String },
     #[error("no engine has been used yet")]
     NoEngineYet,
     #[error("the owner lock is missing")]
@@ -48,6 +50,7 @@ impl Failure {
                 "the image must have python3 >= 3.11 in its PATH; `belljar doctor` shows the image".into()
             }
             Self::Unreadable { .. } => "correct it, or leave it out for its default".into(),
+            Self::Unrecorded { .. } => "the user has to make that folder writable, and private".into(),
             Self::Weak { fields, .. } => {
                 let mut names: Vec<&str> = fields.iter().map(|field| field.name()).collect();
                 names.dedup();

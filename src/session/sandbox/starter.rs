@@ -77,6 +77,8 @@ pub struct SandboxSettings {
     pub trace_denied: bool,
     /// The problem with a setting of the sandbox that cannot be read. While there is one, no sandbox is started.
     pub unreadable: Option<String>,
+    /// Why it cannot be recorded what code can change; nothing is started then.
+    pub unrecorded: Option<String>,
     /// Folders of the machine that code may read or write.
     pub folders: Vec<Folder>,
     /// The places of the user that are never mounted.
@@ -164,6 +166,9 @@ impl SandboxStarter {
         }
         if let Some(problem) = &self.settings.unreadable {
             return Err(Failure::Unreadable { problem: problem.clone() }.into_fault());
+        }
+        if let Some(problem) = &self.settings.unrecorded {
+            return Err(Failure::Unrecorded { problem: problem.clone() }.into_fault());
         }
         match self.attempt().await {
             // On Podman, about one start in a thousand ends before the first frame.

@@ -1,4 +1,5 @@
-//! Creates a new file for the user: completely or not at all, even if belljar is killed, and never over another file.
+//! Files that the user names on the command line, outside of belljar's folders. A new one is created completely or not at all,
+//! even if belljar is killed, and never over another file.
 
 use std::fs::File;
 use std::io;
@@ -12,6 +13,43 @@ use nix::errno::Errno;
 /// Longest name that is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 300;
 
+/// The file to which a path leads. No symlink in one of the `foreign` places, as
+/// [`ConfigFiles::foreign_places`](crate::config::ConfigFiles::foreign_places) gives them, may be on the way.
+///
+/// # Errors
+/// There is such a symlink, or no working folder.
+fn real(path: &Path, foreign: &[PathBuf]) -> io::Result<RealFile> {
+    let way = ResolvedPath::of(&std::path::absolute(path)?);
+    match foreign.iter().find_map(|folder| way.link_in(folder)) {
+        Some(link) => {
+            let (link, end) = (shown(link), shown(&way.end));
+            Err(io::Error::other(format!(
+                "{link} is a symlink that somebody else may have made, so it is not followed; it leads to {end}"
+            )))
+        }
+        None => Ok(RealFile::at_end_of(&way)),
+    }
+}
+
+/// Opens a plain file of the user. No symlink in one of the `foreign` places may lead to it, as for [`create`].
+///
+/// # Errors
+/// It is no plain file, or cannot be opened; with its path.
+pub(crate) fn plain(path: &Path, foreign: &[PathBuf]) -> Result<File, String> {
+    let named = |error: io::Error| format!("{}: {error}", path.display());
+    let real = real(path, foreign).map_err(named)?;
+    let no_file = || format!("{} is no plain file", path.display());
+    // A device is not opened to see what it is.
+    if !real.path().metadata().map_err(named)?.is_file() {
+        return Err(no_file());
+    }
+    let file = real.open().map_err(named)?;
+    match file.metadata().map_err(named)?.is_file() {
+        true => Ok(file),
+        false => Err(no_file()),
+    }
+}
+
 /// Creates a file as [`RealFile::create`] does. No symlink in one of the `foreign` places, as
 /// [`ConfigFiles::foreign_places`](crate::config::ConfigFiles::foreign_places) gives them, may lead to it.
 ///
@@ -22,18 +60,14 @@ pub(crate) fn create(
     foreign: &[PathBuf],
     write: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
-    let path = std::path::absolute(path)?;
     if path.symlink_metadata().is_ok() {
         return Err(Errno::EEXIST.into());
     }
-    let way = ResolvedPath::of(&path);
-    if let Some(link) = foreign.iter().find_map(|folder| way.link_in(folder)) {
-        let (link, end) = (shown(link), shown(way.end.parent().unwrap_or(&way.end)));
-        let message =
-            format!("{link} is a symlink that somebody else may have made; it leads to {end}: name that");
-        return Err(io::Error::other(message));
+    // A folder is meant.
+    if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        return Err(Errno::ENOENT.into());
     }
-    RealFile::of(&path).create(write)
+    real(path, foreign)?.create(write)
 }
 
 fn shown(path: &Path) -> String {
@@ -90,9 +124,15 @@ mod tests {
         symlink("precious", place.join("out")).unwrap();
         let path = place.join("out/a");
         let why = create(&path, std::slice::from_ref(&place), |_| Ok(())).unwrap_err().to_string();
-        assert!(why.contains("is a symlink") && why.ends_with("/precious: name that"), "{why}");
+        assert!(why.contains("is a symlink") && why.ends_with("/precious/a"), "{why}");
+        fs::write(place.join("precious/b"), "b").unwrap();
+        assert!(plain(&place.join("out/b"), std::slice::from_ref(&place)).is_err());
+        assert!(plain(&place.join("out/b"), &[]).is_ok() && plain(&place.join("out"), &[]).is_err());
+        assert!(create(&place.join("none/"), &[], |_| Ok(())).is_err() && !place.join("none").exists());
         create(&path, &[place.join("other")], |_| Ok(())).unwrap();
-        assert_eq!(names(&place.join("precious")), ["a"]);
+        let mut there = names(&place.join("precious"));
+        there.sort();
+        assert_eq!(there, ["a", "b"]);
     }
 
     #[test]
