@@ -37,6 +37,7 @@ pub use login_file::{LoginFile, LoginState};
 pub use no_response::NoResponse;
 pub use oauth::{
     Client, LoginError, LoginRequest, LogoutOutcome, PendingLogin, ProbeResult, begin, log_out, probe,
+    published_keys,
 };
 pub use raw_results::{PendingResult, RawResult, RawResults};
 pub use redaction::Redacted;

@@ -1,6 +1,8 @@
 //! Fetches the metadata that a login without a user needs: those of the MCP server, which name the authorization server
 //! (RFC 9728), and those of the authorization server (RFC 8414, OpenID Connect Discovery).
 //!
+//! It also fetches the keys with which an authorization server signs its tokens (RFC 7517). It checks no token.
+//!
 //! Logins of users use rmcp for this, and this module to confirm an issuer's token endpoint. rmcp requires an authorization
 //! endpoint, which an authorization server without logins of users need not have.
 
@@ -8,10 +10,14 @@ use belljar_base::text;
 use reqwest::{Method, Request, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use url::Url;
 
 use super::http_policy::{HttpPolicy, Redirects};
 use crate::jose::Algorithm;
+
+/// The largest number of keys of an authorization server.
+const KEYS_MAX: usize = 64;
 
 /// The metadata of an MCP server about its tokens.
 #[derive(Deserialize)]
@@ -32,9 +38,36 @@ pub(super) struct ServerMetadata {
     pub(super) issuer: String,
     pub(super) token_endpoint: Option<Url>,
     pub(super) revocation_endpoint: Option<Url>,
+    jwks_uri: Option<Url>,
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
     token_endpoint_auth_signing_alg_values_supported: Option<Vec<String>>,
     dpop_signing_alg_values_supported: Option<Vec<String>>,
+}
+
+/// The keys that an authorization server publishes.
+#[derive(Deserialize)]
+struct KeySet {
+    keys: Vec<Value>,
+}
+
+/// Fetches the keys with which this authorization server signs its tokens, as JSON Web Keys.
+///
+/// # Errors
+/// The reason why its metadata or keys cannot be used. Its metadata must name exactly this issuer.
+pub async fn published_keys(issuer: &str) -> Result<Vec<Value>, String> {
+    let url = Url::parse(issuer).map_err(|error| format!("its address cannot be read: {error}"))?;
+    let asking = HttpPolicy::of(&url);
+    let metadata = ServerMetadata::of(&asking, issuer).await?;
+    if metadata.issuer != issuer {
+        let named = text::inert_line(&metadata.issuer);
+        return Err(format!("its metadata name {named}, which differs in the slash at the end"));
+    }
+    let place = metadata.jwks_uri.ok_or("its metadata name no jwks_uri")?;
+    let set = fetched::<KeySet>(&asking, place).await?.ok_or("there is no key set at its jwks_uri")?;
+    if set.keys.len() > KEYS_MAX {
+        return Err(format!("it publishes more than {KEYS_MAX} keys"));
+    }
+    Ok(set.keys)
 }
 
 impl ResourceMetadata {

@@ -17,6 +17,7 @@ mod token_cache;
 mod token_endpoint;
 
 pub(super) use challenge::Challenge;
+pub use discovery::published_keys;
 pub use login::{Client, LoginError, LoginRequest, PendingLogin, begin};
 pub use logout::{LogoutOutcome, log_out};
 pub use probe::{ProbeResult, probe};
