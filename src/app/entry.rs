@@ -12,7 +12,7 @@ use super::common::failure::USAGE;
 use super::common::logging;
 use super::common::printing::{err, to_stdout, told};
 use super::images;
-use super::one_bridge::{HttpOptions, Tls};
+use super::one_bridge::{HttpOptions, OAuthOptions, Tls};
 use super::sessions;
 use super::{config, doctor, files, guardian, log, login, one_bridge, run, serve, skill, token, trust};
 use crate::cli::{self, Arguments, Command};
@@ -220,6 +220,7 @@ fn http_options(serve: &cli::Serve) -> Result<Option<HttpOptions>, String> {
         address,
         hosts: serve.allowed_hosts.clone(),
         origins: serve.allowed_origins.clone(),
+        oauth: OAuthOptions::read(serve, address)?,
         tls,
     }))
 }

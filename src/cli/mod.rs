@@ -1,5 +1,6 @@
 //! The command line; it only parses.
 
+mod oauth;
 mod session;
 mod skill;
 mod token;
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand, ValueEnum};
 
+pub use self::oauth::OAuth;
 pub use self::session::{ExportFormat, RecordWay, Session, SessionCommand};
 pub use self::skill::{RunSkill, Skill, SkillCommand};
 pub use self::token::{Token, TokenCommand};
@@ -115,6 +117,9 @@ pub struct Serve {
     /// page may.
     #[arg(long = "allow-origin", value_name = "ORIGIN", requires = "http")]
     pub allowed_origins: Vec<String>,
+    /// The options for OAuth.
+    #[command(flatten)]
+    pub oauth: OAuth,
     /// Print the file with which the service manager of your user starts it with these options, and start nothing.
     #[arg(long, value_name = "MANAGER", conflicts_with = "until_idle")]
     pub unit: Option<ServiceManager>,

@@ -42,6 +42,7 @@ mod listening;
 mod login;
 mod login_command;
 mod models;
+mod oauth;
 mod odd_servers;
 mod remote;
 mod remote_stress;

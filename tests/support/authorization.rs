@@ -115,6 +115,25 @@ impl Authorization {
         schemes.into_iter().collect()
     }
 
+    /// A new access token of the client that logs in by its secret.
+    pub fn service_token(&self) -> String {
+        let form = "grant_type=client_credentials&client_id=by-secret&scope=mcp\
+                    &client_secret=secret%20%2B%20of%3A%20the%20service";
+        let address = self.issuer.strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        let head = format!(
+            "POST /token HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n",
+            form.len()
+        );
+        stream.write_all((head + form).as_bytes()).unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).unwrap();
+        let body = reply.split_once("\r\n\r\n").expect("a reply").1;
+        let json = &body[body.find('{').unwrap()..=body.rfind('}').unwrap()];
+        serde_json::from_str::<Value>(json).unwrap()["access_token"].as_str().unwrap().to_owned()
+    }
+
     fn order(&self, order: &str) -> Value {
         let page = fetch(&format!("{}?do={order}", self.control), &mut BTreeMap::new());
         serde_json::from_str(&page.body).unwrap()

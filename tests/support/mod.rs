@@ -18,6 +18,7 @@ pub mod fixture;
 pub mod home;
 pub mod http_fixture;
 pub mod images;
+pub mod issuer;
 pub mod model_server;
 pub mod office;
 pub mod processes;

@@ -33,9 +33,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::access_token::Refusal;
+use super::oauth::{OAuth, OAuthOptions};
 use super::owners::{OpenRequest, Owner, Owners, REQUESTS_MAX, Service, ServiceParts};
+use super::timed_body::TimedBody;
 use super::tls::Tls;
-use super::tokens::{Token, TokenError};
+use super::tokens::{Token, TokenError, of_others};
 use crate::audit::AuditLog;
 use crate::server::Remote;
 
@@ -57,6 +60,10 @@ const PARTS_MAX: usize = 20_000;
 const BESIDE_CODE_BYTES_MAX: usize = 64 << 10;
 /// Seconds after which a client that was refused for lack of room may try again.
 const RETRY_S: &str = "2";
+/// The same where the keys of the OAuth issuer cannot be fetched.
+const RETRY_KEYS_S: &str = "10";
+/// How long an answer, or a stream that waits for notifications, goes on after its access token of the OAuth issuer has expired.
+const AFTER_ACCESS_TOKEN: Duration = Duration::from_secs(300);
 /// How often a removed or expired token is noticed while its sessions last.
 const LOOK: Duration = Duration::from_secs(1);
 /// Equal refusals are written down once in this time, with their number.
@@ -75,7 +82,7 @@ const ALLOWED_TO_PAGES: [(HeaderName, &str); 4] = [
         ACCESS_CONTROL_ALLOW_HEADERS,
         "authorization, content-type, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id",
     ),
-    (ACCESS_CONTROL_EXPOSE_HEADERS, "mcp-session-id"),
+    (ACCESS_CONTROL_EXPOSE_HEADERS, "mcp-session-id, www-authenticate"),
     (VARY, "origin"),
 ];
 
@@ -90,14 +97,30 @@ pub(crate) struct HttpOptions {
     pub(crate) hosts: Vec<String>,
     /// The origins of web pages that are served; no other page is.
     pub(crate) origins: Vec<String>,
+    /// The OAuth issuer whose access tokens let in its subjects.
+    pub(crate) oauth: Option<OAuthOptions>,
     /// The certificate and key for TLS.
     pub(crate) tls: Option<Tls>,
+}
+
+/// Whom a request is from.
+struct Admitted {
+    token: Token,
+    /// The end of its access token; `None`: it is a belljar token.
+    until: Option<Instant>,
+}
+
+/// The reason why a request is refused.
+enum Refused {
+    Token(TokenError),
+    AccessToken(Refusal),
 }
 
 /// Serves HTTP.
 pub(super) struct Http {
     owners: Arc<Owners>,
     options: HttpOptions,
+    oauth: Option<OAuth>,
     log: AuditLog,
     /// The refusals by the word for the reason.
     refused: Mutex<BTreeMap<&'static str, Counted>>,
@@ -108,11 +131,12 @@ impl Http {
     pub(super) fn new(
         owners: Arc<Owners>,
         options: HttpOptions,
+        oauth: Option<OAuth>,
         log: AuditLog,
         code_bytes_max: usize,
     ) -> Self {
         let body_bytes_max = 2 * code_bytes_max + BESIDE_CODE_BYTES_MAX;
-        Self { owners, options, log, refused: Mutex::default(), body_bytes_max }
+        Self { owners, options, oauth, log, refused: Mutex::default(), body_bytes_max }
     }
 
     /// Serves until `stopping` is cancelled.
@@ -224,7 +248,7 @@ impl Http {
             "/healthz" if request.method() == Method::GET => said(StatusCode::OK, "ok\n"),
             "/metrics" if request.method() == Method::GET => self.metrics(&request, peer).await,
             "/mcp" => self.mcp(request, peer, door).await,
-            _ => said(StatusCode::NOT_FOUND, "not found: MCP is at /mcp\n"),
+            path => self.resource_metadata(request.method(), path),
         };
         if let Some(origin) = origin {
             let headers = answer.headers_mut();
@@ -239,28 +263,45 @@ impl Http {
         answer
     }
 
-    /// The token of a request for MCP or for the numbers; the answer if it has none for that.
+    /// The metadata about access tokens, if they are at this path.
+    fn resource_metadata(&self, method: &Method, path: &str) -> Answer {
+        match self.oauth.as_ref().and_then(|oauth| oauth.metadata(path)) {
+            Some(_) if *method == Method::OPTIONS => said(StatusCode::NO_CONTENT, ""),
+            Some(metadata) if *method == Method::GET => {
+                let mut answer = said(StatusCode::OK, &metadata);
+                answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                answer
+            }
+            _ => said(StatusCode::NOT_FOUND, "not found: MCP is at /mcp\n"),
+        }
+    }
+
+    /// Whom a request for MCP or for the numbers is from; the answer if its token is not for that.
     async fn admitted(
         &self,
         request: &Request<Incoming>,
         is_for_metrics: bool,
         peer: SocketAddr,
-    ) -> Result<Token, Answer> {
-        let error = match self.token(request) {
-            Ok(token) if token.metrics == is_for_metrics => return Ok(token),
-            Ok(token) => {
+    ) -> Result<Admitted, Answer> {
+        let refused = match self.token(request.headers(), is_for_metrics).await {
+            Ok(admitted) if admitted.token.metrics == is_for_metrics => return Ok(admitted),
+            Ok(Admitted { token, .. }) => {
                 self.write_down("other_token", Some(&token.name), peer).await;
                 let why = "this token is not for this address: `belljar token add NAME --metrics` makes one for /metrics, \
                            and one without --metrics is for /mcp\n";
                 return Err(said(StatusCode::FORBIDDEN, why));
             }
-            Err(error) => error,
+            Err(refused) => refused,
         };
-        self.write_down(error.word(), None, peer).await;
-        Err(match error {
-            TokenError::Unreadable => said(StatusCode::SERVICE_UNAVAILABLE, &format!("{error}\n")),
-            error => unauthorized(error),
-        })
+        let oauth = self.oauth.as_ref().filter(|_| !is_for_metrics);
+        let (word, owner) = match &refused {
+            Refused::Token(error) => (error.word(), None),
+            Refused::AccessToken(refusal) => {
+                (refusal.word(), oauth.and_then(|oauth| oauth.refused_owner(refusal)))
+            }
+        };
+        self.write_down(word, owner.as_deref(), peer).await;
+        Err(refused.answer(&oauth.map(OAuth::challenge).unwrap_or_default()))
     }
 
     async fn metrics(&self, request: &Request<Incoming>, peer: SocketAddr) -> Answer {
@@ -279,13 +320,14 @@ impl Http {
     }
 
     async fn mcp(&self, request: Request<Incoming>, peer: SocketAddr, door: &Door) -> Answer {
-        let token = match self.admitted(&request, false, peer).await {
-            Ok(token) => token,
+        let Admitted { token, until } = match self.admitted(&request, false, peer).await {
+            Ok(admitted) => admitted,
             Err(refused) => return refused,
         };
         door.is_known.store(true, Ordering::Relaxed);
         let name = token.name.clone();
-        let Some(owner) = self.owners.of(token, |owner, parts, ending| self.service(owner, parts, ending))
+        let Some(owner) =
+            self.owners.of(token, until, |owner, parts, ending| self.service(owner, parts, ending))
         else {
             return said(StatusCode::SERVICE_UNAVAILABLE, "belljar is ending\n");
         };
@@ -355,13 +397,28 @@ impl Http {
         } else if answer.status().is_success() || answer.status() == StatusCode::NOT_FOUND {
             open.is_over();
         }
-        answer.map(|body| BoxBody::new(Holding { body, _open: open }))
+        let end = until.map(|until| until + AFTER_ACCESS_TOKEN);
+        answer.map(|body| {
+            let body = Holding { body, _open: open };
+            match end {
+                Some(end) => BoxBody::new(TimedBody::new(body, end.into())),
+                None => BoxBody::new(body),
+            }
+        })
     }
 
-    fn token(&self, request: &Request<Incoming>) -> Result<Token, TokenError> {
-        let mut headers = request.headers().get_all(AUTHORIZATION).iter();
+    async fn token(&self, headers: &HeaderMap, is_for_metrics: bool) -> Result<Admitted, Refused> {
+        let mut headers = headers.get_all(AUTHORIZATION).iter();
         let header = headers.next().filter(|_| headers.next().is_none());
-        self.owners.tokens.of_request(header.and_then(|value| value.to_str().ok()))
+        let header = header.and_then(|value| value.to_str().ok());
+        if let Some(oauth) = self.oauth.as_ref().filter(|_| !is_for_metrics)
+            && let Some(text) = of_others(header)
+        {
+            let (token, until) = oauth.admitted(text).await.map_err(Refused::AccessToken)?;
+            return Ok(Admitted { token, until: Some(until) });
+        }
+        let token = self.owners.tokens.of_request(header).map_err(Refused::Token)?;
+        Ok(Admitted { token, until: None })
     }
 
     /// The origin of the request, if its web page may use belljar.
@@ -518,21 +575,37 @@ impl TokenError {
     }
 }
 
-fn unauthorized(error: TokenError) -> Answer {
-    let mut answer = said(
-        StatusCode::UNAUTHORIZED,
-        &format!(
-            "{error}; `belljar token add NAME` makes one, which goes into the header `Authorization: Bearer TOKEN`\n"
-        ),
-    );
-    let challenge = match error {
-        TokenError::Missing => "Bearer realm=\"belljar\"",
-        TokenError::Unknown | TokenError::Expired | TokenError::Unreadable => {
-            "Bearer realm=\"belljar\", error=\"invalid_token\""
+impl Refused {
+    /// The answer. `hints` are what its challenge says besides the error.
+    fn answer(self, hints: &str) -> Answer {
+        let (status, why, error) = match &self {
+            Self::Token(error @ TokenError::Unreadable) => {
+                return said(StatusCode::SERVICE_UNAVAILABLE, &format!("{error}\n"));
+            }
+            Self::AccessToken(refusal @ Refusal::Unreachable) => {
+                let mut answer = said(StatusCode::SERVICE_UNAVAILABLE, &format!("{refusal}\n"));
+                answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_KEYS_S));
+                return answer;
+            }
+            Self::Token(error) => {
+                let how = "`belljar token add NAME` makes one, which goes into the header `Authorization: Bearer TOKEN`";
+                let is_missing = *error == TokenError::Missing;
+                let challenge = if is_missing { "" } else { ", error=\"invalid_token\"" };
+                (StatusCode::UNAUTHORIZED, format!("{error}; {how}\n"), challenge)
+            }
+            Self::AccessToken(refusal @ Refusal::Scope { .. }) => {
+                (StatusCode::FORBIDDEN, format!("{refusal}\n"), ", error=\"insufficient_scope\"")
+            }
+            Self::AccessToken(refusal) => {
+                (StatusCode::UNAUTHORIZED, format!("{refusal}\n"), ", error=\"invalid_token\"")
+            }
+        };
+        let mut answer = said(status, &why);
+        if let Ok(challenge) = HeaderValue::try_from(format!("Bearer realm=\"belljar\"{error}{hints}")) {
+            answer.headers_mut().insert(WWW_AUTHENTICATE, challenge);
         }
-    };
-    answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
-    answer
+        answer
+    }
 }
 
 fn not_json() -> Answer {

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::bridges::{Bridges, SESSIONS_MAX};
 use super::hello::{Hello, VERSION, Welcome, Wish};
 use super::http::{Http, HttpOptions};
+use super::oauth::OAuth;
 use super::owners::Owners;
 use super::place::Place;
 use super::tokens::Tokens;
@@ -169,10 +170,15 @@ async fn web(
     let scheme = if options.tls.is_some() { "https" } else { "http" };
     let address = listener.local_addr().unwrap_or(options.address);
     let tokens = Tokens::new(state_dir);
-    if tokens.all().is_ok_and(|all| all.is_empty()) {
+    if options.oauth.is_none() && tokens.all().is_ok_and(|all| all.is_empty()) {
         err!("belljar: there is no token yet; `belljar token add NAME` makes one");
     }
-    err!("belljar: MCP is at {scheme}://{address}/mcp");
+    let own = format!("{scheme}://{address}/mcp");
+    err!("belljar: MCP is at {own}");
+    let oauth = options.oauth.clone().map(|options| OAuth::new(options, own));
+    if let Some(oauth) = &oauth {
+        err!("belljar: {}", text::inert_line(&oauth.to_string()));
+    }
     let limits = Arc::new(config.limits.clone());
     let log = match config.audit {
         Audit::Off => AuditLog::start(None, &limits),
@@ -180,7 +186,7 @@ async fn web(
     };
     let owners = Owners::new(tokens, Arc::clone(bridges), environment, limits);
     let options = HttpOptions { address, ..options };
-    let http = Arc::new(Http::new(Arc::new(owners), options, log, config.limits.code_bytes_max));
+    let http = Arc::new(Http::new(Arc::new(owners), options, oauth, log, config.limits.code_bytes_max));
     Ok(tokio::spawn(http.serve(listener, stopping)))
 }
 

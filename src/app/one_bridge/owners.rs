@@ -1,4 +1,4 @@
-//! The owners of sessions over HTTP: one for each token. The sessions of an owner see nothing of another's.
+//! The owners of sessions over HTTP: one for each token, and for each subject of the OAuth issuer. The sessions of an owner see nothing of another's.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,6 +39,8 @@ const NAME_CHARS: usize = 12;
 const CONNECTIONS_MAX: usize = 40;
 /// The largest number of named sessions of one owner. Sessions that are ending, and those of earlier clients, need the rest.
 const NAMED_MAX: usize = 40;
+/// How long the sessions of a subject of the OAuth issuer go on after its last access token has expired.
+const WITHOUT_ACCESS_TOKEN: Duration = Duration::from_secs(3_600);
 /// How often it is looked whether all sessions have ended.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -61,6 +63,8 @@ pub(super) struct Owners {
 /// One of them.
 pub(super) struct Owner {
     token: Token,
+    /// The end of the longest access token of the OAuth issuer; `None`: the owner has a belljar token.
+    access_until: Mutex<Option<Instant>>,
     environment: Environment,
     bridges: Arc<Bridges>,
     limits: Arc<Limits>,
@@ -127,15 +131,19 @@ impl Owners {
     }
 
     /// The owner whom this token names; `None`: belljar is ending. Another token of the same name, made after the first was
-    /// removed, has none of its sessions.
+    /// removed, has none of its sessions. `until` is the end of an access token of the OAuth issuer.
     pub(super) fn of(
         &self,
         token: Token,
+        until: Option<Instant>,
         service: impl FnOnce(&Weak<Owner>, ServiceParts<'_>, CancellationToken) -> Service,
     ) -> Option<Arc<Owner>> {
         let mut all = self.all.lock();
         let all = all.as_mut()?;
         if let Some(owner) = all.get(&token.name).filter(|owner| owner.token == token) {
+            let mut latest = owner.access_until.lock();
+            *latest = until.max(*latest);
+            drop(latest);
             return Some(Arc::clone(owner));
         }
         let policy = token.policy.clone().map(|policy| ("MCP_BRIDGE_POLICY", policy));
@@ -148,6 +156,7 @@ impl Owners {
         let open = open.map(|dir| OpenSessions::new(dir, &token.created, FOUND_AGAIN));
         let (ending, manager) = (CancellationToken::new(), Arc::new(session_manager()));
         let owner = Arc::new_cyclic(|own| Owner {
+            access_until: Mutex::new(until),
             environment,
             bridges: Arc::clone(&self.bridges),
             limits: Arc::clone(&self.limits),
@@ -177,7 +186,10 @@ impl Owners {
         let Some(all) = all.as_mut().filter(|all| !all.is_empty()) else { return };
         let Ok(valid) = self.tokens.valid() else { return };
         all.retain(|_, owner| {
-            let stays = valid.contains(&owner.token);
+            let stays = match *owner.access_until.lock() {
+                Some(until) => until + WITHOUT_ACCESS_TOKEN > Instant::now(),
+                None => valid.contains(&owner.token),
+            };
             if !stays {
                 tracing::info!(
                     owner = owner.token.name,

@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 
 /// What every token begins with, so that scanners for leaked secrets can find it.
 const PREFIX: &str = "belljar_";
+/// What the names of owners begin with whom an OAuth issuer names. No token has such a name.
+pub(super) const OAUTH_PREFIX: &str = "oauth-";
 /// The random bytes of a token.
 const BYTES: usize = 32;
 /// The largest file of a token, in bytes.
@@ -30,13 +32,13 @@ pub(crate) struct Tokens {
     dir: PathBuf,
 }
 
-/// What a token allows, and whom it names.
+/// What a token allows, and whom it names. A subject of an OAuth issuer has one that is stored nowhere.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Token {
     /// The name of the owner of its sessions.
     pub(crate) name: String,
-    /// When it was made, in RFC 3339.
+    /// When it was made, in RFC 3339. For a subject of an OAuth issuer it is a digest, which stays the same.
     pub(crate) created: String,
     /// When it ends to be valid; `None`: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,6 +79,9 @@ pub(crate) enum AddError {
         "a name has 1 to {NAME_BYTES_MAX} of the characters a-z, 0-9, - and _, and begins with a letter or digit"
     )]
     Name,
+    /// The name could be the one of an OAuth owner.
+    #[error("a name that begins with {OAUTH_PREFIX} is one of an owner whom an OAuth issuer names")]
+    OAuthName,
     /// A blank list would mean all servers.
     #[error("--servers has a blank name")]
     Servers,
@@ -110,6 +115,9 @@ impl Tokens {
     pub(crate) fn add(&self, token: &Token) -> Result<String, AddError> {
         if !is_name(&token.name) {
             return Err(AddError::Name);
+        }
+        if token.name.starts_with(OAUTH_PREFIX) {
+            return Err(AddError::OAuthName);
         }
         if token.servers.as_ref().is_some_and(|names| names.iter().any(|name| name.trim().is_empty())) {
             return Err(AddError::Servers);
@@ -184,18 +192,25 @@ impl Tokens {
     /// # Errors
     /// The reason why the request is refused.
     pub(crate) fn of_request(&self, authorization: Option<&str>) -> Result<Token, TokenError> {
-        let (scheme, text) =
-            authorization.and_then(|value| value.split_once(' ')).ok_or(TokenError::Missing)?;
-        if !scheme.eq_ignore_ascii_case("bearer") {
-            return Err(TokenError::Missing);
-        }
+        let text = bearer(authorization).ok_or(TokenError::Missing)?;
         // A digest of 256 random bits tells nobody anything, so comparing it takes no care about time.
-        let token = read(&self.dir.join(file_of(text.trim()))).map_err(|error| match error.kind() {
+        let token = read(&self.dir.join(file_of(text))).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => TokenError::Unknown,
             _ => TokenError::Unreadable,
         })?;
         if token.is_over() { Err(TokenError::Expired) } else { Ok(token) }
     }
+}
+
+/// The token in an `Authorization` header; `None`: there is no bearer token.
+fn bearer(authorization: Option<&str>) -> Option<&str> {
+    let (scheme, text) = authorization?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| text.trim())
+}
+
+/// The token in an `Authorization` header that belljar has not made; `None`: there is no such token.
+pub(super) fn of_others(authorization: Option<&str>) -> Option<&str> {
+    bearer(authorization).filter(|text| !text.is_empty() && !text.starts_with(PREFIX))
 }
 
 /// The end of a token's time.

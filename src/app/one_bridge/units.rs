@@ -94,6 +94,16 @@ fn words(environment: &Environment, serve: &Serve) -> Result<Vec<String>, &'stat
     }
     serve.allowed_hosts.iter().for_each(|host| add("--allow-host", host));
     serve.allowed_origins.iter().for_each(|origin| add("--allow-origin", origin));
+    let oauth = &serve.oauth;
+    for (option, value) in [
+        ("--oauth-issuer", &oauth.issuer),
+        ("--oauth-resource", &oauth.resource),
+        ("--oauth-audience", &oauth.audience),
+        ("--oauth-policy", &oauth.policy),
+    ] {
+        value.iter().for_each(|value| add(option, value));
+    }
+    oauth.scopes.iter().for_each(|scope| add("--oauth-scope", scope));
     if serve.behind_proxy {
         words.push("--behind-proxy".into());
     }

@@ -1,0 +1,243 @@
+//! The check of an access token: a JSON Web Token (RFC 7519) that the issuer has signed for belljar (RFC 9068).
+//!
+//! It fetches no key, and it does not know what a token allows.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::errors::ErrorKind;
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+/// The accepted algorithms. All are asymmetric: whoever knows the public key cannot sign.
+const ALGORITHMS: [Algorithm; 5] =
+    [Algorithm::RS256, Algorithm::PS256, Algorithm::ES256, Algorithm::ES384, Algorithm::EdDSA];
+/// The largest token, in bytes.
+const BYTES_MAX: usize = 16 << 10;
+/// The tolerated difference between the clocks of belljar and the issuer, in seconds.
+const LEEWAY_S: f64 = 30.0;
+
+/// The reason why an access token does not let anybody in.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refusal {
+    /// It has not the form of a signed token, or lacks the time of its end.
+    #[error("the token is neither a belljar token nor an access token of the OAuth issuer")]
+    Malformed,
+    /// Its algorithm is not accepted, or does not fit the key.
+    #[error("the token is signed with an algorithm that is not accepted or does not fit the key")]
+    Algorithm,
+    /// The issuer publishes no such key.
+    #[error("the token is signed with a key that the OAuth issuer does not publish")]
+    UnknownKey,
+    /// The key has not made the signature.
+    #[error("the signature of the token is wrong")]
+    Signature,
+    /// It is a token for something else, for example an ID token.
+    #[error("the token is not an access token")]
+    Kind,
+    /// It is bound to a key, and belljar checks no proofs of keys.
+    #[error("the token is bound to a key of its client, and belljar takes bearer tokens only")]
+    Bound,
+    /// Another issuer is named.
+    #[error("the token names another issuer")]
+    Issuer,
+    /// It is for another resource.
+    #[error("the token is for another audience")]
+    Audience,
+    /// It names nobody.
+    #[error("the token names no subject")]
+    Subject,
+    /// Its time is over.
+    #[error("the token has expired")]
+    Expired,
+    /// Its time has not begun.
+    #[error("the token is not valid yet")]
+    Early,
+    /// A scope is missing. The subject is known.
+    #[error("the token does not have the scope {scope}")]
+    Scope {
+        /// The missing scope.
+        scope: String,
+        /// The subject of the token.
+        subject: String,
+    },
+    /// The keys of the issuer are not known and cannot be fetched.
+    #[error("the keys of the OAuth issuer cannot be fetched now; try again later")]
+    Unreachable,
+}
+
+/// What a token must have.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Expected<'e> {
+    /// The issuer, in exactly this spelling.
+    pub(super) issuer: &'e str,
+    /// One of the token's audiences.
+    pub(super) audience: &'e str,
+    /// The scopes, all of which it must have.
+    pub(super) scopes: &'e [String],
+}
+
+/// A token whose signature has not been checked.
+#[derive(Debug)]
+pub(super) struct Unverified<'t> {
+    text: &'t str,
+    /// The name of the key that is said to have signed it.
+    pub(super) key_id: Option<String>,
+    /// One of the accepted algorithms.
+    pub(super) algorithm: Algorithm,
+}
+
+/// What a valid token says.
+#[derive(Debug, PartialEq)]
+pub(super) struct Verified {
+    /// The person or program for whom it was issued.
+    pub(super) subject: String,
+    /// The seconds until its end, of which some are leeway.
+    pub(super) lasts_s: f64,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+    typ: Option<String>,
+    kid: Option<String>,
+    crit: Option<IgnoredAny>,
+}
+
+/// `jsonwebtoken` does not read numbers where `serde_json` has arbitrary precision, so belljar checks the claims.
+#[derive(Deserialize)]
+struct Claims {
+    iss: Option<String>,
+    sub: Option<String>,
+    aud: Option<Texts>,
+    exp: f64,
+    nbf: Option<f64>,
+    scope: Option<Texts>,
+    /// The name that some issuers have for `scope`.
+    scp: Option<Texts>,
+    /// ID tokens have these two.
+    nonce: Option<IgnoredAny>,
+    at_hash: Option<IgnoredAny>,
+    cnf: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Texts {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl<'t> Unverified<'t> {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// The token cannot be valid, whatever its key is.
+    pub(super) fn read(text: &'t str) -> Result<Self, Refusal> {
+        let (header, rest) = text.split_once('.').ok_or(Refusal::Malformed)?;
+        if text.len() > BYTES_MAX || rest.split('.').count() != 2 {
+            return Err(Refusal::Malformed);
+        }
+        let header = URL_SAFE_NO_PAD.decode(header).map_err(|_| Refusal::Malformed)?;
+        let header: Header = serde_json::from_slice(&header).map_err(|_| Refusal::Malformed)?;
+        let algorithm = header.alg.parse().ok().filter(|algorithm| ALGORITHMS.contains(algorithm));
+        let algorithm = algorithm.ok_or(Refusal::Algorithm)?;
+        if header.crit.is_some() {
+            return Err(Refusal::Malformed);
+        }
+        let kind = header.typ.map(|kind| kind.to_ascii_lowercase());
+        let kind = kind.as_deref().map(|kind| kind.strip_prefix("application/").unwrap_or(kind));
+        if !matches!(kind, None | Some("at+jwt" | "jwt")) {
+            return Err(Refusal::Kind);
+        }
+        Ok(Self { text, key_id: header.kid, algorithm })
+    }
+
+    /// Checks the signature, and what the token says at this time, in seconds since 1970.
+    ///
+    /// # Errors
+    /// The first reason why it is not valid.
+    pub(super) fn verified(
+        &self,
+        key: &DecodingKey,
+        expected: Expected<'_>,
+        now_s: f64,
+    ) -> Result<Verified, Refusal> {
+        let mut only_signature = Validation::new(self.algorithm);
+        only_signature.required_spec_claims.clear();
+        (only_signature.validate_exp, only_signature.validate_aud) = (false, false);
+        let claims =
+            decode::<Claims>(self.text, key, &only_signature).map_err(|error| match error.kind() {
+                ErrorKind::InvalidSignature => Refusal::Signature,
+                ErrorKind::InvalidAlgorithm => Refusal::Algorithm,
+                _ => Refusal::Malformed,
+            })?;
+        claims.claims.checked(expected, now_s)
+    }
+}
+
+impl Claims {
+    fn checked(self, expected: Expected<'_>, now_s: f64) -> Result<Verified, Refusal> {
+        let lasts_s = self.exp + LEEWAY_S - now_s;
+        let is_for_us = self.aud.is_some_and(|all| all.iter().any(|one| one == expected.audience));
+        if self.iss.as_deref() != Some(expected.issuer) {
+            return Err(Refusal::Issuer);
+        }
+        if !is_for_us {
+            return Err(Refusal::Audience);
+        }
+        if lasts_s <= 0.0 {
+            return Err(Refusal::Expired);
+        }
+        if self.nbf.is_some_and(|begin| begin > now_s + LEEWAY_S) {
+            return Err(Refusal::Early);
+        }
+        if self.nonce.is_some() || self.at_hash.is_some() {
+            return Err(Refusal::Kind);
+        }
+        if self.cnf.is_some() {
+            return Err(Refusal::Bound);
+        }
+        let subject = self.sub.filter(|subject| !subject.is_empty()).ok_or(Refusal::Subject)?;
+        let all = [self.scope, self.scp];
+        let has = |scope: &str| {
+            let given = all.iter().flatten().flat_map(Texts::iter);
+            given.flat_map(|text| text.split(' ')).any(|one| one == scope)
+        };
+        match expected.scopes.iter().find(|scope| !has(scope)) {
+            Some(scope) => Err(Refusal::Scope { scope: scope.clone(), subject }),
+            None => Ok(Verified { subject, lasts_s }),
+        }
+    }
+}
+
+impl Texts {
+    fn iter(&self) -> impl Iterator<Item = &str> {
+        let all = match self {
+            Self::One(text) => std::slice::from_ref(text),
+            Self::Many(all) => all,
+        };
+        all.iter().map(String::as_str)
+    }
+}
+
+impl Refusal {
+    /// The word in the log.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::Malformed => "unknown_token",
+            Self::Algorithm => "refused_algorithm",
+            Self::UnknownKey => "unknown_key",
+            Self::Signature => "wrong_signature",
+            Self::Kind => "no_access_token",
+            Self::Bound => "bound_token",
+            Self::Issuer => "wrong_issuer",
+            Self::Audience => "wrong_audience",
+            Self::Subject => "no_subject",
+            Self::Expired => "expired_token",
+            Self::Early => "early_token",
+            Self::Scope { .. } => "missing_scope",
+            Self::Unreachable => "unreachable_issuer",
+        }
+    }
+}
