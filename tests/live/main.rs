@@ -34,6 +34,7 @@ mod limits;
 mod login;
 mod models;
 mod mounts;
+mod oauth;
 mod oci_runtimes;
 mod output;
 mod own_podman;

@@ -241,3 +241,126 @@ impl Refusal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ring::rand::SystemRandom;
+    use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const NOW: f64 = 1_000_000.0;
+
+    struct Signer(EcdsaKeyPair);
+
+    impl Signer {
+        fn new() -> Self {
+            let (of, random) = (&ECDSA_P256_SHA256_FIXED_SIGNING, SystemRandom::new());
+            let document = EcdsaKeyPair::generate_pkcs8(of, &random).unwrap();
+            Self(EcdsaKeyPair::from_pkcs8(of, document.as_ref(), &random).unwrap())
+        }
+
+        fn key(&self) -> DecodingKey {
+            DecodingKey::from_ec_der(self.0.public_key().as_ref())
+        }
+
+        fn token(&self, header: &Value, claims: &str) -> String {
+            let parts = [header.to_string(), claims.to_owned()].map(|part| URL_SAFE_NO_PAD.encode(part));
+            let text = parts.join(".");
+            let signature = self.0.sign(&SystemRandom::new(), text.as_bytes()).unwrap();
+            format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature))
+        }
+    }
+
+    fn claims(changes: Value) -> String {
+        let mut claims = json!({"iss": "https://i.test", "sub": "ada", "aud": "a", "exp": NOW as u64 + 60});
+        claims.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        claims.to_string()
+    }
+
+    fn verdict(signer: &Signer, header: &Value, claims: &str, scopes: &[&str]) -> Result<Verified, Refusal> {
+        let scopes: Vec<String> = scopes.iter().map(|scope| (*scope).to_owned()).collect();
+        let expected = Expected { issuer: "https://i.test", audience: "a", scopes: &scopes };
+        Unverified::read(&signer.token(header, claims))?.verified(&signer.key(), expected, NOW)
+    }
+
+    #[test]
+    fn clocks_may_differ_by_the_leeway_and_no_more() {
+        let signer = Signer::new();
+        let lasts = |changes: Value| {
+            let verified = verdict(&signer, &json!({"alg": "ES256"}), &claims(changes), &[]);
+            verified.map(|verified| verified.lasts_s)
+        };
+        assert_eq!(lasts(json!({})), Ok(90.0));
+        for (exp, expected) in [
+            (json!(NOW - 29.5), Ok(0.5)),
+            (json!(NOW - 30.0), Err(Refusal::Expired)),
+            (json!(0), Err(Refusal::Expired)),
+            (json!(-1), Err(Refusal::Expired)),
+        ] {
+            assert_eq!(lasts(json!({"exp": exp})), expected, "{exp}");
+        }
+        assert_eq!(lasts(json!({"nbf": NOW + 30.0})), Ok(90.0));
+        assert_eq!(lasts(json!({"nbf": NOW + 30.5})), Err(Refusal::Early));
+        let odd =
+            [r#""exp": 1e400"#, r#""exp": null"#, r#""exp": "1000060""#, r#""exp": 1000060, "exp": 2e9"#];
+        for exp in odd {
+            let claims = format!(r#"{{"iss": "https://i.test", "sub": "ada", "aud": "a", {exp}}}"#);
+            let refused = verdict(&signer, &json!({"alg": "ES256"}), &claims, &[]);
+            assert_eq!(refused, Err(Refusal::Malformed), "{exp}");
+        }
+    }
+
+    #[test]
+    fn audiences_and_scopes_are_read_as_issuers_write_them() {
+        let signer = Signer::new();
+        let check =
+            |changes: Value| verdict(&signer, &json!({"alg": "ES256"}), &claims(changes), &["x", "y"]);
+        for scopes in [
+            json!({"scope": "y x"}),
+            json!({"scope": ["x", "y"]}),
+            json!({"scp": "x y z"}),
+            json!({"scp": ["y", "x"]}),
+            json!({"scope": "x", "scp": ["y"]}),
+            json!({"scope": "x y", "aud": ["b", "a"]}),
+        ] {
+            assert!(check(scopes.clone()).is_ok(), "{scopes}");
+        }
+        for scopes in [json!({}), json!({"scope": "x"}), json!({"scope": "x,y"}), json!({"scp": ["X", "y"]})]
+        {
+            assert!(matches!(check(scopes.clone()), Err(Refusal::Scope { .. })), "{scopes}");
+        }
+        let missing = Refusal::Scope { scope: "y".into(), subject: "ada".into() };
+        assert_eq!(check(json!({"scope": "x"})), Err(missing));
+        for aud in [json!([]), json!(["A"]), json!("a b"), Value::Null] {
+            assert_eq!(check(json!({"aud": aud})), Err(Refusal::Audience), "{aud}");
+        }
+        assert_eq!(check(json!({"aud": {"a": "a"}})), Err(Refusal::Malformed));
+        assert_eq!(check(json!({"iss": ["https://i.test"]})), Err(Refusal::Malformed));
+    }
+
+    #[test]
+    fn only_access_tokens_are_taken() {
+        let signer = Signer::new();
+        let check = |header: Value| verdict(&signer, &header, &claims(json!({})), &[]).err();
+        for typ in [json!("at+jwt"), json!("AT+JWT"), json!("application/at+jwt"), json!("JWT"), Value::Null]
+        {
+            assert_eq!(check(json!({"alg": "ES256", "typ": typ})), None, "{typ}");
+        }
+        for typ in ["id+jwt", "dpop+jwt", "secevent+jwt", "application/jose", ""] {
+            assert_eq!(check(json!({"alg": "ES256", "typ": typ})), Some(Refusal::Kind), "{typ}");
+        }
+        for algorithm in ["none", "None", "HS256", "HS512", "RS1", "RS384", "ES512", "es256", ""] {
+            assert_eq!(check(json!({"alg": algorithm})), Some(Refusal::Algorithm), "{algorithm}");
+        }
+        assert_eq!(check(json!({"typ": "JWT"})), Some(Refusal::Malformed));
+        assert_eq!(check(json!({"alg": "ES256", "crit": []})), Some(Refusal::Malformed));
+        // A key of another kind verifies nothing, and breaks nothing.
+        let rsa = DecodingKey::from_rsa_components("AQAB", "AQAB").unwrap();
+        let token = signer.token(&json!({"alg": "ES256"}), &claims(json!({})));
+        let expected = Expected { issuer: "https://i.test", audience: "a", scopes: &[] };
+        let refused = Unverified::read(&token).unwrap().verified(&rsa, expected, NOW);
+        assert_eq!(refused, Err(Refusal::Algorithm));
+    }
+}

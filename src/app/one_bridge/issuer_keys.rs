@@ -194,3 +194,7 @@ impl std::fmt::Debug for Key {
         f.debug_struct("Key").field("id", &self.id).field("algorithms", &self.algorithms).finish()
     }
 }
+
+#[cfg(test)]
+#[path = "issuer_keys_tests.rs"]
+mod tests;

@@ -187,7 +187,7 @@ impl Owners {
         let Ok(valid) = self.tokens.valid() else { return };
         all.retain(|_, owner| {
             let stays = match *owner.access_until.lock() {
-                Some(until) => until + WITHOUT_ACCESS_TOKEN > Instant::now(),
+                Some(until) => go_on(until, Instant::now()),
                 None => valid.contains(&owner.token),
             };
             if !stays {
@@ -438,6 +438,11 @@ impl Drop for Ending {
     }
 }
 
+/// Whether the sessions of a subject of the OAuth issuer go on, whose last access token ends or has ended at `until`.
+fn go_on(until: Instant, now: Instant) -> bool {
+    now < until + WITHOUT_ACCESS_TOKEN
+}
+
 fn session_manager() -> LocalSessionManager {
     let mut config = SessionConfig::default();
     config.keep_alive = Some(SESSION_IDLE);
@@ -446,4 +451,16 @@ fn session_manager() -> LocalSessionManager {
     let mut manager = LocalSessionManager::default();
     manager.session_config = config;
     manager
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_outlast_an_access_token_by_an_hour() {
+        let now = Instant::now();
+        let [before, after] = [3_599, 3_600].map(|seconds| now + Duration::from_secs(seconds));
+        assert!(go_on(now, now) && go_on(now, before) && !go_on(now, after) && go_on(after, now));
+    }
 }
