@@ -104,7 +104,8 @@ struct Header {
     crit: Option<IgnoredAny>,
 }
 
-/// `jsonwebtoken` does not read numbers where `serde_json` has arbitrary precision, so belljar checks the claims.
+/// `jsonwebtoken` checks signatures only: where `serde_json` has arbitrary precision it reads no number, and it ignores times that it
+/// cannot read (CVE-2026-25537).
 #[derive(Deserialize)]
 struct Claims {
     iss: Option<String>,

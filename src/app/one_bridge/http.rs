@@ -4,10 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use belljar_base::text;
@@ -18,7 +16,7 @@ use http::header::{
     RETRY_AFTER, VARY, WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, Method, Request, Response, StatusCode};
-use http_body::{Body, Frame, SizeHint};
+use http_body::Body;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -34,9 +32,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::access_token::Refusal;
+use super::holding_body::HoldingBody;
 use super::oauth::{OAuth, OAuthOptions};
-use super::owners::{OpenRequest, Owner, Owners, REQUESTS_MAX, Service, ServiceParts};
-use super::timed_body::TimedBody;
+use super::owners::{Owner, Owners, REQUESTS_MAX, Service, ServiceParts};
 use super::tls::Tls;
 use super::tokens::{Token, TokenError, of_others};
 use crate::audit::AuditLog;
@@ -398,13 +396,7 @@ impl Http {
             open.is_over();
         }
         let end = until.map(|until| until + AFTER_ACCESS_TOKEN);
-        answer.map(|body| {
-            let body = Holding { body, _open: open };
-            match end {
-                Some(end) => BoxBody::new(TimedBody::new(body, end.into())),
-                None => BoxBody::new(body),
-            }
-        })
+        answer.map(|body| BoxBody::new(HoldingBody::new(body, open, end)))
     }
 
     async fn token(&self, headers: &HeaderMap, is_for_metrics: bool) -> Result<Admitted, Refused> {
@@ -626,30 +618,4 @@ fn said(status: StatusCode, why: &str) -> Answer {
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     answer
-}
-
-/// A body whose request is in progress until it has ended.
-struct Holding {
-    body: BoxBody<Bytes, Infallible>,
-    _open: OpenRequest,
-}
-
-impl Body for Holding {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use belljar_base::text;
 use belljar_upstream::published_keys;
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
 use parking_lot::Mutex;
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::access_token::Refusal;
@@ -18,7 +18,7 @@ use super::access_token::Refusal;
 const FETCH: Duration = Duration::from_secs(5);
 
 /// How long keys count.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) struct Bounds {
     /// The time after which keys are fetched again.
     fresh: Duration,
@@ -29,7 +29,6 @@ pub(super) struct Bounds {
 }
 
 /// The keys of one issuer.
-#[derive(Debug)]
 pub(super) struct IssuerKeys {
     issuer: String,
     bounds: Bounds,
@@ -38,7 +37,7 @@ pub(super) struct IssuerKeys {
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Known {
     keys: Vec<Key>,
     /// When they were fetched.
@@ -52,26 +51,6 @@ struct Key {
     /// What it may verify.
     algorithms: Vec<Algorithm>,
     key: DecodingKey,
-}
-
-/// A JSON Web Key (RFC 7517), as far as it is used here.
-#[derive(Deserialize)]
-struct Jwk {
-    kty: String,
-    kid: Option<String>,
-    alg: Option<String>,
-    #[serde(rename = "use")]
-    usage: Option<String>,
-    key_ops: Option<Vec<String>>,
-    crv: Option<String>,
-    #[serde(default)]
-    n: String,
-    #[serde(default)]
-    e: String,
-    #[serde(default)]
-    x: String,
-    #[serde(default)]
-    y: String,
 }
 
 impl Default for Bounds {
@@ -167,31 +146,27 @@ impl Key {
     /// Reads one key; `None`: it verifies no signatures of the accepted algorithms.
     fn read(jwk: Value) -> Option<Self> {
         let jwk: Jwk = serde_json::from_value(jwk).ok()?;
-        let is_for_signatures = jwk.usage.as_ref().is_none_or(|usage| usage == "sig")
-            && jwk.key_ops.as_ref().is_none_or(|all| all.iter().any(|one| one == "verify"));
-        let (algorithms, key) = match (jwk.kty.as_str(), jwk.crv.as_deref()) {
-            ("RSA", _) => {
-                (vec![Algorithm::RS256, Algorithm::PS256], DecodingKey::from_rsa_components(&jwk.n, &jwk.e))
+        let about = &jwk.common;
+        let is_for_signatures = matches!(about.public_key_use, None | Some(PublicKeyUse::Signature))
+            && about.key_operations.as_ref().is_none_or(|all| all.contains(&KeyOperations::Verify));
+        let algorithms: &[Algorithm] = match &jwk.algorithm {
+            AlgorithmParameters::RSA(_) => &[Algorithm::RS256, Algorithm::PS256],
+            AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P256 => {
+                &[Algorithm::ES256]
             }
-            ("EC", Some("P-256")) => {
-                (vec![Algorithm::ES256], DecodingKey::from_ec_components(&jwk.x, &jwk.y))
+            AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P384 => {
+                &[Algorithm::ES384]
             }
-            ("EC", Some("P-384")) => {
-                (vec![Algorithm::ES384], DecodingKey::from_ec_components(&jwk.x, &jwk.y))
+            AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => {
+                &[Algorithm::EdDSA]
             }
-            ("OKP", Some("Ed25519")) => (vec![Algorithm::EdDSA], DecodingKey::from_ed_components(&jwk.x)),
             _ => return None,
         };
-        let is_meant =
-            |one: &Algorithm| jwk.alg.as_ref().is_none_or(|named| named.parse().ok() == Some(*one));
-        let algorithms: Vec<Algorithm> = algorithms.into_iter().filter(is_meant).collect();
-        is_for_signatures.then_some(Self { id: jwk.kid, algorithms, key: key.ok()? })
-    }
-}
-
-impl std::fmt::Debug for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Key").field("id", &self.id).field("algorithms", &self.algorithms).finish()
+        let named = about.key_algorithm.map(|named| named.to_string().parse().ok());
+        let is_meant = |one: &&Algorithm| named.is_none_or(|named| named == Some(**one));
+        let algorithms = algorithms.iter().filter(is_meant).copied().collect();
+        let key = DecodingKey::from_jwk(&jwk).ok()?;
+        is_for_signatures.then_some(Self { id: jwk.common.key_id, algorithms, key })
     }
 }
 

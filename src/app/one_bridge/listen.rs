@@ -175,7 +175,7 @@ async fn web(
     }
     let own = format!("{scheme}://{address}/mcp");
     err!("belljar: MCP is at {own}");
-    let oauth = options.oauth.clone().map(|options| OAuth::new(options, own));
+    let oauth = options.oauth.clone().map(|options| OAuth::new(options, &own)).transpose()?;
     if let Some(oauth) = &oauth {
         err!("belljar: {}", text::inert_line(&oauth.to_string()));
     }

@@ -7,6 +7,7 @@
 mod access_token;
 mod bridges;
 mod hello;
+mod holding_body;
 mod http;
 mod issuer_keys;
 mod listen;
@@ -15,7 +16,6 @@ mod open_sessions;
 mod owners;
 mod place;
 mod relay;
-mod timed_body;
 mod tls;
 mod tokens;
 mod units;

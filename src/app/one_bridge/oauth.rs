@@ -41,7 +41,7 @@ pub(super) struct OAuth {
     keys: Arc<IssuerKeys>,
     options: OAuthOptions,
     /// The address of MCP as clients write it.
-    resource: String,
+    resource: Url,
     audience: String,
 }
 
@@ -79,12 +79,15 @@ impl OAuthOptions {
 }
 
 impl OAuth {
-    /// For a bridge that listens at this address.
-    pub(super) fn new(options: OAuthOptions, own: String) -> Self {
-        let resource = options.resource.as_ref().map_or(own, Url::to_string);
-        let audience = options.audience.clone().unwrap_or_else(|| resource.clone());
+    /// For a bridge that listens at this address of MCP.
+    ///
+    /// # Errors
+    /// The address cannot be read.
+    pub(super) fn new(options: OAuthOptions, own: &str) -> Result<Self, String> {
+        let resource = options.resource.clone().map_or_else(|| checked("--http", own), Ok)?;
+        let audience = options.audience.clone().unwrap_or_else(|| resource.to_string());
         let keys = IssuerKeys::new(options.issuer.clone(), Bounds::default());
-        Self { keys, options, resource, audience }
+        Ok(Self { keys, options, resource, audience })
     }
 
     /// Whom this access token lets in, and until when.
@@ -126,7 +129,7 @@ impl OAuth {
     /// The metadata of the resource, if they are at this path.
     pub(super) fn metadata(&self, path: &str) -> Option<String> {
         let below = path.strip_prefix(WELL_KNOWN)?;
-        if !["", "/mcp", self.split_resource().1].contains(&below) {
+        if !["", "/mcp", self.resource.path()].contains(&below) {
             return None;
         }
         let mut metadata = json!({
@@ -144,15 +147,8 @@ impl OAuth {
     pub(super) fn challenge(&self) -> String {
         let scopes = self.options.scopes.join(" ");
         let scope = if scopes.is_empty() { String::new() } else { format!(", scope=\"{scopes}\"") };
-        let (origin, path) = self.split_resource();
-        format!("{scope}, resource_metadata=\"{origin}{WELL_KNOWN}{path}\"")
-    }
-
-    /// The origin of the resource, and its path.
-    fn split_resource(&self) -> (&str, &str) {
-        let host = self.resource.find("://").map_or(0, |scheme| scheme + 3);
-        let path = self.resource[host..].find('/').map_or(self.resource.len(), |path| host + path);
-        self.resource.split_at(path)
+        let origin = self.resource.origin().ascii_serialization();
+        format!("{scope}, resource_metadata=\"{origin}{WELL_KNOWN}{}\"", self.resource.path())
     }
 }
 
