@@ -237,6 +237,10 @@ fn while_keys_cannot_be_fetched_the_answer_is_one_sentence() {
             "is another",
             Behaviour::Metadata(json!({"issuer": other.url, "jwks_uri": format!("{}/keys", other.url)})),
         ),
+        (
+            "is spelled otherwise",
+            Behaviour::Metadata(json!({"issuer": "ISSUER/", "jwks_uri": format!("{}/keys", other.url)})),
+        ),
         ("has no keys", Behaviour::Metadata(json!({"issuer": "ISSUER"}))),
         (
             "has its keys where they could be changed",
@@ -250,9 +254,8 @@ fn while_keys_cannot_be_fetched_the_answer_is_one_sentence() {
         let issuer = Issuer::start(&[&key]);
         issuer.behave(match behaviour {
             Behaviour::Metadata(mut metadata) => {
-                if metadata["issuer"] == "ISSUER" {
-                    metadata["issuer"] = json!(issuer.url);
-                }
+                let named = metadata["issuer"].as_str().unwrap().replace("ISSUER", &issuer.url);
+                metadata["issuer"] = json!(named);
                 Behaviour::Metadata(metadata)
             }
             other => other,
@@ -347,6 +350,11 @@ fn clients_learn_where_access_tokens_come_from_whatever_host_they_name() {
             assert_eq!(metadata, expected, "{host}");
         }
     }
+    let asked = served.request("OPTIONS", places[1], &[("origin", "https://app.example")], "");
+    assert_eq!(
+        (asked.status, asked.header("access-control-allow-origin")),
+        (204, Some("https://app.example"))
+    );
     let refused = served.request("POST", "/mcp", &[("host", "evil.example")], PING);
     let said = "Bearer realm=\"belljar\", scope=\"run\", \
                 resource_metadata=\"https://bridge.example/.well-known/oauth-protected-resource/mcp\"";

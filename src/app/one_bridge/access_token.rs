@@ -104,8 +104,8 @@ struct Header {
     crit: Option<IgnoredAny>,
 }
 
-/// `jsonwebtoken` checks signatures only: where `serde_json` has arbitrary precision it reads no number, and it ignores times that it
-/// cannot read (CVE-2026-25537).
+/// belljar reads and checks the claims itself. `jsonwebtoken` would read no number, since `serde_json` has arbitrary precision here,
+/// and it ignores times that it cannot read (CVE-2026-25537).
 #[derive(Deserialize)]
 struct Claims {
     iss: Option<String>,
