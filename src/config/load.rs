@@ -32,6 +32,7 @@ use super::settings::choices::{
 };
 use super::settings::model::ModelSettings;
 use super::settings::mounts::{MountedFolder, Mounts, mounts};
+use super::settings::owner_env::{OwnerEnv, owner_env};
 use super::settings::policy_file::{self, Changeable, PolicyFile};
 use super::settings::policy_profile::ProfileSetting;
 use super::settings::resolve::{Setting, Settings, Source};
@@ -122,6 +123,8 @@ pub struct Config {
     /// The reason for which it is not recorded what confined servers and code can change. While there is one, neither
     /// starts.
     pub unrecorded: Option<Problem>,
+    /// The variables of the session's owner.
+    pub(crate) owner_env: OwnerEnv,
     /// The servers, sorted by name, each name once.
     pub servers: Vec<ServerConfig>,
     /// The folders that confined servers, chosen or not, and sandboxed code can change, or once could. No link in them is
@@ -332,6 +335,7 @@ impl Config {
             recorded: &recorded,
             unknown_places: unknown_places.as_ref(),
         };
+        let environment = &environment.with_owner_env(&config.owner_env);
         let none = EntriesByFile::new();
         let entries = before.as_ref().map_or(&none, |before| before.entries);
         let loaded = load::load(environment, &limits, rules, (&tables, entries), &mut problems);
@@ -525,6 +529,7 @@ impl ReadSettings {
             settings: Vec::new(),
             sandbox_problem: None,
             unrecorded: None,
+            owner_env: OwnerEnv::new(),
             servers: Vec::new(),
             changeable: Vec::new(),
             refused: Vec::new(),
@@ -563,6 +568,7 @@ impl ReadSettings {
         let beside = beside.filter_map(|file| file.parent().map(Path::to_owned));
         let Mounts { folders: mounts, conflicting } =
             mounts(environment, &private.with(beside), &tables, problems);
+        let owner_env = owner_env(environment, limits, &private, &tables, problems);
         let model = match &read_failures.model {
             Some(problem) => config.model.clone().made_unusable(problem),
             None => config.model.clone(),
@@ -570,6 +576,7 @@ impl ReadSettings {
         let config = Config {
             settings,
             mounts,
+            owner_env,
             sandbox_problem: read_failures.sandbox.or(in_project),
             model,
             private,

@@ -23,12 +23,30 @@ pub fn schema() -> Value {
         .or_insert_with(|| json!({"type": "object", "additionalProperties": false, "properties": {}}));
     servers["additionalProperties"] = server();
     sections.insert("mount".to_owned(), mount());
+    sections.insert("owners".to_owned(), owners());
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "config.toml of belljar",
         "type": "object",
         "additionalProperties": false,
         "properties": sections,
+    })
+}
+
+/// The schema of `[owners.NAME.env]`.
+fn owners() -> Value {
+    json!({
+        "type": "object",
+        "description": "variables for the sessions of an owner over HTTP, by the name of its token",
+        "additionalProperties": {
+            "type": "object",
+            "additionalProperties": false,
+            "required": ["env"],
+            "properties": {
+                "env": {"type": "object", "additionalProperties": {"type": "string"},
+                    "description": "what entries find instead of belljar's own variables, such as \"${ANN_TOKEN}\""},
+            },
+        },
     })
 }
 

@@ -5,10 +5,12 @@ use serde_json::json;
 
 use crate::on_one_engine_and_processes;
 use crate::support::web::{Served, WebClient};
-use crate::support::{Engine, Fixture, Home};
+use crate::support::{Engine, Fixture, Home, PATIENCE, eventually};
 
 on_one_engine_and_processes!(
     owners_and_sessions_see_nothing_of_each_other,
+    each_owner_has_the_accounts_that_its_table_names,
+    as_many_sandboxes_wait_as_are_set,
     a_client_without_sessions_of_the_protocol_goes_on_with_the_one_that_it_names,
     sessions_go_on_after_the_bridge_was_killed_and_say_so,
 );
@@ -53,6 +55,38 @@ fn owners_and_sessions_see_nothing_of_each_other(engine: &Engine) {
     let careful = token(&home, &["careful", "--policy", "careful"]);
     let (reply, is_error) = served.client(&careful).run(json!({"code": SERVER}));
     assert!(is_error && reply.contains("profile careful"), "{reply}");
+}
+
+fn each_owner_has_the_accounts_that_its_table_names(engine: &Engine) {
+    let one = Fixture::new(&[]);
+    let mut entry = one.entry();
+    entry["env"]["ACCOUNT"] = json!("${ACCOUNT}");
+    entry["env_inherit"] = json!(["OTHER_ACCOUNT"]);
+    let config = "[owners.ann.env]\nACCOUNT = \"${OF_ANN}\"\nOTHER_ACCOUNT = \"other-of-ann\"\n";
+    let home = Home::on(engine).server("one", entry).file(".config/belljar/config.toml", config);
+    let home = home.env("ACCOUNT", "own").env("OTHER_ACCOUNT", "other-own").env("OF_ANN", "of-ann");
+    let (ann, bob) = (token(&home, &["ann"]), token(&home, &["bob"]));
+    let served = Served::start(&home, &[]);
+    for (token, account, other) in [(&ann, "of-ann", "other-of-ann"), (&bob, "own", "other-own")] {
+        let pid = said(&mut served.client(token), SERVER);
+        let environment = std::fs::read(format!("/proc/{}/environ", pid.trim())).unwrap();
+        let has = |text: String| environment.split(|byte| *byte == 0).any(|one| one == text.as_bytes());
+        assert!(has(format!("ACCOUNT={account}")) && has(format!("OTHER_ACCOUNT={other}")), "{account}");
+    }
+}
+
+fn as_many_sandboxes_wait_as_are_set(engine: &Engine) {
+    for (count, sessions) in [("0", 1), ("1", 2), ("3", 4)] {
+        let home = Home::on(engine).env("MCP_BRIDGE_PREWARM", count);
+        let owner = token(&home, &["mine"]);
+        let served = Served::start(&home, &[]);
+        let mut client = served.client(&owner);
+        client.ok("print(1)");
+        eventually("as many sessions as wait, and the used one", PATIENCE, || {
+            home.run(&["serve", "status"]).stdout.contains(&format!("serves {sessions} "))
+        });
+        assert_eq!(said(&mut served.client(&owner), "print(2)"), "2");
+    }
 }
 
 fn a_client_without_sessions_of_the_protocol_goes_on_with_the_one_that_it_names(engine: &Engine) {

@@ -129,16 +129,18 @@ impl Bridges {
         ])
     }
 
-    /// A line for each session.
+    /// A line for each session, with its owner if that is not the user.
     pub(super) fn lines(&self) -> Vec<String> {
         let groups = self.groups.lock();
         let lines = groups.iter().flat_map(|group| {
-            let servers = group.process.told().borrow().servers.len();
+            let config = Arc::clone(&group.process.told().borrow());
+            let servers = config.servers.len();
+            let owner = config.owner.name().map_or_else(String::new, |name| format!("{name}  "));
             let cwd = group.environment.cwd.as_deref();
             let folder = cwd.map_or_else(String::new, |cwd| cwd.display().to_string());
             group.sessions.iter().map(move |session| {
                 let age_s = session.begun.elapsed().as_secs();
-                format!("{:.8}  {age_s} s  {servers} servers  {folder}", session.id.as_str())
+                format!("{:.8}  {age_s} s  {owner}{servers} servers  {folder}", session.id.as_str())
             })
         });
         lines.collect()

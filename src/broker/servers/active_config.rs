@@ -139,7 +139,7 @@ impl ActiveConfig {
             Ok(told.borrow().changeable.iter().cloned().chain(given).collect())
         };
         let config_context = ConfigContext {
-            environment: Arc::clone(files.environment()),
+            environment: Arc::new(files.environment().with_owner_env(&in_effect.owner_env)),
             sandbox_servers: in_effect.sandbox_servers,
             private: in_effect.private.clone(),
             changeable: PlacesNow::new(changeable),

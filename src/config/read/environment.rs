@@ -105,6 +105,19 @@ impl Environment {
         own
     }
 
+    /// This environment with an owner's own variables; `None` as a value: the variable is not set.
+    #[must_use]
+    pub(crate) fn with_owner_env(&self, env: &BTreeMap<String, Option<String>>) -> Self {
+        let mut own = self.clone();
+        for (name, value) in env {
+            match value {
+                Some(value) => drop(own.variables.insert(name.into(), value.into())),
+                None => drop(own.variables.remove(OsStr::new(name))),
+            }
+        }
+        own
+    }
+
     /// Whether both environments have the same text in each variable that a setting, a path or a search for programs depends on.
     #[must_use]
     pub fn has_settings_of(&self, other: &Self) -> bool {

@@ -7,6 +7,7 @@ pub(super) mod definitions;
 pub(super) mod edit;
 pub(super) mod model;
 pub(super) mod mounts;
+pub(super) mod owner_env;
 pub(super) mod pip;
 pub(super) mod policy_file;
 pub(super) mod policy_profile;

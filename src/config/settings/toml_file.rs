@@ -28,6 +28,8 @@ const SERVERS: &str = "servers";
 const SANDBOX: &str = "sandbox";
 /// The tables of mounted folders.
 const MOUNT: &str = "mount";
+/// The tables of owners.
+const OWNERS: &str = "owners";
 const MOUNT_KEYS: [&str; 3] = ["host", "guest", "writable"];
 
 /// The owner of a settings file, which decides what the file may set.
@@ -49,6 +51,8 @@ pub(crate) struct TomlFile {
     pub(crate) servers: Option<ServerTable>,
     /// The `[[mount]]` tables, which are not checked yet.
     pub(crate) mounts: Vec<WrittenMount>,
+    /// The variables of `[owners.NAME.env]`.
+    pub(crate) owner_env: Vec<WrittenVariable>,
     /// The problem for which the file could not be read as a whole.
     pub(crate) unread: Option<Problem>,
     /// The problems in sections that may have had further values.
@@ -80,6 +84,14 @@ pub(crate) struct ServerTable {
 
 /// A value in the form of a variable, with its position in the file.
 pub(crate) struct WrittenValue {
+    pub(crate) text: String,
+    pub(crate) position: Position,
+}
+
+/// A variable of an owner, with references that are not resolved yet.
+pub(crate) struct WrittenVariable {
+    pub(crate) owner: String,
+    pub(crate) name: String,
     pub(crate) text: String,
     pub(crate) position: Position,
 }
@@ -160,6 +172,7 @@ fn read(
         written: BTreeMap::new(),
         servers: None,
         mounts: Vec::new(),
+        owner_env: Vec::new(),
         unread: None,
         read_failures: ReadFailures::default(),
     };
@@ -229,6 +242,8 @@ impl Reading<'_> {
                 self.file.servers = Some(ServerTable { text: text.into(), members, defect: defect.clone() });
             } else if section.get_ref().as_ref() == MOUNT {
                 self.mounts(value);
+            } else if section.get_ref().as_ref() == OWNERS {
+                self.owners(value);
             } else {
                 self.section(section, value);
             }
@@ -289,11 +304,51 @@ impl Reading<'_> {
         }
     }
 
+    fn owners(&mut self, value: &Spanned<DeValue<'_>>) {
+        let how = "write [owners.NAME.env], and below it TOKEN = \"${NAME_TOKEN}\"";
+        let DeValue::Table(owners) = value.get_ref() else {
+            return self.report(value.span().start, "owners.", "must be a table", how);
+        };
+        for (owner, parts) in owners {
+            let owner = owner.get_ref().as_ref();
+            let env = match parts.get_ref() {
+                DeValue::Table(parts) if parts.iter().all(|(part, _)| part.get_ref().as_ref() == "env") => {
+                    parts.get("env").map(Spanned::get_ref)
+                }
+                _ => None,
+            };
+            let Some(DeValue::Table(env)) = env else {
+                self.report(
+                    parts.span().start,
+                    &format!("{OWNERS}.{owner}"),
+                    "must have a table env and nothing else",
+                    how,
+                );
+                continue;
+            };
+            for (name, value) in env {
+                let (name, position) = (name.get_ref().to_string(), self.places.position(value.span().start));
+                match value.get_ref() {
+                    DeValue::String(text) => {
+                        let (owner, text) = (owner.to_owned(), text.to_string());
+                        self.file.owner_env.push(WrittenVariable { owner, name, text, position });
+                    }
+                    other => {
+                        let full = format!("{OWNERS}.{owner}.env.{name}");
+                        let message = format!("must be a string, not {}", kind(other));
+                        self.report(value.span().start, &full, message, "");
+                    }
+                }
+            }
+        }
+    }
+
     fn section(&mut self, name: &Spanned<std::borrow::Cow<'_, str>>, value: &Spanned<DeValue<'_>>) {
         let (at, section) = (name.span().start, name.get_ref().as_ref());
         let removed = || REMOVED.iter().filter_map(|(_, key, _)| Some(key.split_once('.')?.0));
         let sections = || {
-            self.definitions.iter().filter_map(Definition::section).chain([SERVERS, MOUNT]).chain(removed())
+            let settings = self.definitions.iter().filter_map(Definition::section);
+            settings.chain([SERVERS, MOUNT, OWNERS]).chain(removed())
         };
         if !sections().any(|known| known == section) {
             let keys = self.definitions.iter().filter_map(|row| row.key.as_deref());
@@ -353,9 +408,13 @@ impl Reading<'_> {
             .key(text::bounded(key, 100))
             .hint(hint);
         let ReadFailures { sandbox, policy, model, servers } = &mut self.file.read_failures;
-        // A part that is no TOML, or no known section, may have held any setting.
+        // A part that is no TOML, or no known section, may have held any setting. Without its variables, an owner would have
+        // another one's account.
         let (section, name) = key.split_once('.').unwrap_or_default();
-        if section.is_empty() || section == "sandbox" || section == "run" && may_mean_servers(name) {
+        if section.is_empty()
+            || [SANDBOX, OWNERS].contains(&section)
+            || section == "run" && may_mean_servers(name)
+        {
             sandbox.get_or_insert_with(|| problem.clone());
         }
         // The other known keys of the policy are off by default, so a problem with them loosens nothing.
