@@ -72,7 +72,7 @@ pub(super) async fn run(mut config: Config, config_files: ConfigFiles, mut argum
             return ExitCode::from(USAGE);
         }
     };
-    let request = match request(&config, arguments) {
+    let request = match request(&config, arguments, &foreign) {
         Ok(request) => request,
         Err(message) => {
             err!("belljar: {message}");
@@ -126,10 +126,10 @@ pub(super) async fn run(mut config: Config, config_files: ConfigFiles, mut argum
     ExitCode::from(code)
 }
 
-fn request(config: &Config, arguments: cli::Run) -> Result<RunRequest, String> {
+fn request(config: &Config, arguments: cli::Run, foreign: &[PathBuf]) -> Result<RunRequest, String> {
     let code = match (arguments.code, arguments.file) {
         (Some(code), _) => code,
-        (None, Some(file)) => source(&file, config.limits.code_bytes_max as u64)?,
+        (None, Some(file)) => source(&file, foreign, config.limits.code_bytes_max as u64)?,
         (None, None) => return Err("give CODE with -c, or a FILE".into()),
     };
     let timeout = match arguments.timeout {
@@ -167,14 +167,19 @@ fn given(path: &Path, foreign: &[PathBuf]) -> Result<(FilePath, File), String> {
     Ok((named, user_file::plain(path, foreign)?))
 }
 
-fn source(file: &Path, bytes_max: u64) -> Result<String, String> {
+fn source(file: &Path, foreign: &[PathBuf], bytes_max: u64) -> Result<String, String> {
+    let shown = text::inert_line(&file.display().to_string());
     let mut bytes = Vec::new();
     let read = if file == Path::new("-") {
         std::io::stdin().take(bytes_max + 1).read_to_end(&mut bytes)
     } else {
-        std::fs::File::open(file).and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes))
+        // A shell gives a pipe by a name such as /dev/fd/63.
+        let opened = match file.metadata().is_ok_and(|about| about.is_file()) {
+            true => user_file::plain(file, foreign)?,
+            false => File::open(file).map_err(|error| format!("cannot read {shown}: {error}"))?,
+        };
+        opened.take(bytes_max + 1).read_to_end(&mut bytes)
     };
-    let shown = text::inert_line(&file.display().to_string());
     if let Err(error) = read {
         return Err(format!("cannot read {shown}: {error}"));
     }

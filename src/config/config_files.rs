@@ -94,10 +94,12 @@ impl ConfigFiles {
         &self.config
     }
 
-    /// The places in which a symlink need not be the user's: the opened project, and what confined servers and code can change.
+    /// The places in which a symlink need not be the user's: the opened project, and what confined servers and code can change,
+    /// which may be anywhere while the record of it was never read.
     #[must_use]
     pub fn foreign_places(&self) -> Vec<PathBuf> {
-        [self.environment.projects(), self.config.changeable.clone()].concat()
+        let unknown = self.referred.recorded.is_none().then(|| "/".into());
+        [self.environment.projects(), self.config.changeable.clone(), unknown.into_iter().collect()].concat()
     }
 
     /// A receiver of each new configuration, for tasks that do not check the files themselves.

@@ -11,6 +11,7 @@ on_one_engine_and_processes!(
     owners_and_sessions_see_nothing_of_each_other,
     each_owner_has_the_accounts_that_its_table_names,
     as_many_sandboxes_wait_as_are_set,
+    a_session_that_begins_after_an_edit_has_no_sandbox_of_the_former_settings,
     a_client_without_sessions_of_the_protocol_goes_on_with_the_one_that_it_names,
     sessions_go_on_after_the_bridge_was_killed_and_say_so,
 );
@@ -87,6 +88,25 @@ fn as_many_sandboxes_wait_as_are_set(engine: &Engine) {
         });
         assert_eq!(said(&mut served.client(&owner), "print(2)"), "2");
     }
+}
+
+fn a_session_that_begins_after_an_edit_has_no_sandbox_of_the_former_settings(engine: &Engine) {
+    let home = Home::on(engine).env("MCP_BRIDGE_PREWARM", "2").file("data/x", "precious");
+    let mount = home.path().join("data");
+    let home =
+        home.file(".config/belljar/config.toml", &format!("[[mount]]\nhost = \"{}\"\n", mount.display()));
+    let owner = token(&home, &["mine"]);
+    let served = Served::start(&home, &[]);
+    let code = "import os\nprint(os.path.exists('/mnt/data/x'))";
+    assert_eq!(said(&mut served.client(&owner), code), "True");
+    eventually("two sessions wait, beside the used one", PATIENCE, || {
+        home.run(&["serve", "status"]).stdout.contains("serves 3 ")
+    });
+    let home = home.file(".config/belljar/config.toml", "[run]\ntimeout = 20\n");
+    for _ in 0..3 {
+        assert_eq!(said(&mut served.client(&owner), code), "False");
+    }
+    drop(home);
 }
 
 fn a_client_without_sessions_of_the_protocol_goes_on_with_the_one_that_it_names(engine: &Engine) {

@@ -36,9 +36,9 @@ fn real(path: &Path, foreign: &[PathBuf]) -> io::Result<RealFile> {
 /// # Errors
 /// It is no plain file, or cannot be opened; with its path.
 pub(crate) fn plain(path: &Path, foreign: &[PathBuf]) -> Result<File, String> {
-    let named = |error: io::Error| format!("{}: {error}", path.display());
+    let named = |error: io::Error| format!("{}: {error}", shown(path));
     let real = real(path, foreign).map_err(named)?;
-    let no_file = || format!("{} is no plain file", path.display());
+    let no_file = || format!("{} is no plain file", shown(path));
     // A device is not opened to see what it is.
     if !real.path().metadata().map_err(named)?.is_file() {
         return Err(no_file());

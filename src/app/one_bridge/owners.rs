@@ -13,14 +13,14 @@ use rmcp::ErrorData;
 use rmcp::transport::StreamableHttpService;
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::bridges::{Bridges, Member, SESSIONS_MAX};
 use super::open_sessions::OpenSessions;
 use super::tokens::{Token, Tokens};
 use crate::app::serve::handler;
-use crate::config::{ConfigFiles, Environment};
+use crate::config::{Config, ConfigFiles, Environment};
 use crate::server::{Handler, HandlerSource, Listeners, Remote};
 
 /// The largest number of requests of one owner at once; a stream that waits for notifications is one.
@@ -81,8 +81,8 @@ pub(super) struct Owner {
     connections: Mutex<BTreeMap<String, Connection>>,
     /// Each session holds one.
     sessions: Arc<()>,
-    /// The sessions that begin next, with sandboxes that are started ahead, and the IDs of their journals.
-    next: Mutex<VecDeque<(String, Arc<Handler>)>>,
+    /// The sessions that begin next, with sandboxes that are started ahead.
+    next: Mutex<VecDeque<Prepared>>,
     /// How many of them are to wait; none before the first session.
     waiting: AtomicU64,
     named: Mutex<BTreeMap<String, Named>>,
@@ -109,6 +109,16 @@ struct Named {
     handler: Arc<Handler>,
     used: Instant,
     is_used_again: bool,
+}
+
+/// A session that nobody uses yet.
+struct Prepared {
+    /// The ID of its journal.
+    journal: String,
+    handler: Arc<Handler>,
+    /// The configuration that its sandbox is started with, and the present one.
+    config: Arc<Config>,
+    told: watch::Receiver<Arc<Config>>,
 }
 
 /// Ends a session when its client has gone.
@@ -261,18 +271,20 @@ impl Owner {
         self.connections.lock().len() < CONNECTIONS_MAX + REQUESTS_MAX && self.has_room()
     }
 
-    /// Begins a session, after the one with this journal. Returns the ID of its journal, too.
-    fn prepared(&self, after: Option<&str>) -> Result<(String, Arc<Handler>), ErrorData> {
+    /// Begins a session, after the one with this journal.
+    fn prepared(&self, after: Option<&str>) -> Result<Prepared, ErrorData> {
         if !self.has_room() {
             return Err(ErrorData::internal_error("there are too many sessions", None));
         }
         let (config, files) = ConfigFiles::load(self.environment.clone());
         let member = self.bridges.join(&config, files, after);
-        let id = member.id.as_str().to_owned();
+        let (journal, told) = (member.id.as_str().to_owned(), member.process.told());
+        let config = Arc::clone(&told.borrow());
         let handler = handler(&member.modules, member.process.told(), Arc::clone(&self.limits));
         let counted = Arc::clone(&self.sessions);
         let ending = Ending { member: Some(member), limits: Arc::clone(&self.limits), counted };
-        Ok((id, Arc::new(handler.with_listeners(&self.listeners).holding(Box::new(ending)))))
+        let handler = Arc::new(handler.with_listeners(&self.listeners).holding(Box::new(ending)));
+        Ok(Prepared { journal, handler, config, told })
     }
 
     /// Starts sandboxes for the sessions that begin next.
@@ -281,8 +293,19 @@ impl Owner {
         while (next.len() as u64) < self.waiting.load(Ordering::Relaxed) && !self.ending.is_cancelled() {
             // There may be no room.
             let Ok(prepared) = self.prepared(None) else { return };
-            prepared.1.prewarm();
+            prepared.handler.prewarm();
             next.push_back(prepared);
+        }
+    }
+
+    /// A session that waits. A sandbox that was started with another configuration is not used.
+    fn waiting(&self) -> Option<Prepared> {
+        loop {
+            let waiting = self.next.lock().pop_front()?;
+            waiting.handler.prewarm();
+            if waiting.told.borrow().is_same(&waiting.config) {
+                return Some(waiting);
+            }
         }
     }
 
@@ -362,8 +385,8 @@ impl Drop for OpenRequest {
 impl HandlerSource for Owner {
     fn begin(&self, id: Option<&str>) -> Result<Arc<Handler>, ErrorData> {
         let journal = id.and_then(|id| self.open.as_ref()?.journal(id));
-        let waiting = if journal.is_none() { self.next.lock().pop_front() } else { None };
-        let (journal, handler) = match waiting {
+        let waiting = if journal.is_none() { self.waiting() } else { None };
+        let Prepared { journal, handler, .. } = match waiting {
             Some(waiting) => waiting,
             None => self.prepared(journal.as_deref())?,
         };
@@ -379,7 +402,7 @@ impl HandlerSource for Owner {
         if next.is_empty() {
             next.push_back(self.prepared(None)?);
         }
-        Ok(Arc::clone(&next[0].1))
+        Ok(Arc::clone(&next[0].handler))
     }
 
     fn begin_named(&self) -> Result<(String, Arc<Handler>), ErrorData> {
