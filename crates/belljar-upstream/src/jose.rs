@@ -1,6 +1,6 @@
 //! Keys and signed JSON Web Tokens, as OAuth clients make them (RFC 7515, RFC 7517, RFC 7518).
 //!
-//! It signs only: belljar verifies no token. Nothing here has `Debug`, and no error repeats a part of a key.
+//! It signs only. Nothing here has `Debug`, and no error repeats a part of a key.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -4,14 +4,15 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use jsonwebtoken::errors::ErrorKind;
-use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
+use belljar_upstream::jose::Algorithm;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
+
+use super::public_key::PublicKey;
 
 /// The accepted algorithms. All are asymmetric: whoever knows the public key cannot sign.
 const ALGORITHMS: [Algorithm; 5] =
-    [Algorithm::RS256, Algorithm::PS256, Algorithm::ES256, Algorithm::ES384, Algorithm::EdDSA];
+    [Algorithm::Rs256, Algorithm::Ps256, Algorithm::Es256, Algorithm::Es384, Algorithm::EdDsa];
 /// The largest token, in bytes.
 const BYTES_MAX: usize = 16 << 10;
 /// The tolerated difference between the clocks of belljar and the issuer, in seconds.
@@ -80,7 +81,10 @@ pub(super) struct Expected<'e> {
 /// A token whose signature has not been checked.
 #[derive(Debug)]
 pub(super) struct Unverified<'t> {
-    text: &'t str,
+    /// The header and the claims, as they are signed.
+    signed: &'t str,
+    claims: &'t str,
+    signature: Vec<u8>,
     /// The name of the key that is said to have signed it.
     pub(super) key_id: Option<String>,
     /// One of the accepted algorithms.
@@ -104,8 +108,7 @@ struct Header {
     crit: Option<IgnoredAny>,
 }
 
-/// belljar reads and checks the claims itself. `jsonwebtoken` would read no number, since `serde_json` has arbitrary precision here,
-/// and it ignores times that it cannot read (CVE-2026-25537).
+/// A claim of another type makes the token malformed, so none is taken to be absent.
 #[derive(Deserialize)]
 struct Claims {
     iss: Option<String>,
@@ -135,13 +138,14 @@ impl<'t> Unverified<'t> {
     /// # Errors
     /// The token cannot be valid, whatever its key is.
     pub(super) fn read(text: &'t str) -> Result<Self, Refusal> {
-        let (header, rest) = text.split_once('.').ok_or(Refusal::Malformed)?;
-        if text.len() > BYTES_MAX || rest.split('.').count() != 2 {
+        let (signed, signature) = text.rsplit_once('.').ok_or(Refusal::Malformed)?;
+        let (header, claims) = signed.split_once('.').ok_or(Refusal::Malformed)?;
+        if text.len() > BYTES_MAX || claims.contains('.') {
             return Err(Refusal::Malformed);
         }
-        let header = URL_SAFE_NO_PAD.decode(header).map_err(|_| Refusal::Malformed)?;
-        let header: Header = serde_json::from_slice(&header).map_err(|_| Refusal::Malformed)?;
-        let algorithm = header.alg.parse().ok().filter(|algorithm| ALGORITHMS.contains(algorithm));
+        let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| Refusal::Malformed)?;
+        let header: Header = decoded(header)?;
+        let algorithm = ALGORITHMS.into_iter().find(|one| one.name() == header.alg);
         let algorithm = algorithm.ok_or(Refusal::Algorithm)?;
         if header.crit.is_some() {
             return Err(Refusal::Malformed);
@@ -151,7 +155,7 @@ impl<'t> Unverified<'t> {
         if !matches!(kind, None | Some("at+jwt" | "jwt")) {
             return Err(Refusal::Kind);
         }
-        Ok(Self { text, key_id: header.kid, algorithm })
+        Ok(Self { signed, claims, signature, key_id: header.kid, algorithm })
     }
 
     /// Checks the signature, and what the token says at this time, in seconds since 1970.
@@ -160,20 +164,17 @@ impl<'t> Unverified<'t> {
     /// The first reason why it is not valid.
     pub(super) fn verified(
         &self,
-        key: &DecodingKey,
+        key: &PublicKey,
         expected: Expected<'_>,
         now_s: f64,
     ) -> Result<Verified, Refusal> {
-        let mut only_signature = Validation::new(self.algorithm);
-        only_signature.required_spec_claims.clear();
-        (only_signature.validate_exp, only_signature.validate_aud) = (false, false);
-        let claims =
-            decode::<Claims>(self.text, key, &only_signature).map_err(|error| match error.kind() {
-                ErrorKind::InvalidSignature => Refusal::Signature,
-                ErrorKind::InvalidAlgorithm => Refusal::Algorithm,
-                _ => Refusal::Malformed,
-            })?;
-        claims.claims.checked(expected, now_s)
+        if !key.fits(self.algorithm) {
+            return Err(Refusal::Algorithm);
+        }
+        if !key.has_signed(self.algorithm, self.signed, &self.signature) {
+            return Err(Refusal::Signature);
+        }
+        decoded::<Claims>(self.claims)?.checked(expected, now_s)
     }
 }
 
@@ -243,10 +244,16 @@ impl Refusal {
     }
 }
 
+/// A part of a token, which is JSON in base64url (RFC 7515).
+fn decoded<T: DeserializeOwned>(part: &str) -> Result<T, Refusal> {
+    let json = URL_SAFE_NO_PAD.decode(part).map_err(|_| Refusal::Malformed)?;
+    serde_json::from_slice(&json).map_err(|_| Refusal::Malformed)
+}
+
 #[cfg(test)]
 mod tests {
     use ring::rand::SystemRandom;
-    use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+    use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, RsaPublicKeyComponents};
     use serde_json::{Value, json};
 
     use super::*;
@@ -262,8 +269,8 @@ mod tests {
             Self(EcdsaKeyPair::from_pkcs8(of, document.as_ref(), &random).unwrap())
         }
 
-        fn key(&self) -> DecodingKey {
-            DecodingKey::from_ec_der(self.0.public_key().as_ref())
+        fn key(&self) -> PublicKey {
+            PublicKey::Point(Algorithm::Es256, self.0.public_key().as_ref().to_vec())
         }
 
         fn token(&self, header: &Value, claims: &str) -> String {
@@ -358,7 +365,7 @@ mod tests {
         assert_eq!(check(json!({"typ": "JWT"})), Some(Refusal::Malformed));
         assert_eq!(check(json!({"alg": "ES256", "crit": []})), Some(Refusal::Malformed));
         // A key of another kind verifies nothing, and breaks nothing.
-        let rsa = DecodingKey::from_rsa_components("AQAB", "AQAB").unwrap();
+        let rsa = PublicKey::Rsa(RsaPublicKeyComponents { n: vec![1, 0, 1], e: vec![1, 0, 1] });
         let token = signer.token(&json!({"alg": "ES256"}), &claims(json!({})));
         let expected = Expected { issuer: "https://i.test", audience: "a", scopes: &[] };
         let refused = Unverified::read(&token).unwrap().verified(&rsa, expected, NOW);

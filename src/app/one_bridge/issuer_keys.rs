@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use belljar_base::text;
+use belljar_upstream::jose::Algorithm;
 use belljar_upstream::published_keys;
-use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse};
-use jsonwebtoken::{Algorithm, DecodingKey};
 use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::access_token::Refusal;
+use super::public_key::{Jwk, PublicKey};
 
 /// The longest time for one fetch.
 const FETCH: Duration = Duration::from_secs(5);
@@ -48,9 +48,9 @@ struct Known {
 
 struct Key {
     id: Option<String>,
-    /// What it may verify.
-    algorithms: Vec<Algorithm>,
-    key: DecodingKey,
+    /// The only algorithm for which it is meant, if it names one.
+    algorithm: Option<String>,
+    key: PublicKey,
 }
 
 impl Default for Bounds {
@@ -74,7 +74,7 @@ impl IssuerKeys {
         self: &Arc<Self>,
         id: Option<&str>,
         algorithm: Algorithm,
-    ) -> Result<DecodingKey, Refusal> {
+    ) -> Result<PublicKey, Refusal> {
         if let Some(found) = self.known.lock().find(self.bounds.fresh, id, algorithm) {
             return found;
         }
@@ -129,11 +129,11 @@ impl Known {
         age_max: Duration,
         id: Option<&str>,
         algorithm: Algorithm,
-    ) -> Option<Result<DecodingKey, Refusal>> {
+    ) -> Option<Result<PublicKey, Refusal>> {
         self.fetched.filter(|fetched| fetched.elapsed() < age_max)?;
         let mut named = self.keys.iter().filter(|key| id.is_none() || key.id.as_deref() == id).peekable();
         named.peek()?;
-        let mut fitting = named.filter(|key| key.algorithms.contains(&algorithm));
+        let mut fitting = named.filter(|key| key.is_for(algorithm));
         match (fitting.next(), fitting.next()) {
             (Some(key), None) => Some(Ok(key.key.clone())),
             (Some(_), Some(_)) => None,
@@ -143,30 +143,15 @@ impl Known {
 }
 
 impl Key {
-    /// Reads one key; `None`: it verifies no signatures of the accepted algorithms.
+    /// Reads one key; `None`: it is malformed, or verifies no signatures.
     fn read(jwk: Value) -> Option<Self> {
         let jwk: Jwk = serde_json::from_value(jwk).ok()?;
-        let about = &jwk.common;
-        let is_for_signatures = matches!(about.public_key_use, None | Some(PublicKeyUse::Signature))
-            && about.key_operations.as_ref().is_none_or(|all| all.contains(&KeyOperations::Verify));
-        let algorithms: &[Algorithm] = match &jwk.algorithm {
-            AlgorithmParameters::RSA(_) => &[Algorithm::RS256, Algorithm::PS256],
-            AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P256 => {
-                &[Algorithm::ES256]
-            }
-            AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P384 => {
-                &[Algorithm::ES384]
-            }
-            AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => {
-                &[Algorithm::EdDSA]
-            }
-            _ => return None,
-        };
-        let named = about.key_algorithm.map(|named| named.to_string().parse().ok());
-        let is_meant = |one: &&Algorithm| named.is_none_or(|named| named == Some(**one));
-        let algorithms = algorithms.iter().filter(is_meant).copied().collect();
-        let key = DecodingKey::from_jwk(&jwk).ok()?;
-        is_for_signatures.then_some(Self { id: jwk.common.key_id, algorithms, key })
+        Some(Self { key: PublicKey::read(&jwk)?, id: jwk.kid, algorithm: jwk.alg })
+    }
+
+    /// Whether it verifies signatures of this algorithm.
+    fn is_for(&self, algorithm: Algorithm) -> bool {
+        self.algorithm.as_ref().is_none_or(|named| named == algorithm.name()) && self.key.fits(algorithm)
     }
 }
 

@@ -65,11 +65,12 @@ async fn answer(mut stream: TcpStream, issuer: &str, keys: Option<Vec<Value>>, f
 }
 
 fn ec(kid: &str) -> Value {
-    json!({"kty": "EC", "crv": "P-256", "x": "AQAB", "y": "AQAB", "kid": kid})
+    let coordinate = "A".repeat(43);
+    json!({"kty": "EC", "crv": "P-256", "x": coordinate, "y": coordinate, "kid": kid})
 }
 
 async fn refusal(keys: &Arc<IssuerKeys>, kid: &str) -> Option<Refusal> {
-    keys.key(Some(kid), Algorithm::ES256).await.err()
+    keys.key(Some(kid), Algorithm::Es256).await.err()
 }
 
 #[tokio::test]
@@ -134,24 +135,26 @@ async fn a_key_is_used_for_what_it_is_meant_for_only() {
     let rsa = |alg: &str| json!({"kty": "RSA", "n": "AQAB", "e": "AQAB", "alg": alg, "kid": "a"});
     let unknown = Some(Refusal::UnknownKey);
     for (published, algorithm, expected) in [
-        (vec![ec("a")], Algorithm::ES256, None),
-        (vec![ec("a")], Algorithm::ES384, Some(Refusal::Algorithm)),
-        (vec![ec("a")], Algorithm::EdDSA, Some(Refusal::Algorithm)),
-        (vec![with("alg", json!("ES256"))], Algorithm::ES256, None),
-        (vec![with("alg", json!("ECDH-ES"))], Algorithm::ES256, unknown.clone()),
-        (vec![with("use", json!("enc"))], Algorithm::ES256, unknown.clone()),
-        (vec![with("key_ops", json!(["deriveKey"]))], Algorithm::ES256, unknown.clone()),
-        (vec![with("key_ops", json!(["verify"]))], Algorithm::ES256, None),
-        (vec![with("crv", json!("P-521"))], Algorithm::ES256, unknown.clone()),
-        (vec![with("x", json!("not base64!"))], Algorithm::ES256, unknown.clone()),
-        (vec![rsa("RS256")], Algorithm::RS256, None),
-        (vec![rsa("RS256")], Algorithm::PS256, Some(Refusal::Algorithm)),
-        (vec![rsa("RSA-OAEP")], Algorithm::RS256, Some(Refusal::Algorithm)),
-        (vec![json!({"kty": "oct", "k": "AQAB", "kid": "a"})], Algorithm::ES256, unknown.clone()),
+        (vec![ec("a")], Algorithm::Es256, None),
+        (vec![ec("a")], Algorithm::Es384, Some(Refusal::Algorithm)),
+        (vec![ec("a")], Algorithm::EdDsa, Some(Refusal::Algorithm)),
+        (vec![with("alg", json!("ES256"))], Algorithm::Es256, None),
+        (vec![with("alg", json!("ECDH-ES"))], Algorithm::Es256, Some(Refusal::Algorithm)),
+        (vec![with("use", json!("enc"))], Algorithm::Es256, unknown.clone()),
+        (vec![with("key_ops", json!(["deriveKey"]))], Algorithm::Es256, unknown.clone()),
+        (vec![with("key_ops", json!(["verify"]))], Algorithm::Es256, None),
+        (vec![with("crv", json!("P-521"))], Algorithm::Es256, unknown.clone()),
+        (vec![with("x", json!("not base64!"))], Algorithm::Es256, unknown.clone()),
+        (vec![with("x", json!("A".repeat(42)))], Algorithm::Es256, unknown.clone()),
+        (vec![with("y", json!("A".repeat(44)))], Algorithm::Es256, unknown.clone()),
+        (vec![rsa("RS256")], Algorithm::Rs256, None),
+        (vec![rsa("RS256")], Algorithm::Ps256, Some(Refusal::Algorithm)),
+        (vec![rsa("RSA-OAEP")], Algorithm::Rs256, Some(Refusal::Algorithm)),
+        (vec![json!({"kty": "oct", "k": "AQAB", "kid": "a"})], Algorithm::Es256, unknown.clone()),
         // What cannot be read hides no other key, and two keys of one name are not guessed between.
-        (vec![json!(5), json!({"kid": 5}), ec("a")], Algorithm::ES256, None),
-        (vec![rsa("RS256"), ec("a")], Algorithm::ES256, None),
-        (vec![ec("a"), ec("a")], Algorithm::ES256, unknown.clone()),
+        (vec![json!(5), json!({"kid": 5}), ec("a")], Algorithm::Es256, None),
+        (vec![rsa("RS256"), ec("a")], Algorithm::Es256, None),
+        (vec![ec("a"), ec("a")], Algorithm::Es256, unknown.clone()),
     ] {
         let issuer = Issuer::start(&published).await;
         let found = issuer.keys(NEVER, NEVER, ALWAYS).key(Some("a"), algorithm).await;
@@ -162,7 +165,7 @@ async fn a_key_is_used_for_what_it_is_meant_for_only() {
         [(vec![rsa("RS256"), ec("a")], None), (vec![ec("a"), ec("b")], unknown.clone()), (vec![], unknown)]
     {
         let issuer = Issuer::start(&published).await;
-        let found = issuer.keys(NEVER, NEVER, ALWAYS).key(None, Algorithm::ES256).await;
+        let found = issuer.keys(NEVER, NEVER, ALWAYS).key(None, Algorithm::Es256).await;
         assert_eq!(found.err(), expected, "{published:?}");
     }
 }

@@ -15,6 +15,7 @@ mod oauth;
 mod open_sessions;
 mod owners;
 mod place;
+mod public_key;
 mod relay;
 mod tls;
 mod tokens;
