@@ -14,13 +14,15 @@ use nix::errno::Errno;
 const SHOWN_CHARS_MAX: usize = 300;
 
 /// The file to which a path leads. No symlink in one of the `foreign` places, as
-/// [`ConfigFiles::foreign_places`](crate::config::ConfigFiles::foreign_places) gives them, may be on the way.
+/// [`ConfigFiles::foreign_places`](crate::config::ConfigFiles::foreign_places) gives them, may lead out of that place.
 ///
 /// # Errors
 /// There is such a symlink, or no working folder.
 fn real(path: &Path, foreign: &[PathBuf]) -> io::Result<RealFile> {
     let way = ResolvedPath::of(&std::path::absolute(path)?);
-    match foreign.iter().find_map(|folder| way.link_in(folder)) {
+    // What stays in such a place leads to nothing else. The root stands for places that are not known.
+    let leads_out = |folder: &&PathBuf| folder.parent().is_none() || !way.end.starts_with(folder);
+    match foreign.iter().filter(leads_out).find_map(|folder| way.link_in(folder)) {
         Some(link) => {
             let (link, end) = (shown(link), shown(&way.end));
             Err(io::Error::other(format!(
@@ -64,7 +66,8 @@ pub(crate) fn create(
         return Err(Errno::EEXIST.into());
     }
     // A folder is meant.
-    if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+    let written = path.as_os_str().as_encoded_bytes();
+    if written.ends_with(b"/") || written.ends_with(b"/.") {
         return Err(Errno::ENOENT.into());
     }
     real(path, foreign)?.create(write)
@@ -119,18 +122,31 @@ mod tests {
     #[test]
     fn no_symlink_that_somebody_else_may_have_made_leads_to_it() {
         let dir = tempfile::tempdir().unwrap();
-        let place = dir.path().canonicalize().unwrap();
-        fs::create_dir(place.join("precious")).unwrap();
-        symlink("precious", place.join("out")).unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let place = root.join("project");
+        for folder in [&root.join("precious"), &place, &place.join("own")] {
+            fs::create_dir(folder).unwrap();
+            fs::write(folder.join("b"), "b").unwrap();
+        }
+        symlink("../precious", place.join("out")).unwrap();
+        symlink("own", place.join("in")).unwrap();
         let path = place.join("out/a");
         let why = create(&path, std::slice::from_ref(&place), |_| Ok(())).unwrap_err().to_string();
         assert!(why.contains("is a symlink") && why.ends_with("/precious/a"), "{why}");
-        fs::write(place.join("precious/b"), "b").unwrap();
-        assert!(plain(&place.join("out/b"), std::slice::from_ref(&place)).is_err());
-        assert!(plain(&place.join("out/b"), &[]).is_ok() && plain(&place.join("out"), &[]).is_err());
-        assert!(create(&place.join("none/"), &[], |_| Ok(())).is_err() && !place.join("none").exists());
-        create(&path, &[place.join("other")], |_| Ok(())).unwrap();
-        let mut there = names(&place.join("precious"));
+        for (name, foreign, is_read) in [
+            ("out/b", vec![place.clone()], false),
+            ("in/b", vec![place.clone()], true),
+            ("in/b", vec!["/".into()], false),
+            ("out/b", vec![], true),
+            ("out", vec![], false),
+        ] {
+            assert_eq!(plain(&place.join(name), &foreign).is_ok(), is_read, "{name} {foreign:?}");
+        }
+        for folder in ["none/", "none/."] {
+            assert!(create(&place.join(folder), &[], |_| Ok(())).is_err() && !place.join("none").exists());
+        }
+        create(&path, &[root.join("other")], |_| Ok(())).unwrap();
+        let mut there = names(&root.join("precious"));
         there.sort();
         assert_eq!(there, ["a", "b"]);
     }
