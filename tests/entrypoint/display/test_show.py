@@ -312,8 +312,12 @@ def test_a_picture_file_is_shown_by_its_name(sandbox: Sandbox) -> None:
 
 def test_the_picture_of_a_result_is_one_by_its_first_bytes_whatever_the_server_calls_it(sandbox: Sandbox) -> None:
     for mime_type in ("image/png", "IMAGE/PNG; q=1", "application/png", "text/plain", "", None):
-        block = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": mime_type}
-        shown = sandbox.run("await mcp_a.t()", ("a",), lambda call, block=block: {"content": [block]})["images"]
+        result = {"content": [{"type": "image", "data": "iVBORw0KGgo=", "mimeType": mime_type}]}
+
+        def on_call(_call: Frame, result: object = result) -> object:
+            return result
+
+        shown = sandbox.run("await mcp_a.t()", ("a",), on_call)["images"]
         assert [image["mime_type"] for image in shown] == ["image/png"], mime_type
 
 
