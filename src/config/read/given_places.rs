@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use belljar_base::own_file;
 use belljar_base::problem::{Problem, Severity};
+use belljar_base::resolved_path::ResolvedPath;
 use belljar_confine::ChangeablePlaces;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
 
@@ -74,7 +75,16 @@ pub(crate) fn add(dir: &Path, places: &ChangeablePlaces) -> io::Result<()> {
 /// The places in the file. A line without a tab was cut off while it was written, so nothing was given there.
 fn lines(path: &Path) -> io::Result<Vec<(PathBuf, String)>> {
     let bytes = match own_file::read(path, FILE_BYTES_MAX) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // The record may be on a disk that is not there now.
+            let dangling = ResolvedPath::of(path).links.into_iter().find(|(link, _)| !link.exists());
+            return match dangling {
+                Some((link, _)) => {
+                    Err(io::Error::other(format!("the symlink {} leads to nothing", link.display())))
+                }
+                None => Ok(Vec::new()),
+            };
+        }
         bytes => bytes?,
     };
     let text = String::from_utf8(bytes).map_err(io::Error::other)?;
@@ -129,5 +139,11 @@ mod tests {
         let problem = read(&dir).unwrap_err().to_string();
         assert!(problem.contains("a line is no place: relative"), "{problem}");
         assert!(add(&dir, &places(&dir)).is_err(), "what cannot be read is not written over");
+        let link = root.join("link");
+        std::os::unix::fs::symlink("not-here", &link).unwrap();
+        let problem = read(&link).unwrap_err().to_string();
+        assert!(problem.contains("/link leads to nothing"), "{problem}");
+        fs::create_dir(root.join("not-here")).unwrap();
+        assert_eq!(read(&link).unwrap(), []);
     }
 }
