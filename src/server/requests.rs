@@ -1,19 +1,51 @@
-//! Reads the client's messages. Requests for runs are recognised first, since rmcp would try every other kind before.
+//! Reads the client's messages. Requests for runs are recognised first, since rmcp would try every other kind before, and get
+//! their place among the others.
 
 use std::borrow::Cow;
+use std::pin::Pin;
+use std::sync::Arc;
 
 use belljar_upstream::jsonrpc::{self, Envelope, LineError, Messages, OnUnreadable};
+use futures_util::FutureExt as _;
+use parking_lot::Mutex;
 use rmcp::RoleServer;
 use rmcp::model::{
     CallToolRequest, CancelledNotificationParam, ClientJsonRpcMessage, ClientNotification, ClientRequest,
     JsonRpcMessage, RequestId, ServerJsonRpcMessage,
 };
+use tokio::sync::OwnedMutexGuard;
 
 /// The reader of the client's messages.
 #[derive(Debug, Default)]
 pub struct Requests {
     /// Whether a request has opened the connection.
     is_open: bool,
+    /// Held by the request that joins the session's queue now. Its lock is fair.
+    joining: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// The place of a request for a run among the others of its connection. rmcp has a task for each request, and on several threads
+/// the tasks begin in any order.
+#[derive(Clone)]
+pub(super) struct Place(Arc<Mutex<Option<Joining>>>);
+
+/// Waits until the requests before have joined the session's queue, or have been dropped.
+pub(super) type Joining = Pin<Box<dyn Future<Output = OwnedMutexGuard<()>> + Send>>;
+
+impl Place {
+    fn behind_all(joining: &Arc<tokio::sync::Mutex<()>>) -> Self {
+        let mut own: Joining = Box::pin(Arc::clone(joining).lock_owned());
+        // The first poll takes the place.
+        if let Some(held) = own.as_mut().now_or_never() {
+            own = Box::pin(std::future::ready(held));
+        }
+        Self(Arc::new(Mutex::new(Some(own))))
+    }
+
+    /// The wait for the place. Whoever takes it must drop it soon, since all later requests are behind it.
+    pub(super) fn take(&self) -> Option<Joining> {
+        self.0.lock().take()
+    }
 }
 
 impl Messages for Requests {
@@ -23,8 +55,9 @@ impl Messages for Requests {
         let line = &*with_halves_written_out(line);
         if let (Some("tools/call"), Some(id)) = (envelope.method.as_deref(), envelope.id)
             && let Ok(id) = serde_json::from_str(id.get())
-            && let Ok(request) = jsonrpc::message::<CallToolRequest>(line)
+            && let Ok(mut request) = jsonrpc::message::<CallToolRequest>(line)
         {
+            request.extensions.insert(Place::behind_all(&self.joining));
             self.is_open = true;
             return Ok(Some(JsonRpcMessage::request(ClientRequest::CallToolRequest(request), id)));
         }

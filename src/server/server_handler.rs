@@ -1,10 +1,14 @@
 //! Answers the client's requests.
 
 use std::any::Any;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use belljar_base::run::{ClientAbilities, OutputPiece, Progress, RunRequest};
+use futures_util::future::OptionFuture;
 use parking_lot::Mutex;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CreateTaskResult, CustomRequest, CustomResult,
@@ -31,6 +35,7 @@ use super::notifications::{live_output, notify, progress};
 use super::questions::input_required::{self, ActiveRun, PausedRuns, RequestOutcome, RunStreams};
 use super::questions::{ask, forward};
 use super::reply::ReplyContext;
+use super::requests::{Joining, Place};
 use super::settings::HandlerSettings;
 use super::tasks::{self, Tasks};
 use crate::broker::{Broker, Origin};
@@ -156,6 +161,7 @@ impl Handler {
         arguments: Map<String, Value>,
         settings: &HandlerSettings,
         context: &RequestContext<RoleServer>,
+        joining: Option<Joining>,
     ) -> ActiveRun {
         let (progress, heard) = mpsc::channel(64);
         let (output, written) = mpsc::channel(64);
@@ -169,18 +175,25 @@ impl Handler {
         let cancel = stopped.clone();
         // The run is a task of its own: if it panics, the client must still get an answer.
         let run = tokio::spawn(async move {
-            reruns
-                .run(RunSubmission {
-                    request,
-                    cancel,
-                    progress,
-                    output,
-                    questions,
-                    abilities,
-                    client,
-                    origin: Origin::Client,
-                })
-                .await
+            let submission = RunSubmission {
+                request,
+                cancel,
+                progress,
+                output,
+                questions,
+                abilities,
+                client,
+                origin: Origin::Client,
+            };
+            let joined = OptionFuture::from(joining).await;
+            let mut running = pin!(reruns.run(submission));
+            // The first poll joins the session's queue.
+            let first = poll_fn(|context| Poll::Ready(running.as_mut().poll(context))).await;
+            drop(joined);
+            match first {
+                Poll::Ready(ended) => ended,
+                Poll::Pending => running.await,
+            }
         });
         let token = context.meta.get_progress_token();
         // Without a receiver, no progress is collected.
@@ -329,6 +342,7 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let joining = context.extensions.get::<Place>().and_then(Place::take);
         if request.name != description::NAME {
             let message = format!("unknown tool {:?}; the only tool is run_python", request.name);
             return Err(ErrorData::invalid_params(message, None));
@@ -340,10 +354,13 @@ impl ServerHandler for Handler {
         let configured = Configured { names: &names, refusal: &refusal };
         let checked = arguments::run_request(&arguments, configured, settings.defaults, &settings.limits);
         let run = match (&request.request_state, checked) {
-            (Some(state), _) => Ok(self.paused_runs.resumed(state, &arguments, request.input_responses)?),
+            (Some(state), _) => {
+                drop(joining);
+                Ok(self.paused_runs.resumed(state, &arguments, request.input_responses)?)
+            }
             (None, checked) => {
                 self.paused_runs.give_up();
-                checked.map(|asked| self.begin(asked, arguments, &settings, &context))
+                checked.map(|asked| self.begin(asked, arguments, &settings, &context, joining))
             }
         };
         let reply = ReplyContext {

@@ -7,6 +7,7 @@ use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
 on_one_engine_and_processes!(
     sessions_share_the_servers_of_equal_configurations_and_nothing_else,
+    runs_of_one_client_have_the_order_of_its_requests,
     many_calls_of_one_session_keep_no_other_one_waiting,
     each_session_has_a_private_server_of_its_own,
 );
@@ -39,6 +40,19 @@ fn sessions_share_the_servers_of_equal_configurations_and_nothing_else(engine: &
     assert_eq!(second.request("tools/list", json!({})).unwrap()["tools"][0]["name"], "run_python");
     assert_eq!(home.run(&["serve", "stop"]).code, Some(0));
     second.says("the shared bridge has ended");
+}
+
+fn runs_of_one_client_have_the_order_of_its_requests(engine: &Engine) {
+    let home = Home::on(engine).env("MCP_BRIDGE_SHARED", "1");
+    let mut client = Bridge::start(&home).warm();
+    client.ok("seen = []");
+    let runs: Vec<i64> =
+        (0..15).map(|n| client.send_run(json!({"code": format!("seen.append({n})")}))).collect();
+    for run in runs {
+        client.reply(run);
+    }
+    assert_eq!(client.ok("print(seen == list(range(15)), seen)").split(' ').next(), Some("True"));
+    home.run(&["serve", "stop"]);
 }
 
 fn many_calls_of_one_session_keep_no_other_one_waiting(engine: &Engine) {
