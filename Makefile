@@ -44,7 +44,7 @@ test: ## set up what is missing; run every test on one engine, and a smoke set o
 test-all: ## the same, with tests that depend on the engine on every engine, as on a build machine
 	scripts/test.sh all
 
-chaos: ## kill the bridge at ROUNDS=n random points (SEED=s) and count what is left
+chaos: ## kill the bridge, or something of one that clients share, at ROUNDS=n random points (SEED=s) and count what is left
 	scripts/setup.sh engines-up
 	cargo build --locked --bin belljar --example fixture_server
 	cargo test --locked --test chaos -- --rounds $(ROUNDS) --seed $(SEED)

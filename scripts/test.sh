@@ -45,8 +45,8 @@ main() {
     # Most tests wait: for engines, servers and Python.
     step "nextest" cargo nextest run --locked --workspace --no-fail-fast --profile "$profile" --test-threads $((2 * $(nproc))) \
         -E "$(tests_to_run)"
-    step "chaos" cargo test --locked --test chaos -- --rounds 9 --seed 1 --seconds 20
-    step "soak" cargo test --locked --test soak -- --seconds 10 --seed 1
+    step "chaos" cargo test --locked --test chaos -- --rounds 12 --seed 1 --seconds 30
+    step "soak" cargo test --locked --test soak -- --seconds 15 --seed 1
     engines_demo
     summary
 }

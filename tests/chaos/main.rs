@@ -1,6 +1,7 @@
-//! `make chaos`: kills the bridge at random points of its life, round after round, and counts what is left of it.
+//! `make chaos`: kills the bridge at random points of its life, round after round, and counts what is left of it. Some rounds
+//! have a bridge that two clients share, and look whether the rest goes on.
 //!
-//! The seed decides everything but the machine's own timing. It prints a table and fails when anything survives.
+//! The seed decides everything but the machine's own timing. It prints a table and fails when anything survives or is wrong.
 
 #![allow(clippy::restriction, reason = "a test ends at what it does not expect, and prints")]
 
@@ -8,6 +9,7 @@
 mod support;
 
 mod round;
+mod shared;
 mod table;
 
 use std::process::ExitCode;
@@ -19,6 +21,8 @@ use table::Table;
 
 fn main() -> ExitCode {
     let (rounds, seed) = (option("--rounds", 20), option("--seed", 1));
+    // How many of ten rounds have a bridge that two clients share.
+    let shared = option("--shared", 3);
     let within = Duration::from_secs(option("--seconds", u64::MAX / 2));
     let engines = Engine::all();
     if engines.is_empty() {
@@ -34,13 +38,22 @@ fn main() -> ExitCode {
             break;
         }
         let engine = &engines[random.below(engines.len() as u64) as usize];
-        let plan = round::Plan::random(&mut random);
-        let result = round::run(engine, &plan);
+        let (plan, row, result) = if random.below(10) < shared {
+            let plan = shared::Plan::random(&mut random);
+            let row = format!("shared: {:?}, {:?}", plan.point, plan.victim);
+            (plan.to_string(), row, shared::run(engine, &plan))
+        } else {
+            let plan = round::Plan::random(&mut random);
+            (plan.to_string(), plan.row(), round::run(engine, &plan))
+        };
         for survivor in &result.survivors {
             println!("round {number}, {}, {plan}: {survivor} is left", engine.name);
         }
-        table.add(engine.name, &plan, result);
+        for fault in &result.faults {
+            println!("round {number}, {}, {plan}: {fault}", engine.name);
+        }
+        table.add(engine.name, row, result);
     }
     println!("seed {seed}\n{table}");
-    ExitCode::from(u8::from(table.survivors() > 0 || table.is_empty()))
+    ExitCode::from(u8::from(table.faults() > 0 || table.is_empty()))
 }

@@ -13,7 +13,7 @@ use crate::support::survivors::{NEVER_STARTED, left, marking};
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
 /// How long everything may take to go.
-const WITHIN: Duration = Duration::from_secs(10);
+pub const WITHIN: Duration = Duration::from_secs(10);
 /// A container may appear after the next start has looked; then the one after it is the next.
 const STARTS_MAX: usize = 2;
 const SETTLING: Duration = Duration::from_secs(3);
@@ -53,6 +53,8 @@ pub struct Outcome {
     pub survivors: Vec<String>,
     /// Left, and removed by the next start, as it may when the guardian was killed as well.
     pub by_the_next_start: usize,
+    /// What was wrong with those that were to go on.
+    pub faults: Vec<String>,
     /// Until all had gone.
     pub took: Duration,
 }
@@ -72,6 +74,14 @@ impl Plan {
             _ => 200_000,
         };
         Self { point, victims, wait: Duration::from_micros(random.below(wait_max)) }
+    }
+}
+
+impl Plan {
+    /// The row of the table.
+    pub fn row(&self) -> String {
+        let with = if self.victims == Victims::Bridge { "" } else { " with its guardian" };
+        format!("{:?}{with}", self.point)
     }
 }
 

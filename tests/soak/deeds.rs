@@ -39,6 +39,8 @@ pub fn step(session: &mut Session<'_>, random: &mut Random, runs: &mut Runs) {
         60..62 => too_many(session, runs),
         62..67 => cancel_queued(session, random, runs),
         67..77 => cancel_running(session, random, runs),
+        // HTTP has no lines, and refuses a second request with the same id.
+        77..86 if session.is_web() => one(session, random, runs),
         77..81 => one_id(session, random, runs),
         81..86 => garbage(session, random),
         86..90 => session.kill_server(),

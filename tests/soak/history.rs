@@ -52,6 +52,16 @@ pub struct History {
     pub ledger: Vec<Entry>,
 }
 
+impl History {
+    /// The runs that the client has asked for.
+    pub fn runs(&self) -> impl Iterator<Item = u64> {
+        self.events.iter().filter_map(|event| match event.what {
+            What::Asked { run, .. } => run,
+            _ => None,
+        })
+    }
+}
+
 impl Entry {
     pub fn run(&self) -> u64 {
         self.number / CALLS

@@ -14,7 +14,9 @@ mod deeds;
 mod facts;
 mod flat;
 mod history;
+mod link;
 mod session;
+mod shared;
 mod table;
 
 use std::fs::File;
@@ -76,12 +78,16 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(!is_clean))
 }
 
-/// One bridge lives as long as the soak; beside it others come and go.
+/// One bridge lives as long as the soak; beside it others come and go, and some of them are shared by two clients.
 fn drive(engine: &Engine, until: Instant, random: &mut Random, runs: &mut Runs, log: &Log) -> Soaked {
     let mut pasts: Vec<Past> = Vec::new();
     let mut bridges = 1;
     let mut standing = Session::start(engine, bridges, log);
+    pasts.extend(shared::passing(engine, &mut bridges, log, random, runs));
     while Instant::now() < until && !standing.is_stuck {
+        if random.below(30) == 0 {
+            pasts.extend(shared::passing(engine, &mut bridges, log, random, runs));
+        }
         if random.below(30) == 0 {
             bridges += 1;
             pasts.push(passing(Session::start(engine, bridges, log), random, runs));

@@ -1,8 +1,9 @@
-//! One bridge with its client: asks, waits, breaks things, and writes down what it does and sees.
+//! One session with its client: asks, waits, breaks things, and writes down what it does and sees.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::Write;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,9 +14,11 @@ use serde_json::{Value, json};
 use crate::facts::Facts;
 use crate::flat::Sample;
 use crate::history::{Entry, Event, History, What};
+use crate::link::Link;
 use crate::support::bridge::Reply;
 use crate::support::processes::{children_of, is_alive};
 use crate::support::survivors::{left, marking};
+use crate::support::web::Served;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, monotonic_ns};
 
 /// How long everything may take to go.
@@ -44,8 +47,8 @@ pub enum End {
 pub struct Session<'a> {
     pub engine: &'a Engine,
     home: Home,
-    fixture: Fixture,
-    bridge: Bridge,
+    fixture: Rc<Fixture>,
+    link: Link<'a>,
     number: usize,
     log: Log,
     events: Vec<Event>,
@@ -59,9 +62,10 @@ pub struct Session<'a> {
     pub is_stuck: bool,
 }
 
-/// A bridge that has ended.
+/// A session that has ended.
 #[derive(Default)]
 pub struct Past {
+    number: usize,
     pub history: History,
     pub samples: Vec<Sample>,
     pub counts: BTreeMap<String, u64>,
@@ -69,15 +73,28 @@ pub struct Past {
 }
 
 impl<'a> Session<'a> {
+    /// With a bridge of its own.
     pub fn start(engine: &'a Engine, number: usize, log: &Log) -> Self {
         let fixture = Fixture::new(&["--durable"]);
         let home = marking(Home::on(engine).server("ledger", fixture.entry()));
-        let bridge = Bridge::start(&home);
+        let link = Link::Stdio(Bridge::start(&home));
+        Self::over(engine, &home, &Rc::new(fixture), link, number, log)
+    }
+
+    /// With a client that is there.
+    pub fn over(
+        engine: &'a Engine,
+        home: &Home,
+        fixture: &Rc<Fixture>,
+        link: Link<'a>,
+        number: usize,
+        log: &Log,
+    ) -> Self {
         Self {
             engine,
-            home,
-            fixture,
-            bridge,
+            home: home.clone(),
+            fixture: Rc::clone(fixture),
+            link,
             number,
             log: Arc::clone(log),
             events: Vec::new(),
@@ -121,30 +138,52 @@ impl<'a> Session<'a> {
     }
 
     fn request(&mut self, id: i64, run: Option<u64>, deed: &'static str, method: &str, params: Value) {
+        // Requests over HTTP come over connections of their own, so nothing says which of them is the first.
+        if self.link.is_web() {
+            self.wait();
+        }
         *self.open.entry(id).or_default() += 1;
         self.note(What::Asked { id, run, deed });
-        self.bridge.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        self.link.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
     }
 
     /// Cancels a run, and asks for something behind it.
     pub fn cancel(&mut self, id: i64) {
         self.count("cancelled by the client");
         self.note(What::Cancelled { id });
-        self.bridge.notify("notifications/cancelled", json!({"requestId": id, "reason": "soak"}));
+        self.link.notify("notifications/cancelled", json!({"requestId": id, "reason": "soak"}));
         self.expect_less(id);
-        self.ask_other("ping");
+        // Over HTTP the answers come over connections of their own, so none is behind the cancellation.
+        if !self.link.is_web() {
+            self.ask_other("ping");
+        }
+    }
+
+    /// Whether its client speaks HTTP.
+    pub fn is_web(&self) -> bool {
+        self.link.is_web()
+    }
+
+    /// The bridge was killed, and another one goes on with the session. What was under way has no answer.
+    pub fn go_on_with(&mut self, served: &'a Served) {
+        self.linger(Duration::ZERO);
+        self.fault("shared bridge killed");
+        for id in std::mem::take(&mut self.open).into_keys() {
+            self.note(What::Cancelled { id });
+        }
+        self.link.go_on_with(served);
     }
 
     pub fn garbage(&mut self, line: &[u8]) {
         self.count("line of garbage");
         self.note(What::Garbage);
-        self.bridge.send_raw(line);
+        self.link.send_raw(line);
     }
 
     /// Takes what comes for so long.
     pub fn linger(&mut self, time: Duration) {
         let until = Instant::now() + time;
-        while let Ok((at, message)) = self.bridge.next(until.saturating_duration_since(Instant::now())) {
+        while let Ok((at, message)) = self.link.next(until.saturating_duration_since(Instant::now())) {
             self.take(at, &message);
         }
     }
@@ -152,7 +191,7 @@ impl<'a> Session<'a> {
     /// Waits for all answers.
     pub fn wait(&mut self) {
         while !self.open.is_empty() && !self.is_stuck {
-            match self.bridge.next(PATIENCE) {
+            match self.link.next(PATIENCE) {
                 Ok((at, message)) => self.take(at, &message),
                 Err(_) => self.is_stuck = true,
             }
@@ -213,16 +252,17 @@ impl<'a> Session<'a> {
 
     /// Reads what the bridge has of the machine.
     pub fn sample(&mut self) {
-        let pid = self.bridge.pid();
+        let Link::Stdio(bridge) = &self.link else { return };
+        let (pid, rss_kib) = (bridge.pid(), bridge.resident_kib());
         let entries = |name: &str| {
             std::fs::read_dir(format!("/proc/{pid}/{name}")).map_or(0, |entries| entries.count() as u64)
         };
         let children: Vec<i32> = children_of(pid).collect();
         for child in children.iter().filter(|child| !is_alive(**child)) {
-            self.await_reaping(*child);
+            self.await_reaping(pid, *child);
         }
         let sample = Sample {
-            rss_kib: self.bridge.resident_kib(),
+            rss_kib,
             fds: entries("fd"),
             threads: entries("task"),
             children: children.len() as u64,
@@ -232,9 +272,9 @@ impl<'a> Session<'a> {
     }
 
     /// A child that has ended is a zombie for a moment, and not for longer.
-    fn await_reaping(&mut self, child: i32) {
+    fn await_reaping(&mut self, pid: i32, child: i32) {
         let started = Instant::now();
-        while children_of(self.bridge.pid()).any(|other| other == child) {
+        while children_of(pid).any(|other| other == child) {
             if started.elapsed() > GONE_WITHIN {
                 return self.survivors.push(format!("child {child}, which has ended and is not waited for,"));
             }
@@ -243,44 +283,42 @@ impl<'a> Session<'a> {
     }
 
     /// Ends the bridge and looks for what is left of it.
-    pub fn end(mut self, end: End) -> Past {
+    pub fn end(self, end: End) -> Past {
+        let (engine, home, fixture) = (self.engine, self.home.clone(), Rc::clone(&self.fixture));
+        let owners = home.owners();
+        let log = Arc::clone(&self.log);
+        let mut past = self.close(end);
+        past.take_calls(Entry::all(&fixture.ledger()), engine, &log);
+        past.survivors.extend(gone(engine, &home, &fixture, &owners));
+        past
+    }
+
+    /// Ends the client. The calls of its session are not known yet.
+    pub fn close(mut self, end: End) -> Past {
         let (how, signal) = match end {
             End::HangUp => ("client hung up", None),
             End::Terminate => ("bridge terminated", Some(Signal::SIGTERM)),
             End::Kill => ("bridge killed", Some(Signal::SIGKILL)),
         };
         self.count(how);
-        let owners = self.home.owners();
         let midway = !self.open.is_empty() && !self.is_stuck;
         self.note(What::Ended { how, midway });
         match signal {
-            Some(signal) => self.bridge.signal(signal),
-            None => self.bridge.hang_up(),
+            Some(signal) => self.link.signal(signal),
+            None => self.link.hang_up(),
         }
-        let started = Instant::now();
-        while let Ok((at, message)) = self.bridge.next(PATIENCE) {
+        while let Ok((at, message)) = self.link.next(PATIENCE) {
             self.take(at, &message);
         }
-        self.bridge.wait(PATIENCE);
-        let mut survivors = vec![];
-        let mut clean = 0;
-        // Twice clean: an engine may still be at what it was asked for.
-        while clean < 2 && started.elapsed() < GONE_WITHIN + Duration::from_secs(1) {
-            survivors = left(self.engine, &self.home, &self.fixture, &owners);
-            clean = if survivors.is_empty() { clean + 1 } else { 0 };
-            std::thread::park_timeout(Duration::from_millis(100));
-        }
-        let stderr = self.bridge.stderr();
+        self.link.wait();
+        let stderr = self.link.stderr();
         self.write(&json!({"stderr": stderr}));
-        let ledger = Entry::all(&self.fixture.ledger());
-        for entry in &ledger {
-            self.write(&json!({"call": entry}));
-        }
         Past {
-            history: History { events: self.events, ledger },
+            number: self.number,
+            history: History { events: self.events, ledger: vec![] },
             samples: self.samples,
             counts: self.counts,
-            survivors: self.survivors.into_iter().chain(survivors).collect(),
+            survivors: self.survivors,
         }
     }
 
@@ -291,12 +329,41 @@ impl<'a> Session<'a> {
     }
 
     fn write(&self, line: &Value) {
-        let line = json!({"engine": self.engine.name, "bridge": self.number, "line": line});
-        let mut log = self.log.lock().expect("nobody panics while writing");
-        log.write_all(format!("{line}\n").as_bytes()).expect("the target folder is writable");
+        write(&self.log, self.engine, self.number, line);
     }
 
     fn count(&mut self, name: &str) {
         *self.counts.entry(name.to_owned()).or_default() += 1;
     }
+}
+
+impl Past {
+    /// These calls are those of the session.
+    pub fn take_calls(&mut self, calls: Vec<Entry>, engine: &Engine, log: &Log) {
+        for call in &calls {
+            write(log, engine, self.number, &json!({"call": call}));
+        }
+        self.history.ledger = calls;
+    }
+}
+
+fn write(log: &Log, engine: &Engine, number: usize, line: &Value) {
+    let line = json!({"engine": engine.name, "bridge": number, "line": line});
+    let mut log = log.lock().expect("nobody panics while writing");
+    log.write_all(format!("{line}\n").as_bytes()).expect("the target folder is writable");
+}
+
+/// Waits until nothing is left of bridges that have ended; returns what is left after all. The place of a shared bridge stays.
+pub fn gone(engine: &Engine, home: &Home, fixture: &Fixture, owners: &[String]) -> Vec<String> {
+    let started = Instant::now();
+    let mut survivors = vec![];
+    let mut clean = 0;
+    // Twice clean: an engine may still be at what it was asked for.
+    while clean < 2 && started.elapsed() < GONE_WITHIN + Duration::from_secs(1) {
+        survivors = left(engine, home, fixture, owners);
+        survivors.retain(|what| !what.starts_with("file \"serve."));
+        clean = if survivors.is_empty() { clean + 1 } else { 0 };
+        std::thread::park_timeout(Duration::from_millis(100));
+    }
+    survivors
 }

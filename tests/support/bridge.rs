@@ -205,12 +205,15 @@ impl Bridge {
         let input = self.input.as_mut().expect("the connection is open");
         // It may have gone by now: then nothing comes.
         drop(input.write_all(format!("{message}\n").as_bytes()));
+        self.reply_until_killed(self.last_id)
+    }
+
+    /// The reply to a run that was sent; nothing when the program was killed before it answered.
+    pub fn reply_until_killed(&mut self, id: i64) -> Option<Reply> {
         let until = Instant::now() + PATIENCE;
         loop {
             match self.next(until.saturating_duration_since(Instant::now())) {
-                Ok((_, mut message))
-                    if message["id"] == json!(self.last_id) && message.get("method").is_none() =>
-                {
+                Ok((_, mut message)) if message["id"] == json!(id) && message.get("method").is_none() => {
                     return Some(Reply::of(message["result"].take()));
                 }
                 Ok(_) => {}
@@ -220,6 +223,17 @@ impl Bridge {
                 }
             }
         }
+    }
+
+    /// Starts the program, and sends the handshake and a run without waiting for answers. Returns the id of the run.
+    pub fn spawn_with_run(home: &Home, code: &str) -> (Self, i64) {
+        let mut bridge = Self::spawn(home);
+        let about = json!({"name": "test", "version": "1"});
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": about});
+        bridge.send_request("initialize", params);
+        bridge.notify("notifications/initialized", json!({}));
+        let id = bridge.send_run(json!({"code": code}));
+        (bridge, id)
     }
 
     /// The answer to a run that was sent, if it has come by now.

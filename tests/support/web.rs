@@ -29,6 +29,12 @@ pub struct Answer {
     pub body: String,
 }
 
+/// A request whose answer has begun, so that the program has read it.
+pub struct Begun {
+    stream: TcpStream,
+    bytes: Vec<u8>,
+}
+
 /// A client with a token.
 pub struct WebClient<'s> {
     served: &'s Served,
@@ -64,9 +70,23 @@ impl Served {
         stream
     }
 
-    /// The answer to bytes, up to the end of the connection.
+    /// Sends a request and waits for the head of the answer; nothing when the program has ended.
+    fn begin(&self, bytes: &[u8]) -> Option<Begun> {
+        let mut stream = TcpStream::connect(self.address).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(bytes).ok()?;
+        let (mut answer, mut piece) = (Vec::new(), [0; 4096]);
+        while !answer.windows(4).any(|end| end == b"\r\n\r\n") {
+            let count = stream.read(&mut piece).ok().filter(|count| *count > 0)?;
+            answer.extend_from_slice(&piece[..count]);
+        }
+        Some(Begun { stream, bytes: answer })
+    }
+
+    /// The answer to bytes, up to the end of the connection. Its status is 0 when the program has ended.
     pub fn answer_to(&self, bytes: &[u8]) -> Answer {
-        let mut stream = self.connect();
+        let Ok(mut stream) = TcpStream::connect(self.address) else { return Answer::of(b"") };
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         // What refuses a request may not read all of it.
         drop(stream.write_all(bytes));
         let mut answer = Vec::new();
@@ -76,6 +96,10 @@ impl Served {
 
     /// The answer to a request with these headers, each of them only once.
     pub fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        self.answer_to(&self.bytes_of(method, path, headers, body))
+    }
+
+    fn bytes_of(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Vec<u8> {
         let usual = [
             ("host", self.address.to_string()),
             ("accept", "application/json, text/event-stream".into()),
@@ -90,21 +114,30 @@ impl Served {
             .chain(headers.iter().copied())
             .map(|(name, value)| format!("{name}: {value}\r\n"))
             .collect();
-        self.answer_to(format!("{method} {path} HTTP/1.1\r\n{all}\r\n{body}").as_bytes())
+        format!("{method} {path} HTTP/1.1\r\n{all}\r\n{body}").into_bytes()
     }
 
     /// A client with a session of the protocol.
     pub fn client(&self, token: &str) -> WebClient<'_> {
+        self.client_until_killed(token).unwrap_or_else(|answer| panic!("{answer:?}"))
+    }
+
+    /// The same of a program that may be killed at any time.
+    ///
+    /// # Errors
+    /// The first answer that is no success.
+    pub fn client_until_killed(&self, token: &str) -> Result<WebClient<'_>, Answer> {
         let mut client =
             WebClient { served: self, token: token.into(), version: WITH_SESSIONS, session: None, id: 0 };
         let about = json!({"protocolVersion": WITH_SESSIONS, "capabilities": {},
             "clientInfo": {"name": "web", "version": "1"}});
         let answer = client.send("initialize", about);
-        assert_eq!(answer.status, 200, "{answer:?}");
         client.session = answer.header("mcp-session-id").map(str::to_owned);
-        assert!(client.session.is_some(), "{answer:?}");
-        client.notify("notifications/initialized");
-        client
+        if answer.status != 200 || client.session.is_none() {
+            return Err(answer);
+        }
+        let answer = client.notify("notifications/initialized");
+        if answer.status == 202 { Ok(client) } else { Err(answer) }
     }
 
     /// A client that comes back to its session of the protocol.
@@ -146,15 +179,35 @@ impl Answer {
     /// The answer in it, from a stream or alone.
     #[track_caller]
     pub fn message(&self) -> Value {
+        self.message_if_any().unwrap_or_else(|| panic!("no answer in {self:?}"))
+    }
+
+    /// The same; nothing when the program was killed before it answered.
+    pub fn message_if_any(&self) -> Option<Value> {
         let lines = self.body.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line));
         let mut messages = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        messages
-            .find(|message| message.get("id").is_some() && message.get("method").is_none())
-            .unwrap_or_else(|| panic!("no answer in {self:?}"))
+        messages.find(|message| message.get("id").is_some() && message.get("method").is_none())
+    }
+}
+
+impl Begun {
+    /// The whole answer.
+    pub fn finish(mut self) -> Answer {
+        // The program may be killed meanwhile.
+        drop(self.stream.read_to_end(&mut self.bytes));
+        Answer::of(&self.bytes)
     }
 }
 
 impl WebClient<'_> {
+    /// Sends a message as it is; nothing when the program has ended.
+    pub fn begin(&self, message: &Value) -> Option<Begun> {
+        let headers = self.headers("", &json!({}));
+        let headers: Vec<(&str, &str)> =
+            headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        self.served.begin(&self.served.bytes_of("POST", "/mcp", &headers, &message.to_string()))
+    }
+
     fn headers(&self, method: &str, params: &Value) -> Vec<(String, String)> {
         let mut headers = vec![
             ("authorization".to_owned(), format!("Bearer {}", self.token)),
@@ -186,12 +239,12 @@ impl WebClient<'_> {
         self.served.request("POST", "/mcp", &headers, &body)
     }
 
-    fn notify(&self, method: &str) {
+    fn notify(&self, method: &str) -> Answer {
         let headers = self.headers(method, &json!({}));
         let headers: Vec<(&str, &str)> =
             headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let body = json!({"jsonrpc": "2.0", "method": method}).to_string();
-        assert_eq!(self.served.request("POST", "/mcp", &headers, &body).status, 202);
+        self.served.request("POST", "/mcp", &headers, &body)
     }
 
     /// Ends the session of the protocol.
