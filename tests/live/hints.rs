@@ -198,6 +198,10 @@ const ELSEWHERE: &[(&str, Elsewhere)] = &[
             "The runtime in the sandbox refuses such a call first, so that only a forged one comes so far.",
         ),
     ),
+    (
+        "the user has to make that folder writable, and private",
+        By("live/mounts::code_gets_no_folder_to_change_while_that_cannot_be_recorded"),
+    ),
     ("the user decides: ", By("live/sessions::a_session_that_cannot_be_resumed_says_why_and_runs_nothing")),
     ("nothing was sent; run it again, or give the run a larger timeout", RUN_IS_OVER),
     ("give the run a larger timeout, or ask for less", RUN_IS_OVER),

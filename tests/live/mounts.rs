@@ -36,7 +36,10 @@ on_every_container_engine!(
     a_later_mount_of_the_host_appears_where_mounts_are_shared_with_it,
 );
 
-on_one_engine_and_processes!(a_folder_that_is_exchanged_again_and_again_is_never_the_one_that_was_refused,);
+on_one_engine_and_processes!(
+    a_folder_that_is_exchanged_again_and_again_is_never_the_one_that_was_refused,
+    code_gets_no_folder_to_change_while_that_cannot_be_recorded,
+);
 
 const CONFIG: &str = ".config/belljar/config.toml";
 
@@ -54,6 +57,26 @@ fn write(folder: &Path, name: &str, text: &str, mode: u32) {
 
 fn mount(host: &Path, guest: &str, more: &str) -> String {
     format!("[[mount]]\nhost = \"{}\"\nguest = \"{guest}\"\n{more}\n", host.display())
+}
+
+fn code_gets_no_folder_to_change_while_that_cannot_be_recorded(engine: &Engine) {
+    let data = data();
+    fs::set_permissions(data.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let home = Home::on(engine).file(CONFIG, &mount(data.path(), "/mnt/data", "writable = true"));
+    // The user's own link, to a folder that others see.
+    let (state, open) = (home.path().join(".local/state/belljar"), home.path().join("open"));
+    fs::create_dir(&open).unwrap();
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir_all(state.parent().unwrap()).unwrap();
+    let _ = fs::remove_dir_all(&state);
+    symlink(&open, &state).unwrap();
+    let code = "print(open('/mnt/data/sales.csv').read(4))";
+    let refused = Bridge::start(&home).run(code).text;
+    assert!(refused.contains("no sandbox is started: ") && refused.contains("given-places"), "{refused}");
+    let hint = "the user has to make that folder writable, and private";
+    assert!(refused.contains(hint) && refused.contains(&open.display().to_string()), "{refused}");
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(Bridge::start(&home).warm().ok(code), "city");
 }
 
 fn folders_are_there_as_configured_and_errors_say_where_a_file_is(engine: &Engine) {
