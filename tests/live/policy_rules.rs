@@ -488,7 +488,12 @@ fn a_human_who_cannot_be_asked_lets_nothing_pass_and_is_not_asked_again(engine: 
     bridge.refuse(&id, -32603, "nobody is there");
     // The next message is the reply: there is no second question.
     let reply = bridge.reply(run);
-    assert_eq!(reply.text.matches("and the client has not answered").count(), 3, "{}", reply.text);
+    assert_eq!(
+        reply.text.matches("and the client answered with an error: nobody is there").count(),
+        3,
+        "{}",
+        reply.text
+    );
     assert_eq!(fixture.ledger(), [""; 0]);
 }
 
