@@ -1,5 +1,6 @@
 //! Claims about changes of a file between reading and writing it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use super::edit::{InstallContext, Plan, Registration, ReplaceRule, install};
 use crate::clients::error::InstallError;
 use crate::clients::known_clients::client;
 use crate::clients::merge::{ConfinementChoice, merge};
-use crate::clients::own_entry::{Reach, StartCommand};
+use crate::clients::own_entry::{Calls, Reach, StartCommand};
 use crate::clients::places::{Scope, Surroundings};
 use crate::clients::reading::{Files, read_client};
 
@@ -25,6 +26,19 @@ fn surroundings(home: &Path) -> Surroundings {
     }
 }
 
+/// How a client starts belljar here.
+fn starting() -> StartCommand<'static> {
+    static NO_VARIABLES: BTreeSet<String> = BTreeSet::new();
+    StartCommand {
+        program: Path::new("/bin/belljar"),
+        longest_reply: Duration::from_secs(1),
+        start: Duration::from_secs(1),
+        variables: &NO_VARIABLES,
+        calls: Calls::AsSet,
+        reach: Reach::Start,
+    }
+}
+
 #[test]
 fn a_file_that_is_changed_between_reading_and_writing_is_left_as_it_is() {
     let home = tempfile::tempdir().unwrap();
@@ -33,15 +47,7 @@ fn a_file_that_is_changed_between_reading_and_writing_is_left_as_it_is() {
     let context = InstallContext { surroundings: &surroundings, state: &state, limits: &limits };
     let registration =
         Registration { client: client("cursor").unwrap(), name: "belljar", scope: Scope::User };
-    let starting = StartCommand {
-        program: Path::new("/bin/belljar"),
-        longest_reply: Duration::from_secs(1),
-        start: Duration::from_secs(1),
-        variables: &std::collections::BTreeSet::new(),
-        calls: crate::clients::own_entry::Calls::AsSet,
-        reach: Reach::Start,
-    };
-    let plan = install(&registration, starting, (ReplaceRule::Refused, &|_, _| false), &context).unwrap();
+    let plan = install(&registration, starting(), (ReplaceRule::Refused, &|_, _| false), &context).unwrap();
     let Plan::Edit(edit) = plan else { panic!("nothing to do") };
     let file = home.path().join(".cursor/mcp.json");
     fs::create_dir(home.path().join(".cursor")).unwrap();
@@ -71,21 +77,13 @@ fn a_folder_of_the_project_that_becomes_a_link_leads_no_edit_elsewhere() {
     let context = InstallContext { surroundings: &surroundings, state: &state, limits: &limits };
     let registration =
         Registration { client: client("cursor").unwrap(), name: "belljar", scope: Scope::Project };
-    let starting = StartCommand {
-        program: Path::new("/bin/belljar"),
-        longest_reply: Duration::from_secs(1),
-        start: Duration::from_secs(1),
-        variables: &std::collections::BTreeSet::new(),
-        calls: crate::clients::own_entry::Calls::AsSet,
-        reach: Reach::Start,
-    };
     let own = "{\"mcpServers\": {\"x\": {\"command\": \"x\"}}}";
     for folder in ["project/.cursor", "MCPs"] {
         fs::create_dir_all(at(folder)).unwrap();
         fs::write(at(folder).join("mcp.json"), own).unwrap();
     }
     let plan = || {
-        let planned = install(&registration, starting, (ReplaceRule::Refused, &|_, _| false), &context);
+        let planned = install(&registration, starting(), (ReplaceRule::Refused, &|_, _| false), &context);
         let Plan::Edit(edit) = planned.unwrap() else { panic!("nothing to do") };
         edit
     };
