@@ -10,6 +10,7 @@ import os
 import sys
 from fcntl import ioctl
 from select import POLLIN, POLLOUT, poll
+from sys import byteorder
 from time import monotonic
 
 from ..kernel.posture import oom_kills, posture, worker_posture
@@ -52,6 +53,10 @@ _CROWD_OF_PROCESSOR = 8
 _FILES_MAX = 1 << 17
 _FIONREAD = 0x541B
 _NOTHING = bytes(4)
+
+
+def unread_bytes(pipe: int) -> int:
+    return int.from_bytes(ioctl(pipe, _FIONREAD, _NOTHING), byteorder)
 
 
 class Supervisor:
@@ -118,8 +123,8 @@ class Supervisor:
                 self.give_up()
             if not ready:
                 self.quiet()
-            for fd, _ in ready:
-                self.ready(fd)
+            for fd, events in ready:
+                self.ready(fd, events)
             worker = self.worker
             if worker is not None and worker.status is not None and self.bridge_writer.has_room:
                 self.worker_exited(worker)
@@ -139,7 +144,7 @@ class Supervisor:
             self.preloaded = True
             self.preload()
 
-    def ready(self, fd: int) -> None:
+    def ready(self, fd: int, events: int) -> None:
         worker = self.worker
         if fd == self.bridge_in:
             data = self.buffer.read(fd)
@@ -164,9 +169,11 @@ class Supervisor:
         elif self.denials is not None and self.denials.ready(fd):
             pass
         elif not self.jobs.ready(fd, self.bridge_writer.has_room) and worker is not None:
-            for output in worker.outputs:
-                if output.fd == fd:
-                    self.pass_on(output)
+            if events & POLLIN:
+                self.drain(worker)
+            else:  # its last writer has ended
+                for output in worker.outputs:
+                    output.ended |= output.fd == fd
 
     def watch(self) -> None:
         """Waits for what can be read without overfilling a backlog, and for what can take waiting bytes."""
@@ -358,8 +365,7 @@ class Supervisor:
             if data == b"" and worker.status is None:
                 self.lost_touch(worker)
             return False
-        for output in worker.outputs:
-            self.drain(output)
+        self.drain(worker)
         dropped = worker.lines.dropped
         lines = worker.lines.feed(data)
         if b"" in lines:
@@ -414,18 +420,20 @@ class Supervisor:
         if not dies_by_itself:
             self.bridge_writer.fault("the worker closed its frame socket and was killed")
 
-    def drain(self, output: Output) -> None:
-        """Reads what the pipe holds now. What is written meanwhile comes after the frame that is about to be sent."""
-        if ioctl(output.fd, _FIONREAD, _NOTHING) != _NOTHING:
-            self.pass_on(output)
+    def drain(self, worker: Worker) -> None:
+        """Reads what the pipes hold now: stdout first, since nothing tells in which order both were written. What is
+        written meanwhile comes after the frame that is about to be sent."""
+        stdout, stderr = worker.outputs
+        # Counted first, so that whatever was written to stdout before these bytes is read before them.
+        waiting = unread_bytes(stderr.fd)
+        self.pass_on(stdout, unread_bytes(stdout.fd))
+        self.pass_on(stderr, waiting)
 
-    def pass_on(self, output: Output) -> None:
-        data = self.buffer.read(output.fd)
+    def pass_on(self, output: Output, size: int) -> None:
+        data = self.buffer.read(output.fd, size) if size else None
         if data:
             self.record.add(data)
             self.bridge_writer.output(output, data)
-        elif data == b"":
-            output.ended = True
 
     def worker_started(
         self, worker: Worker, seen: dict[str, object], restored: int | None = None, checkpoint: str | None = None
@@ -467,8 +475,8 @@ class Supervisor:
             pass
         if self.denials is not None:
             self.denials.tell()
+        self.drain(worker)
         for output in worker.outputs:
-            self.drain(output)
             self.bridge_writer.release_held(output)
         code = os.waitstatus_to_exitcode(worker.status or 0)
         end = {"exit_code": code} if code >= 0 else {"signal": -code}

@@ -18,10 +18,12 @@ class Buffer:
         self._view = memoryview(bytearray(BYTES))
         self._buffers = (self._view,)
 
-    def read(self, fd: int) -> bytes | None:
-        """Reads from a non-blocking descriptor: None if there is nothing to read, empty bytes at its end."""
+    def read(self, fd: int, size: int = BYTES) -> bytes | None:
+        """Reads at most `size` bytes from a non-blocking descriptor: None if there is nothing to read, empty bytes at
+        its end."""
+        buffers = self._buffers if size >= BYTES else (self._view[:size],)
         try:
-            return bytes(self._view[: readv(fd, self._buffers)])
+            return bytes(self._view[: readv(fd, buffers)])
         except BlockingIOError:
             return None
         except ConnectionResetError:

@@ -16,7 +16,9 @@ from ..kernel import system_calls
 
 _FIONREAD = 0x541B
 _EMPTY = bytes(4)
-_ORDER_SECONDS_MAX = 0.05
+# How long a write waits for the other stream to be read, for the order: if nobody else writes there, or somebody does.
+_ORDER_SECONDS_MAX = 2.0
+_ORDER_SHARED_SECONDS_MAX = 0.05
 _ORDER_AGAIN_SECONDS = 1.0
 _PAUSE_SECONDS = 0.00005
 _PRIVATE_FD_MIN = 40
@@ -67,9 +69,13 @@ class Stream(TextIOWrapper):
         if now < Stream._impatient_until:
             return
         Stream.ask_for_reading()
-        while ioctl(fd, _FIONREAD, _EMPTY) != _EMPTY:
-            if monotonic() - now > _ORDER_SECONDS_MAX:
-                # A subprocess floods the other pipe. The order is lost anyway, and each line would wait.
+        unread, until = ioctl(fd, _FIONREAD, _EMPTY), now + _ORDER_SECONDS_MAX
+        while (still := ioctl(fd, _FIONREAD, _EMPTY)) != _EMPTY:
+            if still != unread:
+                # A subprocess writes there, too. On a busy machine, the supervisor has only not run yet.
+                unread, until = still, min(until, monotonic() + _ORDER_SHARED_SECONDS_MAX)
+            if monotonic() > until:
+                # The order is lost, and each line would wait.
                 Stream._impatient_until = monotonic() + _ORDER_AGAIN_SECONDS
                 return
             sleep(_PAUSE_SECONDS)

@@ -11,11 +11,17 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from belljar_sandbox.boot.compile_ahead import NAMES
+from belljar_sandbox.supervisor.bridge_writer import BridgeWriter
+from belljar_sandbox.supervisor.supervisor import Supervisor, unread_bytes
+from belljar_sandbox.supervisor.workers import Worker, outputs_of_worker
+from belljar_sandbox.wire.buffer import Buffer
+from belljar_sandbox.wire.output_record import OutputRecord
 from sandbox import LIMITS, Frame, Sandbox
 
 
@@ -490,6 +496,45 @@ def test_alternating_streams_make_no_frame_for_each_write(sandbox: Sandbox) -> N
 def test_streams_that_alternate_print_by_print_stay_in_order(sandbox: Sandbox) -> None:
     code = "import sys\nfor i in range(400):\n    print(i)\n    print(-i, file=sys.stderr)"
     assert sandbox.run(code)["both"] == "".join(f"{i}\n{-i}\n" for i in range(400))
+
+
+def test_streams_stay_in_order_while_the_supervisor_does_not_run(sandbox: Sandbox) -> None:
+    run = sandbox.start(
+        "import sys, time\nprint('ready', flush=True)\ntime.sleep(0.3)\n"
+        "print('first', file=sys.stderr)\nprint('second')"
+    )
+    sandbox.wait_output("ready")
+    os.kill(sandbox.process.pid, signal.SIGSTOP)
+    time.sleep(0.8)
+    os.kill(sandbox.process.pid, signal.SIGCONT)
+    assert sandbox.finish(run)["both"] == "first\nsecond\n"
+
+
+@pytest.mark.parametrize("count", range(3))
+def test_a_line_of_stdout_comes_before_a_later_one_of_stderr(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Whenever they arrive: before the unread bytes of the first pipe are counted, of the second, or after both."""
+    (stdout, to_stdout), (stderr, to_stderr), (sent, bridge) = os.pipe(), os.pipe(), os.pipe()
+    reader = Supervisor.__new__(Supervisor)
+    reader.buffer, reader.record, reader.bridge_writer = Buffer(), OutputRecord(), BridgeWriter(bridge)
+    worker = cast("Worker", SimpleNamespace(outputs=outputs_of_worker(stdout, stderr)))
+    counted = 0
+
+    def unread_bytes_at(pipe: int) -> int:
+        nonlocal counted
+        if counted == count:
+            os.write(to_stdout, b"out")
+            os.write(to_stderr, b"err")
+        counted += 1
+        return unread_bytes(pipe)
+
+    monkeypatch.setattr("belljar_sandbox.supervisor.supervisor.unread_bytes", unread_bytes_at)
+    for _ in range(2):
+        reader.drain(worker)
+    reader.bridge_writer.send_output()
+    frames = [json.loads(line[1:]) for line in os.read(sent, 1 << 16).splitlines()]
+    assert "".join(frame["text"] for frame in frames) == "outerr"
+    for fd in (stdout, to_stdout, stderr, to_stderr, sent, bridge):
+        os.close(fd)
 
 
 def test_bytes_that_alternate_with_text_stay_in_order_within_their_stream(sandbox: Sandbox) -> None:

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from belljar_sandbox.supervisor.workspace_snapshot import _SNAPSHOT as SNAPSHOT
 from sandbox import Sandbox
+
+
+@pytest.fixture(autouse=True)
+def alone() -> Iterator[None]:
+    """Outside of containers, all sandboxes of this machine have the same snapshot. The tests may run at once."""
+    with Path(tempfile.gettempdir(), f"belljar-test-snapshot-{os.getuid()}").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def snapshot(sandbox: Sandbox, what: str) -> object:
