@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -23,6 +24,8 @@ pub struct Bridge {
     /// Messages that somebody else waits for.
     unread: VecDeque<Value>,
     errors: Arc<Mutex<String>>,
+    /// Ends when nobody has stderr open any more.
+    reader: JoinHandle<()>,
     last_id: i64,
     _home: Rc<tempfile::TempDir>,
 }
@@ -60,14 +63,14 @@ impl Bridge {
         });
         let errors = Arc::new(Mutex::new(String::new()));
         let (err, kept) = (BufReader::new(child.stderr.take().unwrap()), Arc::clone(&errors));
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             for line in err.lines() {
                 let Ok(line) = line else { return };
                 kept.lock().unwrap().push_str(&format!("{line}\n"));
             }
         });
         let input = child.stdin.take();
-        Self { child, input, lines, unread: VecDeque::new(), errors, last_id: 0, _home: home.keep() }
+        Self { child, input, lines, unread: VecDeque::new(), errors, reader, last_id: 0, _home: home.keep() }
     }
 
     /// Starts the program and opens the connection.
@@ -331,6 +334,11 @@ impl Bridge {
             status = self.child.try_wait().unwrap();
             status.is_some()
         });
+        // Its last words may still be on the way. A process that it has left may have stderr open.
+        let until = Instant::now() + Duration::from_secs(1);
+        while !self.reader.is_finished() && Instant::now() < until {
+            std::thread::park_timeout(Duration::from_millis(2));
+        }
         (status.unwrap(), took)
     }
 

@@ -162,6 +162,7 @@ class Interpreter:
             self._is_restored()
         self._sources.keep(name, code)
         self._left_running.run = number
+        self._streams.begin_run(number)
         self._calls.begin_run(number, self._proxies.offer(servers))
         self._record.begin_run()
         IMAGES.begin_run(number, as_files=images_as_files)
@@ -204,7 +205,9 @@ class Interpreter:
         self._note_installing(code, end, notes)
         self._threads_left = _count_threads() > self._calls.own_threads
         tasks = [] if self._event_loop is None else self._event_loop.unfinished()
-        self._left_running.note(notes, self._threads_left, tasks, self._streams.started_process)
+        self._left_running.note(
+            notes, self._threads_left, tasks, self._streams.started_process, self._streams.earlier_runs
+        )
         self._calls.end_run(notes)
         say_repeated(self._streams.write_error)
         self._streams.end_run()

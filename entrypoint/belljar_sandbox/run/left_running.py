@@ -32,8 +32,16 @@ class LeftRunning:
         self._programs: dict[tuple[int, str], tuple[str, int, int]] = {}
         self._failed: list[str] = []
 
-    def note(self, notes: list[str], threads: bool, tasks: Sequence[Task[Any]], started_process: bool) -> None:
-        """Adds notes at the end of a run. `threads` and `started_process`: whether there may be any."""
+    def note(
+        self, notes: list[str], threads: bool, tasks: Sequence[Task[Any]], started_process: bool, writers: Sequence[int]
+    ) -> None:
+        """Adds notes at the end of a run. `threads` and `started_process`: whether there may be any. `writers`: the
+        earlier runs whose threads or tasks have written."""
+        _add(
+            notes,
+            "some of this output is that of threads or tasks which earlier runs left",
+            map("run {}".format, writers),
+        )
         notes += self._failed
         self._failed.clear()
         found = [one for one in _enumerate_threads() if one is not _main_thread and one.is_alive()] if threads else []

@@ -13,6 +13,7 @@ from io import BufferedWriter, FileIO, TextIOWrapper
 from time import monotonic, sleep
 
 from ..kernel import system_calls
+from .run_origin import RUN
 
 _FIONREAD = 0x541B
 _EMPTY = bytes(4)
@@ -28,6 +29,8 @@ _STARTS_A_PROCESS = frozenset(
 _dup2, _set_blocking = os.dup2, os.set_blocking
 _displayhook, _excepthook = sys.displayhook, sys.excepthook
 _flush_c = system_calls.flush_c_streams
+# The earlier runs whose threads and tasks have written during this one.
+_earlier: set[int] = set()
 
 
 class Stream(TextIOWrapper):
@@ -37,6 +40,7 @@ class Stream(TextIOWrapper):
     # Whether each stream has a pipe of its own.
     keeps_order = True
     ask_for_reading: Callable[[], None] = staticmethod(lambda: None)
+    run: int | None = None
 
     def __init__(self, fd: int) -> None:
         super().__init__(
@@ -48,6 +52,9 @@ class Stream(TextIOWrapper):
         self.unflushed = False
 
     def write(self, text: str, /) -> int:
+        origin = RUN.get()
+        if origin != Stream.run and origin is not None and text:
+            _earlier.add(origin)
         other = self.other
         if other is not None:
             try:
@@ -92,6 +99,15 @@ class Streams:
         self._private = [fcntl(fd, F_DUPFD_CLOEXEC, _PRIVATE_FD_MIN) for fd in range(3)]
         self._make()
         sys.addaudithook(self._audit)
+
+    def begin_run(self, number: int) -> None:
+        Stream.run = number
+        _earlier.clear()
+
+    @property
+    def earlier_runs(self) -> list[int]:
+        """The runs whose threads and tasks have written during this one."""
+        return sorted(_earlier)
 
     def restore(self) -> None:
         """Restores what user code has closed or replaced."""

@@ -561,6 +561,45 @@ def test_a_program_that_a_run_leaves_behind_is_named_and_its_output_marked(sandb
     assert sandbox.run("subprocess.run(['true'], check=True); None")["notes"] == []
 
 
+@pytest.mark.parametrize(
+    ("leave", "go_on"),
+    [
+        (
+            "import threading\nasked = threading.Event()\ndef speak(): asked.wait(); print('stray')\n"
+            "t = threading.Thread(target=speak); t.start()",
+            "asked.set(); t.join()",
+        ),
+        (
+            "import threading\nasked = threading.Event()\ndef speak(): asked.wait(); raise ValueError('stray')\n"
+            "t = threading.Thread(target=speak); t.start()",
+            "asked.set(); t.join()",
+        ),
+        (
+            "import asyncio\nasked = asyncio.Event()\nasync def speak(): await asked.wait(); print('stray')\n"
+            "t = asyncio.create_task(speak())\nawait asyncio.sleep(0)",
+            "asked.set(); await t",
+        ),
+        (
+            "from concurrent.futures import ThreadPoolExecutor\nimport threading\nasked = threading.Event()\n"
+            "pool = ThreadPoolExecutor(1)\ndef speak(): asked.wait(); print('stray')\nt = pool.submit(speak)",
+            "asked.set(); t.result()",
+        ),
+    ],
+    ids=["thread", "failing-thread", "task", "pool"],
+)
+def test_output_of_what_an_earlier_run_left_is_marked(sandbox: Sandbox, leave: str, go_on: str) -> None:
+    marked = "some of this output is that of threads or tasks which earlier runs left: run 1"
+    sandbox.run(leave)
+    assert marked not in sandbox.run("print('quiet')")["notes"]
+    spoke = sandbox.run(f"{go_on}\nNone")
+    assert "stray" in spoke["both"] and marked in spoke["notes"], spoke
+    own = sandbox.run(
+        "t = threading.Thread(target=print, args=['own']) if 'threading' in dir() else None\n"
+        "t and (t.start(), t.join())\nprint('over')"
+    )
+    assert marked not in own["notes"]
+
+
 def test_the_error_of_a_task_that_a_run_left_is_a_note(sandbox: Sandbox) -> None:
     fail = "import asyncio, gc\nasync def fail(): raise ValueError('late')\n"
     assert (
