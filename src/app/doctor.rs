@@ -74,11 +74,11 @@ pub(super) async fn doctor(
         line("unused", &stored);
     }
     line("model", &model::state(&config));
-    if asks && let Some(answer) = model::answer(&config).await {
+    let environment = Arc::clone(files.environment());
+    if asks && let Some(answer) = model::answer(&config, &environment).await {
         line("", &answer);
     }
     shared_bridge(&config).await;
-    let environment = Arc::clone(files.environment());
     let asking = asks.then(|| wiring::servers(&config, files, &Mark::new()));
     let asking = asking.map(|(active_config, upstream)| (active_config.specs(), upstream));
     let asked = asking.as_ref().map(|(specs, upstream)| (specs.as_slice(), &**upstream));

@@ -5,7 +5,7 @@ use belljar_guard::Mark;
 use tokio::time::Instant;
 
 use crate::broker::model_endpoint;
-use crate::config::{Config, ModelAccess, ModelEndpoint};
+use crate::config::{Config, Environment, ModelAccess, ModelEndpoint};
 use crate::models::{ModelAnswer, ModelError, ModelRequest};
 
 /// Longest reason why the model does not answer, in characters.
@@ -28,9 +28,9 @@ pub(super) fn state(config: &Config) -> String {
 }
 
 /// The result of a test question; `None`: no endpoint is set.
-pub(super) async fn answer(config: &Config) -> Option<String> {
+pub(super) async fn answer(config: &Config, environment: &Environment) -> Option<String> {
     let ModelAccess::Endpoint(endpoint) = &config.model.access else { return None };
-    let asking = tokio::time::timeout(config.model.bounds.time, ask(config, endpoint));
+    let asking = tokio::time::timeout(config.model.bounds.time, ask(config, environment, endpoint));
     let why = match asking.await {
         Ok(Ok(said)) => {
             let model = said
@@ -44,9 +44,13 @@ pub(super) async fn answer(config: &Config) -> Option<String> {
     Some(format!("FAILED: {}", text::inert_excerpt(&why, WHY_CHARS_MAX)))
 }
 
-async fn ask(config: &Config, settings: &ModelEndpoint) -> Result<ModelAnswer, ModelError> {
+async fn ask(
+    config: &Config,
+    environment: &Environment,
+    settings: &ModelEndpoint,
+) -> Result<ModelAnswer, ModelError> {
     let until = Instant::now() + config.model.bounds.time;
-    let endpoint = model_endpoint(settings, &Mark::new(), &config.limits).await?;
+    let endpoint = model_endpoint(settings, &Mark::new(), environment, &config.limits).await?;
     let asked = ModelRequest {
         system: None,
         prompt: QUESTION.to_owned(),

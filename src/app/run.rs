@@ -173,12 +173,7 @@ fn source(file: &Path, foreign: &[PathBuf], bytes_max: u64) -> Result<String, St
     let read = if file == Path::new("-") {
         std::io::stdin().take(bytes_max + 1).read_to_end(&mut bytes)
     } else {
-        // A shell gives a pipe by a name such as /dev/fd/63.
-        let opened = match file.metadata().is_ok_and(|about| about.is_file()) {
-            true => user_file::plain(file, foreign)?,
-            false => File::open(file).map_err(|error| format!("cannot read {shown}: {error}"))?,
-        };
-        opened.take(bytes_max + 1).read_to_end(&mut bytes)
+        user_file::plain_or_passed(file, foreign)?.take(bytes_max + 1).read_to_end(&mut bytes)
     };
     if let Err(error) = read {
         return Err(format!("cannot read {shown}: {error}"));

@@ -726,6 +726,17 @@ fn a_file_that_a_stranger_may_have_written_is_a_project_s_by_whatever_way_it_is_
         let shown = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(shown.contains("\"project\": \"/"), !is_control, "{shown}");
     }
+    // A link of the project that leads out of it.
+    let home = Home::new().file("private.json", &entry("precious")).file("p/.git/HEAD", "");
+    std::os::unix::fs::symlink("../private.json", home.path().join("p/mcp.json")).unwrap();
+    for folder in ["p", ""] {
+        let mut command = home.command(&["import", "--yes", "--client", "cursor", "--file"]);
+        let command = command.arg(home.path().join("p/mcp.json")).current_dir(home.path().join(folder));
+        let output = command.output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert!(said.contains("leads out of the project") && !said.contains("precious"), "{folder}: {said}");
+    }
     // A variable for a client's folder that leads into the open project is the project's, too.
     let home = Home::new().file("p/.codex/config.toml", "[mcp_servers.theirs]\ncommand = \"c\"\n");
     let home = home.clone().env("CODEX_HOME", home.path().join("p/.codex").to_str().unwrap());

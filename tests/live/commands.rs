@@ -1,6 +1,6 @@
 //! The commands for people, with an engine: `run` and `doctor`.
 
-use std::io::Read;
+use std::io::{Read, Seek, Write};
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 
@@ -122,6 +122,19 @@ fn run_takes_code_from_an_argument_a_file_and_stdin(engine: &Engine) {
     );
     assert_eq!(run(&home, &["run", "job.py"], ""), left(0, "from a file\n", ""));
     assert_eq!(run(&home, &["run", "-"], "print('from stdin')\n"), left(0, "from stdin\n", ""));
+    // As a shell passes a here-document: by a descriptor of a file without a name.
+    let mut unnamed = tempfile::tempfile().unwrap();
+    unnamed.write_all(b"print('from a descriptor')\n").unwrap();
+    for name in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
+        unnamed.rewind().unwrap();
+        let mut command = home.command(&["run", name]);
+        let output = command.stdin(unnamed.try_clone().unwrap()).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "from a descriptor\n", "{name}: {output:?}");
+    }
+    // A pipe in a folder is not waited for.
+    nix::unistd::mkfifo(&home.path().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let refused = run(&home, &["run", "pipe"], "");
+    assert!(refused.code == Some(2) && refused.stderr.contains("is no plain file"), "{}", refused.stderr);
 }
 
 fn run_reaches_the_servers_that_it_is_given(engine: &Engine) {

@@ -12,6 +12,8 @@ on_one_engine_and_processes!(
     each_owner_has_the_accounts_that_its_table_names,
     as_many_sandboxes_wait_as_are_set,
     a_session_that_begins_after_an_edit_has_no_sandbox_of_the_former_settings,
+    a_session_that_begins_after_a_mounted_folder_was_replaced_has_the_new_one,
+    sessions_that_go_on_from_the_last_one_are_not_made_ahead,
     a_client_without_sessions_of_the_protocol_goes_on_with_the_one_that_it_names,
     sessions_go_on_after_the_bridge_was_killed_and_say_so,
 );
@@ -63,7 +65,8 @@ fn each_owner_has_the_accounts_that_its_table_names(engine: &Engine) {
     let mut entry = one.entry();
     entry["env"]["ACCOUNT"] = json!("${ACCOUNT}");
     entry["env_inherit"] = json!(["OTHER_ACCOUNT"]);
-    let config = "[owners.ann.env]\nACCOUNT = \"${OF_ANN}\"\nOTHER_ACCOUNT = \"other-of-ann\"\n";
+    entry["env"]["PRINTED_ACCOUNT"] = json!("${cmd:printenv ACCOUNT}");
+    let config = "[policy]\nallow_cmd = true\n[owners.ann.env]\nACCOUNT = \"${OF_ANN}\"\nOTHER_ACCOUNT = \"other-of-ann\"\n";
     let home = Home::on(engine).server("one", entry).file(".config/belljar/config.toml", config);
     let home = home.env("ACCOUNT", "own").env("OTHER_ACCOUNT", "other-own").env("OF_ANN", "of-ann");
     let (ann, bob) = (token(&home, &["ann"]), token(&home, &["bob"]));
@@ -73,6 +76,8 @@ fn each_owner_has_the_accounts_that_its_table_names(engine: &Engine) {
         let environment = std::fs::read(format!("/proc/{}/environ", pid.trim())).unwrap();
         let has = |text: String| environment.split(|byte| *byte == 0).any(|one| one == text.as_bytes());
         assert!(has(format!("ACCOUNT={account}")) && has(format!("OTHER_ACCOUNT={other}")), "{account}");
+        let all = String::from_utf8_lossy(&environment);
+        assert!(has(format!("PRINTED_ACCOUNT={account}")), "{account}: {all}");
     }
 }
 
@@ -107,6 +112,41 @@ fn a_session_that_begins_after_an_edit_has_no_sandbox_of_the_former_settings(eng
         assert_eq!(said(&mut served.client(&owner), code), "False");
     }
     drop(home);
+}
+
+fn a_session_that_begins_after_a_mounted_folder_was_replaced_has_the_new_one(engine: &Engine) {
+    let home = Home::on(engine).env("MCP_BRIDGE_PREWARM", "2").file("data/former", "");
+    let mount = home.path().join("data");
+    let config = format!("[[mount]]\nhost = \"{}\"\n", mount.display());
+    let home = home.file(".config/belljar/config.toml", &config);
+    let owner = token(&home, &["mine"]);
+    let served = Served::start(&home, &[]);
+    let code = "import os\nprint(*os.listdir('/mnt/data'))";
+    assert_eq!(said(&mut served.client(&owner), code), "former");
+    eventually("two sessions wait, beside the used one", PATIENCE, || {
+        home.run(&["serve", "status"]).stdout.contains("serves 3 ")
+    });
+    std::fs::rename(&mount, home.path().join("moved")).unwrap();
+    let home = home.file("data/present", "");
+    for _ in 0..3 {
+        assert_eq!(said(&mut served.client(&owner), code), "present");
+    }
+    drop(home);
+}
+
+fn sessions_that_go_on_from_the_last_one_are_not_made_ahead(engine: &Engine) {
+    let home = Home::on(engine).env("MCP_BRIDGE_RESUME", "last").env("MCP_BRIDGE_PREWARM", "2");
+    let owner = token(&home, &["mine"]);
+    let served = Served::start(&home, &[]);
+    for expected in ["1", "2"] {
+        // Each goes on from the one before, which has ended.
+        let mut client = served.client(&owner);
+        assert_eq!(said(&mut client, "x = globals().get('x', 0) + 1\nprint(x)"), expected);
+        drop(client.delete());
+        eventually("the session's end", PATIENCE, || {
+            home.run(&["serve", "status"]).stdout.contains("serves 0 ")
+        });
+    }
 }
 
 fn a_client_without_sessions_of_the_protocol_goes_on_with_the_one_that_it_names(engine: &Engine) {

@@ -36,6 +36,7 @@ async fn told(command: &ProcessSpec, limits: &Limits) -> Result<String, String> 
 
 async fn one(spec: &ProcessSpec, limits: &Limits) -> Result<String, String> {
     let mut command = Command::new(&spec.program);
+    spec.inherited.pass_to(command.as_std_mut());
     command
         .args(&spec.args)
         .envs(spec.env.iter().map(|(name, value)| (name, value)))

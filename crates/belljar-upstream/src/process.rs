@@ -164,9 +164,7 @@ fn command(
         }
         None => (Command::new(&spec.program), None),
     };
-    if let Inherited::Only { variables, .. } = &spec.inherited {
-        command.env_clear().envs(variables.iter().map(|(name, value)| (name, value)));
-    }
+    spec.inherited.pass_to(command.as_std_mut());
     command.envs(own);
     if let Some(cwd) = &spec.cwd {
         command.current_dir(cwd);

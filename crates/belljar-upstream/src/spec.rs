@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -258,6 +259,15 @@ pub enum Inherited {
         /// The names of the variables that it does not get.
         withheld: Vec<String>,
     },
+}
+
+impl Inherited {
+    /// Gives a program these variables, and no others.
+    pub(super) fn pass_to(&self, command: &mut Command) {
+        if let Self::Only { variables, .. } = self {
+            command.env_clear().envs(variables.iter().map(|(name, value)| (name, value)));
+        }
+    }
 }
 
 impl PartialEq for Inherited {

@@ -1,6 +1,7 @@
 //! Files that the user names on the command line, outside of belljar's folders. A new one is created completely or not at all,
 //! even if belljar is killed, and never over another file.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,15 +15,14 @@ use nix::errno::Errno;
 const SHOWN_CHARS_MAX: usize = 300;
 
 /// The file to which a path leads. No symlink in one of the `foreign` places, as
-/// [`ConfigFiles::foreign_places`](crate::config::ConfigFiles::foreign_places) gives them, may lead out of that place.
+/// [`ConfigFiles::foreign_places`](crate::config::ConfigFiles::foreign_places) gives them, may be on the way,
+/// not even one that stays in its place: it may lead to a file that is the user's, such as `.env`.
 ///
 /// # Errors
 /// There is such a symlink, or no working folder.
 fn real(path: &Path, foreign: &[PathBuf]) -> io::Result<RealFile> {
     let way = ResolvedPath::of(&std::path::absolute(path)?);
-    // What stays in such a place leads to nothing else. The root stands for places that are not known.
-    let leads_out = |folder: &&PathBuf| folder.parent().is_none() || !way.end.starts_with(folder);
-    match foreign.iter().filter(leads_out).find_map(|folder| way.link_in(folder)) {
+    match foreign.iter().find_map(|folder| way.link_in(folder)) {
         Some(link) => {
             let (link, end) = (shown(link), shown(&way.end));
             Err(io::Error::other(format!(
@@ -38,17 +38,32 @@ fn real(path: &Path, foreign: &[PathBuf]) -> io::Result<RealFile> {
 /// # Errors
 /// It is no plain file, or cannot be opened; with its path.
 pub(crate) fn plain(path: &Path, foreign: &[PathBuf]) -> Result<File, String> {
-    let named = |error: io::Error| format!("{}: {error}", shown(path));
-    let real = real(path, foreign).map_err(named)?;
-    let no_file = || format!("{} is no plain file", shown(path));
-    // A device is not opened to see what it is.
-    if !real.path().metadata().map_err(named)?.is_file() {
-        return Err(no_file());
+    let file = plain_or_passed(path, foreign)?;
+    match file.metadata() {
+        Ok(about) if about.is_file() => Ok(file),
+        _ => Err(format!("{} is no plain file", shown(path))),
     }
-    let file = real.open().map_err(named)?;
-    match file.metadata().map_err(named)?.is_file() {
-        true => Ok(file),
-        false => Err(no_file()),
+}
+
+/// Opens what [`plain`] opens, or what a shell passes as a descriptor of this process: a pipe, or a here-document.
+///
+/// # Errors
+/// It is neither, or cannot be opened; with its path.
+pub(crate) fn plain_or_passed(path: &Path, foreign: &[PathBuf]) -> Result<File, String> {
+    let named = |error: io::Error| format!("{}: {error}", shown(path));
+    let is_number = |name: &OsStr| name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
+    let folders = ["/dev/fd", "/proc/self/fd"].map(Path::new);
+    if path == Path::new("/dev/stdin")
+        || path.parent().is_some_and(|folder| folders.contains(&folder))
+            && path.file_name().is_some_and(is_number)
+    {
+        return File::open(path).map_err(named);
+    }
+    let real = real(path, foreign).map_err(named)?;
+    // A device or a pipe is not opened to see what it is.
+    match real.path().metadata().map_err(named)?.is_file() {
+        true => real.open().map_err(named),
+        false => Err(format!("{} is no plain file", shown(path))),
     }
 }
 
@@ -135,8 +150,9 @@ mod tests {
         assert!(why.contains("is a symlink") && why.ends_with("/precious/a"), "{why}");
         for (name, foreign, is_read) in [
             ("out/b", vec![place.clone()], false),
-            ("in/b", vec![place.clone()], true),
+            ("in/b", vec![place.clone()], false),
             ("in/b", vec!["/".into()], false),
+            ("own/b", vec![place.clone()], true),
             ("out/b", vec![], true),
             ("out", vec![], false),
         ] {

@@ -20,7 +20,7 @@ use super::bridges::{Bridges, Member, SESSIONS_MAX};
 use super::open_sessions::OpenSessions;
 use super::tokens::{Token, Tokens};
 use crate::app::serve::handler;
-use crate::config::{Config, ConfigFiles, Environment};
+use crate::config::{Config, ConfigFiles, Environment, MountedFolder};
 use crate::server::{Handler, HandlerSource, Listeners, Remote};
 
 /// The largest number of requests of one owner at once; a stream that waits for notifications is one.
@@ -298,12 +298,14 @@ impl Owner {
         }
     }
 
-    /// A session that waits. A sandbox that was started with another configuration is not used.
+    /// A session that waits. A sandbox that was started with another configuration, or has a folder that is not at its place any
+    /// more, is not used.
     fn waiting(&self) -> Option<Prepared> {
         loop {
             let waiting = self.next.lock().pop_front()?;
             waiting.handler.prewarm();
-            if waiting.told.borrow().is_same(&waiting.config) {
+            let is_there = waiting.config.mounts.iter().all(MountedFolder::is_there);
+            if is_there && waiting.told.borrow().is_same(&waiting.config) {
                 return Some(waiting);
             }
         }
@@ -386,11 +388,13 @@ impl HandlerSource for Owner {
     fn begin(&self, id: Option<&str>) -> Result<Arc<Handler>, ErrorData> {
         let journal = id.and_then(|id| self.open.as_ref()?.journal(id));
         let waiting = if journal.is_none() { self.waiting() } else { None };
-        let Prepared { journal, handler, .. } = match waiting {
+        let Prepared { journal, handler, config, .. } = match waiting {
             Some(waiting) => waiting,
             None => self.prepared(journal.as_deref())?,
         };
-        self.waiting.store(handler.prewarm(), Ordering::Relaxed);
+        let ahead = handler.prewarm();
+        // A session that goes on from another cannot be made before the other has ended.
+        self.waiting.store(if config.resume.is_none() { ahead } else { 0 }, Ordering::Relaxed);
         if let (Some(open), Some(id)) = (&self.open, id) {
             open.begun(id, &journal);
         }

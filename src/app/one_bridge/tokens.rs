@@ -13,6 +13,8 @@ use nix::fcntl::{Flock, FlockArg};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 
+use crate::config::{OWNER_NAME_RULE, is_owner_name};
+
 /// What every token begins with, so that scanners for leaked secrets can find it.
 const PREFIX: &str = "belljar_";
 /// What the names of owners begin with whom an OAuth issuer names. No token has such a name.
@@ -23,8 +25,6 @@ const BYTES: usize = 32;
 const FILE_BYTES_MAX: u64 = 64 << 10;
 /// The largest number of tokens.
 const TOKENS_MAX: usize = 1_000;
-/// Longest name of a token, which is also the name of its owner's folders.
-const NAME_BYTES_MAX: usize = 40;
 
 /// The tokens of this user.
 #[derive(Debug, Clone)]
@@ -75,9 +75,7 @@ pub(crate) enum TokenError {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AddError {
     /// The name cannot name folders.
-    #[error(
-        "a name has 1 to {NAME_BYTES_MAX} of the characters a-z, 0-9, - and _, and begins with a letter or digit"
-    )]
+    #[error("a name {OWNER_NAME_RULE}")]
     Name,
     /// The name could be the one of an OAuth owner.
     #[error("a name that begins with {OAUTH_PREFIX} is one of an owner whom an OAuth issuer names")]
@@ -113,7 +111,7 @@ impl Tokens {
     /// # Errors
     /// The name cannot be used, or the folder.
     pub(crate) fn add(&self, token: &Token) -> Result<String, AddError> {
-        if !is_name(&token.name) {
+        if !is_owner_name(&token.name) {
             return Err(AddError::Name);
         }
         if token.name.starts_with(OAUTH_PREFIX) {
@@ -233,13 +231,6 @@ pub(crate) fn expiry(text: &str) -> Result<String, String> {
         .and_then(clock::timestamp_after)
         .filter(|time| time.starts_with(|first: char| first.is_ascii_digit()))
         .ok_or_else(wrong)
-}
-
-fn is_name(name: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    name.len() <= NAME_BYTES_MAX
-        && name.bytes().next().is_some_and(is_plain)
-        && name.bytes().all(|byte| is_plain(byte) || b"-_".contains(&byte))
 }
 
 fn file_of(text: &str) -> String {

@@ -15,8 +15,8 @@ use belljar_confine::PrivatePlaces;
 use belljar_guard::{Keeper, Mark, PARENT_VARIABLE};
 use belljar_tools::catalog::{Catalog, server_aliases};
 use belljar_upstream::{
-    CallBounds, DeferredTransport, LoginFile, LoginSpec, PlacesNow, ProcessSpec, RemoteSpec, ServerSpec,
-    ServerTransport, printed,
+    CallBounds, DeferredTransport, Inherited, LoginFile, LoginSpec, PlacesNow, ProcessSpec, RemoteSpec,
+    ServerSpec, ServerTransport, printed,
 };
 use parking_lot::Mutex;
 
@@ -42,6 +42,13 @@ struct ConfigState {
     files: ConfigFiles,
     /// The configuration that the last run of any session began with.
     in_effect: Arc<Config>,
+}
+
+impl ConfigState {
+    /// The environment of the owner of the sessions.
+    fn environment(&self) -> Environment {
+        self.files.environment().with_owner_env(&self.in_effect.owner_env)
+    }
 }
 
 /// The configuration that the last run of a session began with, so that its next reply reports the changes since.
@@ -139,7 +146,7 @@ impl ActiveConfig {
             Ok(told.borrow().changeable.iter().cloned().chain(given).collect())
         };
         let config_context = ConfigContext {
-            environment: Arc::new(files.environment().with_owner_env(&in_effect.owner_env)),
+            environment: Arc::new(now.environment()),
             sandbox_servers: in_effect.sandbox_servers,
             private: in_effect.private.clone(),
             changeable: PlacesNow::new(changeable),
@@ -219,7 +226,8 @@ impl ActiveConfig {
         endpoint: &ModelEndpoint,
         limits: &Limits,
     ) -> Result<models::Endpoint, ModelError> {
-        model_endpoint(endpoint, &self.mark, limits).await
+        let environment = self.now.lock().environment();
+        model_endpoint(endpoint, &self.mark, &environment, limits).await
     }
 
     fn spec(&self, server: &ServerConfig, config_context: &ConfigContext) -> ServerSpec {
@@ -303,7 +311,11 @@ impl LaunchContext {
         let checked = deferred.clone();
         DeferredTransport {
             check: Arc::new(move || checked.check()),
-            commands: deferred.commands().iter().map(|command| command_spec(command, &self.mark)).collect(),
+            commands: deferred
+                .commands()
+                .iter()
+                .map(|command| command_spec(command, &self.mark, &self.config_context.environment))
+                .collect(),
             written: deferred.written(),
             resolve: Arc::new(resolve),
         }
@@ -317,13 +329,14 @@ impl LaunchContext {
 pub async fn model_endpoint(
     endpoint: &ModelEndpoint,
     mark: &Mark,
+    environment: &Environment,
     limits: &Limits,
 ) -> Result<models::Endpoint, ModelError> {
     let key = match &endpoint.key {
         None => None,
         Some(ModelKey::Value(key)) => Some(key.clone()),
         Some(ModelKey::Command(command)) => {
-            let printed = printed(&[command_spec(command, mark)], limits).await;
+            let printed = printed(&[command_spec(command, mark, environment)], limits).await;
             let printed =
                 printed.map_err(|reason| ModelError::Unusable { reason: format!("its key: {reason}") })?;
             printed.into_iter().next().map(|key| key.trim_end_matches(['\r', '\n']).to_owned())
@@ -339,15 +352,18 @@ fn parent(mark: &Mark) -> (String, String) {
 }
 
 /// The process of a command that prints a value.
-fn command_spec(command: &CommandLine, mark: &Mark) -> ProcessSpec {
+fn command_spec(command: &CommandLine, mark: &Mark, environment: &Environment) -> ProcessSpec {
     let mut words = command.words.iter().cloned();
     ProcessSpec {
         program: words.next().unwrap_or_default().into(),
         searched: false,
         args: words.collect(),
         env: vec![parent(mark)],
-        // Commands run with all variables of the user: a keyring or an agent needs some that no list can foresee.
-        inherited: belljar_upstream::Inherited::All,
+        // All variables of the session: a keyring or an agent needs some that no list can foresee.
+        inherited: Inherited::Only {
+            variables: environment.variables.clone().into_iter().collect(),
+            withheld: vec![],
+        },
         cwd: command.folder.clone(),
         keeper: None,
         sandbox: None,

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use belljar_base::digest;
 use belljar_base::limits::Limits;
 use belljar_base::own_file;
+use belljar_base::problem::Problem;
+use belljar_base::resolved_path::ResolvedPath;
 use serde_json::{Map, Value};
 
 use super::environment::Environment;
@@ -81,6 +83,17 @@ pub fn project_file(environment: &Environment) -> Option<PathBuf> {
     environment.cwd.as_ref().map(|cwd| cwd.join(".belljar/config.toml"))
 }
 
+/// Reads the project's file. A link in the project could lead to any file of the user.
+pub(crate) fn read(path: &Path, environment: &Environment, limits: &Limits) -> Result<Vec<u8>, Box<Problem>> {
+    let way = ResolvedPath::of(path);
+    let project = environment.cwd.as_ref().map(|cwd| ResolvedPath::of(cwd).end);
+    if project.is_none_or(|project| !way.end.starts_with(project)) {
+        let message = "leads out of the project by a symbolic link, so it is not read";
+        return Err(Box::new(Problem::of_file(path, message)));
+    }
+    file::read_at_end(path, &way, environment.uid, limits.config_file_bytes_max)
+}
+
 /// The project's file in the working folder, as it was when it was read.
 pub struct ProjectFile {
     /// Its path.
@@ -97,7 +110,7 @@ impl ProjectFile {
     pub fn read(environment: &Environment, limits: &Limits) -> Result<Self, TrustError> {
         let path = project_file(environment).ok_or(TrustError::NoFolder)?;
         let unreadable = |problem: Box<_>| TrustError::Unreadable { message: ToString::to_string(&problem) };
-        let bytes = file::read(&path, environment.uid, limits).map_err(unreadable)?;
+        let bytes = read(&path, environment, limits).map_err(unreadable)?;
         let text = file::text(&path, bytes).map_err(unreadable)?;
         Ok(Self { path, text })
     }

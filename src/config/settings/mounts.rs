@@ -2,6 +2,7 @@
 //!
 //! It checks that they exist and are safe to share; it mounts nothing. A project's file may have no such tables.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use belljar_base::problem::{Position, Problem, Severity};
@@ -88,6 +89,8 @@ pub struct MountedFolder {
     pub source: (PathBuf, Position),
     /// The path as it is written, with all links and folders on the way.
     way: ResolvedPath,
+    /// Its device and inode when the file was read.
+    identity: Option<(u64, u64)>,
 }
 
 /// The description of sandboxed code as a process that can change places.
@@ -106,6 +109,11 @@ pub(crate) struct Mounts {
 }
 
 impl MountedFolder {
+    /// Whether the folder that was at its path when the file was read is there now.
+    pub(crate) fn is_there(&self) -> bool {
+        self.identity.is_some() && self.identity == identity(&self.host)
+    }
+
     /// The problem if a confined server or code could replace the folder by another one, or may have left the symlink that leads
     /// to it; `None`: none could.
     pub(crate) fn replaced(
@@ -126,6 +134,10 @@ impl MountedFolder {
         let (path, position) = &self.source;
         Some(Problem::of_file(path, message).at(*position).key("mount").hint(NOT_MOUNTED))
     }
+}
+
+fn identity(folder: &Path) -> Option<(u64, u64)> {
+    folder.metadata().ok().map(|about| (about.dev(), about.ino()))
 }
 
 /// The message about a folder that a process could replace by another one.
@@ -174,7 +186,8 @@ pub(crate) fn mounts(
             match rules.checked(&path, &way, written, &mounts.folders) {
                 Ok((host, guest)) => {
                     let (writable, source) = (written.writable, (file.path.clone(), written.position));
-                    mounts.folders.push(MountedFolder { host, guest, writable, source, way });
+                    let identity = identity(&host);
+                    mounts.folders.push(MountedFolder { host, guest, writable, source, way, identity });
                 }
                 Err(refusal) => {
                     mounts.conflicting.extend(

@@ -14,6 +14,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::definitions::{Definition, REMOVED, ValueForm};
+use super::owner_env::{OWNER_NAME_RULE, is_owner_name};
 use crate::clients::{Member, Node, Value};
 use crate::config::read::environment::Environment;
 use crate::config::read::file;
@@ -155,11 +156,11 @@ fn read(
     (path, owner_kind): (PathBuf, OwnerKind),
     problems: &mut Vec<Problem>,
 ) -> TomlFile {
-    let mut owner = match owner_kind {
-        OwnerKind::User => FileOwner::User,
-        OwnerKind::Project => FileOwner::Project(Trust::Unknown),
+    let (mut owner, bytes) = match owner_kind {
+        OwnerKind::User => (FileOwner::User, file::read(&path, environment.uid, limits)),
+        OwnerKind::Project => (FileOwner::Project(Trust::Unknown), trust::read(&path, environment, limits)),
     };
-    let read = file::read(&path, environment.uid, limits).and_then(|bytes| {
+    let read = bytes.and_then(|bytes| {
         if owner_kind == OwnerKind::Project {
             owner = FileOwner::Project(trust::trust_of(environment, limits, &path, &bytes));
         }
@@ -310,7 +311,12 @@ impl Reading<'_> {
             return self.report(value.span().start, "owners.", "must be a table", how);
         };
         for (owner, parts) in owners {
-            let owner = owner.get_ref().as_ref();
+            let (at, owner) = (owner.span().start, owner.get_ref().as_ref());
+            if !is_owner_name(owner) {
+                let message = format!("is no owner's name: one {OWNER_NAME_RULE}");
+                self.report(at, &format!("{OWNERS}.{owner}"), message, how);
+                continue;
+            }
             let env = match parts.get_ref() {
                 DeValue::Table(parts) if parts.iter().all(|(part, _)| part.get_ref().as_ref() == "env") => {
                     parts.get("env").map(Spanned::get_ref)
@@ -329,6 +335,12 @@ impl Reading<'_> {
             for (name, value) in env {
                 let (name, position) = (name.get_ref().to_string(), self.places.position(value.span().start));
                 match value.get_ref() {
+                    _ if name.is_empty()
+                        || name.contains(|part: char| part.is_whitespace() || "=\0".contains(part)) =>
+                    {
+                        let full = format!("{OWNERS}.{owner}.env.{name}");
+                        self.report(value.span().start, &full, "is no variable's name", "");
+                    }
                     DeValue::String(text) => {
                         let (owner, text) = (owner.to_owned(), text.to_string());
                         self.file.owner_env.push(WrittenVariable { owner, name, text, position });
