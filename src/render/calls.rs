@@ -24,7 +24,7 @@ pub fn calls_made(report: &RunReport) -> Option<String> {
     let overview = CallOverview::of(report)?;
     let mut shown: Vec<String> = overview.first.iter().map(of_tool).collect();
     if overview.left_out.total() > 0 {
-        shown.push(format!("… other tools: {} …", counted(overview.left_out)));
+        shown.push(format!("… other tools: {} …", counted(overview.left_out, ToolEffect::MayWrite)));
     }
     shown.extend(overview.last.iter().map(of_tool));
     let tools = || overview.first.iter().chain(overview.last);
@@ -139,7 +139,7 @@ fn sum(counts: impl Iterator<Item = CallCounts>) -> CallCounts {
 
 fn of_tool(tool: &ToolCalls) -> String {
     let mark = if is_unmarked(tool) { "*" } else { "" };
-    format!("{}{mark} {}", name(tool), counted(tool.counts))
+    format!("{}{mark} {}", name(tool), counted(tool.counts, tool.effect))
 }
 
 /// Whether calls were sent to a tool that its server does not mark as read-only. A call that was not sent changed nothing.
@@ -151,11 +151,11 @@ fn name(tool: &ToolCalls) -> String {
     name_in_sentence(&format!("{}.{}", tool.server, tool.tool), NAME_CHARS_MAX)
 }
 
-/// The counts in words, such as `2 ok 1 failed`, without those that are zero.
-fn counted(counts: CallCounts) -> String {
+/// The counts in words, such as `2 ok 1 failed`, without those that are zero. A call that only reads has no outcome but its answer.
+fn counted(counts: CallCounts, effect: ToolEffect) -> String {
     let CallCounts { answered, failed, refused, unknown } = counts;
-    let counts =
-        [(answered, "ok"), (failed, "failed"), (unknown, "of unknown outcome"), (refused, "not sent")];
+    let unanswered = if effect == ToolEffect::Reads { "without an answer" } else { "of unknown outcome" };
+    let counts = [(answered, "ok"), (failed, "failed"), (unknown, unanswered), (refused, "not sent")];
     let counts = counts.into_iter().filter(|(count, _)| *count > 0);
     counts.map(|(count, outcome)| format!("{} {outcome}", grouped(count))).collect::<Vec<_>>().join(" ")
 }

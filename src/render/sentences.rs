@@ -29,7 +29,7 @@ pub(super) fn error_line(outcome: &RunOutcome) -> Option<String> {
         RunOutcome::TimedOut { after, .. } => {
             format!("Execution timed out after {}s", after.as_secs_f64())
         }
-        RunOutcome::Interrupted => "Execution was cancelled by the client".to_owned(),
+        RunOutcome::Interrupted => "Execution was cancelled".to_owned(),
         RunOutcome::SandboxLost(SandboxLoss::Exited { exit_code }) => {
             format!("the interpreter exited ({exit_code}) in the middle of the run")
         }

@@ -1,6 +1,8 @@
 //! The queue of a session's runs, which the session's task owns: bounded, in order, and without cancelled requests.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use belljar_base::run::{FaultCode, ToolFault};
 use tokio::sync::{mpsc, oneshot};
@@ -27,6 +29,8 @@ pub(super) struct Entry<R> {
     pub(super) cancel: CancellationToken,
     /// Whether the request ends those before it instead of waiting for their ends.
     pub(super) ends_earlier: bool,
+    /// Is set if a later request ends this one.
+    pub(super) is_ended_by_later: Arc<AtomicBool>,
     /// The runs of the request, one after the other.
     pub(super) runs: mpsc::Receiver<R>,
 }
@@ -56,7 +60,10 @@ impl<R> RunQueue<R> {
     fn line_up(&mut self, mut entry: Entry<R>) {
         self.entries.retain(|entry| !entry.runs.is_closed());
         if entry.ends_earlier {
-            self.entries.iter().for_each(|earlier| earlier.cancel.cancel());
+            for earlier in &self.entries {
+                earlier.is_ended_by_later.store(true, Ordering::Relaxed);
+                earlier.cancel.cancel();
+            }
         }
         if self.entries.len() <= self.waiting_max {
             if let Some(waits) = entry.waits.take().filter(|_| !self.entries.is_empty())
@@ -100,7 +107,8 @@ mod tests {
         runs: mpsc::Receiver<&'static str>,
     ) -> Entry<&'static str> {
         let cancel = CancellationToken::new();
-        Entry { begins: Some(begins), waits: None, cancel, ends_earlier: false, runs }
+        let is_ended_by_later = Arc::default();
+        Entry { begins: Some(begins), waits: None, cancel, ends_earlier: false, is_ended_by_later, runs }
     }
 
     async fn request(queue: &mpsc::Sender<Entry<&'static str>>, run: &'static str) -> Request {

@@ -1,6 +1,7 @@
 //! The turn of one request: the client's end of the queue, and the audit log's line for each of its runs.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use belljar_base::run::{FaultCode, Progress, Reset, RunOutcome, ToolFault};
@@ -94,7 +95,7 @@ impl Turn {
         // The run is queued before the turn comes, so that the session need not wait for it then.
         self.runs.send(SessionRequest::Run(submission, reply)).await.map_err(|_| closed())?;
         self.line_up(&waiting).await?;
-        ended.await.map_err(|_| {
+        let mut finished = ended.await.map_err(|_| {
             if waiting.cancel.is_cancelled() {
                 before_it_started()
             } else if self.closing.is_cancelled() {
@@ -103,7 +104,14 @@ impl Turn {
                 ToolFault::new(FaultCode::Internal, "belljar broke inside; what this run has done is unknown")
                     .hint("the next run starts afresh; look before a call is made again that writes")
             }
-        })
+        })?;
+        let report = &mut finished.report;
+        if report.outcome == RunOutcome::Interrupted && waiting.is_ended_by_later.load(Ordering::Relaxed) {
+            report
+                .notes
+                .push("a later run with reset has ended this one, and starts with fresh variables".into());
+        }
+        Ok(finished)
     }
 
     /// A sentence about the wait for the runs before this request; `None`: there was no long one.
@@ -120,7 +128,9 @@ impl Turn {
         let (asked, cancel) = (Instant::now(), waiting.cancel.clone());
         let ((begins, begun), (waits, has_to_wait)) = (oneshot::channel(), oneshot::channel());
         let ends_earlier = waiting.ends_earlier;
-        let entry = Entry { begins: Some(begins), waits: Some(waits), cancel, ends_earlier, runs };
+        let is_ended_by_later = Arc::clone(&waiting.is_ended_by_later);
+        let (begins, waits) = (Some(begins), Some(waits));
+        let entry = Entry { begins, waits, cancel, ends_earlier, is_ended_by_later, runs };
         let begun = async {
             self.queue.send(entry).await.map_err(|_| closed())?;
             if has_to_wait.await.is_ok() && waiting.progress.try_send(Progress::AwaitsTurn).is_err() {
@@ -150,13 +160,15 @@ struct Waiting {
     cancel: CancellationToken,
     progress: mpsc::Sender<Progress>,
     ends_earlier: bool,
+    is_ended_by_later: Arc<AtomicBool>,
 }
 
 impl Waiting {
     fn of(submission: &RunSubmission) -> Self {
         let RunSubmission { request, cancel, progress, .. } = submission;
         let ends_earlier = request.reset == Reset::Fresh;
-        Self { cancel: cancel.clone(), progress: progress.clone(), ends_earlier }
+        let is_ended_by_later = Arc::default();
+        Self { cancel: cancel.clone(), progress: progress.clone(), ends_earlier, is_ended_by_later }
     }
 }
 

@@ -95,7 +95,7 @@ fn doctor_without_an_engine_says_what_to_do_and_fails() {
                  \x20          what to do: start the engine there (`systemctl --user start podman.socket` for rootless Podman), or correct MCP_BRIDGE_RUNTIME, or unset it to have an engine looked for\n\
                  model      the client's, where the client offers one\n\
                  server     good: found at {program} ({config})\n\
-                 server     lost: NOT FOUND: command no-such-command in PATH ({path}) and the usual folders of nvm, fnm, volta, asdf, mise, pyenv, Homebrew and ~/.local/bin ({config})\n\
+                 server     lost: NOT FOUND: command no-such-command in PATH ({path}) and the usual folders of nvm, fnm, pnpm, volta, asdf, mise, pyenv, Homebrew and ~/.local/bin ({config})\n\
                  rights     2 of 2 servers that a command starts run with all your rights; `sandbox = true` in an entry confines one\n",
                 env!("CARGO_PKG_VERSION")
             ),

@@ -249,7 +249,7 @@ async fn the_folder_of_a_command_is_the_last_one_of_its_path() {
     assert_eq!(
         error,
         "server 'fixture' could not be started: its command \"zz-nowhere\" was not found in PATH (/usr/bin:/bin) and the \
-         usual folders of nvm, fnm, volta, asdf, mise, pyenv, Homebrew and ~/.local/bin"
+         usual folders of nvm, fnm, pnpm, volta, asdf, mise, pyenv, Homebrew and ~/.local/bin"
     );
     upstream.close().await;
     std::fs::remove_file(bin.join("zz-interpreter")).unwrap();

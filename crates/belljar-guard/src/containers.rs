@@ -1,4 +1,4 @@
-//! Containers of servers that `docker run` or `podman run` starts. The engine, not the server's command, is the parent
+//! Containers of servers that `docker run` and the like start. The engine, not the server's command, is the parent
 //! of such a container: it stays when the command is killed.
 //!
 //! Each gets a label of its own, and only containers with that label are removed.
@@ -13,6 +13,11 @@ use super::tree::marked;
 
 /// The label of a server's container. Its value is the bridge's mark, a dot, and a word of the server's own.
 pub const SERVER_LABEL: &str = "belljar.server";
+
+/// Programs whose `run` starts a container, with the same options.
+const ENGINES: [&str; 3] = ["docker", "podman", "nerdctl"];
+/// Programs that start the program that their first argument names.
+const STARTERS: [&str; 2] = ["sudo", "env"];
 
 /// Removes the containers with the label `$0`. `$@`: the engine's command with its options. A container that the engine
 /// was about to create comes later, so it looks more than once.
@@ -62,12 +67,21 @@ pub fn is_left_over(label: &str) -> bool {
     cfg!(target_os = "linux") && !mark.is_empty() && marked(&Mark::from(mark.to_owned())).is_empty()
 }
 
-/// The index of the subcommand `run`. Before it stand options only, some of which have a value.
+/// The index of the subcommand `run` of an engine that is started directly, or by one of [`STARTERS`]. Before it stand options
+/// only, some of which have a value.
 fn place_of_run(program: &Path, args: &[String]) -> Option<usize> {
-    program.file_name().filter(|name| *name == "docker" || *name == "podman")?;
+    let is_one = |program: &Path, of: &[&str]| {
+        program.file_name().is_some_and(|name| of.iter().any(|one| name == *one))
+    };
     let is_option = |arg: &String| arg.starts_with('-');
+    let first = if is_one(program, &ENGINES) {
+        0
+    } else {
+        let engine = args.iter().position(|arg| !is_option(arg) && !arg.contains('='))?;
+        (is_one(program, &STARTERS) && is_one(Path::new(&args[engine]), &ENGINES)).then_some(engine + 1)?
+    };
     let mut before: Option<&String> = None;
-    for (at, arg) in args.iter().enumerate() {
+    for (at, arg) in args.iter().enumerate().skip(first) {
         let is_value = before.is_some_and(|before| is_option(before) && !before.contains('='));
         match arg.as_str() {
             "run" => return Some(at),
@@ -104,10 +118,20 @@ mod tests {
             ("/usr/bin/podman --remote run image", "--remote run --label L image"),
             ("docker -H tcp://a container run image", "-H tcp://a container run --label L image"),
             ("docker --context=far run image", "--context=far run --label L image"),
+            ("nerdctl run image", "run --label L image"),
+            ("sudo -n /usr/bin/docker run image", "-n /usr/bin/docker run --label L image"),
+            ("env -i A=run docker run image", "-i A=run docker run --label L image"),
         ] {
             assert_eq!(with_label(line).as_deref(), Some(expected), "{line}");
         }
-        for line in ["docker exec -i box run", "docker compose run web", "docker", "sh run", "npx run"] {
+        for line in [
+            "docker exec -i box run",
+            "docker compose run web",
+            "docker",
+            "sh run",
+            "npx run",
+            "sudo npx docker run x",
+        ] {
             assert_eq!(with_label(line), None, "{line}");
         }
     }

@@ -55,6 +55,11 @@ _OTHER_LANGUAGES = {"true": "True", "false": "False", "null": "None", "none": "N
 _AWAITED_NOTHING = re.compile(r"can't be used in 'await' expression|object can't be awaited")
 _CALLED_STATUS = re.compile(r"\.(status|result|name|number)\(\)")
 
+# The names under which code usually imports modules.
+_USUAL_NAMES = {"np": "numpy", "pd": "pandas", "pl": "polars", "plt": "matplotlib.pyplot", "sns": "seaborn"}
+# The modules, and names of other clients, below which code looks for servers and tools.
+_HOLDERS = frozenset(("mcp", "mcp.runtime", "functions", "tools"))
+
 NO_NETWORK = (
     "there is no network in here: call a tool of a server instead; "
     'print(runtime.search_tool_docs("what you need")) finds one'
@@ -163,7 +168,7 @@ def _hint(error: BaseException, code: str) -> str:
         case NameError():
             return _of_name(error, frames, code)
         case AttributeError():
-            return _of_attribute(error)
+            return _of_attribute(error, frames, code)
         case ImportError():
             return _of_import(error, frames, code)
         case EOFError() if "input" in code:
@@ -231,10 +236,13 @@ def _of_name(error: NameError, frames: list[FrameType], code: str) -> str:
         return "runtime.show(thing) shows pictures and tables; so does a last expression"
     if name in sys.stdlib_module_names and re.search(rf"\b{name}\s*\.", code):
         return f"`import {name}` is missing"
+    if name in _USUAL_NAMES and re.search(rf"\b{name}\s*\.", code):
+        return f"`import {_USUAL_NAMES[name]} as {name}` is missing"
     known: dict[str, object] = {}
     if frames:
         known = {**vars(builtins), **frames[-1].f_globals, **frames[-1].f_locals}
-    if tool := _of_tool(name, known, code):
+    member = re.search(rf"\b{name}\.(\w+)", code) if name in _HOLDERS else None
+    if tool := _of_tool(member[1] if member else name, known, code):
         return tool
     near = _near(name, known)
     if hasattr(sys.modules.get("mcp.runtime"), name) and not name.startswith("_"):
@@ -263,10 +271,13 @@ def _is_server(thing: object) -> bool:
     return type(thing) is ServerModule
 
 
-def _of_attribute(error: AttributeError) -> str:
+def _of_attribute(error: AttributeError, frames: list[FrameType], code: str) -> str:
     name, thing = error.name, error.obj
     if not isinstance(name, str):
         return ""
+    is_holder = isinstance(thing, ModuleType) and thing.__name__ in _HOLDERS and frames
+    if is_holder and (tool := _of_tool(name, frames[-1].f_globals, code)):
+        return tool
     if isinstance(thing, dict) and name in thing:
         return f"it is a dict: [{name!r}]"
     if isinstance(thing, DictResult | ListResult | StrResult) and name in _ANSWER:

@@ -61,18 +61,23 @@ pub fn searched_folders(
 #[must_use]
 pub fn searched_places(path_variable: Option<&OsStr>) -> String {
     let path = path_variable.map_or_else(|| "no PATH".into(), |path| format!("PATH ({})", path.display()));
-    format!("{path} and the usual folders of nvm, fnm, volta, asdf, mise, pyenv, Homebrew and ~/.local/bin")
+    format!(
+        "{path} and the usual folders of nvm, fnm, pnpm, volta, asdf, mise, pyenv, Homebrew and ~/.local/bin"
+    )
 }
 
 /// Where version managers and installers put programs, the newest version of each first.
 fn usual_folders(home: Option<&Path>) -> Vec<PathBuf> {
-    const OF_HOME: [&str; 14] = [
+    const OF_HOME: [&str; 17] = [
         ".local/bin",
         ".nvm/versions/node/*/bin",
         ".local/share/fnm/aliases/default/bin",
         ".local/share/fnm/node-versions/*/installation/bin",
         "Library/Application Support/fnm/aliases/default/bin",
         ".fnm/aliases/default/bin",
+        ".fnm/node-versions/*/installation/bin",
+        ".local/share/pnpm",
+        "Library/pnpm",
         ".volta/bin",
         ".asdf/shims",
         ".local/share/mise/shims",
@@ -144,6 +149,9 @@ mod tests {
             ".local/share/fnm/node-versions/v20.1.0/installation/bin",
             "Library/Application Support/fnm/aliases/default/bin",
             ".fnm/aliases/default/bin",
+            ".fnm/node-versions/v20.1.0/installation/bin",
+            ".local/share/pnpm",
+            "Library/pnpm",
             ".asdf/shims",
             ".local/share/mise/shims",
             ".cargo/bin",
