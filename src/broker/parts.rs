@@ -2,7 +2,7 @@
 //!
 //! It answers no call; `answer` does. What sessions share is in `shared`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
@@ -178,6 +178,11 @@ impl Broker {
             record.notes.splice(0..0, news);
             let starting = record.awaited.iter().filter_map(|server| self.still_starting(server));
             record.notes.extend(starting.map(|(starting, advice)| format!("{starting}; {advice}")));
+            // Their answers may be among the lines that could not be read.
+            let unanswered = record.calls.of_tools.iter().filter(|tool| tool.counts.unknown > 0);
+            let servers: BTreeSet<&ServerName> = unanswered.map(|tool| &tool.server).collect();
+            let unread = |server| Some(format!("{server}: {}", self.shared.upstream.unread(server)?));
+            record.notes.extend(servers.into_iter().filter_map(unread));
         }
         record
     }

@@ -296,7 +296,6 @@ impl Config {
         let unusable = before.as_ref().and_then(|_| unusable(environment, &problems));
         let is_emptied = |before: &PreviousConfig<'_>| {
             let has_said = before.config.has_settings_of(environment.config_file())
-                || !before.config.mounts.is_empty()
                 || !before.config.owner_env.is_empty()
                 || before.servers_problem.is_some();
             toml_file::is_emptied(environment) && has_said

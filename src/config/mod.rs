@@ -32,7 +32,6 @@ pub use settings::choices::{
 pub use settings::edit::{EditError, set_image};
 pub use settings::model::{ModelAccess, ModelEndpoint, ModelKey, ModelSettings};
 pub use settings::mounts::MountedFolder;
-pub(crate) use settings::owner_env::{OWNER_NAME_RULE, is_owner_name};
 pub use settings::pip::PackageSources;
 pub use settings::policy_file::PolicyFile;
 pub use settings::policy_schema::policy_schema;

@@ -255,8 +255,8 @@ fn of_many_tools_the_first_and_the_last_are_listed_and_every_call_is_counted() {
     let report = RunReport { calls, ..report(raised()) };
     let shown = compact(&report);
     let (first, last): (Vec<String>, Vec<String>) = (
-        (0..5).map(|n| format!("github.t{n}\\x1b 1 ok 1 of unknown outcome")).collect(),
-        (25..30).map(|n| format!("github.t{n}\\x1b 1 ok 1 of unknown outcome")).collect(),
+        (0..5).map(|n| format!("github.t{n}\\x1b 1 ok 1 without an answer")).collect(),
+        (25..30).map(|n| format!("github.t{n}\\x1b 1 ok 1 without an answer")).collect(),
     );
     let line = format!(
         "\ncalls made: {}, … other tools: 20 ok 1,000,000 failed 20 of unknown outcome …, {} (* not marked read-only)",

@@ -334,7 +334,7 @@ fn a_program_with_all_rights_that_others_can_change_is_warned_of() {
 }
 
 #[test]
-fn a_project_s_file_is_not_read_through_a_link_that_leads_out_of_the_project() {
+fn a_project_s_file_is_not_read_through_a_link_of_the_project() {
     let home = Home::new().file("one/.belljar/config.toml", "[servers.ours]\ncommand = \"bin/server\"\n");
     let in_folder = |folder: &str, arguments: &[&str]| {
         let done = home.command(arguments).current_dir(home.path().join(folder)).output().unwrap();
@@ -347,11 +347,11 @@ fn a_project_s_file_is_not_read_through_a_link_that_leads_out_of_the_project() {
     assert!(in_folder("one", &["config"]).contains(&used));
     let refused = "servers.ours: is not taken from a project that is not trusted";
     let said = in_folder("two", &["config"]);
-    assert!(said.contains("leads out of the project by a symbolic link, so it is not read"), "{said}");
+    assert!(said.contains("is reached by a symbolic link of the project, so it is not read"), "{said}");
     assert!(!said.contains("bin/server"), "{said}");
     let trust = home.command(&["config", "trust"]).current_dir(home.path().join("two")).output().unwrap();
     let said = String::from_utf8(trust.stderr).unwrap();
-    assert!(trust.status.code() == Some(1) && said.contains("leads out of the project"), "{said}");
+    assert!(trust.status.code() == Some(1) && said.contains("a symbolic link of the project"), "{said}");
     assert!(!said.contains("bin/server") && trust.stdout.is_empty(), "{said}");
     // Trust belongs to the project, by whatever path its folder is reached.
     symlink("one", home.path().join("again")).unwrap();

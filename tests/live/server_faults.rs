@@ -87,9 +87,10 @@ fn what_cannot_be_read_of_a_server_is_named_where_it_is_missed(engine: &Engine) 
         r#"{"toolResult":{"n":1}}"#,
         r#"{"content":["a",{"type":"text","text":"b"}]}"#,
     ];
+    let results = results.map(answer).into_iter().chain([vec!["Result: b".to_owned()]]).collect::<Vec<_>>();
     let banner = vec!["BANNER".to_owned()].into_iter().chain(answer(init)).collect::<Vec<_>>();
     let answers = json!({
-        "initialize": [banner], "tools/list": [answer(listed)], "tools/call": results.map(answer),
+        "initialize": [banner], "tools/list": [answer(listed)], "tools/call": results,
         "resources/list": [answer(r#"{"resources":[{"uri":"x:"}],"nextCursor":true}"#)],
     });
     let home = Home::on(engine).file("answers.json", &answers.to_string());
@@ -114,6 +115,11 @@ fn what_cannot_be_read_of_a_server_is_named_where_it_is_missed(engine: &Engine) 
         let text = bridge.ok(&format!("print(await {code} and 1)"));
         assert_eq!(text, format!("1\nnote: odd, tools/list: {left_out}"));
     }
+    let text = bridge.run_with(json!({"code": "await mcp_odd.t()", "timeout": 1})).text;
+    assert!(
+        text.contains("status: timeout") && text.contains("odd: 2 lines from it could not be used"),
+        "{text}"
+    );
     let text = bridge.run("name = 'other'\nawait runtime.call_tool(name, 'u', {})").text;
     assert!(
         text.contains("Server 'other' is not available; a configuration file cannot be used: "),

@@ -190,6 +190,19 @@ id!(
     CallId
 );
 
+/// The rule for names of owners of sessions over HTTP, as the end of a sentence.
+pub const OWNER_NAME_RULE: &str =
+    "has 1 to 40 of the characters a-z, 0-9, - and _, and begins with a letter or digit";
+
+/// Whether an owner of sessions over HTTP can have this name.
+#[must_use]
+pub fn is_owner_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    name.len() <= 40
+        && name.bytes().next().is_some_and(is_plain)
+        && name.bytes().all(|byte| is_plain(byte) || b"-_".contains(&byte))
+}
+
 #[cfg(test)]
 mod tests {
     use std::any::TypeId;

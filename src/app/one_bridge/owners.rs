@@ -119,6 +119,8 @@ struct Prepared {
     /// The configuration that its sandbox is started with, and the present one.
     config: Arc<Config>,
     told: watch::Receiver<Arc<Config>>,
+    /// The folders that its sandbox has, by device and inode.
+    folders: Vec<Option<(u64, u64)>>,
 }
 
 /// Ends a session when its client has gone.
@@ -284,7 +286,8 @@ impl Owner {
         let counted = Arc::clone(&self.sessions);
         let ending = Ending { member: Some(member), limits: Arc::clone(&self.limits), counted };
         let handler = Arc::new(handler.with_listeners(&self.listeners).holding(Box::new(ending)));
-        Ok(Prepared { journal, handler, config, told })
+        let folders = folders(&config);
+        Ok(Prepared { journal, handler, config, told, folders })
     }
 
     /// Starts sandboxes for the sessions that begin next.
@@ -304,8 +307,7 @@ impl Owner {
         loop {
             let waiting = self.next.lock().pop_front()?;
             waiting.handler.prewarm();
-            let is_there = waiting.config.mounts.iter().all(MountedFolder::is_there);
-            if is_there && waiting.told.borrow().is_same(&waiting.config) {
+            if waiting.folders == folders(&waiting.config) && waiting.told.borrow().is_same(&waiting.config) {
                 return Some(waiting);
             }
         }
@@ -463,6 +465,10 @@ impl Drop for Ending {
             });
         }
     }
+}
+
+fn folders(config: &Config) -> Vec<Option<(u64, u64)>> {
+    config.mounts.iter().map(MountedFolder::identity).collect()
 }
 
 /// Whether the sessions of a subject of the OAuth issuer go on, whose last access token ends or has ended at `until`.

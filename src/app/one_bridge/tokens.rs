@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use belljar_base::names::{OWNER_NAME_RULE, is_owner_name};
 use belljar_base::{clock, digest, own_file};
 use nix::fcntl::{Flock, FlockArg};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
-
-use crate::config::{OWNER_NAME_RULE, is_owner_name};
 
 /// What every token begins with, so that scanners for leaked secrets can find it.
 const PREFIX: &str = "belljar_";

@@ -83,12 +83,12 @@ pub fn project_file(environment: &Environment) -> Option<PathBuf> {
     environment.cwd.as_ref().map(|cwd| cwd.join(".belljar/config.toml"))
 }
 
-/// Reads the project's file. A link in the project could lead to any file of the user.
+/// Reads the project's file. A link in the project could lead to any file of the user, also to one in the project.
 pub(crate) fn read(path: &Path, environment: &Environment, limits: &Limits) -> Result<Vec<u8>, Box<Problem>> {
     let way = ResolvedPath::of(path);
-    let project = environment.cwd.as_ref().map(|cwd| ResolvedPath::of(cwd).end);
-    if project.is_none_or(|project| !way.end.starts_with(project)) {
-        let message = "leads out of the project by a symbolic link, so it is not read";
+    let project = environment.cwd.as_ref().map(|cwd| ResolvedPath::of(cwd).end).unwrap_or_default();
+    if way.link_in(&project).is_some() {
+        let message = "is reached by a symbolic link of the project, so it is not read";
         return Err(Box::new(Problem::of_file(path, message)));
     }
     file::read_at_end(path, &way, environment.uid, limits.config_file_bytes_max)

@@ -89,8 +89,8 @@ pub struct MountedFolder {
     pub source: (PathBuf, Position),
     /// The path as it is written, with all links and folders on the way.
     way: ResolvedPath,
-    /// Its device and inode when the file was read.
-    identity: Option<(u64, u64)>,
+    /// The path as it is written, absolute.
+    written: PathBuf,
 }
 
 /// The description of sandboxed code as a process that can change places.
@@ -109,9 +109,9 @@ pub(crate) struct Mounts {
 }
 
 impl MountedFolder {
-    /// Whether the folder that was at its path when the file was read is there now.
-    pub(crate) fn is_there(&self) -> bool {
-        self.identity.is_some() && self.identity == identity(&self.host)
+    /// The device and inode of the folder to which the written path leads now.
+    pub(crate) fn identity(&self) -> Option<(u64, u64)> {
+        self.written.metadata().ok().map(|about| (about.dev(), about.ino()))
     }
 
     /// The problem if a confined server or code could replace the folder by another one, or may have left the symlink that leads
@@ -134,10 +134,6 @@ impl MountedFolder {
         let (path, position) = &self.source;
         Some(Problem::of_file(path, message).at(*position).key("mount").hint(NOT_MOUNTED))
     }
-}
-
-fn identity(folder: &Path) -> Option<(u64, u64)> {
-    folder.metadata().ok().map(|about| (about.dev(), about.ino()))
 }
 
 /// The message about a folder that a process could replace by another one.
@@ -186,8 +182,8 @@ pub(crate) fn mounts(
             match rules.checked(&path, &way, written, &mounts.folders) {
                 Ok((host, guest)) => {
                     let (writable, source) = (written.writable, (file.path.clone(), written.position));
-                    let identity = identity(&host);
-                    mounts.folders.push(MountedFolder { host, guest, writable, source, way, identity });
+                    let folder = MountedFolder { host, guest, writable, source, way, written: path };
+                    mounts.folders.push(folder);
                 }
                 Err(refusal) => {
                     mounts.conflicting.extend(

@@ -16,20 +16,6 @@ use crate::config::read::references::{Commands, Files, ResolvedReferences, Sourc
 /// owner's value does not take its place.
 pub(crate) type OwnerEnv = BTreeMap<String, Option<String>>;
 
-/// The longest name of an owner, in bytes.
-const NAME_BYTES_MAX: usize = 40;
-/// The rule for names of owners, as the end of a sentence.
-pub(crate) const OWNER_NAME_RULE: &str =
-    "has 1 to 40 of the characters a-z, 0-9, - and _, and begins with a letter or digit";
-
-/// Whether an owner can have this name.
-pub(crate) fn is_owner_name(name: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    name.len() <= NAME_BYTES_MAX
-        && name.bytes().next().is_some_and(is_plain)
-        && name.bytes().all(|byte| is_plain(byte) || b"-_".contains(&byte))
-}
-
 /// The variables for the owner of this environment.
 pub(crate) fn owner_env(
     environment: &Environment,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use belljar_base::limits::Limits;
+use belljar_base::names::{OWNER_NAME_RULE, is_owner_name};
 use belljar_base::problem::{OF_FILE_MAX, Origin, Position, Problem, Severity};
 use belljar_base::text::{self, suggest};
 use serde_json::Number;
@@ -14,7 +15,6 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::definitions::{Definition, REMOVED, ValueForm};
-use super::owner_env::{OWNER_NAME_RULE, is_owner_name};
 use crate::clients::{Member, Node, Value};
 use crate::config::read::environment::Environment;
 use crate::config::read::file;

@@ -72,14 +72,32 @@ pub(super) fn said_in((body, is_whole): (&[u8], bool), redaction: &Redaction) ->
     let beginning = &body[..body.len().min(REFUSAL_BYTES_MAX)];
     let said = match serde_json::from_slice(beginning) {
         Ok(value) => words(&value, redaction),
-        Err(_) if beginning.trim_ascii_start().starts_with(b"<") => None,
-        Err(_) if is_whole && beginning.len() == body.len() => {
-            Some(String::from_utf8_lossy(beginning).into_owned())
-        }
-        Err(_) => Some(redaction.beginning(beginning)),
+        Err(_) => Some(without_tags(match is_whole && beginning.len() == body.len() {
+            true => String::from_utf8_lossy(beginning).into_owned(),
+            false => redaction.beginning(beginning),
+        })),
     };
     let said = said.map(|said| shown(redaction, said)).filter(|said| !said.is_empty());
     said.map(|said| format!(": {said}")).unwrap_or_default()
+}
+
+/// The words of a page in HTML or XML; any other text as it is.
+fn without_tags(text: String) -> String {
+    if !text.trim_start().starts_with('<') {
+        return text;
+    }
+    let (mut words, mut unread) = (String::new(), text.as_str());
+    while let Some((before, tag)) = unread.split_once('<') {
+        words.extend([before, " "]);
+        let begins = |name: &&str| tag.get(..name.len()).is_some_and(|tag| tag.eq_ignore_ascii_case(name));
+        let end = match ["script", "style"].into_iter().find(begins) {
+            Some(name) => tag.to_ascii_lowercase().find(&format!("</{name}")).map_or(tag.len(), |at| at + 1),
+            None => 0,
+        };
+        unread = tag[end..].split_once('>').map_or("", |(_, after)| after);
+    }
+    words.push_str(unread);
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The refusal of a server that has no time now. `again`: its `Retry-After`, in seconds or as a date.
