@@ -381,11 +381,12 @@ fn a_run_that_waits_for_another_one_says_so_and_reset_ends_the_other_one(engine:
     );
     // It would take longer than the test waits.
     let left = bridge.send_request("tools/call", asked("time.sleep(600)", false));
+    bridge.message("that it runs", |message| message["params"]["progressToken"] == "time.sleep(600)");
     let behind = bridge.send_request("tools/call", asked("x", false));
     let fresh = bridge.send_request("tools/call", asked("'x' in globals()", true));
     let ended = [left, behind].map(|id| bridge.reply(id).text);
     let note = "note: a later run with reset has ended this one, and starts with fresh variables";
-    assert!(ended[0].contains("\nExecution was cancelled\n") && ended[0].contains(note), "{}", ended[0]);
+    assert!(ended[0].contains("error: Execution was cancelled\n") && ended[0].contains(note), "{}", ended[0]);
     assert!(ended[1].contains("the run was cancelled before it started"), "{}", ended[1]);
     assert!(bridge.reply(fresh).text.starts_with("False\nstate: fresh interpreter, as requested by reset"));
 }
