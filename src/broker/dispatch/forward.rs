@@ -298,7 +298,11 @@ fn note_undeclared(Target { server, tool }: Target<'_>, call: &Call<'_>, argumen
     let names: Vec<String> = undeclared
         .into_iter()
         .take(UNDECLARED_MAX)
-        .map(|name| text::name_in_sentence(name, UNDECLARED_CHARS_MAX))
+        .map(|(name, meant)| {
+            let shown = |name: &str| text::name_in_sentence(name, UNDECLARED_CHARS_MAX);
+            let meant = meant.map(|meant| format!(" (did you mean {}?)", shown(meant)));
+            format!("{}{}", shown(name), meant.unwrap_or_default())
+        })
         .collect();
     let names = text::bounded(&names.join(", "), UNDECLARED_CHARS_MAX).into_owned();
     let tool = text::inert_excerpt(&format!("{}.{}", server.name, tool.name), UNDECLARED_CHARS_MAX);

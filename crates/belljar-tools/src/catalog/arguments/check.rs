@@ -89,14 +89,15 @@ pub fn find_defaults(tool: &Tool) -> Arc<FindDefaults> {
     Arc::new(move |arguments| defaults(&schema, arguments))
 }
 
-/// Arguments that the tool does not declare and that are sent all the same: the tool may use them, or ignore them
-/// silently.
+/// Arguments that the tool does not declare and that are sent all the same, each with the declared one that was perhaps meant: the
+/// tool may use them, or ignore them silently.
 #[must_use]
-pub fn undeclared<'a>(tool: &Tool, arguments: &'a Map<String, Value>) -> Vec<&'a str> {
+pub fn undeclared<'a>(tool: &'a Tool, arguments: &'a Map<String, Value>) -> Vec<(&'a str, Option<&'a str>)> {
     let names = Names::of(&tool.input_schema);
     // A tool without a schema declares nothing, so nothing counts as undeclared.
     let has_schema = !tool.input_schema.is_empty();
-    arguments.keys().map(String::as_str).filter(|name| has_schema && names.leaves_open(name)).collect()
+    let open = arguments.keys().map(String::as_str).filter(|name| has_schema && names.leaves_open(name));
+    open.map(|name| (name, names.meant(name, |known| !arguments.contains_key(known)))).collect()
 }
 
 /// Checks whether a call in code could succeed, by the names of its arguments.

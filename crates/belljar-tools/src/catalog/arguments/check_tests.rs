@@ -66,12 +66,20 @@ fn what_is_sent_undeclared_is_known_and_nothing_else() {
     let of = |schema: Value, arguments: Value| {
         let item = json!({"name": "t", "inputSchema": schema});
         let tool = Tool::from_json(&item, &Limits::default()).unwrap();
-        undeclared(&tool, arguments.as_object().unwrap()).join(",")
+        let undeclared = undeclared(&tool, arguments.as_object().unwrap());
+        let said = undeclared.into_iter().map(|(name, meant)| match meant {
+            Some(meant) => format!("{name}={meant}"),
+            None => name.to_owned(),
+        });
+        said.collect::<Vec<_>>().join(",")
     };
     let declared = json!({"type": "object", "properties": {"a": {}}});
     assert_eq!(of(declared.clone(), json!({"a": 1, "x": 2, "y": 3})), "x,y");
     assert_eq!(of(json!({"type": "object", "properties": {}}), json!({"x": 1})), "x");
     assert_eq!(of(declared, json!({"a": 1})), "");
+    let dates = json!({"type": "object", "properties": {"start_date": {}, "end_date": {}}});
+    assert_eq!(of(dates.clone(), json!({"end": 1, "zzz": 2})), "end=end_date,zzz");
+    assert_eq!(of(dates, json!({"end": 1, "end_date": 2})), "end");
     for allows in [
         json!({}),
         json!({"additionalProperties": true}),

@@ -74,6 +74,15 @@ impl<'s> Names<'s> {
         self.known.is_some_and(|known| known.contains_key(name))
     }
 
+    fn known(&self) -> impl Iterator<Item = &'s str> {
+        self.known.into_iter().flat_map(Map::keys).map(String::as_str)
+    }
+
+    /// The declared name that a name was perhaps meant to be, among those that are `free`.
+    pub(super) fn meant(&self, name: &str, free: impl Fn(&str) -> bool) -> Option<&'s str> {
+        meant(name, self.known().filter(|known| free(known))).map(|(_, known)| known)
+    }
+
     /// Whether a name is not declared, and the schema does not say whether it accepts such names.
     pub(super) fn leaves_open(&self, name: &str) -> bool {
         self.others == UndeclaredNames::Unsaid && !self.declares(name) && !self.required.contains(&name)
@@ -88,9 +97,7 @@ impl<'s> Names<'s> {
         let is_known = |name: &str| self.declares(name) || self.required.contains(&name);
         let mut unknown = Vec::new();
         for name in given.iter().filter(|name| !is_known(name)).take(UNKNOWN_MAX) {
-            let free =
-                self.known.into_iter().flat_map(Map::keys).filter(|known| !set.contains(known.as_str()));
-            let meant = meant(name, free.map(String::as_str));
+            let meant = meant(name, self.known().filter(|known| !set.contains(known)));
             let is_refused = match self.others {
                 UndeclaredNames::Refused => true,
                 UndeclaredNames::Allowed => false,
