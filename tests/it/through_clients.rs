@@ -58,10 +58,11 @@ fn install_names_the_variables_that_a_client_would_keep_back() {
                      "UNSET_ONE": "${{ secrets.UNSET_ONE }}"});
     assert!(read(&home, block).ends_with(&format!("    env: {env}\n")), "{}", read(&home, block));
     // Vibe has only values, and belljar writes none.
+    let shown = home.run(&["install", "--client", "vibe", "--dry-run"]).stdout;
     let said = install(&home, &["vibe"]);
     let note = "note: Vibe does not pass on PLAIN, TOKEN, UNSET_ONE, which your servers' entries refer to: write `env` with \
                 the values into belljar's entry, or write ${file:PATH} in your servers' entries\n";
-    assert!(said.contains(note), "{said}");
+    assert!(said.contains(note) && shown.contains(note), "{shown}{said}");
     let vibe = ".vibe/config.toml";
     assert!(!read(&home, vibe).contains("TOKEN"));
     for path in [codex, ".gemini/settings.json", ".cursor/mcp.json", block, vibe] {

@@ -214,7 +214,8 @@ fn one(
     out!("{}", shown(&edit.path));
     to_stdout(edit.diff());
     if is_dry_run {
-        out!("nothing was written: --dry-run only shows");
+        let notes = done.split_once('\n').map(|(_, notes)| format!("\n{notes}")).unwrap_or_default();
+        out!("nothing was written: --dry-run only shows{notes}");
         return Ok(());
     }
     edit.make(context)?;
