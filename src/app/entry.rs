@@ -14,7 +14,9 @@ use super::common::printing::{err, to_stdout, told};
 use super::images;
 use super::one_bridge::{HttpOptions, OAuthOptions, Tls};
 use super::sessions;
-use super::{config, doctor, files, guardian, log, login, one_bridge, run, serve, skill, token, trust};
+use super::{
+    config, doctor, files, greeting, guardian, log, login, one_bridge, run, serve, skill, token, trust,
+};
 use crate::cli::{self, Arguments, Command};
 use crate::config::{ConfigFiles, Environment, Shared};
 
@@ -123,7 +125,9 @@ fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
     logging::start(config.log_level);
     let code = runtime.block_on(async {
         match command {
-            None if std::io::stdin().is_terminal() => serve::explain_to_a_person(),
+            None if std::io::stdin().is_terminal() => {
+                greeting::greet(&config, config_files.environment()).await
+            }
             None if config.shared == Shared::Yes => {
                 match one_bridge::relay(config_files.environment(), &config).await {
                     Ok(code) => code,

@@ -6,6 +6,7 @@ mod config;
 mod doctor;
 mod entry;
 mod files;
+mod greeting;
 mod guardian;
 mod images;
 mod log;

@@ -9,25 +9,10 @@ use rmcp::transport::io::stdio_pipes;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::common::failure::USAGE;
-use super::common::printing::err;
 use super::common::signals::Signals;
 use super::wiring::Modules;
 use crate::config::{Config, ConfigFiles, Sampling, StructuredContent};
 use crate::server::{Handler, HandlerSettings, RunDefaults, serve as serve_client};
-
-/// Explains the right usage to a person who starts the server at a terminal.
-pub(super) fn explain_to_a_person() -> ExitCode {
-    err!(
-        "belljar is an MCP server with one tool, run_python. It reads MCP messages from stdin, which is a terminal here.\n\
-         \n\
-         belljar install     put it into the configuration of your MCP client, which then starts it\n\
-         belljar run -c '1'  run Python in a sandbox now\n\
-         belljar doctor      check the container engine, the sandbox image and your MCP servers\n\
-         belljar --help      list all commands"
-    );
-    ExitCode::from(USAGE)
-}
 
 /// Serves until the client disconnects or a signal comes, and ends all resources of the bridge.
 pub(super) async fn serve(config: Config, files: ConfigFiles) -> ExitCode {

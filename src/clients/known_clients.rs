@@ -600,6 +600,8 @@ pub struct ClientServers {
     pub servers: Vec<ClientServer>,
     /// The files that exist.
     pub read: Vec<PathBuf>,
+    /// Whether belljar itself is among the servers of these files.
+    pub has_belljar: bool,
 }
 
 /// A server of a client, with its entry in the format of belljar.

@@ -59,7 +59,7 @@ pub fn read_client(
         }
         Files::One(path) => vec![client.file_given(path, surroundings)],
     };
-    let mut found = ClientServers { client, servers: Vec::new(), read: Vec::new() };
+    let mut found = ClientServers { client, servers: Vec::new(), read: Vec::new(), has_belljar: false };
     let mut problems = Vec::new();
     for of_client in files {
         let Some(real) = of_client.real() else {
@@ -88,6 +88,7 @@ pub fn read_client(
             Err(problem) => problems.push(*problem),
         }
     }
+    found.has_belljar = problems.iter().any(|problem| problem.message == IS_BELLJAR);
     (found, problems)
 }
 

@@ -29,19 +29,46 @@ fn initialize_costs_little_more_than_starting_the_program() {
 }
 
 #[test]
-fn person_at_a_terminal_is_told_what_to_do_instead() {
-    let terminal = nix::pty::openpty(None, None).unwrap();
-    let output = Home::new().command(&[]).stdin(Stdio::from(terminal.slave)).output().unwrap();
-    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &b""[..]));
+fn a_person_at_a_terminal_is_told_what_was_found_and_what_comes_next() {
+    let greeting = |home: &Home| {
+        let terminal = nix::pty::openpty(None, None).unwrap();
+        let output = home.command(&[]).stdin(Stdio::from(terminal.slave)).output().unwrap();
+        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &b""[..]));
+        let said = String::from_utf8(output.stderr).unwrap();
+        let (first, rest) = said.split_once("\n\n").unwrap();
+        assert!(first.ends_with("It reads MCP messages from stdin, which is a terminal here."), "{said}");
+        rest.to_owned()
+    };
     assert_eq!(
-        String::from_utf8(output.stderr).unwrap(),
-        "belljar is an MCP server with one tool, run_python. It reads MCP messages from stdin, which is a terminal here.\n\
+        greeting(&Home::new()),
+        "clients  none that belljar knows\n\
+         servers  0\n\
+         engine   NONE that can be used; `belljar doctor` says why\n\
          \n\
-         belljar install     put it into the configuration of your MCP client, which then starts it\n\
+         belljar install     put it into the configuration of your MCP client\n\
          belljar run -c '1'  run Python in a sandbox now\n\
-         belljar doctor      check the container engine, the sandbox image and your MCP servers\n\
+         belljar doctor      check the engine, the sandbox and your MCP servers\n\
          belljar --help      list all commands\n"
     );
+    let servers = json!({"mcpServers": {"time": {"command": "t"}, "git": {"command": "g"}}}).to_string();
+    let home = Home::new().file(".cursor/mcp.json", &servers).file(".config/zed/settings.json", "{}");
+    let said = greeting(&home);
+    let found =
+        "clients  Cursor and Zed; belljar is in none of them\nservers  0, and 2 in the files of Cursor\n";
+    assert!(said.starts_with(found), "{said}");
+    let next: Vec<&str> = said.lines().skip(4).map(|line| line.split("  ").next().unwrap()).collect();
+    let install = "belljar install --client cursor";
+    assert_eq!(next, ["belljar import", install, "belljar run -c '1'", "belljar --help"]);
+    // Each is followed, and is not shown again.
+    assert_eq!(home.run(&["import", "--client", "cursor", "--yes"]).code, Some(0));
+    assert_eq!(home.run(&install.split(' ').skip(1).collect::<Vec<_>>()).code, Some(0));
+    let said = greeting(&home);
+    assert!(
+        said.starts_with("clients  belljar is in Cursor\nservers  2, and 2 in the files of Cursor\n"),
+        "{said}"
+    );
+    let next: Vec<&str> = said.lines().skip(4).map(|line| line.split("  ").next().unwrap()).collect();
+    assert_eq!(next, ["belljar run -c '1'", "belljar doctor", "belljar session ls", "belljar --help"]);
 }
 
 #[test]

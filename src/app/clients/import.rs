@@ -97,7 +97,7 @@ pub(crate) fn import(environment: &Environment, arguments: &cli::Import) -> Exit
 }
 
 /// The environment that decides the places of clients' files.
-pub(super) fn surroundings(environment: &Environment) -> Option<Surroundings> {
+pub(crate) fn surroundings(environment: &Environment) -> Option<Surroundings> {
     let named = clients::place_variables().into_iter();
     let named = named.filter_map(|name| Some((name, environment.variable(name)?.to_owned())));
     let is_own = |folder: &Path| folder.is_absolute() && environment.project_on_the_way(folder).is_none();
@@ -112,7 +112,7 @@ pub(super) fn surroundings(environment: &Environment) -> Option<Surroundings> {
     })
 }
 
-pub(super) fn is_own_command(environment: &Environment, program: &str, words: &[String]) -> bool {
+pub(crate) fn is_own_command(environment: &Environment, program: &str, words: &[String]) -> bool {
     let cwd = environment.cwd.as_deref().unwrap_or(Path::new("/"));
     is_own(program, words, cwd, environment)
 }
