@@ -21,7 +21,7 @@ use belljar_upstream::{ProcessSpec, ServerSpec, ServerTransport, Upstream, in_wo
 use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
-use super::common::printing::{err, out};
+use super::common::printing::{err, out, to_stdout_marked};
 use super::{login, model, one_bridge, wiring};
 use crate::audit::last_entries;
 use crate::config::{
@@ -435,7 +435,7 @@ async fn answer(server: &ServerConfig, asking: Option<&Upstream>) -> Vec<String>
                 .collect()
         }
     };
-    let unread = upstream.unread(&server.name).map(|unread| upstream.redacted(&server.name, unread));
+    let unread = upstream.unread(&server.name, None).map(|unread| upstream.redacted(&server.name, unread));
     said.extend(unread.map(|unread| format!("NOT READ: {}", text::inert_excerpt(&unread, WHY_CHARS_MAX))));
     said
 }
@@ -502,5 +502,5 @@ fn cpus(millis: u64) -> String {
 }
 
 fn line(label: &str, text: &str) {
-    out!("{label:10} {text}");
+    to_stdout_marked(label, text);
 }

@@ -178,11 +178,14 @@ impl Broker {
             record.notes.splice(0..0, news);
             let starting = record.awaited.iter().filter_map(|server| self.still_starting(server));
             record.notes.extend(starting.map(|(starting, advice)| format!("{starting}; {advice}")));
-            // Their answers may be among the lines that could not be read.
+            // Their answers may be among what could not be read. Its words are the server's, and no answer.
             let unanswered = record.calls.of_tools.iter().filter(|tool| tool.counts.unknown > 0);
             let servers: BTreeSet<&ServerName> = unanswered.map(|tool| &tool.server).collect();
-            let unread = |server| Some(format!("{server}: {}", self.shared.upstream.unread(server)?));
-            record.notes.extend(servers.into_iter().filter_map(unread));
+            let has_unread =
+                |server: &&ServerName| self.shared.upstream.unread(server, Some(&run.session)).is_some();
+            record.notes.extend(servers.into_iter().filter(has_unread).map(|server| {
+                format!("{server} has also written what could not be read; `belljar doctor --ask` shows it to the user")
+            }));
         }
         record
     }

@@ -312,7 +312,12 @@ impl Config {
                 // As at a start, a setting of the sandbox that cannot be read is a problem: no looser value may replace
                 // it.
                 let sandbox_problem = read.config.sandbox_problem.clone();
-                ReadSettings { config: Self { sandbox_problem, ..before.config.clone() }, ..read }
+                let mut config = Self { sandbox_problem, ..before.config.clone() };
+                if is_emptied(before) {
+                    // To take a folder back can be meant.
+                    config.mounts.clear();
+                }
+                ReadSettings { config, ..read }
             }
             None => read,
         };

@@ -284,7 +284,7 @@ async fn connect_each(
                 .map(|tool| tool["name"].as_str().unwrap().to_owned())
                 .collect::<Vec<_>>()
         });
-        let unread = odd.upstream.unread(&name());
+        let unread = odd.upstream.unread(&name(), None);
         odd.upstream.close().await;
         (what, tools, unread)
     });
@@ -384,7 +384,7 @@ async fn an_item_with_nan_and_a_list_that_goes_on_with_a_number_are_read() {
     let tools = odd.connected().await.unwrap().tools();
     assert_eq!(tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect::<Vec<_>>(), ["a", "c"]);
     assert_eq!(
-        odd.upstream.unread(&name()).unwrap(),
+        odd.upstream.unread(&name(), None).unwrap(),
         "left out of its list: item 2 (it has no name), item 3 (it has no name), item 4 (its name is another tool's, \
          too), further pages, since its nextCursor is no text"
     );
@@ -665,7 +665,7 @@ async fn odd_notifications_and_requests_of_a_server_disturb_no_call_and_each_req
                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;
             }
         }
-        let unread = odd.upstream.unread(&name()).unwrap();
+        let unread = odd.upstream.unread(&name(), None).unwrap();
         check_words("unread", &unread);
         assert!(unread.contains("could not be used"), "{unread}");
         odd.upstream.close().await;
@@ -709,7 +709,7 @@ async fn lines_on_stdout_that_are_no_messages_are_counted_and_the_first_is_named
     let connection = odd.connected().await.unwrap();
     assert!(ask(&connection, tool()).await.unwrap().contains("done"));
     assert_eq!(
-        odd.upstream.unread(&name()).unwrap(),
+        odd.upstream.unread(&name(), None).unwrap(),
         "3 lines from it could not be used, the first: BANNER 1 (it is no JSON at line 1, column 1)"
     );
     odd.upstream.close().await;

@@ -456,10 +456,15 @@ fn what_a_resumed_session_has_counts_for_labels(engine: &Engine) {
 }
 
 fn an_error_of_a_server_is_its_content_too(engine: &Engine) {
-    for by in
-        ["mcp_web.refuse.sync()", "runtime.read_resource_sync('x://none', 'web')", "mcp_web.crash.sync()"]
-    {
-        let [mail, web, chat] = [&[][..], &["--resources"], &[]].map(|flags: &[&str]| Fixture::new(flags));
+    for by in [
+        "mcp_web.refuse.sync()",
+        "runtime.read_resource_sync('x://none', 'web')",
+        "mcp_web.crash.sync()",
+        // With lines of the server that are no messages.
+        "runtime.call_tool_sync('web', 'no' + 'pe', {})",
+    ] {
+        let of_web = ["--resources", "--garbage"];
+        let [mail, web, chat] = [&[][..], &of_web, &[]].map(|flags: &[&str]| Fixture::new(flags));
         let policy = "when_mixed = \"deny\"\n[budgets]\nbytes_per_session = 1000\n";
         let mut bridge = labelled(engine, [&mail, &web, &chat], (policy, "open"));
         let raised =

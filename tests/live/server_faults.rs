@@ -117,7 +117,10 @@ fn what_cannot_be_read_of_a_server_is_named_where_it_is_missed(engine: &Engine) 
     }
     let text = bridge.run_with(json!({"code": "await mcp_odd.t()", "timeout": 1})).text;
     assert!(
-        text.contains("status: timeout") && text.contains("odd: 2 lines from it could not be used"),
+        text.contains("status: timeout")
+            && text.contains(
+                "note: odd has also written what could not be read; `belljar doctor --ask` shows it"
+            ),
         "{text}"
     );
     let text = bridge.run("name = 'other'\nawait runtime.call_tool(name, 'u', {})").text;

@@ -259,10 +259,15 @@ impl Upstream {
         live.next().map(|connection| connection.lacks(text)).unwrap_or_default()
     }
 
-    /// What of the server's messages could not be read since its last start, in words; `None`: nothing.
+    /// What of the server's messages could not be read since its last start, in words; `None`: nothing. `session`: without what
+    /// a private server has said to another one.
     #[must_use]
-    pub fn unread(&self, server: &ServerName) -> Option<String> {
-        self.table.read().of(server).find_map(|entry| entry.unread.said())
+    pub fn unread(&self, server: &ServerName, session: Option<&SessionId>) -> Option<String> {
+        let is_own = |entry: &&Entry| {
+            let of = entry.session.get();
+            session.is_none() || of.is_none() || of == session
+        };
+        self.table.read().of(server).filter(is_own).find_map(|entry| entry.unread.said())
     }
 
     /// The items that the server's list of tools lacks since they cannot be read, in words; `None`: it lacks none.

@@ -9,6 +9,8 @@ use std::io::{BufRead, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use anstream::AutoStream;
+use anstyle::{AnsiColor, Style};
 use belljar_base::text;
 
 /// The exit code for output that could not be written, from sysexits.h.
@@ -33,6 +35,31 @@ pub(crate) use {err, out};
 pub(crate) fn to_stdout(text: &str) -> bool {
     let stdout = std::io::stdout();
     write(&mut stdout.lock(), "stdout", &shown(text, stdout.is_terminal()))
+}
+
+/// Words of a line about what does not work.
+const TROUBLES: [&str; 8] =
+    ["CANNOT", "DOES NOT", "FAILED", "MISSING", "NONE", "NOT FOUND", "NOT READ", "NOT USED"];
+/// Words of a line, or labels, about what the user may want to change.
+const WARNINGS: [&str; 3] = ["WARNING", "WEAKER", "notice"];
+
+/// Prints a line of a report, with a label. On a terminal it begins with a mark: that all is well, a warning or a trouble. Colours
+/// follow NO_COLOR, CLICOLOR and TERM.
+pub(crate) fn to_stdout_marked(label: &str, text: &str) -> bool {
+    let stdout = std::io::stdout();
+    if !stdout.is_terminal() {
+        return to_stdout(&format!("{label:10} {text}\n"));
+    }
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word) || label == *word);
+    let (mark, colour) = match (has(&TROUBLES), has(&WARNINGS)) {
+        (true, _) => ("✗", AnsiColor::Red),
+        (_, true) => ("!", AnsiColor::Yellow),
+        _ if label.is_empty() => (" ", AnsiColor::Green),
+        _ => ("✓", AnsiColor::Green),
+    };
+    let (style, bold, text) = (colour.on_default(), Style::new().bold(), text::inert(text));
+    let line = format!("{style}{mark}{style:#} {bold}{label:10}{bold:#} {text}\n");
+    write(&mut AutoStream::auto(stdout.lock()), "stdout", &line)
 }
 
 /// Whether the user answers yes to the question, on a terminal.

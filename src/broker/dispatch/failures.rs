@@ -35,18 +35,35 @@ impl Broker {
     ) -> Result<&'t Tool, ToolFault> {
         catalog::resolved(server.listed(), asked).ok_or_else(|| {
             let compared = run.budget().compare(server.listed().len());
-            self.no_such_tool(&server.name, asked, server.unknown(asked, compared))
+            self.no_such_tool(&server.name, asked, server.unknown(asked, compared), run)
         })
     }
 
     /// The fault for a tool that the server does not have, or that its entry excludes.
-    pub(crate) fn no_such_tool(&self, server: &ServerName, asked: &str, unknown: UnknownTool) -> ToolFault {
-        self.kept_back(server, asked).unwrap_or_else(|| self.with_unread(server, unknown.into()))
+    pub(crate) fn no_such_tool(
+        &self,
+        server: &ServerName,
+        asked: &str,
+        unknown: UnknownTool,
+        run: &RunContext,
+    ) -> ToolFault {
+        self.kept_back(server, asked).unwrap_or_else(|| self.with_unread(server, unknown.into(), run))
     }
 
-    /// The fault, with what of the server's messages could not be read.
-    pub(super) fn with_unread(&self, server: &ServerName, mut fault: ToolFault) -> ToolFault {
-        if let Some(unread) = self.shared.upstream.unread(server) {
+    /// The fault, with what of the server's messages could not be read. It counts as an answer, since the words are the server's,
+    /// and is left out where the run may have no more of them.
+    pub(super) fn with_unread(
+        &self,
+        server: &ServerName,
+        mut fault: ToolFault,
+        run: &RunContext,
+    ) -> ToolFault {
+        let catalog = self.catalog();
+        let names = catalog.server(server.as_str()).map(|known| known.names());
+        let names = names.unwrap_or(Names::only(server.as_str()));
+        if let Some(unread) = self.shared.upstream.unread(server, Some(&run.session))
+            && self.admission.answered(run, names, unread.len() as u64).is_ok()
+        {
             fault.message = text::inert_line(&format!("{}; {unread}", fault.message));
         }
         fault
@@ -92,7 +109,8 @@ impl Broker {
         error: &Redacted,
         sent: Option<ToolEffect>,
     ) -> ToolFault {
-        let unread = error.may_be_unread().then(|| self.shared.upstream.unread(server)).flatten();
+        let unread = || self.shared.upstream.unread(server, Some(&run.session));
+        let unread = error.may_be_unread().then(unread).flatten();
         let unread = unread.map(|unread| format!("; {unread}")).unwrap_or_default();
         let bytes = error.bytes_of_server() + unread.len();
         if bytes > 0 {

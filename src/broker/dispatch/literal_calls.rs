@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use belljar_base::names::ServerName;
-use belljar_base::run::{FaultCode, ServerScope, ToolFault};
+use belljar_base::run::{FaultCode, ToolFault};
 use belljar_base::text;
 use belljar_tools::catalog::{self, LiteralArguments, ServerTools, UnknownTool};
 use futures_util::StreamExt;
@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::broker::call::Call;
 use crate::broker::parts::Broker;
 use crate::broker::run::call_record::CallRecord;
+use crate::broker::run::context::RunContext;
 
 /// The largest number of calls that are checked in the code of one run.
 const CALLS_MAX: usize = 100;
@@ -60,7 +61,7 @@ impl Broker {
         for (at, literal) in calls.iter().enumerate().filter(|(_, literal)| literal.is_certain) {
             let is_first = calls[..at].iter().all(|earlier| earlier.server != literal.server);
             let explains = explained < EXPLAINED_MAX;
-            faults[at] = self.certain_fault(literal, (is_first, explains), &call.run().servers).err();
+            faults[at] = self.certain_fault(literal, (is_first, explains), call.run()).err();
             if let Some(fault) = &faults[at] {
                 explained += 1;
                 self.write_down_unmade(literal, fault, call).await;
@@ -109,9 +110,9 @@ impl Broker {
         &self,
         literal: &LiteralCall,
         (is_first, explains): (bool, bool),
-        scope: &ServerScope,
+        run: &RunContext,
     ) -> Result<(), ToolFault> {
-        let server = self.admitted(&literal.server, scope)?;
+        let server = self.admitted(&literal.server, &run.servers)?;
         // An outdated list could refuse a tool that exists by now, again and again.
         if !self.knows_tools_of(&server) {
             return Ok(());
@@ -132,7 +133,7 @@ impl Broker {
                 let may_come = unknown.near.0.is_empty() && !is_first;
                 return match may_come {
                     true => Ok(()),
-                    false => Err(self.with_unread(&server, unknown_tool(known, &unknown))),
+                    false => Err(self.with_unread(&server, unknown_tool(known, &unknown), run)),
                 };
             }
         };

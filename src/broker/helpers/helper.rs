@@ -135,7 +135,8 @@ impl Broker {
         tool.as_deref().map_or(Ok(()), |tool| self.tool(server, tool, call.run()).map(drop))?;
         let docs = |shapes: &Shapes| catalog::query_tool_docs(server, tool.as_deref(), detail, shapes);
         let name = &server.name;
-        let no_such = |unknown| self.no_such_tool(name, tool.as_deref().unwrap_or_default(), unknown);
+        let asked = tool.as_deref().unwrap_or_default();
+        let no_such = |unknown| self.no_such_tool(name, asked, unknown, call.run());
         self.with_shapes(docs).map_err(no_such)
     }
 
