@@ -176,6 +176,9 @@ install_for_tests() {
     command -v setpriv >/dev/null || packages+=(util-linux)
     # A library without a command: a clock that tests can set.
     compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || packages+=(libfaketime)
+    # Their completions are tested.
+    command -v zsh >/dev/null || packages+=(zsh)
+    command -v fish >/dev/null || packages+=(fish)
     # The engines that build the image are started after this.
     ! needs_debootstrap || packages+=(debootstrap)
     if [ ${#packages[@]} -gt 0 ] && ! { can_be_root && command -v apt-get >/dev/null; }; then

@@ -12,6 +12,7 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
     give_freed_memory_back();
+    belljar::app::complete();
     belljar::app::main(belljar::cli::Arguments::parse())
 }
 

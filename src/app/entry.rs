@@ -11,6 +11,7 @@ use super::clients::{import, install, through_client};
 use super::common::failure::USAGE;
 use super::common::logging;
 use super::common::printing::{err, to_stdout, told};
+use super::completions;
 use super::images;
 use super::one_bridge::{HttpOptions, OAuthOptions, Tls};
 use super::sessions;
@@ -28,7 +29,7 @@ const FOLDERS_SHOWN_MAX: usize = 5;
 /// Executes the command line.
 #[must_use]
 pub fn main(arguments: Arguments) -> ExitCode {
-    // These commands are internal. They read no configuration and print nothing.
+    // These commands read no configuration.
     match arguments.command {
         #[cfg(target_os = "linux")]
         Some(Command::Keep(keep)) => match (keep.inside, &keep.confine) {
@@ -40,6 +41,8 @@ pub fn main(arguments: Arguments) -> ExitCode {
             Some(parent) if !confine.inside => belljar_engine::begin(parent, &confine.plan),
             _ => belljar_engine::enter(&confine.plan),
         },
+        Some(Command::Completions(arguments)) => told(completions::script(&arguments.shell)),
+        Some(Command::ManPages(arguments)) => completions::man_pages(&arguments.folder),
         Some(Command::Guardian(guardian)) => guardian::guard(guardian.mark.into()),
         command => told(outside_of_projects(command)),
     }
@@ -191,6 +194,8 @@ fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
                 | Command::Import(_)
                 | Command::Install(_)
                 | Command::Uninstall(_)
+                | Command::Completions(_)
+                | Command::ManPages(_)
                 | Command::Keep(_)
                 | Command::Guardian(_)
                 | Command::Confine(_),

@@ -2,6 +2,7 @@
 
 mod clients;
 mod common;
+mod completions;
 mod config;
 mod doctor;
 mod entry;
@@ -21,4 +22,5 @@ mod token;
 mod trust;
 mod wiring;
 
+pub use completions::complete;
 pub use entry::main;

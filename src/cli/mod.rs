@@ -69,6 +69,11 @@ pub enum Command {
     Login(Login),
     /// Delete the login at a remote server, and revoke its tokens.
     Logout(Logout),
+    /// Print the script that completes commands, options and names in a shell.
+    Completions(Completions),
+    /// Write the man pages: packages are made with this.
+    #[command(hide = true)]
+    ManPages(ManPages),
     /// Start a server and end everything below it when the bridge goes: the bridge does this itself.
     #[command(hide = true)]
     Keep(Keep),
@@ -237,6 +242,22 @@ pub struct Schema {
     /// Print the schema of a policy.toml instead.
     #[arg(long)]
     pub policy: bool,
+}
+
+/// Arguments of `completions`.
+#[derive(Debug, clap::Args)]
+pub struct Completions {
+    /// The shell.
+    #[arg(value_name = "SHELL", value_parser = PossibleValuesParser::new(["bash", "fish", "zsh"]))]
+    pub shell: String,
+}
+
+/// Arguments of `man-pages`.
+#[derive(Debug, clap::Args)]
+pub struct ManPages {
+    /// The folder to which they are written.
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
 }
 
 /// Arguments of `keep`.

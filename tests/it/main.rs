@@ -29,6 +29,7 @@ mod arguments;
 mod both_ways;
 mod clients;
 mod commands;
+mod completions;
 mod configuration;
 mod confined_servers;
 mod conversation;
