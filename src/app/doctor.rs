@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::common::printing::{err, out, to_stdout_marked};
 use super::{login, model, one_bridge, wiring};
 use crate::audit::last_entries;
+use crate::cli::VERSION;
 use crate::config::{
     Config, ConfigFiles, DeferredEntry, Environment, Launch, ServerConfig, Transport, own_program,
 };
@@ -57,7 +58,7 @@ pub(super) async fn doctor(
 ) -> ExitCode {
     files.record_given();
     let config = Config { unrecorded: files.config().unrecorded.clone(), ..config };
-    out!("belljar {}", env!("CARGO_PKG_VERSION"));
+    out!("belljar {}", VERSION);
     for (at, said) in client.iter().enumerate() {
         line(if at == 0 { "client" } else { "" }, said);
     }

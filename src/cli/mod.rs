@@ -22,11 +22,18 @@ mod image;
 
 pub use image::{Build, Image};
 
+/// The version, with commit and date in what `packaging/package.py` builds. A variable sets it, so that a build needs no git
+/// and a new commit builds nothing again.
+pub const VERSION: &str = match option_env!("BELLJAR_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
 /// One MCP tool, run_python: a warm Python interpreter in a locked container, with your other MCP servers as functions.
 ///
 /// Without a command, belljar is the MCP server on stdin and stdout: this is what MCP clients start.
 #[derive(Debug, Parser)]
-#[command(version, about)]
+#[command(version = VERSION, about)]
 pub struct Arguments {
     /// The command; without one, belljar serves an MCP client.
     #[command(subcommand)]
