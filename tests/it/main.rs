@@ -43,6 +43,7 @@ mod listening;
 mod login;
 mod login_command;
 mod models;
+mod npm;
 mod oauth;
 mod odd_servers;
 mod remote;
