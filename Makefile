@@ -19,7 +19,7 @@ SECONDS ?= 60
 TARGET ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-data test test-all probes ux-transcripts interop clients conformance chaos soak fuzz bench bench-shared search-bench tokens tasks each-write stubs-check docs image engines-up engines-down
+.PHONY: release-check help demo demo-data test test-all probes ux-transcripts interop clients conformance chaos soak fuzz bench bench-shared search-bench tokens tasks each-write stubs-check docs image engines-up engines-down
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -83,6 +83,13 @@ conformance: ## run the official conformance suite of MCP against the binary, an
 	scripts/setup.sh test
 	cargo build --locked --bin belljar
 	BLESS=1 cargo test --locked --test interop conformance -- --nocapture --test-threads=1
+
+release-check: ## build every package, check it, install it in empty roots of Debian, and measure the time to the first answer
+	scripts/setup.sh release
+	rm -rf $(BUILD)/packages
+	PATH=$(CACHE)/release/bin:$$PATH packaging/package.py $(BUILD)/packages x86_64-unknown-linux-gnu --profile demo
+	PATH=$(CACHE)/release/bin:$$PATH packaging/package.py $(BUILD)/packages common
+	packaging/check.py $(BUILD)/packages
 
 bench: ## measure every engine that is there, or ENGINE=podman-rootful,docker; JSON in target/bench.json
 	scripts/setup.sh engines-up

