@@ -134,8 +134,9 @@ class Packages:
         assert [package["registryType"] for package in server["packages"]] == ["pypi", "npm", "mcpb"], server
 
     def check_readme(self) -> None:
-        """The lines and links that install are those that are checked, and the README of the wheel proves its owner."""
+        """Lines, links and the plugin install what is checked, and the README of the wheel proves its owner."""
         readme = (REPOSITORY / "README.md").read_text()
+        assert f"--marketplace {self.project.owner}/belljar`" in readme
         assert f"<!-- mcp-name: {self.project.registry_name} -->" in readme
         for _, line, _, _ in INSTALLS.values():
             words = [word for word in line if word not in ("--yes", "--version")]
@@ -144,6 +145,9 @@ class Packages:
         configs = [urllib.parse.parse_qs(query, strict_parsing=True)["config"][0] for _, query in links]
         entry = {"command": "uvx", "args": ["belljar"]}
         assert [json.loads(base64.b64decode(configs[0])), json.loads(configs[1])] == [entry, entry], links
+        market = json.loads((REPOSITORY / ".claude-plugin/marketplace.json").read_text())
+        plugin = REPOSITORY / market["plugins"][0]["source"] / ".claude-plugin/plugin.json"
+        assert json.loads(plugin.read_text())["mcpServers"] == {"belljar": entry}, plugin
 
     def check_crates(self) -> None:
         """Building each crate once more would take ten minutes; the source distribution has the same files."""
