@@ -301,6 +301,8 @@ def check_install(channel: str, suite: str, project: Project, dist: Path) -> str
     with tempfile.TemporaryDirectory(dir=dist) as folder, index(project, dist) as address:
         root = Root(Path(folder), suite, kind, address)
         shutil.copy(next(dist.glob("*.deb")), root.folder / "root/belljar.deb")
+        # A system whose AppArmor knows the rules of the profile.
+        write(root.folder / "etc/apparmor.d/abi/4.0", "")
         started = time.monotonic()
         root.run(*install, user=user)
         installed = time.monotonic()
@@ -313,6 +315,11 @@ def check_install(channel: str, suite: str, project: Project, dist: Path) -> str
         assert re.fullmatch(rf"belljar {re.escape(project.version)} \([0-9a-f]{{7,}} \d{{4}}-\d\d-\d\d\)\n", version), (
             version
         )
+        if channel == "deb":
+            own = [root.folder / path for path in ("usr/bin/belljar", "etc/apparmor.d/belljar")]
+            assert all(path.exists() for path in own), own
+            root.run("apt-get", "purge", "--yes", "belljar", user=0)
+            assert not any(path.exists() for path in own), own
         assert ended - started < ANSWER_S_MAX, f"{ended - started:.1f} s"
         return (
             f"installed after {installed - started:.1f} s, first answer after {answered - started:.1f} s, "
