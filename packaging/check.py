@@ -23,13 +23,14 @@ import tarfile
 import tempfile
 import threading
 import time
+import tomllib
 import urllib.parse
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from package import GLIBC, REPOSITORY, Project, output, write
+from package import GLIBC, REPOSITORY, Project, changes, output, write
 
 CACHE = Path(
     os.environ.get("BELLJAR_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "belljar"
@@ -148,6 +149,14 @@ class Packages:
         market = json.loads((REPOSITORY / ".claude-plugin/marketplace.json").read_text())
         plugin = REPOSITORY / market["plugins"][0]["source"] / ".claude-plugin/plugin.json"
         assert json.loads(plugin.read_text())["mcpServers"] == {"belljar": entry}, plugin
+
+    def check_release(self) -> None:
+        """The release has the archive that cargo binstall looks for, and a section of the changelog."""
+        binstall = tomllib.loads((REPOSITORY / "Cargo.toml").read_text())["package"]["metadata"]["binstall"]
+        name = binstall["pkg-url"].split("/")[-1].replace("{ target }", TARGET)
+        with tarfile.open(self.dist / name) as archive:
+            assert archive.getmember("belljar").mode & 0o111, name
+        assert changes("# Changes\n\n## [0.2.0]\n- b\n\n## [0.1.0]\n- a\n", "0.2.0") == "[0.2.0]\n- b\n"
 
     def check_crates(self) -> None:
         """Building each crate once more would take ten minutes; the source distribution has the same files."""

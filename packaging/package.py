@@ -233,6 +233,11 @@ def server_json(project: Project, bundles: list[Path]) -> dict[str, Any]:
     }
 
 
+def changes(changelog: str, version: str) -> str:
+    """The section of a version."""
+    return next(section for section in changelog.split("\n## ") if section.startswith(f"[{version}]"))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path)
@@ -243,8 +248,7 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     project = Project()
     if arguments.target == "changes":
-        sections = (REPOSITORY / "CHANGELOG.md").read_text().split("\n## ")
-        print(next(section for section in sections if section.startswith(f"[{project.version}]")))
+        print(changes((REPOSITORY / "CHANGELOG.md").read_text(), project.version))
         return
     if arguments.target == "common":
         subprocess.run(["maturin", "sdist", "--out", str(out)], cwd=REPOSITORY, check=True)
