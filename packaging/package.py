@@ -163,7 +163,7 @@ def pack_deb(project: Project, out: Path, program: Path, architecture: str) -> N
         "Architecture": architecture,
         "Maintainer": project.author,
         "Installed-Size": size,
-        "Depends": f"libc6 (>= {GLIBC}), libgcc-s1",
+        "Depends": f"libc6 (>= {GLIBC})",
         "Recommends": "python3 (>= 3.11) | podman | docker.io",
         "Section": "devel",
         "Priority": "optional",
