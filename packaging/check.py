@@ -343,6 +343,8 @@ def main() -> int:
     os.environ["PATH"] = (
         f"{CACHE}/release/bin:{CACHE}/release-node/node_modules/.bin:{os.environ['PATH']}:/usr/sbin:/sbin"
     )
+    # The build of the source distribution shares the compiled dependencies.
+    os.environ.setdefault("CARGO_TARGET_DIR", str(REPOSITORY / "target"))
     project = Project()
     packages = Packages(project, dist)
     checks: dict[str, Callable[[], object]] = {
