@@ -49,7 +49,6 @@ main() {
     step "chaos" cargo test --locked --test chaos -- --rounds 12 --seed 1 --seconds 30
     step "soak" cargo test --locked --test soak -- --seconds 15 --seed 1
     engines_demo
-    [ "$scope" != all ] || step "release-check" make release-check
     summary
 }
 

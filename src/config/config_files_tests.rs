@@ -97,7 +97,7 @@ fn settings_stay_as_they_were_while_one_cannot_be_read_and_the_problem_is_told_o
     // Emptied: somebody is about to write it.
     user.writes("");
     assert_eq!(files.look(), []);
-    assert_eq!((timeout(&files), names(&files).as_str(), files.unread().len()), (20, "a", 0));
+    assert_eq!((timeout(&files), names(&files).as_str(), files.unread().len()), (20, "a", 1));
     user.writes("# nothing\n");
     assert_eq!(files.look(), []);
     assert_eq!((timeout(&files), names(&files).as_str()), (30, "a b"));
@@ -524,9 +524,24 @@ fn an_emptied_file_keeps_its_servers_and_lets_no_looser_one_take_their_place() {
     let (config, mut files) = ConfigFiles::load(home.environment());
     let of = |config: &Config| config.servers.iter().map(ServerConfig::shown_reach).collect::<Vec<_>>();
     let before = of(&config);
-    let _home = home.user("");
+    let home = home.user("");
     files.look();
     assert_eq!(of(files.config()), before);
+    let said = |files: &ConfigFiles| files.unread().iter().map(ToString::to_string).collect::<String>();
+    assert!(said(&files).contains("is empty, as before it is written anew"), "{}", said(&files));
+    // A mount is taken back at once, and a comment takes back everything.
+    let mount =
+        format!("[run]\ntimeout = 20\n[[mount]]\nhost = {:?}\n", home.path("data").display().to_string());
+    let mut home = home.file("data/x", "");
+    for (text, mounts, timeout, is_said) in
+        [(mount.as_str(), 1, 20, false), ("", 0, 20, true), ("#", 0, 30, false)]
+    {
+        home = home.user(text);
+        files.look();
+        let config = files.config();
+        assert_eq!((config.mounts.len(), config.timeout.as_secs()), (mounts, timeout), "{text:?}");
+        assert_eq!(said(&files).contains("is empty, as before"), is_said, "{text:?}: {}", said(&files));
+    }
 }
 
 #[test]

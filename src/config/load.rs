@@ -381,7 +381,18 @@ impl Config {
         let misled = misled.or(unknown_places);
         files.extend(config.model.files.iter().cloned());
         variables.extend(config.model.variables.iter().cloned());
-        unread.extend(unusable.filter(|problem| !unread.contains(problem)));
+        let emptied = environment.config_file().filter(|file| {
+            let has_server = |before: &&PreviousConfig<'_>| {
+                before.config.servers.iter().any(|server| server.source == *file)
+            };
+            let of_it = |before: &&PreviousConfig<'_>| has_server(before) || is_emptied(before);
+            toml_file::is_emptied(environment) && before.as_ref().is_some_and(|before| of_it(&before))
+        });
+        let emptied = emptied.map(|file| {
+            Problem::of_file(&file, "is empty, as before it is written anew: its mounts are gone")
+                .hint("a comment in it takes the rest back, too")
+        });
+        unread.extend(unusable.or(emptied).filter(|problem| !unread.contains(problem)));
         let own = |name: &str| {
             let path = environment.variable("PATH").filter(|_| !is_unread);
             own_program(name, path, &changeable)

@@ -38,10 +38,9 @@ pub(crate) fn to_stdout(text: &str) -> bool {
 }
 
 /// Words of a line about what does not work.
-const TROUBLES: [&str; 8] =
-    ["CANNOT", "DOES NOT", "FAILED", "MISSING", "NONE", "NOT FOUND", "NOT READ", "NOT USED"];
+const TROUBLES: [&str; 6] = ["CANNOT", "FAILED", "MISSING", "NONE", "NOT ", "error: "];
 /// Words of a line, or labels, about what the user may want to change.
-const WARNINGS: [&str; 3] = ["WARNING", "WEAKER", "notice"];
+const WARNINGS: [&str; 4] = ["WARNING", "WEAKER", "notice", "warning: "];
 
 /// Prints a line of a report, with a label. On a terminal it begins with a mark: that all is well, a warning or a trouble. Colours
 /// follow NO_COLOR, CLICOLOR and TERM.
