@@ -62,6 +62,9 @@ impl Facts {
                     note.starts_with("a run that was cancelled began in a fresh interpreter");
                 facts.is_fresh |= note.starts_with("the run began in a fresh interpreter");
                 facts.went_back_before |= note.starts_with("variables are as after an earlier run");
+                // It was made anew from its journal, and not all of it could be.
+                facts.went_back_before |=
+                    note.starts_with("this session goes on from ") && note.contains(" was left out");
             } else if let Some(calls) = line.strip_prefix("calls with unknown outcome ") {
                 facts.unknown = unknown(calls);
             }

@@ -89,8 +89,10 @@ class SearchResults(Awaitable, list[dict[str, Any]]):
         if not self.weak or self.offset or self._indexing_total:
             return []
         if len(self._asked) > 1:
-            return ["WEAK: other plain wordings may find more; else no tool does this"]
-        return [f"WEAK: search again with two or three plain wordings of what a tool does, such as {_WORDINGS}"]
+            return ["WEAK: if none of these does it, try other plain wordings; there may be no such tool"]
+        return [
+            f"WEAK: if none of these does it, search again with two or three plain wordings of it, such as {_WORDINGS}"
+        ]
 
     def _lines(self) -> list[str]:
         lines: list[str] = []

@@ -244,6 +244,8 @@ impl Machine {
             Phase::Recovering { run, outcome, .. } => {
                 self.idle(now);
                 self.fresh = (state == StateNote::Lost).then_some(FreshReason::Lost);
+                // It was killed after it had come to its end and had been copied.
+                let state = if restored == Some(run.id.0) { StateNote::Kept } else { state };
                 let is_kept = self.is_kept_now(&run, true);
                 let report = self.report(*run, outcome, state);
                 if !is_kept {

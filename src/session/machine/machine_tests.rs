@@ -509,7 +509,10 @@ fn every_death_of_the_interpreter_is_named() {
 #[test]
 fn a_run_that_killed_the_interpreter_is_rolled_back_as_far_as_the_copy_goes() {
     // The run before it was the first.
-    for (restored, state) in [(1, StateNote::RolledBack), (0, StateNote::RolledBackFurther)] {
+    // The run itself had come to its end when it was killed.
+    for (restored, state) in
+        [(2, StateNote::Kept), (1, StateNote::RolledBack), (0, StateNote::RolledBackFurther)]
+    {
         let mut bench = Bench::used();
         bench.ask(false);
         bench.exited(None, false, false);

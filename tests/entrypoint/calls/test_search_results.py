@@ -117,7 +117,9 @@ def test_a_weak_search_leads_to_a_search_with_several_wordings(sandbox: Sandbox)
     none = printed(sandbox, "runtime.search_tool_docs_sync('bugs')", found([], 0, weak=True))
     assert none.endswith(f" searched\nWEAK: {one.split('WEAK: ')[1]}such as {code}")
     several = printed(sandbox, "runtime.search_tool_docs_sync(['bugs', 'errors'])", found(HITS, 2, weak=True))
-    assert several.splitlines()[1] == "WEAK: other plain wordings may find more; else no tool does this"
+    assert (
+        several.splitlines()[1] == "WEAK: if none of these does it, try other plain wordings; there may be no such tool"
+    )
     for answer in (found(HITS, 2), found(HITS, 9, weak=True, offset=2), found(HITS, 2, weak=True, indexing_total=1)):
         assert "WEAK" not in printed(sandbox, "runtime.search_tool_docs_sync('bugs')", answer)
 

@@ -33,8 +33,8 @@ Binary content has .save(path), .show() and .data; as an argument of another cal
 
 `from mcp import runtime`; every helper works with and without `await`; awaited ones go on side by side:
   search_tool_docs([query, ...], limit=8, offset=0, group_by=\"server\", servers=[...])
-                                         ranked, over all servers; \"\": all, 8 a page; print it. Give two or three wordings that
-                                         name the capability plainly: [\"what changed\", \"show unstaged changes\", \"git diff\"]
+                                         ranked, over all servers; \"\": all, 8 a page; print it. Give two or three plain wordings of
+                                         one need, each need by itself: [\"what changed\", \"show unstaged changes\", \"git diff\"]
   query_tool_docs(server, tool=None, detail=\"summary\"|\"full\"|\"stub\")   \"full\" adds the schema
   list_tools(server)  list_servers()  discovered_servers(detailed=False)  describe_server(name)
   list_loaded_server_metadata()  capability_summary()
