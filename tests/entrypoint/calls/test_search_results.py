@@ -109,7 +109,7 @@ def test_a_weak_search_leads_to_a_search_with_several_wordings(sandbox: Sandbox)
         return found(HITS, 2)
 
     one, code = printed(sandbox, "runtime.search_tool_docs_sync('bugs')", found(HITS, 2, weak=True)).split("such as ")
-    assert one.endswith("\nWEAK: search again with two or three plain wordings of what a tool does, ")
+    assert one.endswith("\nWEAK: if none of these does it, search again with two or three plain wordings of it, ")
     code, hit = code.split("\n", 1)
     assert hit.startswith("mcp_git_hub.")
     assert sandbox.run(code, (), on_call)["outcome"] == "finished"
