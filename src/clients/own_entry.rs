@@ -14,8 +14,10 @@ use super::http_address::HttpAddress;
 /// What belljar's entry says: the command by which a client starts belljar or the address, and timeouts.
 #[derive(Debug, Clone, Copy)]
 pub struct StartCommand<'s> {
-    /// The absolute path of the executable.
+    /// The absolute path of the executable, or of the program that starts it.
     pub program: &'s Path,
+    /// The arguments with which that program starts belljar.
+    pub args: &'s [&'s str],
     /// The longest time of a reply.
     pub longest_reply: Duration,
     /// The longest time until belljar answers for the first time.
@@ -108,43 +110,51 @@ const CLINE_TIMEOUT_MAX_S: u64 = 3_600;
 pub(super) struct Parts<'p> {
     pub(super) name: &'p str,
     pub(super) program: &'p str,
+    pub(super) args: &'p [&'p str],
     pub(super) reply_s: u64,
     pub(super) start_s: u64,
 }
 
+impl Parts<'_> {
+    /// The program and its arguments, for clients that have them in one list.
+    fn words(&self) -> Vec<&str> {
+        [&[self.program], self.args].concat()
+    }
+}
+
 pub(super) fn plain(parts: &Parts<'_>) -> Value {
-    json!({"command": parts.program, "args": []})
+    json!({"command": parts.program, "args": parts.args})
 }
 
 pub(super) fn with_type(parts: &Parts<'_>) -> Value {
-    json!({"type": "stdio", "command": parts.program, "args": []})
+    json!({"type": "stdio", "command": parts.program, "args": parts.args})
 }
 
 /// The entry for Claude Code. The one tool stays loaded even if the client would have the model search for tools first.
 pub(super) fn claude_code(parts: &Parts<'_>) -> Value {
-    json!({"type": "stdio", "command": parts.program, "args": [], "alwaysLoad": true})
+    json!({"type": "stdio", "command": parts.program, "args": parts.args, "alwaysLoad": true})
 }
 
 /// The entry for Gemini CLI, whose times are in milliseconds.
 pub(super) fn gemini(parts: &Parts<'_>) -> Value {
-    json!({"command": parts.program, "args": [], "timeout": parts.reply_s * 1000})
+    json!({"command": parts.program, "args": parts.args, "timeout": parts.reply_s * 1000})
 }
 
 /// The entry for GitHub Copilot CLI, whose times are in milliseconds.
 pub(super) fn copilot(parts: &Parts<'_>) -> Value {
     let timeout = parts.reply_s * 1000;
-    json!({"type": "local", "command": parts.program, "args": [], "tools": ["*"], "timeout": timeout})
+    json!({"type": "local", "command": parts.program, "args": parts.args, "tools": ["*"], "timeout": timeout})
 }
 
 /// The entry for Cline, which ends a call after 60 s by default.
 pub(super) fn cline(parts: &Parts<'_>) -> Value {
-    json!({"command": parts.program, "args": [], "timeout": parts.reply_s.min(CLINE_TIMEOUT_MAX_S)})
+    json!({"command": parts.program, "args": parts.args, "timeout": parts.reply_s.min(CLINE_TIMEOUT_MAX_S)})
 }
 
 pub(super) fn codex(parts: &Parts<'_>) -> Value {
     json!({
         "command": parts.program,
-        "args": [],
+        "args": parts.args,
         "startup_timeout_sec": parts.start_s,
         "tool_timeout_sec": parts.reply_s,
     })
@@ -155,7 +165,7 @@ pub(super) fn vibe(parts: &Parts<'_>) -> Value {
     json!({
         "name": parts.name,
         "transport": "stdio",
-        "command": [parts.program],
+        "command": parts.words(),
         "args": [],
         "startup_timeout_sec": parts.start_s,
         "tool_timeout_sec": parts.reply_s,
@@ -167,23 +177,23 @@ pub(super) fn continue_dev(parts: &Parts<'_>) -> Value {
     json!({
         "name": parts.name,
         "command": parts.program,
-        "args": [],
+        "args": parts.args,
         "connectionTimeout": parts.reply_s * 1000,
     })
 }
 
 /// The entry for OpenCode 1. Its time in milliseconds also applies to calls.
 pub(super) fn opencode(parts: &Parts<'_>) -> Value {
-    json!({"type": "local", "command": [parts.program], "enabled": true, "timeout": parts.reply_s * 1000})
+    json!({"type": "local", "command": parts.words(), "enabled": true, "timeout": parts.reply_s * 1000})
 }
 
 /// The entry for OpenCode 2, which has servers under `mcp.servers` and no `enabled`.
 pub(super) fn opencode_2(parts: &Parts<'_>) -> Value {
-    json!({"type": "local", "command": [parts.program]})
+    json!({"type": "local", "command": parts.words()})
 }
 
 pub(super) fn zed(parts: &Parts<'_>) -> Value {
-    json!({"source": "custom", "command": parts.program, "args": [], "env": {}, "timeout": parts.reply_s})
+    json!({"source": "custom", "command": parts.program, "args": parts.args, "env": {}, "timeout": parts.reply_s})
 }
 
 pub(super) fn goose(parts: &Parts<'_>) -> Value {
@@ -192,7 +202,7 @@ pub(super) fn goose(parts: &Parts<'_>) -> Value {
         "description": "Python with your MCP servers as functions",
         "type": "stdio",
         "cmd": parts.program,
-        "args": [],
+        "args": parts.args,
         "envs": {},
         "enabled": true,
         "timeout": parts.reply_s,

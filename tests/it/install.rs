@@ -514,6 +514,49 @@ fn what_cannot_be_edited_safely_is_shown_for_pasting() {
 }
 
 #[test]
+fn a_program_in_a_launchers_cache_is_written_as_the_launcher_starts_it() {
+    for (folder, launcher, args) in [
+        (".cache/uv/archive-v0/x1/bin", "uvx", &["belljar"][..]),
+        (".npm/_npx/a1b2/node_modules/belljar-linux-x64/bin", "npx", &["-y", "belljar"]),
+        (".local/share/pipx/.cache/c3/bin", "pipx", &["run", "belljar"]),
+        ("projects/.cache/bin", "", &[]),
+    ] {
+        let home = Home::new().file("launchers/x", "");
+        let launchers = home.path().join("launchers");
+        for name in ["uvx", "npx", "pipx"] {
+            let launcher = launchers.join(name);
+            fs::write(&launcher, "#!/bin/sh\n").unwrap();
+            fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let home = home.env("PATH", &format!("{}:/usr/bin:/bin", launchers.display()));
+        let program = home.path().join(folder).join("belljar");
+        fs::create_dir_all(program.parent().unwrap()).unwrap();
+        if fs::hard_link(env!("CARGO_BIN_EXE_belljar"), &program).is_err() {
+            fs::copy(env!("CARGO_BIN_EXE_belljar"), &program).unwrap();
+        }
+        for (client, file) in [("cursor", ".cursor/mcp.json"), ("opencode", ".config/opencode/opencode.json")]
+        {
+            let output = home.shell(&format!("exec '{}' install --client {client}", program.display()));
+            assert_eq!(output.code, Some(0), "{output:?}");
+            let text = read(&home, file);
+            let written: Value = serde_json::from_str(&text).unwrap();
+            let entry = written.pointer("/mcpServers/belljar").or(written.pointer("/mcp/belljar"));
+            let entry = entry.unwrap_or_else(|| panic!("{text}"));
+            let expected = if launcher.is_empty() { program.clone() } else { launchers.join(launcher) };
+            let words: Vec<Value> = match &entry["command"] {
+                Value::Array(words) => words.clone(),
+                program => [vec![program.clone()], entry["args"].as_array().unwrap().clone()].concat(),
+            };
+            let wanted = std::iter::once(expected.to_str().unwrap()).chain(args.iter().copied());
+            assert_eq!(words, wanted.map(Value::from).collect::<Vec<_>>(), "{client} {folder}");
+            // It is known as belljar's own.
+            let again = home.run(&["install", "--client", client]);
+            assert_eq!(again.code, Some(0), "{again:?}");
+        }
+    }
+}
+
+#[test]
 fn a_link_stays_a_link_and_a_file_keeps_its_rights() {
     let home = Home::new().file("dotfiles/cursor.json", "{\n  \"mcpServers\": {}\n}\n");
     let target = home.path().join("dotfiles/cursor.json");

@@ -2,11 +2,12 @@
 //!
 //! `clients` knows how to edit a client's file; this module reports what is done.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use belljar_base::limits::Limits;
 use belljar_base::names::ServerName;
+use belljar_base::programs::find_program;
 use belljar_base::text;
 
 use super::import::{USAGE, is_own_command, refused, surroundings};
@@ -58,8 +59,9 @@ pub(crate) fn install(environment: &Environment, arguments: &cli::Install) -> Ex
     };
     let calls = if arguments.approve_calls { Calls::Approved } else { Calls::AsSet };
     let variables = files.referred_variables();
+    let (program, args) = &lasting(program, environment);
     let starting =
-        StartCommand { program, longest_reply, start: limits.sandbox_start, variables, calls, reach };
+        StartCommand { program, args, longest_reply, start: limits.sandbox_start, variables, calls, reach };
     let is_own = |program: &str, words: &[String]| is_own_command(environment, program, words);
     let rule = if arguments.force { ReplaceRule::Allowed } else { ReplaceRule::Refused };
     let scope = if arguments.project { Scope::Project } else { Scope::User };
@@ -112,6 +114,29 @@ pub(crate) fn install(environment: &Environment, arguments: &cli::Install) -> Ex
         );
     }
     code
+}
+
+/// The command that starts belljar on any day. A launcher such as uvx runs it from a cache, from which it may be removed.
+fn lasting(program: &Path, environment: &Environment) -> (PathBuf, &'static [&'static str]) {
+    const LAUNCHERS: [(&str, &str, &[&str]); 3] = [
+        ("archive-v0", "uvx", &["belljar"]),
+        ("_npx", "npx", &["-y", "belljar"]),
+        (".cache", "pipx", &["run", "belljar"]),
+    ];
+    let is_in = |folder: &str| program.iter().any(|part| part == folder);
+    let is_of = |(folder, launcher, _): &&(&str, &str, &[&str])| {
+        is_in(folder) && (*launcher != "pipx" || is_in("pipx"))
+    };
+    match LAUNCHERS.iter().find(is_of) {
+        None => (program.to_owned(), &[]),
+        Some((_, launcher, args)) => {
+            let (path, home) = (environment.variable("PATH"), environment.home.as_deref());
+            let cwd = environment.cwd.as_deref().unwrap_or(Path::new("/"));
+            // A client of the desktop may have a shorter PATH.
+            let found = find_program(Path::new(launcher), path, cwd, home);
+            (found.unwrap_or_else(|| PathBuf::from(launcher)), args)
+        }
+    }
 }
 
 /// A line about a setting that the user may want. Belljar sets it only on request. `way` has the options of this command.

@@ -38,9 +38,10 @@ pub(crate) fn to_stdout(text: &str) -> bool {
 }
 
 /// Words of a line about what does not work.
-const TROUBLES: [&str; 6] = ["CANNOT", "FAILED", "MISSING", "NONE", "NOT ", "error: "];
+const TROUBLES: [&str; 8] =
+    ["CANNOT", "FAILED", "MISSING", "NONE", "NOT FOUND", "NOT READ", "NOT USED", "error: "];
 /// Words of a line, or labels, about what the user may want to change.
-const WARNINGS: [&str; 4] = ["WARNING", "WEAKER", "notice", "warning: "];
+const WARNINGS: [&str; 5] = ["NOT ", "WARNING", "WEAKER", "notice", "warning: "];
 
 /// Prints a line of a report, with a label. On a terminal it begins with a mark: that all is well, a warning or a trouble. Colours
 /// follow NO_COLOR, CLICOLOR and TERM.

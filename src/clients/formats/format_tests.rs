@@ -155,8 +155,13 @@ fn each_client_has_a_name_a_file_and_an_entry_of_its_own() {
                 Format::Json => "{}",
                 _ => place.new_text,
             };
-            let parts =
-                crate::clients::own_entry::Parts { name: "belljar", program: "/x", reply_s: 1, start_s: 1 };
+            let parts = crate::clients::own_entry::Parts {
+                name: "belljar",
+                program: "/x",
+                args: &[],
+                reply_s: 1,
+                start_s: 1,
+            };
             let entry = (client.own_entry)(&parts);
             for (key, _) in entry.as_object().unwrap() {
                 assert!(client.dialect.keys().any(|(known, _)| known == key), "{}: {key}", client.name);

@@ -144,6 +144,7 @@ pub fn install(
     let parts = Parts {
         name: registration.name,
         program: starting.program.to_str().ok_or(InstallError::Program)?,
+        args: starting.args,
         reply_s: starting.longest_reply.as_secs(),
         start_s: starting.start.as_secs(),
     };

@@ -31,6 +31,7 @@ fn starting() -> StartCommand<'static> {
     static NO_VARIABLES: BTreeSet<String> = BTreeSet::new();
     StartCommand {
         program: Path::new("/bin/belljar"),
+        args: &[],
         longest_reply: Duration::from_secs(1),
         start: Duration::from_secs(1),
         variables: &NO_VARIABLES,
