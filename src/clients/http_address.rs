@@ -3,7 +3,7 @@
 //! It knows neither the token nor the value of a variable.
 
 use belljar_upstream::web::is_loopback;
-use url::Url;
+use url::{Host, Url};
 
 use super::translate::references::is_variable;
 
@@ -36,6 +36,11 @@ pub enum HttpAddressError {
          --tls-certificate, or with a proxy in front of it)"
     )]
     Readable(String),
+    /// The name leads to two addresses of this machine, and another program may listen on the other one.
+    #[error(
+        "--http: {0:?} can lead to another program, which would get the token; write 127.0.0.1 or [::1] instead"
+    )]
+    Named(String),
     /// The name cannot be one of a variable.
     #[error(
         "--token-variable: it must be the name of a variable, and not the token itself, which belongs in no file"
@@ -55,6 +60,9 @@ impl HttpAddress {
         }
         if url.scheme() == "http" && !is_loopback(&url) {
             return Err(HttpAddressError::Readable(url.host_str().unwrap_or_default().to_owned()));
+        }
+        if let ("http", Some(Host::Domain(name))) = (url.scheme(), url.host()) {
+            return Err(HttpAddressError::Named(name.to_owned()));
         }
         if !is_variable(variable) || variable.starts_with(TOKEN_PREFIX) {
             return Err(HttpAddressError::Variable);

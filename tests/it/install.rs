@@ -354,7 +354,13 @@ fn addresses_and_variables_that_would_give_the_token_away_are_refused() {
         let said = refused("http://127.0.0.1:8765/mcp", variable);
         assert!(said.contains("must be the name of a variable"), "{variable}: {said}");
     }
-    for url in ["http://localhost:8765/mcp", "http://[::1]:8765/mcp", "https://bridge.example.com/mcp"] {
+    // Another program may listen on the name's other address.
+    let said = refused("http://localhost:8765/mcp", "T");
+    assert!(
+        said.contains("can lead to another program, which would get the token; write 127.0.0.1"),
+        "{said}"
+    );
+    for url in ["http://127.0.0.1:8765/mcp", "http://[::1]:8765/mcp", "https://bridge.example.com/mcp"] {
         let output = home.run(&["install", "--client", "cursor", "--dry-run", "--http", url]);
         assert!(output.code == Some(0) && output.stdout.contains(url), "{url}: {}", output.stderr);
     }

@@ -261,6 +261,6 @@ fn pings_are_answered_while_streams_alternate(engine: &Engine) {
         ),
     );
     eprintln!("{}: the longest ping took {floor:?}, and {flooded:?} in a flood", engine.name);
-    let bound = 10 * floor + Duration::from_millis(500);
+    let bound = 10 * floor + Duration::from_secs(2);
     assert!(flooded < bound, "{flooded:?}, without a flood {floor:?}");
 }

@@ -151,7 +151,8 @@ fn what_a_thread_prints_after_the_run_is_in_no_other_reply(engine: &Engine) {
     bridge.ok(code);
     let text = bridge.ok("event.set()\ntime.sleep(0.2)\n1");
     // It ran in this run, so this reply may show it; no later one may.
-    assert!(text.ends_with('1'), "{text}");
+    let marked = "LATE\n1\nsandbox note: some of this output is that of threads or tasks which earlier runs left: run ";
+    assert!(text.starts_with(marked), "{text}");
     assert_eq!(bridge.ok("2"), "2");
 }
 
