@@ -460,25 +460,14 @@ fn on_a_terminal_a_project_is_trusted_only_after_a_yes() {
 fn doctor_marks_its_lines_on_a_terminal_and_colours_them_unless_that_is_switched_off() {
     // What a server's description says steers no terminal.
     let home = Home::new().server("lost", json!({"command": "no-such-\u{1b}[2Jcommand"}));
-    let shown = |variables: &[(&str, &str)]| {
-        let terminal = nix::pty::openpty(None, None).unwrap();
-        let mut command = home.command(&["doctor"]);
-        command.env("TERM", "xterm").envs(variables.iter().copied()).stdin(Stdio::null());
-        command.stdout(terminal.slave).stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        drop(command);
-        let (mut shown, mut master) = (Vec::new(), std::fs::File::from(terminal.master));
-        drop(master.read_to_end(&mut shown));
-        child.wait().unwrap();
-        String::from_utf8(shown).unwrap().replace("\r\n", "\n")
-    };
-    let coloured = shown(&[]);
+    let shown = |variable| home.on_terminal(&["doctor"], &[("TERM", "xterm"), variable]);
+    let coloured = shown(("LANG", "C"));
     let (trouble, bold, end) = ("\u{1b}[31m✗\u{1b}[0m", "\u{1b}[1m", "\u{1b}[0m");
     assert!(coloured.contains(&format!("{trouble} {bold}sandbox   {end} MISSING: ")), "{coloured:?}");
     assert!(coloured.contains(&format!("\u{1b}[32m✓\u{1b}[0m {bold}model     {end} ")), "{coloured:?}");
     assert!(coloured.contains("no-such-\\x1b[2Jcommand"), "{coloured:?}");
     for switch in [("NO_COLOR", "1"), ("TERM", "dumb")] {
-        let plain = shown(&[switch]);
+        let plain = shown(switch);
         assert!(
             plain.contains("✗ sandbox    MISSING: ") && !plain.contains('\u{1b}'),
             "{switch:?} {plain:?}"

@@ -1,6 +1,6 @@
 //! The commands for people, with an engine: `run` and `doctor`.
 
-use std::io::{Read, Seek, Write};
+use std::io::{Seek, Write};
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 
@@ -61,21 +61,6 @@ fn run_prints_what_the_code_prints_and_exits_as_it_does(engine: &Engine) {
     assert_eq!(died, left(9, "", "belljar: the interpreter ended itself with 9\n"));
 }
 
-/// What a run whose stdout and stderr are one terminal shows there.
-fn on_terminal(home: &Home, code: &str) -> String {
-    let terminal = nix::pty::openpty(None, None).unwrap();
-    let mut command = home.command(&["run", "-c", code]);
-    command.stdin(Stdio::null()).stdout(terminal.slave.try_clone().unwrap()).stderr(terminal.slave);
-    let mut child = command.spawn().unwrap();
-    // It holds the other ends of the terminal.
-    drop(command);
-    let (mut shown, mut master) = (Vec::new(), std::fs::File::from(terminal.master));
-    // Linux says that the last writer has gone by an error.
-    drop(master.read_to_end(&mut shown));
-    child.wait().unwrap();
-    String::from_utf8(shown).unwrap().replace("\r\n", "\n")
-}
-
 fn run_steers_no_terminal_and_leaves_files_as_they_are(engine: &Engine) {
     let home = Home::on(engine);
     let code = r"import sys
@@ -90,7 +75,7 @@ Shown()";
     assert_eq!(run(&home, &["run", "-c", code], ""), left(0, &raw.repeat(2), raw));
     let raises = format!("{code}\nraise Odd(text)");
     for (code, times) in [(code, 3), (&raises, 3)] {
-        let shown = on_terminal(&home, code);
+        let shown = home.on_terminal(&["run", "-c", code], &[]);
         let escaped = r"\x1b]0;owned\x07\x1b[2J\u202e\x9b5n";
         assert_eq!(shown.matches(escaped).count(), times, "{shown:?}");
         let steers = |one: char| (one.is_control() && one != '\n') || one == '\u{202e}';

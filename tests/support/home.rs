@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
+use std::io::Read;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::rc::Rc;
 
 use serde_json::{Value, json};
@@ -227,6 +228,22 @@ impl Home {
         command.args(&words[1..]);
         command.args(arguments).env_clear().envs(self.environment()).current_dir(self.path());
         command
+    }
+
+    /// What the program shows if stdout and stderr are one terminal, with these further variables.
+    pub fn on_terminal(&self, arguments: &[&str], variables: &[(&str, &str)]) -> String {
+        let terminal = nix::pty::openpty(None, None).unwrap();
+        let mut command = self.command(arguments);
+        command.envs(variables.iter().copied()).stdin(Stdio::null());
+        command.stdout(terminal.slave.try_clone().unwrap()).stderr(terminal.slave);
+        let mut child = command.spawn().unwrap();
+        // It holds the other ends of the terminal.
+        drop(command);
+        let (mut shown, mut master) = (Vec::new(), File::from(terminal.master));
+        // Linux says that the last writer has gone by an error.
+        drop(master.read_to_end(&mut shown));
+        child.wait().unwrap();
+        String::from_utf8(shown).unwrap().replace("\r\n", "\n")
     }
 
     /// Runs a shell's command line with this environment and nothing else of ours.

@@ -238,7 +238,7 @@ impl Environment {
 
     /// The project that a file lies in or that leads to it: the one that is open, or a repository.
     pub(crate) fn project_of_file(&self, file: &Path) -> Option<PathBuf> {
-        // Of the file, and of each link that leads to it. The first of the projects is the path itself.
+        // The file may lie in a repository, and so may each link that leads to it. The first of the projects is the path itself.
         let around = |place: PathBuf| Self { cwd: Some(place), ..self.clone() }.projects().into_iter().nth(1);
         let passed = || ResolvedPath::of(file).passed.into_iter();
         self.project_on_the_way(file).or_else(|| passed().find_map(around))
