@@ -168,6 +168,7 @@ fn runs_and_calls(
          def plain(calls):\n  took = []\n  for _ in range(calls):\n    start = time.perf_counter()\n    \
          mcp_fixture.echo.sync(text='x')\n    took.append(time.perf_counter() - start)\n  return took",
     );
+    let (pid, mut cpu) = (bridge.pid(), [Duration::ZERO; 2]);
     let mut turn = || {
         let trips = (0..PER_TURN).map(|_| echo.trip()).collect();
         let direct = (0..PER_TURN).map(|_| server.call()).collect();
@@ -176,14 +177,18 @@ fn runs_and_calls(
             bridge.ok("print(1)");
             started.elapsed()
         };
+        let idle = cpu_time(pid);
         let runs = (0..PER_TURN).map(run).collect();
+        let after_runs = cpu_time(pid);
         let awaited = seconds(bridge, &format!("print(await awaited({PER_TURN}))"));
+        cpu = [cpu[0] + after_runs - idle, cpu[1] + cpu_time(pid) - after_runs];
         let plain = seconds(bridge, &format!("print(plain({PER_TURN}))"));
         [trips, direct, runs, awaited, plain].map(Samples::new)
     };
     // The first one warms all of them up.
     turn();
     let turns: Vec<[Samples; 5]> = (0..TURNS).map(|_| turn()).collect();
+    let [run_cpu, call_cpu] = cpu.map(|cpu| millis(cpu) / ((TURNS + 1) * PER_TURN) as f64);
     echo.end();
     server.end();
     let [trips, direct, runs, awaited, plain] =
@@ -200,6 +205,7 @@ fn runs_and_calls(
     figures.judge_if("warm run of print(1), p50", runs.all.p50_ms(), "ms", run_target.map(AtMost));
     figures.add("the same, p99", runs.all.p99_ms(), "ms");
     figures.add("warm run, fastest quarter of the turns", runs.fastest.p50_ms(), "ms");
+    figures.add("warm run, the bridge's CPU time", run_cpu, "ms");
     let call_target = match engine.is_process() {
         true => of_podman.map(|of_podman| of_podman.call_ms),
         false => Some(call + 3.0 * trip),
@@ -207,6 +213,7 @@ fn runs_and_calls(
     let call_target = call_target.map(AtMost);
     figures.judge_if("one call after the other, await, p50", awaited.all.p50_ms(), "ms", call_target);
     figures.add("await, fastest quarter of the turns", awaited.fastest.p50_ms(), "ms");
+    figures.add("await, the bridge's CPU time", call_cpu, "ms");
     figures.judge_if("one call after the other, .sync, p50", plain.all.p50_ms(), "ms", call_target);
     figures.add(".sync, fastest quarter of the turns", plain.fastest.p50_ms(), "ms");
     WarmMedians { run_ms: runs.all.p50_ms(), call_ms: awaited.all.p50_ms() }
@@ -253,6 +260,15 @@ fn number(bridge: &mut Bridge, code: &str) -> f64 {
 
 fn mebibytes(bridge: &Bridge) -> f64 {
     bridge.resident_kib() as f64 / 1024.0
+}
+
+/// The time that all threads of a process have been on a CPU. Other processes of a busy machine hardly change it.
+fn cpu_time(pid: i32) -> Duration {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    threads
+        .filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok())
+        .map(|statistics| Duration::from_nanos(statistics.split(' ').next().unwrap().parse().unwrap()))
+        .sum()
 }
 
 fn millis(duration: Duration) -> f64 {
