@@ -36,9 +36,11 @@ pub enum HttpAddressError {
          --tls-certificate, or with a proxy in front of it)"
     )]
     Readable(String),
-    /// The name leads to two addresses of this machine, and another program may listen on the other one.
+    /// The name, or the address that stands for all, leads to several addresses of this machine, and another program may listen
+    /// on one of them.
     #[error(
-        "--http: {0:?} can lead to another program, which would get the token; write 127.0.0.1 or [::1] instead"
+        "--http: {0:?} can lead to another program, which would get the token; write the address that `belljar serve --http` \
+         has, such as 127.0.0.1"
     )]
     Named(String),
     /// The name cannot be one of a variable.
@@ -61,8 +63,13 @@ impl HttpAddress {
         if url.scheme() == "http" && !is_loopback(&url) {
             return Err(HttpAddressError::Readable(url.host_str().unwrap_or_default().to_owned()));
         }
-        if let ("http", Some(Host::Domain(name))) = (url.scheme(), url.host()) {
-            return Err(HttpAddressError::Named(name.to_owned()));
+        let leads_anywhere = match url.host() {
+            Some(Host::Ipv4(address)) => address.is_unspecified(),
+            Some(Host::Ipv6(address)) => address.is_unspecified(),
+            Some(Host::Domain(_)) | None => true,
+        };
+        if url.scheme() == "http" && leads_anywhere {
+            return Err(HttpAddressError::Named(url.host_str().unwrap_or_default().to_owned()));
         }
         if !is_variable(variable) || variable.starts_with(TOKEN_PREFIX) {
             return Err(HttpAddressError::Variable);

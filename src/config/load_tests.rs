@@ -368,6 +368,22 @@ fn a_file_of_another_user_is_refused() {
 }
 
 #[test]
+fn a_folder_of_another_user_is_refused_even_if_it_is_sticky() {
+    let home = Home::of_servers().file("a.json", r#"{"mcpServers": {"x": {"command": "c"}}}"#);
+    if !nix::unistd::geteuid().is_root() {
+        return; // Only root may give a folder away.
+    }
+    std::os::unix::fs::chown(home.path(""), Some(12345), None).unwrap();
+    for mode in [0o755, 0o1777] {
+        fs::set_permissions(home.path(""), fs::Permissions::from_mode(mode)).unwrap();
+        assert_eq!(
+            home.names(),
+            "error ~/MCPs: belongs to another user, so its files are not trusted; run: chown 0 ~/MCPs"
+        );
+    }
+}
+
+#[test]
 fn a_folder_that_everybody_may_write_to_is_refused() {
     let home = Home::of_servers().file("a.json", r#"{"mcpServers": {"x": {"command": "c"}}}"#);
     fs::set_permissions(home.path(""), fs::Permissions::from_mode(0o777)).unwrap();

@@ -432,7 +432,9 @@ enum Kind {
 
 /// The command by which the user gets a file.
 fn command(kind: Kind, name: &str, path: &str) -> String {
-    let path = text::shell_word(path, SAID_CHARS_MAX);
+    // Otherwise a name that begins with a hyphen would be an option.
+    let hyphens = if path.starts_with('-') { "-- " } else { "" };
+    let path = format!("{hyphens}{}", text::shell_word(path, SAID_CHARS_MAX));
     match kind {
         Kind::Workspace => format!("belljar files --workspace {name} get {path}"),
         Kind::Session => format!("belljar files --session {} get {path}", Sessions::short(name)),

@@ -336,6 +336,9 @@ fn files_that_are_handed_over_outlive_their_session(engine: &Engine) {
     assert_eq!(files(&["get", "report/report.md", "-"]).stdout, "two");
     let in_use = files(&["rm", "name"]);
     assert!(in_use.code == Some(1) && in_use.stderr.contains("is in use by another belljar"), "{in_use:?}");
+    let hyphen = bridge.ok("open('-x', 'w').write('x')\nruntime.save('-x');");
+    assert!(hyphen.contains(&format!("`belljar files --session {id} get -- '-x'`")), "{hyphen}");
+    assert_eq!(files(&["get", "--", "-x", "-"]).stdout, "x");
     bridge.signal(Signal::SIGKILL);
     bridge.wait(PATIENCE);
     drop(bridge);
@@ -357,7 +360,7 @@ fn files_that_are_handed_over_outlive_their_session(engine: &Engine) {
         "{listed}"
     );
     let all = home.run(&["files", "ls"]).stdout;
-    assert!(all.starts_with(&format!("session {id}  2 files, ")), "{all}");
+    assert!(all.starts_with(&format!("session {id}  3 files, ")), "{all}");
     for (arguments, says) in [
         (&["get", "report/reprot.md"][..], "did you mean report/report.md?"),
         (&["get", "../lock"], "\"..\""),

@@ -16,13 +16,15 @@ const SHOWN_CHARS_MAX: usize = 300;
 
 /// The file to which a path leads. No symlink in one of the `foreign` places, as
 /// [`ConfigFiles::foreign_places`](crate::config::ConfigFiles::foreign_places) gives them, may be on the way,
-/// not even one that stays in its place: it may lead to a file that is the user's, such as `.env`.
+/// not even one that stays in its place: it may lead to a file that is the user's, such as `.env`. Nor may a symlink that belongs
+/// to another user.
 ///
 /// # Errors
 /// There is such a symlink, or no working folder.
 fn real(path: &Path, foreign: &[PathBuf]) -> io::Result<RealFile> {
     let way = ResolvedPath::of(&std::path::absolute(path)?);
-    match foreign.iter().find_map(|folder| way.link_in(folder)) {
+    let in_place = || foreign.iter().find_map(|folder| way.link_in(folder));
+    match way.foreign_link(nix::unistd::geteuid().as_raw()).or_else(in_place) {
         Some(link) => {
             let (link, end) = (shown(link), shown(&way.end));
             Err(io::Error::other(format!(
@@ -165,6 +167,22 @@ mod tests {
         let mut there = names(&root.join("precious"));
         there.sort();
         assert_eq!(there, ["a", "b"]);
+    }
+
+    #[test]
+    fn no_symlink_of_another_user_leads_to_it() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("folder")).unwrap();
+        fs::write(dir.path().join("folder/a"), "a").unwrap();
+        let link = dir.path().join("link");
+        symlink("folder", &link).unwrap();
+        plain(&link.join("a"), &[]).unwrap();
+        if !nix::unistd::geteuid().is_root() {
+            return; // Only root gives a symlink to another user.
+        }
+        std::os::unix::fs::lchown(&link, Some(4242), None).unwrap();
+        assert!(plain(&link.join("a"), &[]).unwrap_err().contains("is a symlink"));
+        assert!(create(&link.join("b"), &[], |_| Ok(())).is_err() && !link.join("b").exists());
     }
 
     #[test]

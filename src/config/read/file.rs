@@ -31,7 +31,14 @@ pub(crate) fn listed(folder: &Path, uid: u32, limits: &Limits) -> Result<Vec<Pat
         }
         Err(error) => return refuse(refused(error)),
     };
-    // In a sticky folder, users replace only what is theirs.
+    // The owner of a folder can replace what is in it, even in a sticky one.
+    if !is_trusted_owner(&metadata, uid) {
+        return refuse(
+            problem(folder, "belongs to another user, so its files are not trusted")
+                .hint(format!("run: chown {uid} {}", folder.display())),
+        );
+    }
+    // In a sticky folder, other users replace only what is theirs.
     if metadata.mode() & 0o1000 == 0 && is_written_by_others(&metadata, uid) {
         return refuse(
             problem(folder, "other users may write to this folder, so its files are not trusted")
