@@ -45,6 +45,12 @@ docker_process="^dockerd --host unix://$docker_sock "
 # Its containerd and the shims of its containers, which a killed dockerd leaves behind.
 docker_remains="^[^ ]*containerd.* $run/docker/exec/"
 
+# A registry of images on loopback, from which the engines pull without TLS.
+registry=$cache/registry/usr/bin/docker-registry
+registry_dir=$run/registry
+registries=CONTAINERS_REGISTRIES_CONF=$registry_dir/registries.conf
+registry_process="^$registry serve $registry_dir/config.yml\$"
+
 # The sockets are given to the invoking user below, so no privilege is needed to ask.
 answers() { "$python" "$here/engine_api.py" ping "$1"; }
 
@@ -140,6 +146,24 @@ stop() {
     say "$name stopped"
 }
 
+registry_up() {
+    if [ ! -x "$registry" ]; then
+        absent+=("registry: docker-registry is not in $cache/registry")
+        return
+    fi
+    as_root_if_can install -d -m 0755 -o "$(id -u)" "$registry_dir"
+    # The engines read it once, so the port stays the same.
+    if [ ! -e "$registry_dir/port" ]; then
+        "$python" -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])' >"$registry_dir/port"
+    fi
+    local address
+    address=127.0.0.1:$(cat "$registry_dir/port")
+    printf '[[registry]]\nlocation = "%s"\ninsecure = true\n' "$address" >"$registry_dir/registries.conf"
+    printf '{version: 0.1, storage: {filesystem: {rootdirectory: %s}}, http: {addr: "%s"}}\n' \
+        "$registry_dir/images" "$address" >"$registry_dir/config.yml"
+    pgrep -f -- "$registry_process" >/dev/null || daemon "$registry_dir/log" "$registry" serve "$registry_dir/config.yml"
+}
+
 rootful_up() {
     if [ "$can_root" = no ]; then
         absent+=("podman-rootful: needs root or sudo without a password")
@@ -156,7 +180,7 @@ rootful_up() {
     environment=$(quirk_no_sys_resource)
     # shellcheck disable=SC2086 # one assignment or none
     # Podman leaves a file named `oom` in its folder when a container runs out of memory.
-    (cd "$run/podman" && as_root_daemon "$run/podman/log" env $environment podman system service --time=0 "unix://$rootful_sock")
+    (cd "$run/podman" && as_root_daemon "$run/podman/log" env "$registries" $environment podman system service --time=0 "unix://$rootful_sock")
     wait_for "$rootful_sock" || absent+=("podman-rootful: $(reason_from "$run/podman/log")")
 }
 
@@ -178,7 +202,7 @@ rootless_up() {
         fi
         stop podman-rootless "$rootless_process"
         rm -f "$rootless_sock"
-        daemon "$run/rootless/log" podman system service --time=0 "unix://$rootless_sock"
+        daemon "$run/rootless/log" env "$registries" podman system service --time=0 "unix://$rootless_sock"
         wait_for "$rootless_sock" || absent+=("podman-rootless: $(reason_from "$run/rootless/log")")
         return
     fi
@@ -200,7 +224,7 @@ rootless_up() {
         cd /
         daemon "$run/rootless/log" setpriv --reuid "$test_user" --regid "$(id -g "$test_user")" --init-groups \
             env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME="$home" \
-            XDG_RUNTIME_DIR="$run/rootless/xdg" podman system service --time=0 "unix://$rootless_sock"
+            XDG_RUNTIME_DIR="$run/rootless/xdg" "$registries" podman system service --time=0 "unix://$rootless_sock"
     )
     wait_for "$rootless_sock" || absent+=("podman-rootless: $(reason_from "$run/rootless/log")")
 }
@@ -273,6 +297,7 @@ up() {
     exec 9>"$cache/engines.lock"
     flock 9
     quirk_hybrid_cgroups
+    registry_up
     rootful_up
     rootless_up
     docker_up
@@ -288,6 +313,11 @@ write_env() {
         case $joined in *podman-rootful:*) ;; *) echo "BELLJAR_TEST_PODMAN_ROOTFUL=unix://$rootful_sock" ;; esac
         case $joined in *podman-rootless:*) ;; *) echo "BELLJAR_TEST_PODMAN_ROOTLESS=unix://$rootless_sock" ;; esac
         case $joined in *docker:*) ;; *) echo "BELLJAR_TEST_DOCKER=unix://$docker_sock" ;; esac
+        case $joined in *registry:*) ;; *)
+            echo "BELLJAR_TEST_REGISTRY=127.0.0.1:$(cat "$registry_dir/port")"
+            echo "BELLJAR_TEST_REGISTRY_DIR=$registry_dir/images"
+            ;;
+        esac
         ! grep -qs '"runsc"' "$run/docker/daemon.json" || echo "BELLJAR_TEST_RUNSC=docker"
         [ -z "$joined" ] || echo "BELLJAR_TEST_ABSENT=\"$joined\""
     } >"$env_file.new"
@@ -296,6 +326,7 @@ write_env() {
 }
 
 down() {
+    stop registry "$registry_process"
     stop podman-rootful "$rootful_process"
     stop podman-rootless "$rootless_process"
     if [ "$(id -u)" = 0 ] && pause_is_ours; then

@@ -204,10 +204,24 @@ install_for_tests() {
     if ! command -v runsc >/dev/null && apt-cache show runsc >/dev/null 2>&1; then
         install_packages wanted runsc
     fi
+    fetch_registry || say "no registry of images, so its tests will be named as absent; see $cache/apt.log"
     # Anybody but root is an ordinary user already.
     if [ "$(id -u)" = 0 ]; then
         make_test_user
     fi
+}
+
+# Unpacked and not installed: the package would start a service.
+fetch_registry() {
+    [ ! -x "$cache/registry/usr/bin/docker-registry" ] || return 0
+    local folder
+    folder=$(mktemp -d)
+    (
+        cd "$folder"
+        apt-get -q download docker-registry || { as_root apt-get -q update && apt-get -q download docker-registry; }
+        dpkg-deb --extract docker-registry_*.deb "$cache/registry"
+    ) </dev/null >>"$cache/apt.log" 2>&1 || { rm -rf "$folder"; return 1; }
+    rm -rf "$folder"
 }
 
 make_test_user() {

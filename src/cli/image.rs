@@ -7,6 +7,8 @@ use clap::Subcommand;
 pub enum Image {
     /// Build an image with additional packages or languages. Without any, build belljar's default image.
     Build(Build),
+    /// Pull an image that belljar has built elsewhere. Without a reference, pull the published image, or build it if that fails.
+    Pull(Pull),
     /// List the images that belljar has built, and mark the one that sandboxes use.
     Ls,
     /// Use this image for sandboxes: set sandbox.image in your config.toml. `default` is belljar's own image.
@@ -24,7 +26,7 @@ pub enum Image {
 }
 
 /// Arguments of `image build`.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub struct Build {
     /// Add this package: `NAME`, `NAME==VERSION` or `NAME[EXTRA]>=VERSION`; can be repeated.
     #[arg(long = "with", value_name = "PACKAGE", conflicts_with = "locked")]
@@ -49,6 +51,17 @@ pub struct Build {
     #[arg(long, value_name = "NAME")]
     pub locked: Option<String>,
     /// Use the new image for sandboxes at once.
+    #[arg(long = "use")]
+    pub use_it: bool,
+}
+
+/// Arguments of `image pull`.
+#[derive(Debug, clap::Args)]
+pub struct Pull {
+    /// The image in your registry, with its digest: `REGISTRY/NAME@sha256:DIGEST`.
+    #[arg(value_name = "REFERENCE")]
+    pub reference: Option<String>,
+    /// Use the image for sandboxes at once.
     #[arg(long = "use")]
     pub use_it: bool,
 }

@@ -1,5 +1,6 @@
 //! Images that the user has built: with a package, locked, put to use and removed again; what they cannot be is said.
 
+use crate::support::engines::Registry;
 use crate::support::images::{building, on_another_base};
 use crate::support::{Bridge, Engine, Home};
 use crate::{on_every_container_engine, on_every_engine};
@@ -14,6 +15,7 @@ on_every_engine!(
 on_every_container_engine!(
     what_an_image_is_built_on_is_the_user_s_choice,
     one_that_is_not_belljar_s_gets_the_usual_packages_first,
+    an_image_of_a_registry_is_pulled_by_its_digest_alone,
 );
 
 /// The command succeeds; what it wrote to stdout.
@@ -43,6 +45,57 @@ impl Drop for Gone<'_> {
 /// A name that no other test's image has, also in another checkout.
 fn own_name(of: &str) -> String {
     format!("test-{of}-{}", std::process::id())
+}
+
+fn an_image_of_a_registry_is_pulled_by_its_digest_alone(engine: &Engine) {
+    let Some(registry) = Registry::find() else { return };
+    let home = Home::on(engine);
+    // The names say the engine, since all share the registry.
+    let [name, strange, other] =
+        ["pulled", "strange", "other"].map(|of| format!("{}-{}", own_name(of), engine.name));
+    let _gone = Gone { engine, name: name.clone() };
+    let built = |name: &str, label: &str| {
+        let recipe = format!("FROM scratch\nLABEL {label}={name}\nCOPY content /\n");
+        let local = format!("localhost/{name}:latest");
+        engine.build_image(&local, &[("Dockerfile", &recipe), ("content", name)]);
+        let reference = engine.push_image(&local, &registry);
+        engine.remove_image(&local);
+        reference
+    };
+    let ours = built(&name, "org.belljar.image");
+    let said = done(&home, &["image", "pull", &ours, "--use"]);
+    let local = format!("localhost/belljar/{name}:latest");
+    assert!(said.contains(&format!("pulled {local}, 0 MB\nsandbox.image is {local}")), "{said}");
+    let listed = done(&home, &["image", "ls"]);
+    assert!(listed.lines().any(|line| line.starts_with(&format!("* {name} "))), "{listed}");
+    // It has no other name that would keep it.
+    assert!(!engine.has_image(&ours));
+    done(&home, &["image", "use", "default"]);
+    done(&home, &["image", "rm", &name]);
+    assert!(!engine.has_image(&local));
+
+    let refused = |reference: &str, why: &str| {
+        let output = home.run(&["image", "pull", reference]);
+        assert!(output.code != Some(0) && output.stderr.contains(why), "{reference}: {}", output.stderr);
+        assert!(!engine.has_image(&local) && !engine.has_image(reference), "{reference}");
+    };
+    refused(&built(&strange, "org.example"), "is not an image that belljar has built, and was removed again");
+    refused(ours.split_once('@').unwrap().0, "must end with the image's digest");
+    refused(
+        &format!("{}@sha256:{}", ours.split_once('@').unwrap().0, "0".repeat(64)),
+        "the image was not pulled: ",
+    );
+    registry.exchange(&ours, &built(&other, "org.belljar.image"));
+    refused(&ours, "the image was not pulled: ");
+
+    // This build names no published image, and everything that it would build is there.
+    let output = home.run(&["image", "pull"]);
+    assert!(
+        output.stderr.contains("names no published image; so the image is built on this machine"),
+        "{}",
+        output.stderr
+    );
+    assert!(output.stderr.contains("has the usual packages already"), "{}", output.stderr);
 }
 
 fn an_image_with_a_package_is_built_used_built_again_from_its_lock_and_removed(engine: &Engine) {

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, ready};
 
 use super::error::EngineError;
 use crate::recipe::BuildFiles;
@@ -60,6 +60,34 @@ pub trait ImageStore: Send + Sync {
         build: ImageBuild,
         on_line: &'a mut (dyn FnMut(&str) + Send),
     ) -> BoxFuture<'a, Result<(), EngineError>>;
+
+    /// Fetches an image from its registry, by a reference that ends with its digest (`@sha256:` and 64 hexadecimal digits),
+    /// which the engine and belljar check. `on_line` receives each step as it comes.
+    ///
+    /// # Errors
+    /// The registry cannot be reached or has no such image, it has another digest, or the engine has no images of
+    /// registries.
+    fn pull<'a>(
+        &'a self,
+        _reference: &'a str,
+        _on_line: &'a mut (dyn FnMut(&str) + Send),
+    ) -> BoxFuture<'a, Result<ImageInfo, EngineError>> {
+        let message = "packages are installed for the Python of this machine, and no image is used".into();
+        Box::pin(ready(Err(EngineError::Refused { action: "pull the image", message })))
+    }
+
+    /// Gives an image this name, which another image may have had, in exchange for its reference by digest.
+    ///
+    /// # Errors
+    /// The request failed, or the engine has no images of registries.
+    fn rename_image<'a>(
+        &'a self,
+        _reference: &'a str,
+        _name: &'a str,
+    ) -> BoxFuture<'a, Result<(), EngineError>> {
+        let message = "no image of a registry is used".into();
+        Box::pin(ready(Err(EngineError::Refused { action: "name the image", message })))
+    }
 
     /// The lock of the packages that were added to an image, of at most `bytes_max` bytes.
     ///

@@ -78,20 +78,7 @@ pub(crate) async fn build(images: &Images<'_>, arguments: cli::Build) -> Result<
     let reference = plan.name.as_ref().map_or_else(|| OWN_IMAGE.to_owned(), ImageName::reference);
     let before = store.about_image(&reference).await.map_err(failed)?;
     let built = run(images, store, &plan, &reference).await?;
-    let before = match before.filter(|before| before.id != built.id) {
-        Some(before) => store.about_image(&before.id).await.map_err(failed)?,
-        None => None,
-    };
-    // The replaced image is removed if it is belljar's and has no other name, which the user may have given it. If a
-    // sandbox uses it, it stays until it is pruned.
-    let is_ours = |before: &ImageInfo| {
-        [labels::IMAGE, labels::CONTENT].iter().any(|label| before.labels.contains_key(*label))
-    };
-    if let Some(before) = before.filter(|before| before.names.is_empty() && is_ours(before))
-        && let Err(error) = store.remove_image(&before.id).await
-    {
-        tracing::debug!(%error, "the image that had the name before stays");
-    }
+    images.remove_replaced(store, before, &built.id).await?;
     out!("built {reference}, {} MB", built.bytes / 1_000_000);
     if let Some(name) = &plan.name {
         keep_lock(images, store, &plan, name).await?;
@@ -358,7 +345,7 @@ fn labels_of(plan: &Plan, mark: &str) -> HashMap<String, String> {
 }
 
 /// The value of the label that identifies the default packages of this version.
-fn content() -> String {
+pub(super) fn content() -> String {
     format!("belljar-{}", env!("CARGO_PKG_VERSION"))
 }
 

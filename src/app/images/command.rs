@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use super::build::build;
 use super::engine_images::Images;
+use super::pull::pull;
 use crate::app::common::failure::told;
 use crate::cli;
 use crate::config::{Config, Environment};
@@ -13,6 +14,7 @@ pub(crate) async fn image(config: &Config, environment: &Environment, command: c
     let images = Images { config, environment };
     let done = match command {
         cli::Image::Build(arguments) => build(&images, arguments).await,
+        cli::Image::Pull(arguments) => pull(&images, arguments).await,
         cli::Image::Ls => images.list().await,
         cli::Image::Use { name } => images.choose(&name).await,
         cli::Image::Rm { name } => images.remove(&name).await,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use belljar_base::text::{self, suggest};
 use belljar_engine::recipe::{ImageName, OWN_IMAGE};
-use belljar_engine::{ImageInfo, ImageStore, find_images};
+use belljar_engine::{EngineError, ImageInfo, ImageStore, find_images};
 use belljar_guard::Mark;
 
 use crate::app::common::failure::{Failure, failed};
@@ -67,6 +67,29 @@ impl Images<'_> {
     ) -> Result<Option<ImageInfo>, Failure> {
         let about = store.about_image(&name.reference()).await.map_err(failed)?;
         Ok(about.filter(|about| about.labels.get(labels::IMAGE).is_some_and(|label| label == name.as_str())))
+    }
+
+    /// Removes the image that had a name before, if it is belljar's and has no other name, which the user may have given it.
+    /// If a sandbox uses it, it stays until it is pruned.
+    pub(super) async fn remove_replaced(
+        &self,
+        store: &dyn ImageStore,
+        before: Option<ImageInfo>,
+        now: &str,
+    ) -> Result<(), Failure> {
+        let before = match before.filter(|before| before.id != now) {
+            Some(before) => store.about_image(&before.id).await.map_err(failed)?,
+            None => None,
+        };
+        let is_ours = |before: &ImageInfo| {
+            [labels::IMAGE, labels::CONTENT].iter().any(|label| before.labels.contains_key(*label))
+        };
+        if let Some(before) = before.filter(|before| before.names.is_empty() && is_ours(before))
+            && let Err(error) = store.remove_image(&before.id).await
+        {
+            tracing::debug!(%error, "the image that had the name before stays");
+        }
+        Ok(())
     }
 
     /// Makes sandboxes use this image from now on.
@@ -179,6 +202,16 @@ impl Images<'_> {
         let holds = text::inert_excerpt(&holds.join(", "), SAID_CHARS_MAX);
         out!("{mark} {name:<24} {megabytes:>6} MB  {:16}  {holds}", text::inert_line(&created));
     }
+}
+
+/// The references of all images that belljar has built in this store, its own one included.
+pub(crate) async fn built_by_belljar(store: &dyn ImageStore) -> Result<Vec<String>, EngineError> {
+    let named = store.images_with(labels::IMAGE).await?;
+    let mut built: Vec<String> =
+        named.into_iter().filter(|reference| ImageName::of_reference(reference).is_some()).collect();
+    let own = store.about_image(OWN_IMAGE).await?;
+    built.extend(own.filter(|own| own.labels.contains_key(labels::CONTENT)).map(|_| OWN_IMAGE.to_owned()));
+    Ok(built)
 }
 
 pub(crate) fn shown(path: &Path) -> String {

@@ -1,7 +1,10 @@
-//! `belljar image`: builds, lists, chooses and removes images.
+//! `belljar image`: builds, pulls, lists, chooses and removes images.
 //!
 //! The engine does the work.
 
 mod build;
 pub(super) mod command;
 mod engine_images;
+mod pull;
+
+pub(super) use engine_images::built_by_belljar;

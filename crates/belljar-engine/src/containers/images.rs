@@ -1,15 +1,16 @@
 //! Images of a container engine: builds them from files in memory, lists, inspects and removes them. It does not choose
 //! their names.
 //!
-//! Nothing is pushed. The engine itself pulls a missing base image, as in any build.
+//! Nothing is pushed. The engine itself pulls an image, or a missing base image in a build.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use bollard::models::ContainerCreateBody;
+use bollard::models::{ContainerCreateBody, ImageInspect};
 use bollard::query_parameters::{
-    BuildImageOptionsBuilder, CreateContainerOptions, DownloadFromContainerOptionsBuilder,
-    ListImagesOptionsBuilder, PruneImagesOptionsBuilder, RemoveImageOptionsBuilder,
+    BuildImageOptionsBuilder, CreateContainerOptions, CreateImageOptionsBuilder,
+    DownloadFromContainerOptionsBuilder, ListImagesOptionsBuilder, PruneImagesOptionsBuilder,
+    RemoveImageOptionsBuilder, TagImageOptionsBuilder,
 };
 use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, ready};
@@ -23,6 +24,8 @@ use crate::recipe::{BuildFiles, file_of_archive};
 
 /// Longest line of a build, in bytes.
 const LINE_BYTES_MAX: usize = 64 * 1024;
+/// How often the progress of a download is told at most.
+const PROGRESS: Duration = Duration::from_secs(2);
 /// The longest time for an operation on the engine's image store.
 const STORE: Duration = Duration::from_secs(60);
 /// How often the images are listed at most, if some are removed meanwhile.
@@ -72,6 +75,28 @@ impl ImageStore for ContainerEngine {
         on_line: &'a mut (dyn FnMut(&str) + Send),
     ) -> BoxFuture<'a, Result<(), EngineError>> {
         Box::pin(self.build_image(build, on_line))
+    }
+
+    fn pull<'a>(
+        &'a self,
+        reference: &'a str,
+        on_line: &'a mut (dyn FnMut(&str) + Send),
+    ) -> BoxFuture<'a, Result<ImageInfo, EngineError>> {
+        Box::pin(self.pull_image(reference, on_line))
+    }
+
+    fn rename_image<'a>(
+        &'a self,
+        reference: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<(), EngineError>> {
+        Box::pin(async move {
+            let (repo, tag) = name.rsplit_once(':').unwrap_or((name, "latest"));
+            let options = TagImageOptionsBuilder::default().repo(repo).tag(tag).build();
+            let named = self.docker.tag_image(reference, Some(options)).await;
+            named.map_err(|error| EngineError::request("name the image", &error))?;
+            self.delete_image(reference).await
+        })
     }
 
     fn lock_of<'a>(&'a self, name: &'a str, bytes_max: usize) -> BoxFuture<'a, Result<Vec<u8>, EngineError>> {
@@ -133,16 +158,46 @@ impl ContainerEngine {
         outcome
     }
 
+    async fn pull_image(
+        &self,
+        reference: &str,
+        on_line: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<ImageInfo, EngineError> {
+        let action = "pull the image";
+        let refused = |message: String| EngineError::Refused { action, message };
+        let (_, digest) = reference.split_once('@').ok_or_else(|| refused("it has no digest".into()))?;
+        let options = CreateImageOptionsBuilder::default().from_image(reference).build();
+        let mut steps = std::pin::pin!(self.docker.create_image(Some(options), None, None));
+        // The last step of each layer, so that a step is passed on once, without its progress.
+        let mut layers = HashMap::new();
+        let mut progress = Downloads::default();
+        while let Some(step) = steps.next().await {
+            let step = step.map_err(|error| EngineError::request(action, &error))?;
+            if let Some(message) = step.error_detail.and_then(|detail| detail.message) {
+                return Err(refused(message));
+            }
+            let (layer, status) = (step.id.unwrap_or_default(), step.status.unwrap_or_default());
+            let bytes = step.progress_detail.and_then(|detail| detail.current);
+            if status == "Downloading" {
+                progress.note(&layer, bytes.unwrap_or_default(), on_line);
+            }
+            if layers.insert(layer.clone(), status.clone()).as_ref() != Some(&status) && bytes.is_none() {
+                on_line(format!("{layer} {status}").trim());
+            }
+        }
+        let inspected = self.docker.inspect_image(reference).await;
+        let inspected = inspected.map_err(|error| EngineError::request(action, &error))?;
+        let digests = inspected.repo_digests.clone().unwrap_or_default();
+        if !digests.iter().any(|known| known.split_once('@').is_some_and(|(_, known)| known == digest)) {
+            return Err(refused(format!("it has another digest than {digest}: {}", digests.join(", "))));
+        }
+        Ok(info(inspected))
+    }
+
     /// The engine's description of an image; `None`: there is no image of that name.
     pub(super) async fn inspect_image(&self, name: &str) -> Result<Option<ImageInfo>, EngineError> {
         match self.docker.inspect_image(name).await {
-            Ok(image) => Ok(Some(ImageInfo {
-                id: image.id.unwrap_or_default(),
-                names: image.repo_tags.unwrap_or_default(),
-                labels: image.config.and_then(|config| config.labels).unwrap_or_default(),
-                bytes: image.size.and_then(|size| u64::try_from(size).ok()).unwrap_or_default(),
-                created: image.created.map(|created| created.to_string()).unwrap_or_default(),
-            })),
+            Ok(image) => Ok(Some(info(image))),
             Err(error) if is_not_found(&error) => Ok(None),
             Err(error) => Err(EngineError::request("inspect the image", &error)),
         }
@@ -210,6 +265,33 @@ impl ContainerEngine {
             .await
             .map_err(|error| EngineError::request("remove a container", &error))?;
         archive.map_err(|_| EngineError::Timeout { action, after: STORE })?
+    }
+}
+
+fn info(image: ImageInspect) -> ImageInfo {
+    ImageInfo {
+        id: image.id.unwrap_or_default(),
+        names: image.repo_tags.unwrap_or_default(),
+        labels: image.config.and_then(|config| config.labels).unwrap_or_default(),
+        bytes: image.size.and_then(|size| u64::try_from(size).ok()).unwrap_or_default(),
+        created: image.created.map(|created| created.to_string()).unwrap_or_default(),
+    }
+}
+
+/// The bytes of each layer that have come, told every two seconds.
+#[derive(Default)]
+struct Downloads {
+    bytes: HashMap<String, i64>,
+    told: Option<Instant>,
+}
+
+impl Downloads {
+    fn note(&mut self, layer: &str, bytes: i64, on_line: &mut dyn FnMut(&str)) {
+        self.bytes.insert(layer.to_owned(), bytes);
+        if self.told.is_none_or(|told| told.elapsed() >= PROGRESS) {
+            self.told = Some(Instant::now());
+            on_line(&format!("{} MB so far", self.bytes.values().sum::<i64>() / 1_000_000));
+        }
     }
 }
 
