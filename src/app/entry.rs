@@ -7,6 +7,7 @@ use belljar_base::text;
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::clients::uninstall_all::uninstall_all;
 use super::clients::{import, install, through_client};
 use super::common::failure::USAGE;
 use super::common::logging;
@@ -101,7 +102,9 @@ fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
         }
         Some(Command::Import(arguments)) => return import::import(&environment, arguments),
         Some(Command::Install(arguments)) => return install::install(&environment, arguments),
-        Some(Command::Uninstall(arguments)) => return install::uninstall(&environment, arguments),
+        Some(Command::Uninstall(arguments)) if !arguments.all => {
+            return install::uninstall(&environment, arguments);
+        }
         _ => {}
     }
     let (environment, through) = match &command {
@@ -120,7 +123,8 @@ fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
         Some(Command::Login(arguments)) => login::client_secret(arguments, &environment),
         _ => None,
     };
-    let of_images = matches!(command, Some(Command::Image(_))).then(|| environment.clone());
+    let needs_it = matches!(command, Some(Command::Image(_) | Command::Uninstall(_)));
+    let of_command = needs_it.then(|| environment.clone());
     let (config, config_files) = ConfigFiles::load(environment);
     if let Some(Command::Config(arguments)) = &command {
         return config::show(&config, arguments.json);
@@ -184,8 +188,12 @@ fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
             Some(Command::Doctor(arguments)) => {
                 doctor::doctor(config, config_files, arguments.ask, &through).await
             }
-            Some(Command::Image(command)) => match of_images {
+            Some(Command::Image(command)) => match of_command {
                 Some(environment) => images::command::image(&config, &environment, command).await,
+                None => ExitCode::from(70),
+            },
+            Some(Command::Uninstall(arguments)) => match of_command {
+                Some(environment) => uninstall_all(&config, &environment, &arguments).await,
                 None => ExitCode::from(70),
             },
             // These commands were executed above.
@@ -193,7 +201,6 @@ fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
                 Command::Config(_)
                 | Command::Import(_)
                 | Command::Install(_)
-                | Command::Uninstall(_)
                 | Command::Completions(_)
                 | Command::ManPages(_)
                 | Command::Keep(_)

@@ -20,7 +20,7 @@ use crate::clients::client_names;
 
 mod image;
 
-pub use image::{Build, Image};
+pub use image::{Build, Image, Pull};
 
 /// The version, with commit and date in what `packaging/package.py` builds. A variable sets it, so that a build needs no git
 /// and a new commit builds nothing again.
@@ -394,11 +394,17 @@ pub struct Install {
 }
 
 /// Arguments of `uninstall`.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub struct Uninstall {
     /// Remove belljar from this client; can be repeated. Without it, the clients are listed.
     #[arg(long = "client", value_name = "NAME", value_parser = client_name())]
     pub clients: Vec<String>,
+    /// Remove belljar from all clients, and its images, environments and caches. Show what is removed and what stays, and ask.
+    #[arg(long, conflicts_with_all = ["clients", "project"])]
+    pub all: bool,
+    /// Remove everything of `--all` without a question.
+    #[arg(long, requires = "all")]
+    pub yes: bool,
     /// Use the client's file of the project in the working folder.
     #[arg(long)]
     pub project: bool,

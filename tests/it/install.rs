@@ -97,6 +97,43 @@ fn belljar_comes_into_every_client_s_file_and_out_again_byte_for_byte() {
 }
 
 #[test]
+fn everything_of_belljar_goes_at_once_and_what_is_the_user_s_stays() {
+    let environment = json!({
+        "python": {"program": "/usr/bin/python3", "version": [3, 11]}, "labels": {"org.belljar.content": "belljar"}, "bytes": 0,
+        "created": "",
+    });
+    let own = |path: &str| format!(".local/share/belljar/environments/{path}");
+    let kept = [".cache/belljar/strange/a", ".config/belljar/config.toml", "MCPs/a.json", "MCPs/tools/a.py"];
+    let gone = [".cache/belljar/runtime/a", ".cache/belljar/catalog/a", ".local/share/belljar/model/a"];
+    let home = kept.iter().chain(&gone).fold(home(), |home, path| home.file(path, ""));
+    let home = home.file(&own("default.x/environment.json"), &environment.to_string());
+    let home = home.file(&own("default.x/bin/a"), "").env("MCP_BRIDGE_RUNTIME", "process");
+    symlink("default.x", home.path().join(own("default"))).unwrap();
+    let before: Vec<String> = PLACES.iter().map(|(_, path)| read(&home, path)).collect();
+    let clients = PLACES.iter().flat_map(|(client, _)| ["--client", *client]);
+    assert_eq!(home.run(&["install"].into_iter().chain(clients).collect::<Vec<_>>()).code, Some(0));
+
+    let there = files_below(home.path());
+    let shown = home.run(&["uninstall", "--all", "--dry-run"]);
+    assert_eq!(shown.code, Some(0), "{}", shown.stderr);
+    insta::assert_snapshot!(said(&home, &shown));
+    let unasked = home.run(&["uninstall", "--all"]);
+    assert!(unasked.code == Some(2) && unasked.stderr.contains("nobody can be asked here; --yes"), "{}", unasked.stderr);
+    assert_eq!(files_below(home.path()), there);
+
+    let removed = home.run(&["uninstall", "--all", "--yes"]);
+    assert_eq!(removed.code, Some(0), "{}", removed.stderr);
+    assert!(removed.stdout.contains("removed the image localhost/belljar-sandbox:latest\n"), "{}", removed.stdout);
+    let after: Vec<String> = PLACES.iter().map(|(_, path)| read(&home, path)).collect();
+    assert_eq!(after, before);
+    assert!(!home.path().join(".local/share/belljar").exists());
+    let exist = |path: &&str| home.path().join(path).exists();
+    assert!(kept.iter().all(|path| exist(&path)) && !gone.iter().any(|path| exist(&path)), "{}", removed.stdout);
+    let again = home.run(&["uninstall", "--all", "--yes"]);
+    assert!(again.code == Some(0) && again.stdout.starts_with("belljar removes: nothing\n"), "{}", again.stdout);
+}
+
+#[test]
 fn what_somebody_else_has_changed_since_stays_and_only_the_entry_goes() {
     let home = home();
     for ((client, path), (of, from, to)) in PLACES.into_iter().zip(EDITS) {
@@ -355,11 +392,11 @@ fn addresses_and_variables_that_would_give_the_token_away_are_refused() {
         assert!(said.contains("must be the name of a variable"), "{variable}: {said}");
     }
     // Another program may listen on the name's other address.
-    let said = refused("http://localhost:8765/mcp", "T");
-    assert!(
-        said.contains("can lead to another program, which would get the token; write 127.0.0.1"),
-        "{said}"
-    );
+    for name in ["localhost", "[::]", "0.0.0.0"] {
+        let said = refused(&format!("http://{name}:8765/mcp"), "T");
+        let why = "can lead to another program, which would get the token; write the address that `belljar serve --http` has";
+        assert!(said.contains(why), "{said}");
+    }
     for url in ["http://127.0.0.1:8765/mcp", "http://[::1]:8765/mcp", "https://bridge.example.com/mcp"] {
         let output = home.run(&["install", "--client", "cursor", "--dry-run", "--http", url]);
         assert!(output.code == Some(0) && output.stdout.contains(url), "{url}: {}", output.stderr);

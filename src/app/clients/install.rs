@@ -185,6 +185,26 @@ pub(crate) fn uninstall(environment: &Environment, arguments: &cli::Uninstall) -
     })
 }
 
+/// The names of the clients that have belljar under this name; `None`: no home is known, which was said.
+pub(super) fn registered_clients(
+    config: &Config,
+    environment: &Environment,
+    name: &str,
+) -> Option<Vec<String>> {
+    let Some((surroundings, state)) = surroundings(environment).zip(config.own_state_dir.as_deref()) else {
+        refused("no home folder is known, so there is nowhere to look");
+        return None;
+    };
+    let limits = Limits::default();
+    let context = InstallContext { surroundings: &surroundings, state, limits: &limits };
+    let is_own = |program: &str, words: &[String]| is_own_command(environment, program, words);
+    let has_it = |client: &&'static clients::Client| {
+        let registration = Registration { client, name, scope: Scope::User };
+        matches!(clients::uninstall(&registration, &is_own, &context), Ok(Plan::Edit(_)))
+    };
+    Some(clients::clients().iter().filter(has_it).map(|client| client.name.to_owned()).collect())
+}
+
 /// The clients, the name and the scope that the command line names.
 struct InstallTargets<'n> {
     clients: &'n [String],
@@ -256,6 +276,6 @@ fn list(surroundings: &Surroundings) {
     }
 }
 
-fn shown(path: &Path) -> String {
+pub(super) fn shown(path: &Path) -> String {
     text::inert_line(&path.display().to_string())
 }

@@ -5,3 +5,4 @@
 pub(super) mod import;
 pub(super) mod install;
 pub(super) mod through_client;
+pub(super) mod uninstall_all;

@@ -62,6 +62,11 @@ pub(crate) fn to_stdout_marked(label: &str, text: &str) -> bool {
     write(&mut AutoStream::auto(stdout.lock()), "stdout", &line)
 }
 
+/// Whether a user can be asked.
+pub(crate) fn is_terminal() -> bool {
+    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+}
+
 /// Whether the user answers yes to the question, on a terminal.
 pub(crate) fn is_confirmed(question: &str) -> bool {
     let mut answer = String::new();

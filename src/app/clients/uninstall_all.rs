@@ -1,0 +1,165 @@
+//! `belljar uninstall --all`: removes what belljar has put on this machine, and names what stays.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use belljar_base::text;
+use belljar_engine::{Choice, ImageStore, find_images};
+
+use super::import::USAGE;
+use super::install::{registered_clients, shown, uninstall};
+use crate::app::common::printing::{err, is_confirmed, is_terminal, out};
+use crate::app::images;
+use crate::cli;
+use crate::config::{Config, Environment};
+
+/// Folders of caches. Others in the same place are not belljar's.
+const CACHES: [&str; 5] = ["catalog", "learned", "owners", "runtime", "vectors"];
+
+/// Shows what is removed and what stays, asks, and removes it. A failure does not stop the rest.
+pub(crate) async fn uninstall_all(
+    config: &Config,
+    environment: &Environment,
+    arguments: &cli::Uninstall,
+) -> ExitCode {
+    let Some(clients) = registered_clients(config, environment, &arguments.name) else {
+        return ExitCode::FAILURE;
+    };
+    let images = ImagesThere::find(config).await;
+    let caches: Vec<PathBuf> =
+        config.cache_dir.iter().flat_map(|dir| CACHES.map(|name| dir.join(name))).collect();
+    let environments = config.engine.environments.clone();
+    let folders: Vec<&PathBuf> = caches
+        .iter()
+        .chain(&environments)
+        .chain(&config.former_model_dir)
+        .filter(|folder| folder.is_dir())
+        .collect();
+
+    let entries = clients.iter().map(|client| format!("the entry {} of {client}", arguments.name));
+    let found = images.names.iter().map(|(_, name)| format!("the image {name}"));
+    let removed: Vec<String> =
+        entries.chain(found).chain(folders.iter().map(|folder| shown(folder))).collect();
+    list("belljar removes", &removed);
+    list("These are yours and stay", &kept(config, environment));
+    for problem in &images.unseen {
+        err!("belljar: {problem}");
+    }
+    let afterwards = "Entries in projects stay (`belljar uninstall --client NAME --project` in each), and so does this program, which \
+        the package manager removes that has installed it.";
+    if removed.is_empty() || arguments.dry_run {
+        out!("{afterwards}");
+        return ExitCode::SUCCESS;
+    }
+    if !arguments.yes && !is_terminal() {
+        err!("belljar: nothing was removed, since nobody can be asked here; --yes answers for you");
+        return ExitCode::from(USAGE);
+    }
+    if !arguments.yes && !is_confirmed("Remove this? [y/N] ") {
+        out!("nothing was removed");
+        return ExitCode::FAILURE;
+    }
+
+    let mut code = match clients.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => uninstall(environment, &cli::Uninstall { clients, ..arguments.clone() }),
+    };
+    for (store, name) in &images.names {
+        match store.remove_image(name).await {
+            Ok(()) => out!("removed the image {name}"),
+            Err(error) => {
+                err!("belljar: the image {name} stays: {}", text::inert_line(&error.to_string()));
+                code = ExitCode::FAILURE;
+            }
+        }
+    }
+    for folder in folders {
+        // An environment that could not be removed is in use.
+        let stays = environments.as_ref() == Some(folder) && has_names(folder);
+        match (!stays).then(|| fs::remove_dir_all(folder)) {
+            Some(Ok(())) => out!("removed {}", shown(folder)),
+            Some(Err(error)) if error.kind() == ErrorKind::NotFound => {}
+            Some(Err(error)) => {
+                err!("belljar: {} stays: {error}", shown(folder));
+                code = ExitCode::FAILURE;
+            }
+            None => {}
+        }
+        // Only the folder that is empty now goes, too.
+        let _ = folder.parent().map(fs::remove_dir);
+    }
+    out!("{afterwards}");
+    code
+}
+
+/// The images and environments that belljar has built.
+struct ImagesThere {
+    names: Vec<(Arc<dyn ImageStore>, String)>,
+    /// What could not be looked at.
+    unseen: Vec<String>,
+}
+
+impl ImagesThere {
+    async fn find(config: &Config) -> Self {
+        let mut there = Self { names: vec![], unseen: vec![] };
+        let process = belljar_engine::EngineLocations { choice: Choice::Process, ..config.engine.clone() };
+        for locations in [&config.engine, &process] {
+            let found = match find_images(locations, &config.lock_dir).await {
+                Ok(store) => images::built_by_belljar(&*store).await.map(|names| (store, names)),
+                Err(error) => Err(error),
+            };
+            match found {
+                Ok((store, names)) => {
+                    let known: Vec<String> = there.names.iter().map(|(_, name)| name.clone()).collect();
+                    let is_new = |name: &String| locations.choice != Choice::Process || !known.contains(name);
+                    there
+                        .names
+                        .extend(names.into_iter().filter(is_new).map(|name| (Arc::clone(&store), name)));
+                }
+                Err(error) => there.unseen.push(format!(
+                    "images are not looked at, so they stay: {}",
+                    text::inert_line(&error.to_string())
+                )),
+            }
+        }
+        there
+    }
+}
+
+/// What belongs to the user, as far as it exists.
+fn kept(config: &Config, environment: &Environment) -> Vec<String> {
+    let settings = environment.config_home().map(|home| home.join("belljar"));
+    let entries = environment.home.as_ref().map(|home| home.join("MCPs"));
+    let saved = config.owner.workspaces().parent().map(Path::to_owned);
+    let saved = saved.filter(|saved| entries.as_ref() != Some(saved));
+    let places = [
+        (entries, "entries of servers, saved functions, workspaces, handed-over files"),
+        (saved, "saved functions, workspaces, handed-over files"),
+        (settings, "settings, policy, locks of images"),
+        (
+            config.own_state_dir.clone(),
+            "logins, trust, tokens, the log of calls, sessions, backups of clients' files",
+        ),
+    ];
+    let there = places.into_iter().filter_map(|(place, what)| Some((place?, what)));
+    there
+        .filter(|(place, _)| place.exists())
+        .map(|(place, what)| format!("{} ({what})", shown(&place)))
+        .collect()
+}
+
+fn list(head: &str, lines: &[String]) {
+    match lines.is_empty() {
+        true => out!("{head}: nothing"),
+        false => out!("{head}:\n  {}", lines.join("\n  ")),
+    }
+}
+
+/// Whether a folder of environments still has one.
+fn has_names(folder: &Path) -> bool {
+    fs::read_dir(folder)
+        .is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(|entry| entry.path().is_symlink())))
+}
