@@ -118,19 +118,35 @@ fn everything_of_belljar_goes_at_once_and_what_is_the_user_s_stays() {
     assert_eq!(shown.code, Some(0), "{}", shown.stderr);
     insta::assert_snapshot!(said(&home, &shown));
     let unasked = home.run(&["uninstall", "--all"]);
-    assert!(unasked.code == Some(2) && unasked.stderr.contains("nobody can be asked here; --yes"), "{}", unasked.stderr);
+    assert!(
+        unasked.code == Some(2) && unasked.stderr.contains("nobody can be asked here; --yes"),
+        "{}",
+        unasked.stderr
+    );
     assert_eq!(files_below(home.path()), there);
 
     let removed = home.run(&["uninstall", "--all", "--yes"]);
     assert_eq!(removed.code, Some(0), "{}", removed.stderr);
-    assert!(removed.stdout.contains("removed the image localhost/belljar-sandbox:latest\n"), "{}", removed.stdout);
+    assert!(
+        removed.stdout.contains("removed the image localhost/belljar-sandbox:latest\n"),
+        "{}",
+        removed.stdout
+    );
     let after: Vec<String> = PLACES.iter().map(|(_, path)| read(&home, path)).collect();
     assert_eq!(after, before);
     assert!(!home.path().join(".local/share/belljar").exists());
     let exist = |path: &&str| home.path().join(path).exists();
-    assert!(kept.iter().all(|path| exist(&path)) && !gone.iter().any(|path| exist(&path)), "{}", removed.stdout);
+    assert!(
+        kept.iter().all(|path| exist(&path)) && !gone.iter().any(|path| exist(&path)),
+        "{}",
+        removed.stdout
+    );
     let again = home.run(&["uninstall", "--all", "--yes"]);
-    assert!(again.code == Some(0) && again.stdout.starts_with("belljar removes: nothing\n"), "{}", again.stdout);
+    assert!(
+        again.code == Some(0) && again.stdout.starts_with("belljar removes: nothing\n"),
+        "{}",
+        again.stdout
+    );
 }
 
 #[test]

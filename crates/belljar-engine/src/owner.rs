@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,8 @@ pub(super) const SANDBOX: &str = "belljar.sandbox";
 /// The label that identifies the folder of locks: another user's locks cannot be seen from here.
 pub(super) const LOCKS: &str = "belljar.locks";
 
+/// The file with the number of a folder of locks.
+const NUMBER: &str = "folder-number";
 /// How often a new lock may be removed by other bridges that start at the same time.
 const CLAIMS_MAX: usize = 10;
 
@@ -166,11 +169,19 @@ fn is_lock(path: &Path) -> bool {
     name.starts_with("owner-") && name.ends_with(".lock")
 }
 
+/// A number that tells this folder from all others, also from one with the same path in another container that shares the
+/// engine. It is in a file of the folder. Where none can be made, only the path counts.
 fn fingerprint(dir: &Path) -> String {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    // The hash is stable across starts (`new()` has fixed keys); it only has to distinguish folders.
+    let number = RandomState::new().build_hasher().finish();
+    // Another bridge may have made it.
+    if let Err(error) = own_file::create(dir, NUMBER, format!("{number:016x}").as_bytes())
+        && error.kind() != std::io::ErrorKind::AlreadyExists
+    {
+        tracing::warn!(%error, "the folder of locks gets no number of its own");
+    }
+    // The hash is stable across starts (`new()` has fixed keys).
     let mut hasher = DefaultHasher::new();
-    dir.hash(&mut hasher);
+    (dir, own_file::read(&dir.join(NUMBER), 16).unwrap_or_default()).hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }
 
@@ -198,6 +209,21 @@ mod tests {
         assert!(path.exists() && !second.alive(&id));
         Owner::claim(lock_path(dir.path(), "third")).unwrap().release();
         assert!(!lock_path(dir.path(), "third").exists());
+    }
+
+    #[test]
+    fn folders_of_one_path_in_two_containers_have_labels_of_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("locks");
+        let label = |name: &str| {
+            let owner = Owner::claim(lock_path(&path, name)).unwrap();
+            owner.labels(1).remove(LOCKS).unwrap()
+        };
+        let (first, same) = (label("first"), label("second"));
+        std::fs::rename(&path, dir.path().join("of another container")).unwrap();
+        let other = label("first");
+        assert_eq!(first, same);
+        assert_ne!(first, other);
     }
 
     #[test]
