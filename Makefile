@@ -84,8 +84,9 @@ conformance: ## run the official conformance suite of MCP against the binary, an
 	cargo build --locked --bin belljar
 	BLESS=1 cargo test --locked --test interop conformance -- --nocapture --test-threads=1
 
-release-check: ## build every package, check it, install it in empty roots of Debian, and measure the time to the first answer
+release-check: ## build every package, check it, install it in empty roots of Debian, run the image on Podman and Docker, and measure the time to the first answer
 	scripts/setup.sh release
+	scripts/setup.sh engines-up
 	rm -rf $(BUILD)/packages
 	PATH=$(CACHE)/release/bin:$$PATH packaging/package.py $(BUILD)/packages x86_64-unknown-linux-gnu --profile demo
 	PATH=$(CACHE)/release/bin:$$PATH packaging/package.py $(BUILD)/packages common

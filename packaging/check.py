@@ -2,7 +2,8 @@
 """Checks all packages, installs them as users do, and measures the time to the first answer: `make release-check`.
 
 Each install is done by one line, by an ordinary user, in an empty root of Debian with only Python or only Node.js, from
-an index on loopback. The roots are entered by pivot_root, since a process in a chroot cannot make user namespaces.
+an index on loopback. The roots are entered by pivot_root, since a process in a chroot cannot make user namespaces. The
+container image is run on the test engines.
 
 usage: packaging/check.py DIST    the folder that package.py has filled
 """
@@ -25,12 +26,13 @@ import threading
 import time
 import tomllib
 import urllib.parse
+import urllib.request
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from package import GLIBC, REPOSITORY, Project, changes, output, write
+from package import GLIBC, IMAGE, REPOSITORY, Project, changes, output, pack_image, write
 
 CACHE = Path(
     os.environ.get("BELLJAR_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "belljar"
@@ -60,6 +62,12 @@ exec setpriv --reuid="$user" --regid="$user" --clear-groups env -i "$@"
 def run(*command: str | Path, cwd: Path = REPOSITORY) -> str:
     done = subprocess.run(command, cwd=cwd, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert done.returncode == 0, f"{command}: {done.stdout}"
+    return done.stdout
+
+
+def stdout_of(*command: str) -> str:
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
     return done.stdout
 
 
@@ -175,6 +183,66 @@ def npm_package(path: Path) -> dict[str, Any]:
         return package
 
 
+# --- Clients -----------------------------------------------------------------------------------------------------
+
+
+INITIALIZE: dict[str, Any] = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "release-check", "version": "1"},
+}
+
+
+def messages(code: str) -> list[dict[str, Any]]:
+    """What a client sends to have code run; the last message is the call."""
+    call = {"name": "run_python", "arguments": {"code": code}}
+    return [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call},
+    ]
+
+
+@contextlib.contextmanager
+def client(command: Sequence[str]) -> Iterator[Callable[[str], str]]:
+    """A client of MCP over stdio: a function that has code run, and returns the text of the reply."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as bridge:
+        stdin, stdout = bridge.stdin, bridge.stdout
+        assert stdin is not None and stdout is not None
+        is_first = True
+
+        def ask(code: str) -> str:
+            nonlocal is_first
+            for message in messages(code)[0 if is_first else -1 :]:
+                stdin.write(json.dumps(message) + "\n")
+                stdin.flush()
+            is_first = False
+            replies = (json.loads(line) for line in stdout)
+            reply = next(reply for reply in replies if reply.get("id") == 2)
+            return str(reply["result"]["content"][0]["text"])
+
+        yield ask
+        stdin.close()
+
+
+def ask_over_http(address: str, token: str, code: str) -> str:
+    """The text of the reply to a client over Streamable HTTP."""
+    headers = {
+        "Authorization": f"Bearer {token}",
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+    }
+    text = ""
+    for message in messages(code):
+        request = urllib.request.Request(address, json.dumps(message).encode(), headers)
+        with urllib.request.urlopen(request, timeout=60) as response:
+            headers.update({name: value for name, value in response.headers.items() if name == "mcp-session-id"})
+            text = response.read().decode()
+    events = [line.removeprefix("data:") for line in text.splitlines() if line.startswith(("data:", "{"))]
+    replies = [json.loads(event) for event in events if event.strip()]
+    return next(str(reply["result"]["content"][0]["text"]) for reply in replies if reply.get("id") == 2)
+
+
 # --- Installs ----------------------------------------------------------------------------------------------------
 
 
@@ -270,29 +338,12 @@ class Root:
         return [*namespaces, "sh", "-c", ENTER, "sh", str(self.folder), str(user), home, *variables, *words]
 
     def run(self, *words: str, user: int = 1000) -> str:
-        done = subprocess.run(self.command(*words, user=user), check=False, capture_output=True, text=True)
-        assert done.returncode == 0, f"{words}: {done.stdout}\n{done.stderr}"
-        return done.stdout
+        return stdout_of(*self.command(*words, user=user))
 
     def ask(self, *program: str) -> str:
         """The text of the first answer to a client of MCP."""
-        messages: list[dict[str, Any]] = [
-            {"id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {},
-             "clientInfo": {"name": "release-check", "version": "1"}}},
-            {"method": "notifications/initialized"},
-            {"id": 2, "method": "tools/call", "params": {"name": "run_python", "arguments": {"code": "print(6*7)"}}},
-        ]  # fmt: skip
-        with subprocess.Popen(
-            self.command(*program), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as client:
-            assert client.stdin is not None and client.stdout is not None
-            for message in messages:
-                client.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-                client.stdin.flush()
-            replies = (json.loads(line) for line in client.stdout)
-            reply = next(reply for reply in replies if reply.get("id") == 2)
-            client.stdin.close()
-            return str(reply["result"]["content"][0]["text"])
+        with client(self.command(*program)) as ask:
+            return ask("print(6*7)")
 
 
 # The kind of root, the line that installs, whether root types it, and the program after it.
@@ -336,6 +387,90 @@ def check_install(channel: str, suite: str, project: Project, dist: Path) -> str
         )
 
 
+# --- The container image -----------------------------------------------------------------------------------------
+
+# The variable of engines.env that has the engine's address, its program, the option before the address, where belljar
+# looks for the socket, and the user that may open it: the image's own with the socket's group, or only root.
+ENGINES = {
+    "docker": ("BELLJAR_TEST_DOCKER", "docker", "--host", "/var/run/docker.sock", "1000"),
+    "podman": ("BELLJAR_TEST_PODMAN_ROOTFUL", "podman", "--url", "/run/podman/podman.sock", "0"),
+}
+# Root without CAP_SYS_RESOURCE cannot set Podman's own limits.
+LOCKED = ("--rm", "--interactive", "--read-only", "--cap-drop=all", "--security-opt=no-new-privileges",
+          "--network=host", "--ulimit=nofile=1024:4096", "--ulimit=nproc=4096:4096")  # fmt: skip
+# What the process engine needs of the outer container.
+OPEN = {
+    "docker": ("--security-opt=seccomp=unconfined", "--security-opt=systempaths=unconfined"),
+    "podman": ("--security-opt=seccomp=unconfined", "--security-opt=unmask=ALL"),
+}
+HEALTHY_S_MAX = 60.0
+
+
+def engine_address(engine: str) -> str:
+    lines = (line.partition("=") for line in (CACHE / "engines.env").read_text().splitlines())
+    return {name: value for name, _, value in lines}[ENGINES[engine][0]]
+
+
+def make_image(dist: Path) -> None:
+    """Has Docker build the image; on the base that the sandbox's image has here, if no registry can be reached."""
+    docker = ("docker", "--host", engine_address("docker"))
+    base = CACHE / f"base-{os.uname().machine}.tar.gz"
+    if base.exists():
+        os.environ["BASE_IMAGE"] = "localhost/belljar-base:latest"
+        run(*docker, "import", base, os.environ["BASE_IMAGE"])
+    pack_image(dist, docker)
+    if base.exists():
+        run(*docker, "rmi", "--no-prune", os.environ["BASE_IMAGE"])
+
+
+def check_image(engine: str, dist: Path) -> str:
+    """Loads the archive into the engine, and has belljar in a container use that engine, or no engine."""
+    _, program, option, place, user = ENGINES[engine]
+    address = engine_address(engine)
+    command = (program, option, address)
+    socket = address.removeprefix("unix://")
+    group = str(os.stat(socket).st_gid)
+    locked = (*command, "run", *LOCKED)
+    mounted = (*locked, "--volume", f"{socket}:{place}", "--user", user, "--group-add", group)
+    archive = dist / f"belljar-image-{os.uname().machine}.tar.gz"
+    run("sh", "-c", 'gunzip -c "$0" | "$@"', archive, *command, "load")
+    try:
+        assert stdout_of(*mounted, IMAGE, *RUN) == "42\n"
+        assert f"engine     {engine} " in stdout_of(*mounted, IMAGE, "doctor")
+        assert stdout_of(*locked, "--entrypoint=id", IMAGE, "-u") == "1000\n"
+        assert stdout_of(*locked, *OPEN[engine], IMAGE, *RUN) == "42\n"
+        with client((*mounted, IMAGE)) as ask:
+            assert ask("x = 6*7") and ask("print(x)").startswith("42")
+            # A second bridge leaves the sandbox of the first one alone.
+            assert stdout_of(*mounted, IMAGE, *RUN) == "42\n"
+            assert ask("print(x)").startswith("42")
+        return check_http(command, mounted)
+    finally:
+        run(*command, "rmi", "--force", IMAGE)
+
+
+def check_http(command: Sequence[str], mounted: Sequence[str]) -> str:
+    """Serves over HTTP out of a container, until the engine says that it is healthy and a client has an answer."""
+    name = f"belljar-release-check-{os.getpid()}"
+    started = time.monotonic()
+    stdout_of(*mounted, "--detach", "--name", name, IMAGE, "serve", "--http", "127.0.0.1:0")
+    try:
+        while not (found := re.search(r"http://\S+/mcp", run(*command, "logs", name))):
+            assert time.monotonic() - started < HEALTHY_S_MAX
+            time.sleep(0.1)
+        token = stdout_of(*command, "exec", name, "belljar", "token", "add", "check", "--quiet").strip()
+        assert "42" in ask_over_http(found[0], token, "print(6*7)")
+        if command[0] == "podman":
+            # Without systemd nothing else makes Podman look.
+            run(*command, "healthcheck", "run", name)
+        while stdout_of(*command, "inspect", "--format", "{{.State.Health.Status}}", name) != "healthy\n":
+            assert time.monotonic() - started < HEALTHY_S_MAX
+            time.sleep(0.5)
+        return f"healthy after {time.monotonic() - started:.1f} s"
+    finally:
+        run(*command, "stop", name)
+
+
 def main() -> int:
     if os.geteuid() != 0:
         sys.exit("only root can make roots of Debian: run this with sudo")
@@ -352,6 +487,9 @@ def main() -> int:
         for name in vars(Packages)
         if name.startswith("check_")
     }
+    checks["image"] = functools.partial(make_image, dist)
+    for engine in ENGINES:
+        checks[f"image on {engine}"] = functools.partial(check_image, engine, dist)
     for suite in SUITES:
         for kind in ROOTS:
             root_archive(suite, kind)

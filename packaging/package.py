@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Builds the program once and packs it for every channel: wheel, npm, .deb, archive, MCPB bundle, MCP registry.
+"""Builds the program once and packs it for every channel: wheel, npm, .deb, archive, image, MCPB bundle, MCP registry.
 
 All names, versions and addresses come from Cargo.toml. Nothing is published from here.
 
 usage: packaging/package.py OUT TARGET [--profile PROFILE]   what is built for this platform, on it
+       packaging/package.py OUT image                        the container image with this program, for Docker to load
        packaging/package.py OUT common                       what is the same on all platforms, after them
        packaging/package.py OUT changes                      prints the changelog of this version
 """
@@ -15,10 +16,13 @@ import gzip
 import hashlib
 import json
 import os
+import platform
 import shutil
 import subprocess
 import tarfile
+import tempfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +30,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGING = REPOSITORY / "packaging"
 # The older glibc of manylinux2014 has no renameat2.
 GLIBC = "2.28"
+IMAGE = "localhost/belljar:latest"
 # Names of npm for the system and the processor, and of Debian for the processor.
 TARGETS = {
     "x86_64-unknown-linux-gnu": ("linux", "x64", "amd64"),
@@ -183,6 +188,31 @@ def pack_archive(out: Path, program: Path, target: str) -> None:
             archive.add(path, path.name)
 
 
+def pack_image(out: Path, docker: Sequence[str] = ("docker",)) -> Path:
+    """Builds the image of the bridge with the program in `out`; BASE_IMAGE in the environment is another base."""
+    base = ["--build-arg", f"BASE_IMAGE={os.environ['BASE_IMAGE']}"] if "BASE_IMAGE" in os.environ else []
+    with tempfile.TemporaryDirectory() as folder:
+        for path in [*(PACKAGING / "bridge-image").iterdir(), out / "belljar"]:
+            shutil.copy(path, folder)
+        build = [
+            *docker,
+            "build",
+            "--quiet",
+            "--network=none",
+            *base,
+            "--tag",
+            IMAGE,
+            "--file",
+            f"{folder}/Containerfile",
+            folder,
+        ]
+        subprocess.run(build, check=True)
+    archive = out / f"belljar-image-{platform.machine()}.tar"
+    subprocess.run([*docker, "save", "--output", str(archive), IMAGE], check=True)
+    subprocess.run(["gzip", "--force", str(archive)], check=True)
+    return archive.with_name(f"{archive.name}.gz")
+
+
 def pack_bundle(project: Project, out: Path, program: Path, target: str) -> Path:
     """Packs the bundle for Claude Desktop."""
     name, address = project.author.rstrip(">").split(" <")
@@ -241,7 +271,7 @@ def changes(changelog: str, version: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path)
-    parser.add_argument("target", choices=[*TARGETS, "common", "changes"])
+    parser.add_argument("target", choices=[*TARGETS, "image", "common", "changes"])
     parser.add_argument("--profile", default="release")
     arguments = parser.parse_args()
     out: Path = arguments.out.resolve()
@@ -249,6 +279,9 @@ def main() -> None:
     project = Project()
     if arguments.target == "changes":
         print(changes((REPOSITORY / "CHANGELOG.md").read_text(), project.version))
+        return
+    if arguments.target == "image":
+        pack_image(out)
         return
     if arguments.target == "common":
         subprocess.run(["maturin", "sdist", "--out", str(out)], cwd=REPOSITORY, check=True)
