@@ -147,6 +147,7 @@ class Packages:
         readme = (REPOSITORY / "README.md").read_text()
         assert f"--marketplace {self.project.owner}/belljar`" in readme
         assert f"<!-- mcp-name: {self.project.registry_name} -->" in readme
+        assert f"`curl -fsSL {self.project.repository}/releases/latest/download/install.sh \\| sh`" in readme
         for _, line, _, _ in INSTALLS.values():
             words = [word for word in line if word not in ("--yes", "--version")]
             assert f"`{' '.join(words)}`" in readme, words
@@ -165,6 +166,38 @@ class Packages:
         with tarfile.open(self.dist / name) as archive:
             assert archive.getmember("belljar").mode & 0o111, name
         assert changes("# Changes\n\n## [0.2.0]\n- b\n\n## [0.1.0]\n- a\n", "0.2.0") == "[0.2.0]\n- b\n"
+
+    def check_installer(self) -> None:
+        """Installs from an address on loopback, and nothing if the checksum is wrong or missing."""
+        name = f"belljar-{TARGET}.tar.gz"
+        with tempfile.TemporaryDirectory() as folder, served(folder) as address:
+            home, archive, sums = Path(folder, "home"), Path(folder, name), Path(folder, "SHA256SUMS")
+            home.mkdir()
+            program = home / ".local/bin/belljar"
+            environment = {"HOME": str(home), "PATH": os.environ["PATH"], "BELLJAR_RELEASE": address}
+
+            def install(**variables: str) -> subprocess.CompletedProcess[str]:
+                return subprocess.run(["sh", self.dist / "install.sh"], check=False, capture_output=True, text=True,
+                                      env=environment | variables)  # fmt: skip
+
+            shutil.copy(self.dist / "SHA256SUMS", sums)
+            archive.write_bytes((self.dist / name).read_bytes() + b"\0")
+            refused = install()
+            assert refused.returncode == 1 and "another checksum" in refused.stderr, refused
+            shutil.copy(self.dist / name, archive)
+            lines = sums.read_text().splitlines(keepends=True)
+            sums.write_text("".join(line for line in lines if name not in line))
+            refused = install()
+            assert refused.returncode == 1 and "another checksum" in refused.stderr, refused
+            assert not any(home.iterdir()), home
+            sums.write_text("".join(lines))
+            done = install()
+            assert done.returncode == 0 and "export PATH=" in done.stdout, done
+            assert f"installed {output(str(program), '--version')} as {program}\n" in done.stdout, done
+            done = install(PATH=f"{program.parent}:{os.environ['PATH']}")
+            assert done.returncode == 0 and "export PATH=" not in done.stdout, done
+        assert f'="${{BELLJAR_RELEASE:-{self.project.release}}}"' in (self.dist / "install.sh").read_text()
+        run("shellcheck", "packaging/install.sh", "packaging/bridge-image/start.sh")
 
     def check_crates(self) -> None:
         """Building each crate once more would take ten minutes; the source distribution has the same files."""
@@ -276,10 +309,7 @@ def root_archive(suite: str, kind: str) -> Path:
 @contextlib.contextmanager
 def index(project: Project, dist: Path) -> Iterator[str]:
     """Serves the wheel and the packages of npm on loopback, as package registries do; its address."""
-    with tempfile.TemporaryDirectory() as folder:
-        handler = functools.partial(QuietHandler, directory=folder)
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        address = f"http://127.0.0.1:{server.server_port}"
+    with tempfile.TemporaryDirectory() as folder, served(folder) as address:
         for path in [*dist.glob("*.whl"), *dist.glob("*.tgz")]:
             shutil.copy(path, folder)
         links = [f'<a href="/{path.name}">{path.name}</a>' for path in dist.glob("*.whl")]
@@ -293,11 +323,18 @@ def index(project: Project, dist: Path) -> Iterator[str]:
                 "versions": {project.version: version},
             }
             write(Path(folder, package["name"]), json.dumps(versions))
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield address
-        finally:
-            server.shutdown()
+        yield address
+
+
+@contextlib.contextmanager
+def served(folder: str) -> Iterator[str]:
+    """Serves a folder on loopback; its address."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(QuietHandler, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
 
 
 class QuietHandler(http.server.SimpleHTTPRequestHandler):

