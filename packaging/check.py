@@ -199,6 +199,15 @@ class Packages:
         assert f'="${{BELLJAR_RELEASE:-{self.project.release}}}"' in (self.dist / "install.sh").read_text()
         run("shellcheck", "packaging/install.sh", "packaging/bridge-image/start.sh")
 
+    def check_formula(self) -> None:
+        """Checks Homebrew's formula for Ruby's syntax and the archive's checksum; Homebrew itself is not here."""
+        run("ruby", "-wc", self.dist / "belljar.rb")
+        name = f"belljar-{TARGET}.tar.gz"
+        sums = (self.dist / "SHA256SUMS").read_text()
+        (digest,) = (line.split()[0] for line in sums.splitlines() if line.endswith(f"  {name}"))
+        source = f'url "{self.project.release}/{name}"\n      sha256 "{digest}"\n'
+        assert source in (self.dist / "belljar.rb").read_text(), source
+
     def check_crates(self) -> None:
         """Building each crate once more would take ten minutes; the source distribution has the same files."""
         run("cargo", "publish", "--workspace", "--dry-run", "--no-verify", "--locked", "--allow-dirty")

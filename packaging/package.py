@@ -274,6 +274,29 @@ def installer(project: Project) -> str:
     return text.replace("@RELEASE@", project.release).replace("@GLIBC@", GLIBC)
 
 
+def formula(project: Project, out: Path) -> str:
+    """The formula for Homebrew, with those archives that are in `out`."""
+    lines = [
+        "class Belljar < Formula",
+        f"  desc {json.dumps(project.description.rstrip('.'))}",
+        f'  homepage "{project.repository}"',
+        f'  version "{project.version}"',
+        f"  license any_of: {json.dumps(project.license.split(' OR '))}",
+    ]
+    for target, (system, processor, _) in TARGETS.items():
+        archive = out / f"belljar-{target}.tar.gz"
+        if archive.exists():
+            lines += [
+                f"  on_{'macos' if system == 'darwin' else system} do",
+                f"    on_{'intel' if processor == 'x64' else 'arm'} do",
+                f'      url "{project.release}/{archive.name}"',
+                f'      sha256 "{sha256(archive)}"',
+                "    end",
+                "  end",
+            ]
+    return "\n".join(lines) + (PACKAGING / "formula-end.rb").read_text()
+
+
 def sums(out: Path) -> str:
     """What SHA256SUMS says of the release's files; the program alone, `belljar`, is none of them."""
     return "".join(f"{sha256(path)}  {path.name}\n" for path in sorted(out.glob("belljar[-_]*")))
@@ -304,6 +327,7 @@ def main() -> None:
         pack_npm(project, out)
         write(out / "server.json", as_json(server_json(project, sorted(out.glob("*.mcpb")))))
         write(out / "install.sh", installer(project), 0o755)
+        write(out / "belljar.rb", formula(project, out))
         write(out / "SHA256SUMS", sums(out))
         return
     program = build_wheel(project, out, arguments.profile, arguments.target)

@@ -14,7 +14,7 @@ usage: scripts/setup.sh COMMAND
   clients       what test installs, and agent programs and SDKs for `make clients`: 3.5 GB, which no other test needs
   interop       what test installs, and further MCP servers for `make interop`: 0.9 GB, which no other test needs
   docs          mdBook, for `make docs`
-  release       what `make release-check` needs: tools that build and check packages, and debootstrap; 0.5 GB
+  release       what `make release-check` needs: tools that build and check packages, debootstrap, and ruby; 0.5 GB
   fuzz          cargo-fuzz, and a message if its nightly toolchain is missing
   engines-up    start the engines for the tests on private sockets and load the sandbox image into them;
                 writes BELLJAR_TEST_* lines to engines.env in the cache
@@ -133,6 +133,7 @@ release() {
     install_for_demo
     command -v debootstrap >/dev/null || packages+=(debootstrap)
     command -v lintian >/dev/null || packages+=(lintian)
+    command -v ruby >/dev/null || packages+=(ruby)
     install_packages wanted "${packages[@]+"${packages[@]}"}"
     install_python_set release "$repository/packaging/requirements.lock"
     install_node_set release-node "$repository/packaging/tools"
