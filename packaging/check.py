@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from package import GLIBC, IMAGE, REPOSITORY, Project, changes, output, pack_image, write
+from package import GLIBC, IMAGE, REPOSITORY, TARGETS, Project, changes, output, pack_image, write
 
 CACHE = Path(
     os.environ.get("BELLJAR_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "belljar"
@@ -207,6 +207,15 @@ class Packages:
         (digest,) = (line.split()[0] for line in sums.splitlines() if line.endswith(f"  {name}"))
         source = f'url "{self.project.release}/{name}"\n      sha256 "{digest}"\n'
         assert source in (self.dist / "belljar.rb").read_text(), source
+
+    def check_bill_of_materials(self) -> None:
+        """The SBOM lists the crates that cargo itself shows for all platforms."""
+        bill = json.loads((self.dist / f"belljar-{self.project.version}.cdx.json").read_text())
+        listed = [component["purl"] for component in [bill["metadata"]["component"], *bill["components"]]]
+        tree = ("cargo", "tree", "--locked", "--edges=normal", "--prefix=none", "--package=belljar")
+        shown = "".join(stdout_of(*tree, f"--target={target}") for target in TARGETS)
+        found = {"pkg:cargo/{}@{}".format(*line.replace(" v", " ").split()[:2]) for line in shown.splitlines() if line}
+        assert len(found) > 100 and sorted(found) == sorted(listed), found ^ set(listed)
 
     def check_crates(self) -> None:
         """Building each crate once more would take ten minutes; the source distribution has the same files."""

@@ -17,10 +17,12 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import tarfile
 import tempfile
+import tomllib
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -297,6 +299,52 @@ def formula(project: Project, out: Path) -> str:
     return "\n".join(lines) + (PACKAGING / "formula-end.rb").read_text()
 
 
+def bill_of_materials() -> dict[str, Any]:
+    """The crates that are linked into the program on any platform, in the format CycloneDX 1.6."""
+    platforms = [f"--filter-platform={target}" for target in TARGETS]
+    metadata = json.loads(output("cargo", "metadata", "--locked", "--format-version=1", *platforms))
+    packages = {package["id"]: package for package in metadata["packages"]}
+    nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
+    lock = tomllib.loads((REPOSITORY / "Cargo.lock").read_text())["package"]
+    checksums = {(entry["name"], entry["version"]): entry.get("checksum") for entry in lock}
+
+    def linked(identity: str) -> list[str]:
+        """The direct dependencies; those for builds and tests have another kind than null."""
+        dependencies = nodes[identity]["deps"]
+        return [one["pkg"] for one in dependencies if any(kind["kind"] is None for kind in one["dep_kinds"])]
+
+    def reference(identity: str) -> str:
+        return f"pkg:cargo/{packages[identity]['name']}@{packages[identity]['version']}"
+
+    def component(identity: str) -> dict[str, Any]:
+        package = packages[identity]
+        described = {"bom-ref": reference(identity), "name": package["name"], "version": package["version"]}
+        described |= {"type": "library", "purl": reference(identity)}
+        if package["license"]:
+            # Older crates separate alternatives by a slash, which SPDX does not know.
+            described["licenses"] = [{"expression": re.sub(" ?/ ?", " OR ", package["license"])}]
+        if checksum := checksums[package["name"], package["version"]]:
+            described["hashes"] = [{"alg": "SHA-256", "content": checksum}]
+        return described
+
+    (root,) = (identity for identity, package in packages.items() if package["name"] == "belljar")
+    found, waiting = {root}, [root]
+    while waiting:
+        new = set(linked(waiting.pop())) - found
+        found |= new
+        waiting += new
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "metadata": {"component": component(root) | {"type": "application"}},
+        "components": [component(identity) for identity in sorted(found - {root}, key=reference)],
+        "dependencies": [
+            {"ref": reference(identity), "dependsOn": sorted({reference(one) for one in linked(identity)})}
+            for identity in sorted(found, key=reference)
+        ],
+    }
+
+
 def sums(out: Path) -> str:
     """What SHA256SUMS says of the release's files; the program alone, `belljar`, is none of them."""
     return "".join(f"{sha256(path)}  {path.name}\n" for path in sorted(out.glob("belljar[-_]*")))
@@ -328,6 +376,7 @@ def main() -> None:
         write(out / "server.json", as_json(server_json(project, sorted(out.glob("*.mcpb")))))
         write(out / "install.sh", installer(project), 0o755)
         write(out / "belljar.rb", formula(project, out))
+        write(out / f"belljar-{project.version}.cdx.json", as_json(bill_of_materials()))
         write(out / "SHA256SUMS", sums(out))
         return
     program = build_wheel(project, out, arguments.profile, arguments.target)
