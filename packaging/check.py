@@ -197,7 +197,7 @@ class Packages:
             done = install(PATH=f"{program.parent}:{os.environ['PATH']}")
             assert done.returncode == 0 and "export PATH=" not in done.stdout, done
         assert f'="${{BELLJAR_RELEASE:-{self.project.release}}}"' in (self.dist / "install.sh").read_text()
-        run("shellcheck", "packaging/install.sh", "packaging/bridge-image/start.sh")
+        run("shellcheck", "packaging/install.sh")
 
     def check_formula(self) -> None:
         """Checks Homebrew's formula for Ruby's syntax and the archive's checksum; Homebrew itself is not here."""

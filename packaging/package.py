@@ -199,8 +199,7 @@ def pack_image(out: Path, docker: Sequence[str] = ("docker",)) -> Path:
     """Builds the image of the bridge with the program in `out`; BASE_IMAGE in the environment is another base."""
     base = ["--build-arg", f"BASE_IMAGE={os.environ['BASE_IMAGE']}"] if "BASE_IMAGE" in os.environ else []
     with tempfile.TemporaryDirectory() as folder:
-        for path in [*(PACKAGING / "bridge-image").iterdir(), out / "belljar"]:
-            shutil.copy(path, folder)
+        shutil.copy(out / "belljar", folder)
         build = [
             *docker,
             "build",
@@ -210,7 +209,7 @@ def pack_image(out: Path, docker: Sequence[str] = ("docker",)) -> Path:
             "--tag",
             IMAGE,
             "--file",
-            f"{folder}/Containerfile",
+            str(PACKAGING / "bridge.Containerfile"),
             folder,
         ]
         subprocess.run(build, check=True)
