@@ -12,6 +12,7 @@ use super::clients::{import, install, through_client};
 use super::common::failure::USAGE;
 use super::common::logging;
 use super::common::printing::{err, to_stdout, told};
+use super::common::state_version;
 use super::completions;
 use super::images;
 use super::one_bridge::{HttpOptions, OAuthOptions, Tls};
@@ -74,6 +75,10 @@ fn outside_of_projects(command: Option<Command>) -> ExitCode {
 }
 
 fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
+    if let Err(why) = state_version::check(&environment) {
+        err!("belljar: {why}");
+        return ExitCode::FAILURE;
+    }
     // A bridge of one session uses one thread: its work is short, and passing the work to another thread would cost each call
     // more time than the work itself. One of many sessions uses several, so that a busy session does not hold up the others.
     let runtime = match &command {

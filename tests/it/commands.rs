@@ -1,6 +1,7 @@
 //! The commands for people: their output, their refusals, their exit codes.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use serde_json::json;
@@ -641,4 +642,41 @@ fn words_that_a_full_disk_takes_are_told_of_by_the_exit_code() {
         (output.status.code(), said.as_ref()),
         (Some(74), "belljar: cannot write to stdout: No space left on device (os error 28)\n")
     );
+}
+
+#[test]
+fn state_of_a_newer_belljar_is_not_written_over() {
+    let state = ".local/state/belljar";
+    let home = Home::new().file(&format!("{state}/version"), "2\n").file("a.py", "1");
+    let dir = home.path().join(state);
+    let version = dir.join("version");
+    std::fs::set_permissions(&version, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let names = || std::fs::read_dir(&dir).unwrap().count();
+    for arguments in [
+        &[][..],
+        &["run", "a.py"],
+        &["serve"],
+        &["log"],
+        &["token", "add", "a"],
+        &["install", "--client", "cursor"],
+        &["uninstall", "--client", "cursor"],
+        &["uninstall", "--all", "--yes"],
+        &["import", "--yes"],
+        &["config", "trust"],
+        &["session", "ls"],
+        &["doctor"],
+    ] {
+        let output = home.run(arguments);
+        assert!(output.code == Some(1) && output.stdout.is_empty(), "{arguments:?}: {output:?}");
+        assert!(
+            output.stderr.contains("says \"2\", and this belljar reads version 1, so nothing runs"),
+            "{}",
+            output.stderr
+        );
+        assert_eq!(names(), 1, "{arguments:?}");
+    }
+    for known in ["1", "1\n"] {
+        std::fs::write(&version, known).unwrap();
+        assert_eq!(home.run(&["log"]).code, Some(0));
+    }
 }

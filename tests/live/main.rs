@@ -58,6 +58,7 @@ mod skills;
 mod skills_killed;
 mod spelled_secrets;
 mod state;
+mod stored_state;
 mod system_calls;
 mod tasks;
 mod ten_servers;

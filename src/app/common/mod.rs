@@ -7,4 +7,5 @@ pub(super) mod logging;
 pub(super) mod named;
 pub(super) mod printing;
 pub(super) mod signals;
+pub(super) mod state_version;
 pub(super) mod user_file;
