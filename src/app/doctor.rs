@@ -22,7 +22,7 @@ use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use super::common::printing::{err, out, to_stdout_marked};
-use super::{login, model, one_bridge, wiring};
+use super::{images, login, model, one_bridge, wiring};
 use crate::audit::last_entries;
 use crate::cli::VERSION;
 use crate::config::{
@@ -65,7 +65,7 @@ pub(super) async fn doctor(
     let limits = Arc::new(config.limits.clone());
     let probed = Session::probe(wiring::settings_once(&config), limits).await;
     match &probed {
-        Ok((about, report)) => sandbox(about, report, &config),
+        Ok((about, report)) => sandbox(about, report, &config).await,
         Err(fault) => {
             engine_alone(&config).await;
             no_sandbox(fault);
@@ -93,7 +93,7 @@ pub(super) async fn doctor(
     ExitCode::from(u8::from(probed.is_err()))
 }
 
-fn sandbox(about: &EngineInfo, report: &SandboxReport, config: &Config) {
+async fn sandbox(about: &EngineInfo, report: &SandboxReport, config: &Config) {
     let Posture { memory_max_bytes, pids_max, cpu_max_millis, .. } = report.posture;
     line("engine", &format!("{}, {}", about.name, rootless(&report.posture)));
     if about.is_containers {
@@ -104,6 +104,9 @@ fn sandbox(about: &EngineInfo, report: &SandboxReport, config: &Config) {
         line("socket", &report.address);
     }
     line("image", &format!("{} (Python {})", report.image, report.python));
+    if let Some(why) = images::of_another_version(config).await {
+        line("", &format!("WARNING: {why}"));
+    }
     let watched = |field| report.watched.contains(&field);
     let memory = limit(memory_max_bytes.map(mebibytes), &mebibytes(config.memory_bytes));
     line("memory", &with_watch(memory, watched(PostureField::Memory)));

@@ -136,11 +136,7 @@ fn everything_of_belljar_goes_at_once_and_what_is_the_user_s_stays() {
     assert_eq!(after, before);
     assert!(!home.path().join(".local/share/belljar").exists());
     let exist = |path: &&str| home.path().join(path).exists();
-    assert!(
-        kept.iter().all(|path| exist(&path)) && !gone.iter().any(|path| exist(&path)),
-        "{}",
-        removed.stdout
-    );
+    assert!(kept.iter().all(&exist) && !gone.iter().any(&exist), "{}", removed.stdout);
     let again = home.run(&["uninstall", "--all", "--yes"]);
     assert!(
         again.code == Some(0) && again.stdout.starts_with("belljar removes: nothing\n"),

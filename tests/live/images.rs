@@ -16,6 +16,7 @@ on_every_container_engine!(
     what_an_image_is_built_on_is_the_user_s_choice,
     one_that_is_not_belljar_s_gets_the_usual_packages_first,
     an_image_of_a_registry_is_pulled_by_its_digest_alone,
+    an_image_that_another_version_has_built_is_named,
 );
 
 /// The command succeeds; what it wrote to stdout.
@@ -95,6 +96,19 @@ fn an_image_of_a_registry_is_pulled_by_its_digest_alone(engine: &Engine) {
         output.stderr
     );
     assert!(output.stderr.contains("has the usual packages already"), "{}", output.stderr);
+}
+
+fn an_image_that_another_version_has_built_is_named(engine: &Engine) {
+    let name = own_name("older");
+    let _gone = Gone { engine, name: name.clone() };
+    let reference = format!("localhost/belljar/{name}:latest");
+    let recipe = "FROM localhost/belljar-sandbox:latest\nLABEL org.belljar.content=belljar-0.0.1\n";
+    engine.build_image(&reference, &[("Dockerfile", recipe)]);
+    let told = |home: &Home| {
+        home.run(&["doctor"]).stdout.contains("belljar 0.0.1 has built it; `belljar image build --locked")
+    };
+    assert!(told(&Home::on(engine).env("MCP_BRIDGE_IMAGE", &reference)));
+    assert!(!told(&Home::on(engine)));
 }
 
 fn an_image_with_a_package_is_built_used_built_again_from_its_lock_and_removed(engine: &Engine) {

@@ -13,7 +13,7 @@ use belljar_engine::recipe::{
 use belljar_engine::{EngineError, ImageBuild, ImageInfo, ImageStore};
 use belljar_guard::Mark;
 
-use super::engine_images::{Images, labels, shown};
+use super::engine_images::{Images, content, labels, other_version, shown};
 use crate::app::common::failure::{Failure, failed};
 use crate::app::common::printing::{err, out};
 use crate::app::wiring::{self, PLAIN_IMAGE};
@@ -182,9 +182,9 @@ impl BuildRequest {
             },
         };
         let mut about = engine.about_image(&base).await.map_err(failed)?;
-        if let Some(below) =
-            about.as_ref().filter(|about| about.labels.contains_key(labels::IMAGE)).and_then(base_of)
-        {
+        let is_replaced =
+            |about: &&ImageInfo| about.labels.contains_key(labels::IMAGE) || other_version(about).is_some();
+        if let Some(below) = about.as_ref().filter(is_replaced).and_then(base_of) {
             self.take_over(about.as_ref())?;
             base = below;
             about = engine.about_image(&base).await.map_err(failed)?;
@@ -342,11 +342,6 @@ fn labels_of(plan: &Plan, mark: &str) -> HashMap<String, String> {
         labels.insert(labels::CONTENT.to_owned(), content());
     }
     labels
-}
-
-/// The value of the label that identifies the default packages of this version.
-pub(super) fn content() -> String {
-    format!("belljar-{}", env!("CARGO_PKG_VERSION"))
 }
 
 /// An error, with advice if there is more to do than to check the engine.

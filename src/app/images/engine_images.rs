@@ -204,6 +204,30 @@ impl Images<'_> {
     }
 }
 
+/// The value of the label that identifies the default packages of this version.
+pub(super) fn content() -> String {
+    format!("belljar-{}", env!("CARGO_PKG_VERSION"))
+}
+
+/// The other version of belljar whose packages the image has.
+pub(super) fn other_version(about: &ImageInfo) -> Option<&str> {
+    let made_for = about.labels.get(labels::CONTENT)?;
+    made_for.strip_prefix("belljar-").filter(|_| *made_for != content())
+}
+
+/// A sentence about the image that sandboxes use, if another version of belljar has built it.
+pub(crate) async fn of_another_version(config: &Config) -> Option<String> {
+    let store = find_images(&wiring::locations(config, None), &config.lock_dir).await.ok()?;
+    let reference = config.image.as_deref().unwrap_or(OWN_IMAGE);
+    let about = store.about_image(reference).await.ok()??;
+    let version = text::inert_excerpt(other_version(&about)?, SAID_CHARS_MAX);
+    let command = match ImageName::of_reference(reference) {
+        Some(name) => format!("belljar image build --locked {name}"),
+        None => "belljar image build".to_owned(),
+    };
+    Some(format!("belljar {version} has built it; `{command}` builds it with the packages of this version"))
+}
+
 /// The references of all images that belljar has built in this store, its own one included.
 pub(crate) async fn built_by_belljar(store: &dyn ImageStore) -> Result<Vec<String>, EngineError> {
     let named = store.images_with(labels::IMAGE).await?;

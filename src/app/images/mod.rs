@@ -7,4 +7,4 @@ pub(super) mod command;
 mod engine_images;
 mod pull;
 
-pub(super) use engine_images::built_by_belljar;
+pub(super) use engine_images::{built_by_belljar, of_another_version};

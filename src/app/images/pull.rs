@@ -4,8 +4,8 @@ use belljar_base::text;
 use belljar_engine::recipe::{ImageName, OWN_IMAGE};
 use belljar_engine::{EngineError, ImageStore};
 
-use super::build::{build, content};
-use super::engine_images::{Images, SAID_CHARS_MAX, labels};
+use super::build::build;
+use super::engine_images::{Images, SAID_CHARS_MAX, content, labels};
 use crate::app::common::failure::{Failure, failed};
 use crate::app::common::printing::{err, out};
 use crate::cli;
