@@ -7,10 +7,12 @@ use std::process::ExitCode;
 
 use belljar_base::names::WorkspaceName;
 use belljar_base::text::{self, suggest};
+use serde_json::json;
 
 use super::common::failure::{Failure, failed, told};
 use super::common::printing::{err, out, to_stdout};
 use super::common::user_file;
+
 use crate::cli::{self, FilesCommand};
 use crate::config::{Config, ConfigFiles};
 use crate::journal::Sessions;
@@ -34,11 +36,11 @@ fn done(config: &Config, foreign: &[PathBuf], arguments: cli::Files) -> Result<(
         (None, configured) => configured.clone(),
     };
     match (arguments.command, name) {
-        (FilesCommand::Ls, None) => list_all(config, &root),
+        (FilesCommand::Ls { json }, None) => list_all(config, &root, json),
         (_, None) => Err(Failure::Usage(
             "say whose: --workspace NAME or --session ID, or set MCP_BRIDGE_WORKSPACE; `belljar files ls` lists them".into(),
         )),
-        (FilesCommand::Ls, Some(name)) => list(&view(&root, &name)?),
+        (FilesCommand::Ls { json }, Some(name)) => list(&view(&root, &name)?, json),
         (FilesCommand::Get { path, to }, Some(name)) => {
             get(&view(&root, &name)?, &path, to, foreign)
         }
@@ -65,7 +67,7 @@ fn of_session(
     let outbox = Outbox::new(config.owner.outbox(), &config.limits);
     let SessionOutbox { session, view, .. } = found(outbox.all().map_err(failed)?, asked)?;
     match command {
-        FilesCommand::Ls => list(&view),
+        FilesCommand::Ls { json } => list(&view, json),
         FilesCommand::Get { path, to } => get(&view, &path, to, foreign),
         FilesCommand::Put { .. } => {
             Err(Failure::Usage("only its code hands files over; --workspace NAME takes some in".into()))
@@ -123,7 +125,7 @@ fn view(root: &Path, name: &WorkspaceName) -> Result<View, Failure> {
 }
 
 /// Lists the workspaces, then the sessions that have handed over files, the latest session last.
-fn list_all(config: &Config, root: &Path) -> Result<(), Failure> {
+fn list_all(config: &Config, root: &Path, as_json: bool) -> Result<(), Failure> {
     let names = names(root).map_err(failed)?;
     let sessions = Outbox::new(config.owner.outbox(), &config.limits).all().map_err(failed)?;
     if names.is_empty() && sessions.is_empty() {
@@ -133,24 +135,43 @@ fn list_all(config: &Config, root: &Path) -> Result<(), Failure> {
     }
     for name in names {
         if let Some(view) = View::named(root, &name) {
-            out!("{name}  {}", counted(&view)?);
+            let (files, bytes) = counted(&view)?;
+            if as_json {
+                out!("{}", json!({"workspace": name.as_str(), "files": files, "bytes": bytes}));
+            } else {
+                out!("{name}  {}", in_words(files, bytes));
+            }
         }
     }
     for SessionOutbox { session, view, .. } in sessions {
-        out!("session {}  {}", Sessions::short(session.as_str()), counted(&view)?);
+        let (files, bytes) = counted(&view)?;
+        if as_json {
+            out!("{}", json!({"session": session.as_str(), "files": files, "bytes": bytes}));
+        } else {
+            out!("session {}  {}", Sessions::short(session.as_str()), in_words(files, bytes));
+        }
     }
     Ok(())
 }
 
-fn counted(view: &View) -> Result<String, Failure> {
+/// The number of files, and their bytes.
+fn counted(view: &View) -> Result<(usize, u64), Failure> {
     let all = view.all().map_err(failed)?;
     let files = all.iter().filter(|kept| !kept.is_folder).count();
-    let bytes: u64 = all.iter().map(|kept| kept.bytes).sum();
-    Ok(format!("{files} file{}, {bytes} bytes", if files == 1 { "" } else { "s" }))
+    Ok((files, all.iter().map(|kept| kept.bytes).sum()))
 }
 
-fn list(view: &View) -> Result<(), Failure> {
+fn in_words(files: usize, bytes: u64) -> String {
+    format!("{files} file{}, {bytes} bytes", if files == 1 { "" } else { "s" })
+}
+
+fn list(view: &View, as_json: bool) -> Result<(), Failure> {
     for kept in view.all().map_err(failed)? {
+        if as_json {
+            let (path, is_folder) = (kept.path.as_str(), kept.is_folder);
+            out!("{}", json!({"path": path, "folder": is_folder, "bytes": kept.bytes}));
+            continue;
+        }
         let path = text::inert_excerpt(kept.path.as_str(), SHOWN_CHARS_MAX);
         if kept.is_folder { out!("{:>12}  {path}/", "") } else { out!("{:>12}  {path}", kept.bytes) }
     }

@@ -10,7 +10,11 @@ pub enum Image {
     /// Pull an image that belljar has built elsewhere. Without a reference, pull the published image, or build it if that fails.
     Pull(Pull),
     /// List the images that belljar has built, and mark the one that sandboxes use.
-    Ls,
+    Ls {
+        /// Print JSON, one line for each image.
+        #[arg(long)]
+        json: bool,
+    },
     /// Use this image for sandboxes: set sandbox.image in your config.toml. `default` is belljar's own image.
     Use {
         /// The name of the image.

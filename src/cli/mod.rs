@@ -213,7 +213,11 @@ pub struct Files {
 #[derive(Debug, Subcommand)]
 pub enum FilesCommand {
     /// List the files with their sizes. Without a workspace and a session, list the workspaces, and the sessions with files.
-    Ls,
+    Ls {
+        /// Print JSON, one line for each.
+        #[arg(long)]
+        json: bool,
+    },
     /// Copy a file out. An existing file is not overwritten.
     Get {
         /// The path below /workspace.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::on_every_engine;
 use crate::support::{Bridge, Engine, Home, PATIENCE, eventually};
@@ -359,6 +359,12 @@ fn files_that_are_handed_over_outlive_their_session(engine: &Engine) {
             && listed.ends_with("              report/\n           3  report/report.md\n"),
         "{listed}"
     );
+    let rows = files(&["ls", "--json"]).stdout;
+    let rows: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(rows.contains(&json!({"path": "report/report.md", "folder": false, "bytes": 3})), "{rows:?}");
+    let row = home.run(&["files", "ls", "--json"]).stdout;
+    let row: Value = serde_json::from_str(row.trim()).unwrap();
+    assert!(row["session"].as_str().unwrap().starts_with(id) && row["files"] == 3, "{row}");
     let all = home.run(&["files", "ls"]).stdout;
     assert!(all.starts_with(&format!("session {id}  3 files, ")), "{all}");
     for (arguments, says) in [

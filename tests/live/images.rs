@@ -1,5 +1,7 @@
 //! Images that the user has built: with a package, locked, put to use and removed again; what they cannot be is said.
 
+use serde_json::{Value, json};
+
 use crate::support::engines::Registry;
 use crate::support::images::{building, on_another_base};
 use crate::support::{Bridge, Engine, Home};
@@ -160,6 +162,14 @@ fn an_image_with_a_package_is_built_used_built_again_from_its_lock_and_removed(e
     assert!(row("default").starts_with("  "), "{listed}");
     let kept = home.run(&["image", "rm", &name]);
     assert!(kept.code == Some(2) && kept.stderr.contains("is what sandboxes are made of"), "{}", kept.stderr);
+
+    let rows = done(&home, &["image", "ls", "--json"]);
+    let mut rows = rows.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let row = rows.find(|row| row["name"] == name.as_str()).unwrap();
+    assert_eq!(
+        (&row["reference"], &row["used"], &row["with"], &row["base"]),
+        (&json!(reference), &json!(true), &json!(["mdurl==0.1.2"]), &json!(base))
+    );
 
     // What is added to it is built on what it was built on.
     done(&home, &["image", "build", "--with", "ptyprocess", "--name", &more]);

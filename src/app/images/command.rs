@@ -15,7 +15,7 @@ pub(crate) async fn image(config: &Config, environment: &Environment, command: c
     let done = match command {
         cli::Image::Build(arguments) => build(&images, arguments).await,
         cli::Image::Pull(arguments) => pull(&images, arguments).await,
-        cli::Image::Ls => images.list().await,
+        cli::Image::Ls { json } => images.list(json).await,
         cli::Image::Use { name } => images.choose(&name).await,
         cli::Image::Rm { name } => images.remove(&name).await,
     };

@@ -9,6 +9,7 @@ use belljar_base::text::{self, suggest};
 use belljar_engine::recipe::{ImageName, OWN_IMAGE};
 use belljar_engine::{EngineError, ImageInfo, ImageStore, find_images};
 use belljar_guard::Mark;
+use serde_json::json;
 
 use crate::app::common::failure::{Failure, failed};
 use crate::app::common::printing::out;
@@ -171,25 +172,35 @@ impl Images<'_> {
         Ok(references.iter().filter_map(|reference| ImageName::of_reference(reference)).collect())
     }
 
-    pub(super) async fn list(&self) -> Result<(), Failure> {
+    pub(super) async fn list(&self, as_json: bool) -> Result<(), Failure> {
         let store = self.store().await?;
         let kind = store.kind().await.map_err(failed)?;
         let at = text::inert_excerpt(store.place(), SAID_CHARS_MAX);
-        out!("{} at {at}", text::inert_line(&kind));
+        if !as_json {
+            out!("{} at {at}", text::inert_line(&kind));
+        }
         if let Some(own) = store.about_image(OWN_IMAGE).await.map_err(failed)? {
-            self.row("default", OWN_IMAGE, &own);
+            self.row("default", OWN_IMAGE, &own, as_json);
         }
         for name in self.names(&*store).await? {
             if let Some(about) = self.about(&*store, &name).await? {
-                self.row(name.as_str(), &name.reference(), &about);
+                self.row(name.as_str(), &name.reference(), &about, as_json);
             }
         }
         Ok(())
     }
 
-    fn row(&self, name: &str, reference: &str, about: &ImageInfo) {
+    fn row(&self, name: &str, reference: &str, about: &ImageInfo, as_json: bool) {
         let is_used = self.config.image.as_deref().unwrap_or(OWN_IMAGE) == reference;
         let label = |name: &str| about.labels.get(name).map_or("", String::as_str);
+        if as_json {
+            let words = |name: &str| label(name).split_whitespace().collect::<Vec<_>>();
+            let row = json!({
+                "name": name, "reference": reference, "used": is_used, "bytes": about.bytes, "created": about.created,
+                "base": label(labels::BASE), "with": words(labels::WITH), "languages": words(labels::LANGUAGES),
+            });
+            return out!("{row}");
+        }
         let mut holds = vec![format!("on {}", label(labels::BASE))];
         for (what, words) in [("with", label(labels::WITH)), ("languages", label(labels::LANGUAGES))] {
             if !words.is_empty() {
