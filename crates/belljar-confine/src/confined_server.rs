@@ -21,9 +21,8 @@ use nix::unistd::{Pid, chdir, getegid, geteuid, sethostname, setsid};
 use super::lock::{
     FileRights, drop_capabilities, keep_capabilities, limit, restrict_files, scopes_abstract_sockets,
 };
-use super::root::Access;
 use super::root::{ACCOUNTS, Machine, Root, place};
-use super::server_plan::{Network, ServerPlan, VisiblePath};
+use super::server_plan::{Access, Network, ServerPlan, VisiblePath};
 use super::signals::{SignalQueue, release_all_streams};
 use super::step::{Step, StepFailure, close_others, is_first_process};
 use super::system_calls::{filter, forbid_unix_sockets};

@@ -28,10 +28,9 @@ pub use lock::{FileRights, drop_capabilities, keep_capabilities, limit, restrict
 pub use mount_list::MountList;
 pub use private_places::{LOGIN_PLACES, PlaceKind, PrivatePlaces, SecretPlaces};
 pub use remedy::remedy;
-pub use root::{Access, files_of_place_max};
 #[cfg(target_os = "linux")]
 pub use root::{Machine, Root, place};
-pub use server_plan::{Network, ServerPlan, ServerSandbox, VisiblePath};
+pub use server_plan::{Access, Network, ServerPlan, ServerSandbox, VisiblePath, files_of_place_max};
 #[cfg(target_os = "linux")]
 pub use signals::{SignalQueue, open_process, release_all_streams, release_streams};
 pub use step::{PROGRAM_FOLDERS, Step, StepFailure, StepKind};

@@ -15,9 +15,9 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::stat::{Mode, SFlag, fstat, mkdirat};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::{chdir, pivot_root};
-use serde::{Deserialize, Serialize};
 
 use super::mount_list::unescaped;
+use super::server_plan::{Access, files_of_place_max};
 use super::step::{PROGRAM_FOLDERS, Step, StepFailure, quoted};
 
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
@@ -407,28 +407,6 @@ fn restrict(mounted: &Path, flags: MsFlags) -> nix::Result<()> {
     let kept = kept.into_iter().filter(|(own, _)| has.contains(*own)).map(|(_, flag)| flag);
     let flags = kept.fold(flags | MsFlags::MS_BIND | MsFlags::MS_REMOUNT, MsFlags::union);
     mount(None::<&str>, mounted, None::<&str>, flags, None::<&str>)
-}
-
-/// The rights of a confined process to the files of a folder, from the least to the most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Access {
-    /// The process reads the files.
-    Read,
-    /// The process reads and executes the files.
-    Execute,
-    /// The process reads, executes and changes the files. Other processes do not see its changes, which end with it.
-    Layer,
-    /// The process reads and changes the files.
-    Write,
-    /// The process reads, changes and executes the files.
-    Change,
-}
-
-/// The largest number of files and folders in a writable place in memory of this many MiB. An empty file takes about 1
-/// KiB of kernel memory, which the size of the place does not limit.
-#[must_use]
-pub fn files_of_place_max(mib: u64) -> u64 {
-    (mib * 256).clamp(4096, 65_536)
 }
 
 #[cfg(test)]

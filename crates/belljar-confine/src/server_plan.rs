@@ -5,7 +5,20 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::root::Access;
+/// The rights of a confined process to the files of a folder, from the least to the most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Access {
+    /// The process reads the files.
+    Read,
+    /// The process reads and executes the files.
+    Execute,
+    /// The process reads, executes and changes the files. Other processes do not see its changes, which end with it.
+    Layer,
+    /// The process reads and changes the files.
+    Write,
+    /// The process reads, changes and executes the files.
+    Change,
+}
 
 /// The rights that a server's entry in the configuration gives the server, in addition to its own program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -71,4 +84,11 @@ pub struct VisiblePath {
     pub path: String,
     /// The server's access.
     pub access: Access,
+}
+
+/// The largest number of files and folders in a writable place in memory of this many MiB. An empty file takes about 1
+/// KiB of kernel memory, which the size of the place does not limit.
+#[must_use]
+pub fn files_of_place_max(mib: u64) -> u64 {
+    (mib * 256).clamp(4096, 65_536)
 }

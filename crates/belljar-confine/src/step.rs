@@ -35,10 +35,12 @@ pub enum StepKind {
 }
 
 /// Longest path in the description of a step, in characters, escapes included.
+#[cfg(target_os = "linux")]
 const PATH_CHARS_MAX: usize = 200;
 
 /// A path for the description of a step. A package can have chosen the path, so it is quoted: nobody can take it for a
 /// part of the sentence.
+#[cfg(target_os = "linux")]
 pub(super) fn quoted(path: &str) -> String {
     let escaped = path.escape_debug().to_string();
     if escaped.chars().nth(PATH_CHARS_MAX).is_none() {

@@ -4,6 +4,49 @@ use std::time::Duration;
 
 use super::spec::Choice;
 
+/// The reason why no container engine is used.
+#[derive(Debug, Clone)]
+pub enum InsteadOf {
+    /// No engine answers.
+    NoEngine {
+        /// Each possible place, with the reason why it was not used.
+        tried: Vec<String>,
+    },
+    /// An engine answers, but has no image for sandboxes.
+    NoImage {
+        /// The engine.
+        engine: &'static str,
+        /// The names of the missing images.
+        names: Vec<String>,
+    },
+}
+
+impl InsteadOf {
+    /// The notice in the first reply.
+    #[cfg(target_os = "linux")]
+    pub(super) fn notice(&self) -> String {
+        let why = match self {
+            Self::NoEngine { .. } => "no Podman or Docker answers".to_owned(),
+            Self::NoImage { engine, .. } => {
+                format!("{engine} has no image for sandboxes, which `belljar image build` builds")
+            }
+        };
+        format!(
+            "{why}, so sandboxes are processes of this machine; MCP_BRIDGE_RUNTIME=process names this engine and \
+             silences the notice"
+        )
+    }
+}
+
+impl From<InsteadOf> for EngineError {
+    fn from(reason: InsteadOf) -> Self {
+        match reason {
+            InsteadOf::NoEngine { tried } => Self::NoEngine { tried, choice: Choice::Auto, is_named: false },
+            InsteadOf::NoImage { names, .. } => Self::ImageMissing { names },
+        }
+    }
+}
+
 /// A failure of an engine, or of a request to it.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::containers::{self, EngineLocations};
-use super::error::EngineError;
+use super::error::{EngineError, InsteadOf};
 use super::images::ImageStore;
 use super::interface::Engine;
-use super::processes::{Environments, InsteadOf, ProcessEngine};
+#[cfg(target_os = "linux")]
+use super::processes::{Environments, ProcessEngine};
 use super::spec::Choice;
 
 /// The first engine that answers. If the operator accepts any engine and names no image, processes of this machine are
@@ -22,10 +23,9 @@ pub async fn find(
     sockets: &Path,
 ) -> Result<Arc<dyn Engine>, EngineError> {
     if locations.choice == Choice::Process {
-        return Ok(Arc::new(ProcessEngine::new(environments(locations))));
+        return processes(locations, None);
     }
-    let stands_in =
-        |instead_of| Ok(Arc::new(ProcessEngine::standing_in(environments(locations), instead_of)) as _);
+    let stands_in = |instead_of| processes(locations, Some(instead_of));
     match containers::find(locations, sockets).await {
         // An engine or image that is named is never replaced.
         Ok(engine) if locations.takes_any() && images.len() > 1 => match engine.image(images).await {
@@ -52,17 +52,57 @@ pub async fn find_images(
     sockets: &Path,
 ) -> Result<Arc<dyn ImageStore>, EngineError> {
     if locations.choice == Choice::Process {
-        return Ok(Arc::new(environments(locations)));
+        return environments(locations, None);
     }
     match containers::find(locations, sockets).await {
         Ok(engine) => Ok(Arc::new(engine)),
-        Err(EngineError::NoEngine { choice: Choice::Auto, is_named: false, .. }) => {
-            Ok(Arc::new(environments(locations)))
+        Err(EngineError::NoEngine { tried, choice: Choice::Auto, is_named: false }) => {
+            environments(locations, Some(InsteadOf::NoEngine { tried }))
         }
         Err(error) => Err(error),
     }
 }
 
-fn environments(locations: &EngineLocations) -> Environments {
-    Environments::new(locations.environments.clone())
+/// Processes of this machine, named by the operator or instead of a container engine.
+#[cfg(target_os = "linux")]
+fn processes(
+    locations: &EngineLocations,
+    instead_of: Option<InsteadOf>,
+) -> Result<Arc<dyn Engine>, EngineError> {
+    let environments = Environments::new(locations.environments.clone());
+    Ok(Arc::new(ProcessEngine::new(environments, instead_of)))
+}
+
+/// The environments of these processes.
+#[cfg(target_os = "linux")]
+fn environments(
+    locations: &EngineLocations,
+    _: Option<InsteadOf>,
+) -> Result<Arc<dyn ImageStore>, EngineError> {
+    Ok(Arc::new(Environments::new(locations.environments.clone())))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn processes(_: &EngineLocations, instead_of: Option<InsteadOf>) -> Result<Arc<dyn Engine>, EngineError> {
+    Err(not_here(instead_of))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn environments(
+    _: &EngineLocations,
+    instead_of: Option<InsteadOf>,
+) -> Result<Arc<dyn ImageStore>, EngineError> {
+    Err(not_here(instead_of))
+}
+
+/// Only Linux can confine a process as a sandbox.
+#[cfg(not(target_os = "linux"))]
+fn not_here(instead_of: Option<InsteadOf>) -> EngineError {
+    instead_of.map_or_else(
+        || EngineError::Unconfined {
+            what: "a process is a sandbox on Linux only".into(),
+            remedy: "use Podman or Docker, and leave MCP_BRIDGE_RUNTIME unset".into(),
+        },
+        EngineError::from,
+    )
 }

@@ -91,9 +91,16 @@ impl OuterLimits {
 }
 
 /// The number of online processors of this machine, including those that this process may not use.
+#[cfg(target_os = "linux")]
 pub(super) fn online_processors() -> u64 {
     let online = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN);
     online.ok().flatten().and_then(|count| u64::try_from(count).ok()).unwrap_or(1).max(1)
+}
+
+/// The number of processors that this process may use.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn online_processors() -> u64 {
+    std::thread::available_parallelism().map_or(1, |count| count.get() as u64)
 }
 
 #[cfg(test)]

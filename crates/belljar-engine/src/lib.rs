@@ -11,6 +11,7 @@ mod interface;
 mod kernel;
 mod masks;
 mod owner;
+#[cfg(target_os = "linux")]
 mod processes;
 pub mod recipe;
 mod spec;

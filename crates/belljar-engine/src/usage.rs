@@ -112,8 +112,12 @@ impl UsageMeter {
         let places = self.places.iter().map(|(place, _)| format!("/proc/{}/root{place}", self.root));
         let used = places.filter_map(|place| {
             let size = statvfs(place.as_str()).ok()?;
-            let content = size.blocks().saturating_sub(size.blocks_free()) * size.fragment_size();
-            Some(content + size.files().saturating_sub(size.files_free()) * BYTES_OF_FILE)
+            let [blocks, files] = [
+                size.blocks().saturating_sub(size.blocks_free()),
+                size.files().saturating_sub(size.files_free()),
+            ]
+            .map(u128::from);
+            u64::try_from(blocks * u128::from(size.fragment_size()) + files * u128::from(BYTES_OF_FILE)).ok()
         });
         used.sum()
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::mark::{Mark, PARENT_VARIABLE};
-use super::tree::marked;
+use super::processes::marked;
 
 /// The label of a server's container. Its value is the bridge's mark, a dot, and a word of the server's own.
 pub const SERVER_LABEL: &str = "belljar.server";

@@ -20,8 +20,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getppid};
 
 use super::containers::removal;
+use super::descendants::end_descendants;
 use super::keeper::{FOR_SERVER, Keeper, NOT_CONFINED, NOT_CONFINED_WORDS, NOT_STARTED, NOT_STARTED_WORDS};
-use super::tree;
 
 /// The variable in which the first process of a confined server's namespaces has the keeper's token. The server cannot read
 /// that process's environment.
@@ -104,7 +104,7 @@ fn keep_server(server: &Child, bridge: u32, is_confined: bool) -> std::io::Resul
     ])?;
     release_streams()?;
     let code = watch(server, bridge, &signals, is_confined)?;
-    tree::end_descendants(&signals);
+    end_descendants(&signals);
     Ok(code)
 }
 

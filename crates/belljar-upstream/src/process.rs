@@ -15,9 +15,9 @@ use belljar_confine::{PrivatePlaces, ServerPlan};
 use belljar_guard::{self as guard, KeepError, Keeper, PARENT_VARIABLE, Token, labelled};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use parking_lot::Mutex;
+use rustix::process::{WaitId, WaitIdOptions, waitid};
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
@@ -277,10 +277,12 @@ impl Process {
     async fn ended_within(&self, limit: Duration) -> bool {
         let ended = async {
             loop {
-                let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
-                match waitid(Id::Pid(self.group), flags) {
-                    Ok(WaitStatus::StillAlive) => tokio::time::sleep(Duration::from_millis(5)).await,
-                    Ok(_) | Err(_) => return,
+                // It stays a zombie, so that nobody else gets its number.
+                let flags = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+                let group = rustix::process::Pid::from_raw(self.group.as_raw());
+                match group.map(|group| waitid(WaitId::Pid(group), flags)) {
+                    Some(Ok(None)) => tokio::time::sleep(Duration::from_millis(5)).await,
+                    _ => return,
                 }
             }
         };

@@ -5,12 +5,11 @@ use std::time::Duration;
 use belljar_confine::{PROGRAM_FOLDERS, StepFailure, StepKind};
 use futures_util::future::{BoxFuture, ready};
 
-use super::super::error::EngineError;
+use super::super::error::{EngineError, InsteadOf};
 use super::super::interface::{Engine, EngineInfo, StartFailure, StartedSandbox};
 use super::super::kernel::online_processors;
 use super::super::masks;
 use super::super::owner::Owner;
-use super::super::spec::Choice;
 use super::super::spec::SandboxSpec;
 use super::environment::{Environments, missing};
 use super::plan::ENVIRONMENT_FOLDER;
@@ -27,46 +26,19 @@ pub struct ProcessEngine {
     instead_of: Option<InsteadOf>,
 }
 
-/// The reason why no container engine is used.
-#[derive(Debug, Clone)]
-pub enum InsteadOf {
-    /// No engine answers.
-    NoEngine {
-        /// Each possible place, with the reason why it was not used.
-        tried: Vec<String>,
-    },
-    /// An engine answers, but has no image for sandboxes.
-    NoImage {
-        /// The engine.
-        engine: &'static str,
-        /// The names of the missing images.
-        names: Vec<String>,
-    },
-}
-
 /// The path of the control groups. It is masked as well, although nothing is mounted there in these sandboxes.
 const GROUPS: &str = "/sys/fs/cgroup";
 
 impl ProcessEngine {
-    /// The engine, if the operator has named it.
-    pub fn new(environments: Environments) -> Self {
-        Self { environments, instead_of: None }
-    }
-
-    /// The engine as a fallback for a container engine.
-    pub fn standing_in(environments: Environments, instead_of: InsteadOf) -> Self {
-        Self { environments, instead_of: Some(instead_of) }
+    /// The engine. With `instead_of` it is a fallback for a container engine; without it, the operator has named it.
+    pub fn new(environments: Environments, instead_of: Option<InsteadOf>) -> Self {
+        Self { environments, instead_of }
     }
 
     /// The error of a start, together with the reason why no container engine was used.
     fn refused(&self, error: EngineError) -> EngineError {
-        let no_containers = match self.instead_of.clone() {
-            None => return error,
-            Some(InsteadOf::NoEngine { tried }) => {
-                EngineError::NoEngine { tried, choice: Choice::Auto, is_named: false }
-            }
-            Some(InsteadOf::NoImage { names, .. }) => EngineError::ImageMissing { names },
-        };
+        let Some(instead_of) = self.instead_of.clone() else { return error };
+        let no_containers = EngineError::from(instead_of);
         match error {
             EngineError::TakesContainers { .. } => no_containers,
             EngineError::Unconfined { .. }
@@ -79,7 +51,7 @@ impl ProcessEngine {
     }
 
     async fn started(&self, spec: &SandboxSpec) -> Result<StartedSandbox, EngineError> {
-        if !cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))) {
+        if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
             let why = "it takes Linux on x86-64 or aarch64".to_owned();
             return Err(unconfined(&StepFailure {
                 could_not: "be confined".into(),
@@ -111,22 +83,6 @@ impl ProcessEngine {
             }),
             _ => Ok(Packages::Machine(Python::find().await?)),
         }
-    }
-}
-
-impl InsteadOf {
-    /// The notice in the first reply.
-    fn notice(&self) -> String {
-        let why = match self {
-            Self::NoEngine { .. } => "no Podman or Docker answers".to_owned(),
-            Self::NoImage { engine, .. } => {
-                format!("{engine} has no image for sandboxes, which `belljar image build` builds")
-            }
-        };
-        format!(
-            "{why}, so sandboxes are processes of this machine; MCP_BRIDGE_RUNTIME=process names this engine and \
-             silences the notice"
-        )
     }
 }
 
