@@ -65,7 +65,7 @@ impl HttpAddress {
         }
         let leads_anywhere = match url.host() {
             Some(Host::Ipv4(address)) => address.is_unspecified(),
-            Some(Host::Ipv6(address)) => address.is_unspecified(),
+            Some(Host::Ipv6(address)) => address.to_canonical().is_unspecified(),
             Some(Host::Domain(_)) | None => true,
         };
         if url.scheme() == "http" && leads_anywhere {

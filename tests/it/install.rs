@@ -146,6 +146,26 @@ fn everything_of_belljar_goes_at_once_and_what_is_the_user_s_stays() {
 }
 
 #[test]
+fn nothing_is_removed_where_another_user_leads() {
+    let home = Home::new().file("precious/catalog/a", "").env("MCP_BRIDGE_RUNTIME", "process");
+    let scratch = home.path().join("scratch");
+    fs::create_dir(&scratch).unwrap();
+    let link = scratch.join("belljar");
+    symlink("../precious", &link).unwrap();
+    if !nix::unistd::geteuid().is_root() {
+        return; // Only root gives a symlink to another user.
+    }
+    std::os::unix::fs::lchown(&link, Some(4242), None).unwrap();
+    let home = home.env("XDG_CACHE_HOME", scratch.to_str().unwrap());
+    let output = home.run(&["uninstall", "--all", "--yes"]);
+    assert!(output.stderr.contains("since another user has made a part of its path"), "{}", output.stderr);
+    assert!(home.path().join("precious/catalog/a").exists());
+    std::os::unix::fs::lchown(&link, Some(0), None).unwrap();
+    assert_eq!(home.run(&["uninstall", "--all", "--yes"]).code, Some(0));
+    assert!(!home.path().join("precious/catalog").exists());
+}
+
+#[test]
 fn what_somebody_else_has_changed_since_stays_and_only_the_entry_goes() {
     let home = home();
     for ((client, path), (of, from, to)) in PLACES.into_iter().zip(EDITS) {
@@ -404,7 +424,7 @@ fn addresses_and_variables_that_would_give_the_token_away_are_refused() {
         assert!(said.contains("must be the name of a variable"), "{variable}: {said}");
     }
     // Another program may listen on the name's other address.
-    for name in ["localhost", "[::]", "0.0.0.0"] {
+    for name in ["localhost", "[::]", "0.0.0.0", "[::ffff:0.0.0.0]"] {
         let said = refused(&format!("http://{name}:8765/mcp"), "T");
         let why = "can lead to another program, which would get the token; write the address that `belljar serve --http` has";
         assert!(said.contains(why), "{said}");

@@ -57,20 +57,27 @@ fn an_image_of_a_registry_is_pulled_by_its_digest_alone(engine: &Engine) {
     let [name, strange, other] =
         ["pulled", "strange", "other"].map(|of| format!("{}-{}", own_name(of), engine.name));
     let _gone = Gone { engine, name: name.clone() };
-    let built = |name: &str, label: &str| {
-        let recipe = format!("FROM scratch\nLABEL {label}={name}\nCOPY content /\n");
+    let built_with = |name: &str, label: &str| {
+        let recipe = format!("FROM scratch\nLABEL {label}\nCOPY content /\n");
         let local = format!("localhost/{name}:latest");
         engine.build_image(&local, &[("Dockerfile", &recipe), ("content", name)]);
         let reference = engine.push_image(&local, &registry);
         engine.remove_image(&local);
         reference
     };
+    let built = |name: &str, label: &str| built_with(name, &format!("{label}={name}"));
+    let built_as = |file: &str, name: &str| built_with(file, &format!("org.belljar.image={name}"));
     let ours = built(&name, "org.belljar.image");
     let said = done(&home, &["image", "pull", &ours, "--use"]);
     let local = format!("localhost/belljar/{name}:latest");
     assert!(said.contains(&format!("pulled {local}, 0 MB\nsandbox.image is {local}")), "{said}");
     let listed = done(&home, &["image", "ls"]);
     assert!(listed.lines().any(|line| line.starts_with(&format!("* {name} "))), "{listed}");
+    // Another image of that name takes its place only if that is asked for.
+    let newer = built_as(&other, &name);
+    let kept = home.run(&["image", "pull", &newer]);
+    assert!(kept.code == Some(1) && kept.stderr.contains("another image has its name"), "{}", kept.stderr);
+    done(&home, &["image", "pull", &newer, "--use"]);
     done(&home, &["image", "use", "default"]);
     done(&home, &["image", "rm", &name]);
     // It had no other name that would keep it.
@@ -81,7 +88,7 @@ fn an_image_of_a_registry_is_pulled_by_its_digest_alone(engine: &Engine) {
         assert!(output.code != Some(0) && output.stderr.contains(why), "{reference}: {}", output.stderr);
         assert!(!engine.has_image(&local) && !engine.has_image(reference), "{reference}");
     };
-    refused(&built(&strange, "org.example"), "is not an image that belljar has built, and was removed again");
+    refused(&built(&strange, "org.example"), "the image is not one that belljar has built");
     refused(ours.split_once('@').unwrap().0, "must end with the image's digest");
     refused(
         &format!("{}@sha256:{}", ours.split_once('@').unwrap().0, "0".repeat(64)),

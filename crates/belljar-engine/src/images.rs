@@ -76,11 +76,11 @@ pub trait ImageStore: Send + Sync {
         Box::pin(ready(Err(EngineError::Refused { action: "pull the image", message })))
     }
 
-    /// Gives an image this name, which another image may have had, in exchange for its reference by digest.
+    /// Gives an image this name, which another image may have had.
     ///
     /// # Errors
     /// The request failed, or the engine has no images of registries.
-    fn rename_image<'a>(
+    fn name_image<'a>(
         &'a self,
         _reference: &'a str,
         _name: &'a str,

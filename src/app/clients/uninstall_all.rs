@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use belljar_base::own_file::check_way;
 use belljar_base::text;
 use belljar_engine::{Choice, ImageStore, find_images};
 
@@ -32,12 +33,10 @@ pub(crate) async fn uninstall_all(
     let caches: Vec<PathBuf> =
         config.cache_dir.iter().flat_map(|dir| CACHES.map(|name| dir.join(name))).collect();
     let environments = config.engine.environments.clone();
-    let folders: Vec<&PathBuf> = caches
-        .iter()
-        .chain(&environments)
-        .chain(&config.former_model_dir)
-        .filter(|folder| folder.is_dir())
-        .collect();
+    let there =
+        caches.iter().chain(&environments).chain(&config.former_model_dir).filter(|folder| folder.is_dir());
+    // Where another user leads elsewhere, nothing is removed.
+    let (folders, led): (Vec<&PathBuf>, Vec<&PathBuf>) = there.partition(|folder| check_way(folder).is_ok());
 
     let entries = clients.iter().map(|client| format!("the entry {} of {client}", arguments.name));
     let found = images.names.iter().map(|(_, name)| format!("the image {name}"));
@@ -47,6 +46,9 @@ pub(crate) async fn uninstall_all(
     list("These are yours and stay", &kept(config, environment));
     for problem in &images.unseen {
         err!("belljar: {problem}");
+    }
+    for folder in led {
+        err!("belljar: {} stays, since another user has made a part of its path", shown(folder));
     }
     let afterwards = "Entries in projects stay (`belljar uninstall --client NAME --project` in each), and so does this program, which \
         the package manager removes that has installed it.";
@@ -77,16 +79,18 @@ pub(crate) async fn uninstall_all(
         }
     }
     for folder in folders {
-        // An environment that could not be removed is in use.
-        let stays = environments.as_ref() == Some(folder) && has_names(folder);
-        match (!stays).then(|| fs::remove_dir_all(folder)) {
-            Some(Ok(())) => out!("removed {}", shown(folder)),
-            Some(Err(error)) if error.kind() == ErrorKind::NotFound => {}
-            Some(Err(error)) => {
+        let removed = check_way(folder).and_then(|()| match environments.as_ref() == Some(folder) {
+            // Those in use, or under construction, are still there.
+            true => fs::remove_dir(folder),
+            false => fs::remove_dir_all(folder),
+        });
+        match removed {
+            Ok(()) => out!("removed {}", shown(folder)),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => {
                 err!("belljar: {} stays: {error}", shown(folder));
                 code = ExitCode::FAILURE;
             }
-            None => {}
         }
         // Only the folder that is empty now goes, too.
         let _ = folder.parent().map(fs::remove_dir);
@@ -156,10 +160,4 @@ fn list(head: &str, lines: &[String]) {
         true => out!("{head}: nothing"),
         false => out!("{head}:\n  {}", lines.join("\n  ")),
     }
-}
-
-/// Whether a folder of environments still has one.
-fn has_names(folder: &Path) -> bool {
-    fs::read_dir(folder)
-        .is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(|entry| entry.path().is_symlink())))
 }

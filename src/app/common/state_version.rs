@@ -2,6 +2,7 @@
 //! must not write over what a newer one has stored in another way.
 
 use std::io::ErrorKind;
+use std::path::Path;
 
 use belljar_base::{own_file, text};
 
@@ -20,7 +21,14 @@ const BYTES_MAX: u64 = 64;
 /// # Errors
 /// It does not, or the file cannot be read; with the remedy.
 pub(crate) fn check(environment: &Environment) -> Result<(), String> {
-    let Some(path) = environment.state_dir().map(|dir| dir.join(FILE)) else { return Ok(()) };
+    [environment.state_dir(), environment.common_dir()]
+        .into_iter()
+        .flatten()
+        .try_for_each(|dir| check_in(&dir))
+}
+
+fn check_in(dir: &Path) -> Result<(), String> {
+    let path = dir.join(FILE);
     let shown = text::inert_line(&path.display().to_string());
     match own_file::read(&path, BYTES_MAX) {
         Ok(bytes) if std::str::from_utf8(&bytes).is_ok_and(|text| text.trim().parse() == Ok(VERSION)) => {
@@ -28,7 +36,7 @@ pub(crate) fn check(environment: &Environment) -> Result<(), String> {
         }
         Ok(bytes) => Err(format!(
             "{shown} says {:?}, and this belljar reads version {VERSION}, so nothing runs and nothing is written: use the newer \
-             belljar that has written it, or set XDG_STATE_HOME to another folder",
+             belljar that has written it",
             text::inert_line(String::from_utf8_lossy(&bytes).trim())
         )),
         Err(error) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => Ok(()),

@@ -2,7 +2,7 @@
 
 use belljar_base::text;
 use belljar_engine::recipe::{ImageName, OWN_IMAGE};
-use belljar_engine::{EngineError, ImageStore};
+use belljar_engine::{EngineError, ImageInfo, ImageStore};
 
 use super::build::build;
 use super::engine_images::{Images, SAID_CHARS_MAX, content, labels};
@@ -45,30 +45,17 @@ async fn pulled(images: &Images<'_>, reference: &str, uses_it: bool) -> Result<(
         )));
     }
     let store = images.store().await?;
+    let was_there = store.about_image(reference).await.map_err(failed)?.is_some();
     err!("belljar: pulling {shown}");
     let mut on_line = |line: &str| err!("{}", text::inert_excerpt(line, SAID_CHARS_MAX));
     let about = store.pull(reference, &mut on_line).await.map_err(|error| not_pulled(&error))?;
-    let label = |name: &str| about.labels.get(name).map(String::as_str);
-    let name = match (label(labels::IMAGE).map(ImageName::new), label(labels::CONTENT)) {
-        (Some(Ok(name)), _) => Some(name),
-        (None, Some(made_for)) => {
-            if made_for != content() {
-                err!("belljar: the image is of {}, this is {}", text::inert_line(made_for), content());
-            }
-            None
-        }
-        _ => {
-            drop_reference(&*store, reference).await;
-            return Err(Failure::Failed(format!(
-                "{shown} is not an image that belljar has built, and was removed again; to use any image with python3, set \
-                 sandbox.image"
-            )));
-        }
-    };
+    let placed = placed(images, &*store, reference, &about, uses_it).await;
+    // The image has a name of belljar's now, or none of belljar's business.
+    if !was_there && let Err(error) = store.remove_image(reference).await {
+        tracing::warn!(%error, "the reference of the pulled image stays");
+    }
+    let name = placed?;
     let known_as = name.as_ref().map_or_else(|| OWN_IMAGE.to_owned(), ImageName::reference);
-    let before = store.about_image(&known_as).await.map_err(failed)?;
-    store.rename_image(reference, &known_as).await.map_err(failed)?;
-    images.remove_replaced(&*store, before, &about.id).await?;
     out!("pulled {known_as}, {} MB", about.bytes / 1_000_000);
     match name {
         name if uses_it => images.put_to_use(name.map(|name| name.reference()).as_deref()),
@@ -84,8 +71,40 @@ fn not_pulled(error: &EngineError) -> Failure {
     Failure::Failed(text::inert_line(&format!("the image was not pulled: {error}")))
 }
 
-async fn drop_reference(store: &dyn ImageStore, reference: &str) {
-    if let Err(error) = store.remove_image(reference).await {
-        tracing::warn!(%error, "the pulled image stays");
+/// Gives the pulled image the name that it was built with; `None`: it is belljar's own image.
+async fn placed(
+    images: &Images<'_>,
+    store: &dyn ImageStore,
+    reference: &str,
+    about: &ImageInfo,
+    uses_it: bool,
+) -> Result<Option<ImageName>, Failure> {
+    let label = |name: &str| about.labels.get(name).map(String::as_str);
+    let name = match (label(labels::IMAGE).map(ImageName::new), label(labels::CONTENT)) {
+        (Some(Ok(name)), _) => Some(name),
+        (None, Some(made_for)) if made_for == content() => None,
+        (None, Some(made_for)) => {
+            let made_for = text::inert_line(made_for);
+            return Err(Failure::Failed(format!("the image is of {made_for}, and this is {}", content())));
+        }
+        _ => {
+            return Err(Failure::Failed(
+                "the image is not one that belljar has built; to use any image with python3, set sandbox.image".into(),
+            ));
+        }
+    };
+    let known_as = name.as_ref().map_or_else(|| OWN_IMAGE.to_owned(), ImageName::reference);
+    let before = store.about_image(&known_as).await.map_err(failed)?;
+    if let Some(name) = &name
+        && before.as_ref().is_some_and(|before| before.id != about.id)
+        && !uses_it
+    {
+        return Err(Failure::Failed(format!(
+            "another image has its name, {name}; --use replaces that one and uses the new one, or remove it first: `belljar image \
+             rm {name}`"
+        )));
     }
+    store.name_image(reference, &known_as).await.map_err(failed)?;
+    images.remove_replaced(store, before, &about.id).await?;
+    Ok(name)
 }

@@ -85,17 +85,12 @@ impl ImageStore for ContainerEngine {
         Box::pin(self.pull_image(reference, on_line))
     }
 
-    fn rename_image<'a>(
-        &'a self,
-        reference: &'a str,
-        name: &'a str,
-    ) -> BoxFuture<'a, Result<(), EngineError>> {
+    fn name_image<'a>(&'a self, reference: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), EngineError>> {
         Box::pin(async move {
             let (repo, tag) = name.rsplit_once(':').unwrap_or((name, "latest"));
             let options = TagImageOptionsBuilder::default().repo(repo).tag(tag).build();
             let named = self.docker.tag_image(reference, Some(options)).await;
-            named.map_err(|error| EngineError::request("name the image", &error))?;
-            self.delete_image(reference).await
+            named.map_err(|error| EngineError::request("name the image", &error))
         })
     }
 
