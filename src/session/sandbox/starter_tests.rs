@@ -1,10 +1,6 @@
 //! Claims about the check of a folder directly before it is mounted.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-
-use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
 use super::*;
 
@@ -56,8 +52,14 @@ fn a_folder_that_another_user_can_replace_is_refused() {
     }
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn a_link_that_takes_the_place_of_a_folder_during_the_check_leads_nowhere() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+
     let (_dir, place) = place();
     let (above, link) = (place.join("above"), place.join("link"));
     for name in ["above/plain", "elsewhere/plain"] {
