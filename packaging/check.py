@@ -526,7 +526,12 @@ def check_image(engine: str, dist: Path) -> str:
             assert ask("print(x)").startswith("42")
         return check_http(command, mounted)
     finally:
-        run(*command, "rmi", "--force", IMAGE)
+        # Podman removes an ended container a moment later, and until then its image stays.
+        for is_last in (False, False, True):
+            done = subprocess.run([*command, "rmi", "--force", IMAGE], check=is_last, capture_output=True)
+            if done.returncode == 0:
+                break
+            time.sleep(2)
 
 
 def check_http(command: Sequence[str], mounted: Sequence[str]) -> str:
