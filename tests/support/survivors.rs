@@ -25,14 +25,15 @@ pub fn left(engine: &Engine, home: &Home, fixture: &Fixture, owners: &[String]) 
     processes.chain(servers).chain(files).chain(containers).collect()
 }
 
-/// The files of the home's bridges, and the workspaces of their sessions.
+/// The files of the home's bridges, and the workspaces of their sessions. The number of the folder of locks stays for the next
+/// bridge.
 pub fn files(home: &Home) -> Vec<String> {
     let names = |folder: &str| {
         let entries = std::fs::read_dir(home.path().join(folder)).into_iter().flatten();
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap())
     };
     let of_sessions = names("MCPs/workspaces").filter(|name| name.starts_with(".session-"));
-    names("run/belljar").chain(of_sessions).collect()
+    names("run/belljar").filter(|name| name != "folder-number").chain(of_sessions).collect()
 }
 
 fn name(home: &Home) -> String {
