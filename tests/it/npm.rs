@@ -67,9 +67,10 @@ fn arguments_exit_codes_and_signals_pass_through() {
             let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
                 "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}
             }});
-            writeln!(server.stdin.as_ref().unwrap(), "{initialize}").unwrap();
+            // Both stay open, also during `wait()`: a client that closes one has ended, and belljar ends with 0.
+            let mut requests = server.stdin.take().unwrap();
+            writeln!(requests, "{initialize}").unwrap();
             let mut reply = String::new();
-            // It stays open: a client that closes it has ended.
             let mut replies = BufReader::new(server.stdout.take().unwrap());
             replies.read_line(&mut reply).unwrap();
             assert!(reply.contains("serverInfo"), "{reply}");
@@ -77,7 +78,7 @@ fn arguments_exit_codes_and_signals_pass_through() {
             assert_eq!(running == program("belljar"), is_replaced, "{node:?}");
             kill(Pid::from_raw(server.id().cast_signed()), signal).unwrap();
             assert_eq!(server.wait().unwrap().code(), Some(code), "{node:?}: {signal}");
-            drop(replies);
+            drop((requests, replies));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use crate::support::processes::is_alive;
-use crate::support::{Bridge, Engine, Home, eventually};
+use crate::support::{Bridge, Engine, Home, eventually, survivors};
 
 /// Process numbers of Podman services below this folder.
 fn services(folder: &str) -> Vec<i32> {
@@ -32,8 +32,7 @@ fn the_bridge_starts_podmans_service_and_ends_it() {
     }
     let home = Home::new().env("MCP_BRIDGE_RUNTIME", "podman").env("MCP_BRIDGE_PREWARM", "0");
     let folder = home.path().join("run/belljar").to_str().unwrap().to_owned();
-    let left =
-        || std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>();
+    let left = || survivors::files(&home);
     let mut bridge = Bridge::start(&home);
     assert_eq!(services(&folder), [0; 0], "not before the first run");
     assert_eq!(bridge.first("1 + 1"), "2");
@@ -44,7 +43,7 @@ fn the_bridge_starts_podmans_service_and_ends_it() {
     bridge.hang_up();
     bridge.wait(Duration::from_secs(3));
     eventually("the service goes", Duration::from_secs(3), || services(&folder).is_empty());
-    assert_eq!(left(), [""; 0]);
+    assert_eq!(left(), Vec::<String>::new());
 
     let mut bridge = Bridge::start(&home);
     assert_eq!(bridge.first("1 + 1"), "2");
