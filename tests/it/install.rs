@@ -156,7 +156,12 @@ fn nothing_is_removed_where_another_user_leads() {
         return; // Only root gives a symlink to another user.
     }
     std::os::unix::fs::lchown(&link, Some(4242), None).unwrap();
-    let home = home.env("XDG_CACHE_HOME", scratch.to_str().unwrap());
+    let scratch = scratch.to_str().unwrap();
+    let home = home.env("XDG_CACHE_HOME", scratch).env("XDG_DATA_HOME", scratch);
+    // To a store of environments, this would be what a killed build has left.
+    fs::create_dir_all(home.path().join("precious/environments/site.d")).unwrap();
+    home.run(&["image", "ls"]);
+    assert!(home.path().join("precious/environments/site.d").exists());
     let output = home.run(&["uninstall", "--all", "--yes"]);
     assert!(output.stderr.contains("since another user has made a part of its path"), "{}", output.stderr);
     assert!(home.path().join("precious/catalog/a").exists());

@@ -111,10 +111,6 @@ impl ImagesThere {
         let mut there = Self { names: vec![], unseen: vec![] };
         let process = belljar_engine::EngineLocations { choice: Choice::Process, ..config.engine.clone() };
         for locations in [&config.engine, &process] {
-            let is_led = |dir: &PathBuf| check_way(dir).is_err();
-            if locations.choice == Choice::Process && locations.environments.as_ref().is_some_and(is_led) {
-                continue;
-            }
             let found = match find_images(locations, &config.lock_dir).await {
                 Ok(store) => images::built_by_belljar(&*store).await.map(|names| (store, names)),
                 Err(error) => Err(error),
