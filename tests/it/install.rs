@@ -128,7 +128,7 @@ fn everything_of_belljar_goes_at_once_and_what_is_the_user_s_stays() {
     let removed = home.run(&["uninstall", "--all", "--yes"]);
     assert_eq!(removed.code, Some(0), "{}", removed.stderr);
     assert!(
-        removed.stdout.contains("removed the image localhost/belljar-sandbox:latest\n"),
+        removed.stdout.contains("removed the image localhost/belljar-sandbox:latest in "),
         "{}",
         removed.stdout
     );

@@ -19,6 +19,7 @@ on_every_container_engine!(
     one_that_is_not_belljar_s_gets_the_usual_packages_first,
     an_image_of_a_registry_is_pulled_by_its_digest_alone,
     an_image_that_another_version_has_built_is_named,
+    the_engine_s_images_and_the_machine_s_environments_are_both_found_to_be_removed,
 );
 
 /// The command succeeds; what it wrote to stdout.
@@ -105,6 +106,17 @@ fn an_image_of_a_registry_is_pulled_by_its_digest_alone(engine: &Engine) {
         output.stderr
     );
     assert!(output.stderr.contains("has the usual packages already"), "{}", output.stderr);
+}
+
+fn the_engine_s_images_and_the_machine_s_environments_are_both_found_to_be_removed(engine: &Engine) {
+    let home = Home::on(engine);
+    home.share_environments(&crate::support::environments::usual());
+    let said = done(&home, &["uninstall", "--all", "--dry-run"]);
+    let places = ["unix://", home.path().to_str().unwrap()];
+    for place in places {
+        let line = format!("  the image localhost/belljar-sandbox:latest in {place}");
+        assert!(said.lines().any(|found| found.starts_with(&line)), "{said}");
+    }
 }
 
 fn an_image_that_another_version_has_built_is_named(engine: &Engine) {

@@ -185,7 +185,7 @@ pub(crate) fn uninstall(environment: &Environment, arguments: &cli::Uninstall) -
     })
 }
 
-/// The names of the clients that have belljar under this name; `None`: no home is known, which was said.
+/// The names of the clients that have belljar under this name; `None`: no home is known, which was reported.
 pub(super) fn registered_clients(
     config: &Config,
     environment: &Environment,

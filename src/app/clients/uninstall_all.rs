@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use belljar_base::own_file::check_way;
 use belljar_base::text;
-use belljar_engine::{Choice, ImageStore, find_images};
+use belljar_engine::{Choice, EngineError, EngineLocations, ImageStore, find_images};
 
 use super::import::USAGE;
 use super::install::{registered_clients, shown, uninstall};
@@ -35,11 +35,14 @@ pub(crate) async fn uninstall_all(
     let environments = config.engine.environments.clone();
     let there =
         caches.iter().chain(&environments).chain(&config.former_model_dir).filter(|folder| folder.is_dir());
-    // Where another user leads elsewhere, nothing is removed.
-    let (folders, led): (Vec<&PathBuf>, Vec<&PathBuf>) = there.partition(|folder| check_way(folder).is_ok());
+    // Nothing is removed where a symlink of another user may lead elsewhere.
+    let (folders, planted): (Vec<&PathBuf>, Vec<&PathBuf>) =
+        there.partition(|folder| check_way(folder).is_ok());
 
     let entries = clients.iter().map(|client| format!("the entry {} of {client}", arguments.name));
-    let found = images.names.iter().map(|(_, name)| format!("the image {name}"));
+    // A container engine and the environments of this machine can both have one of a name.
+    let place = |store: &Arc<dyn ImageStore>| text::inert_line(store.place());
+    let found = images.names.iter().map(|(store, name)| format!("the image {name} in {}", place(store)));
     let removed: Vec<String> =
         entries.chain(found).chain(folders.iter().map(|folder| shown(folder))).collect();
     list("belljar removes", &removed);
@@ -47,7 +50,7 @@ pub(crate) async fn uninstall_all(
     for problem in &images.unseen {
         err!("belljar: {problem}");
     }
-    for folder in led {
+    for folder in planted {
         err!("belljar: {} stays, since another user has made a part of its path", shown(folder));
     }
     let afterwards = "Entries in projects stay (`belljar uninstall --client NAME --project` in each), and so does this program, which \
@@ -71,7 +74,7 @@ pub(crate) async fn uninstall_all(
     };
     for (store, name) in &images.names {
         match store.remove_image(name).await {
-            Ok(()) => out!("removed the image {name}"),
+            Ok(()) => out!("removed the image {name} in {}", place(store)),
             Err(error) => {
                 err!("belljar: the image {name} stays: {}", text::inert_line(&error.to_string()));
                 code = ExitCode::FAILURE;
@@ -109,27 +112,33 @@ struct ImagesThere {
 impl ImagesThere {
     async fn find(config: &Config) -> Self {
         let mut there = Self { names: vec![], unseen: vec![] };
-        let process = belljar_engine::EngineLocations { choice: Choice::Process, ..config.engine.clone() };
-        for locations in [&config.engine, &process] {
-            let found = match find_images(locations, &config.lock_dir).await {
-                Ok(store) => images::built_by_belljar(&*store).await.map(|names| (store, names)),
-                Err(error) => Err(error),
-            };
-            match found {
-                Ok((store, names)) => {
-                    let known: Vec<String> = there.names.iter().map(|(_, name)| name.clone()).collect();
-                    let is_new = |name: &String| locations.choice != Choice::Process || !known.contains(name);
-                    there
-                        .names
-                        .extend(names.into_iter().filter(is_new).map(|name| (Arc::clone(&store), name)));
-                }
-                Err(error) => there.unseen.push(format!(
-                    "images are not looked at, so they stay: {}",
-                    text::inert_line(&error.to_string())
-                )),
+        let mut stores: Vec<Arc<dyn ImageStore>> = Vec::new();
+        let process = EngineLocations { choice: Choice::Process, ..config.engine.clone() };
+        let has_environments = config.engine.environments.as_ref().is_some_and(|dir| dir.is_dir());
+        for locations in
+            [Some(&config.engine), Some(&process).filter(|_| has_environments)].into_iter().flatten()
+        {
+            match find_images(locations, &config.lock_dir).await {
+                // Without a container engine, both are the same.
+                Ok(store) if stores.iter().any(|known| known.place() == store.place()) => {}
+                Ok(store) => stores.push(store),
+                Err(error) => there.unseen(&error),
+            }
+        }
+        for store in stores {
+            match images::built_by_belljar(&*store).await {
+                Ok(names) => there.names.extend(names.into_iter().map(|name| (Arc::clone(&store), name))),
+                Err(error) => there.unseen(&error),
             }
         }
         there
+    }
+
+    fn unseen(&mut self, error: &EngineError) {
+        self.unseen.push(format!(
+            "images are not looked at, so they stay: {}",
+            text::inert_line(&error.to_string())
+        ));
     }
 }
 

@@ -24,7 +24,7 @@ use crate::recipe::{BuildFiles, file_of_archive};
 
 /// Longest line of a build, in bytes.
 const LINE_BYTES_MAX: usize = 64 * 1024;
-/// How often the progress of a download is told at most.
+/// The shortest time between two reports of a download's progress.
 const PROGRESS: Duration = Duration::from_secs(2);
 /// The longest time for an operation on the engine's image store.
 const STORE: Duration = Duration::from_secs(60);
@@ -273,18 +273,18 @@ fn info(image: ImageInspect) -> ImageInfo {
     }
 }
 
-/// The bytes of each layer that have come, told every two seconds.
+/// The bytes of each layer so far, which are reported at most every two seconds.
 #[derive(Default)]
 struct Downloads {
     bytes: HashMap<String, i64>,
-    told: Option<Instant>,
+    reported: Option<Instant>,
 }
 
 impl Downloads {
     fn note(&mut self, layer: &str, bytes: i64, on_line: &mut dyn FnMut(&str)) {
         self.bytes.insert(layer.to_owned(), bytes);
-        if self.told.is_none_or(|told| told.elapsed() >= PROGRESS) {
-            self.told = Some(Instant::now());
+        if self.reported.is_none_or(|reported| reported.elapsed() >= PROGRESS) {
+            self.reported = Some(Instant::now());
             on_line(&format!("{} MB so far", self.bytes.values().sum::<i64>() / 1_000_000));
         }
     }
