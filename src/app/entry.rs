@@ -75,7 +75,7 @@ fn outside_of_projects(command: Option<Command>) -> ExitCode {
 }
 
 fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
-    if let Err(why) = state_version::check(&environment) {
+    if let Err(why) = state_version::check([environment.state_dir(), environment.common_dir()]) {
         err!("belljar: {why}");
         return ExitCode::FAILURE;
     }
@@ -133,6 +133,19 @@ fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
     let (config, config_files) = ConfigFiles::load(environment);
     if let Some(Command::Config(arguments)) = &command {
         return config::show(&config, arguments.json);
+    }
+    // Its parent is the folder that the user named.
+    let named = config.owner.journals().and_then(|journals| Some(journals.parent()?.to_owned()));
+    if let Err(why) = state_version::check([named]) {
+        err!("belljar: {why}");
+        return ExitCode::FAILURE;
+    }
+    // The bridge and `doctor` say it to their reader, and no sandbox starts.
+    if let Err(problem) = config.claim_folders()
+        && !matches!(command, None | Some(Command::Serve(_) | Command::Doctor(_)))
+    {
+        err!("belljar: {problem}");
+        return ExitCode::FAILURE;
     }
     logging::start(config.log_level);
     let code = runtime.block_on(async {

@@ -13,7 +13,8 @@ use belljar_base::problem::{Problem, Severity};
 use nix::errno::Errno;
 use tokio::sync::watch;
 
-use super::load::{Config, PreviousConfig, ReloadState};
+use super::configuration::Config;
+use super::load::{PreviousConfig, ReloadState};
 use super::read::environment::Environment;
 use super::read::file::{self, Fingerprint, WatchedFile};
 use super::read::given_places;

@@ -10,6 +10,10 @@ use std::os::unix::net::UnixListener;
 use belljar_engine::{Choice, User};
 use belljar_upstream::RemoteTransport;
 
+use belljar_base::run::OutputMode;
+use belljar_protocol::PostureField;
+use tracing::level_filters::LevelFilter;
+
 use super::*;
 use crate::config::servers::transport::{Launch, Transport};
 use crate::config::test_home::Home;

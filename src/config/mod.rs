@@ -1,6 +1,7 @@
 //! The operator's configuration as one checked value. This module starts nothing.
 
 mod config_files;
+mod configuration;
 mod load;
 mod owner;
 mod read;
@@ -12,7 +13,7 @@ mod test_home;
 
 pub use config_files::ConfigFiles;
 pub use config_files::edited_settings;
-pub use load::Config;
+pub use configuration::Config;
 pub use owner::Owner;
 pub(crate) use read::changeable::own_program;
 pub use read::environment::{Environment, Nesting};

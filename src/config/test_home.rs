@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use belljar_base::limits::Limits;
 
-use super::load::Config;
+use super::configuration::Config;
 use super::read::environment::Environment;
 use super::read::trust::ProjectFile;
 

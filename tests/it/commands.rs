@@ -679,4 +679,12 @@ fn state_of_a_newer_belljar_is_not_written_over() {
         std::fs::write(&version, known).unwrap();
         assert_eq!(home.run(&["log"]).code, Some(0));
     }
+    // Journals can be elsewhere.
+    let named = home.path().join("named");
+    std::fs::create_dir(&named).unwrap();
+    std::fs::write(named.join("version"), "2").unwrap();
+    std::fs::set_permissions(named.join("version"), std::fs::Permissions::from_mode(0o600)).unwrap();
+    let home = home.env("MCP_BRIDGE_STATE_DIR", named.to_str().unwrap());
+    let output = home.run(&["session", "ls"]);
+    assert!(output.code == Some(1) && output.stderr.contains("named/version says \"2\""), "{output:?}");
 }

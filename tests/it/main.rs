@@ -46,6 +46,7 @@ mod models;
 mod npm;
 mod oauth;
 mod odd_servers;
+mod own_folders;
 mod remote;
 mod remote_stress;
 mod requests;

@@ -85,6 +85,30 @@ pub fn check_way(dir: &Path) -> io::Result<()> {
     }
 }
 
+/// Checks that no other user has made this folder, a part of the way to it, or a symlink in it, nor anything in it if all
+/// users can write there. A folder that is missing or cannot be read passes.
+///
+/// # Errors
+/// The place that another user has made.
+pub fn check_folder(dir: &Path) -> io::Result<()> {
+    let check_all_of = |path: &Path| check_way(&path.join("entry"));
+    check_all_of(dir)?;
+    let user = nix::unistd::geteuid().as_raw();
+    let is_foreign = |entry: &fs::DirEntry| entry.metadata().is_ok_and(|about| about.uid() != user);
+    let mut foreign = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok).filter(is_foreign);
+    foreign.try_for_each(|entry| check_all_of(&entry.path()))
+}
+
+/// Makes the folder if it is missing where all users could make it, so that nobody else does.
+///
+/// # Errors
+/// As [`make_folder()`].
+pub fn claim_folder(dir: &Path) -> io::Result<()> {
+    let nearest = dir.ancestors().find_map(|above| fs::metadata(above).ok().map(|about| (above, about)));
+    let can_be_made_by_all = nearest.is_some_and(|(above, about)| above != dir && about.mode() & 0o002 != 0);
+    if can_be_made_by_all { make_folder(dir) } else { Ok(()) }
+}
+
 /// As [`make_folder()`], where no symlink may have the folder's own name.
 ///
 /// # Errors

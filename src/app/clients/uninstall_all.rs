@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use belljar_base::own_file::check_way;
 use belljar_base::text;
 use belljar_engine::{Choice, EngineError, EngineLocations, ImageStore, find_images};
 
@@ -35,9 +34,7 @@ pub(crate) async fn uninstall_all(
     let environments = config.engine.environments.clone();
     let there =
         caches.iter().chain(&environments).chain(&config.former_model_dir).filter(|folder| folder.is_dir());
-    // Nothing is removed where a symlink of another user may lead elsewhere.
-    let (folders, planted): (Vec<&PathBuf>, Vec<&PathBuf>) =
-        there.partition(|folder| check_way(folder).is_ok());
+    let folders: Vec<&PathBuf> = there.collect();
 
     let entries = clients.iter().map(|client| format!("the entry {} of {client}", arguments.name));
     // A container engine and the environments of this machine can both have one of a name.
@@ -49,9 +46,6 @@ pub(crate) async fn uninstall_all(
     list("These are yours and stay", &kept(config, environment));
     for problem in &images.unseen {
         err!("belljar: {problem}");
-    }
-    for folder in planted {
-        err!("belljar: {} stays, since another user has made a part of its path", shown(folder));
     }
     let afterwards = "Entries in projects stay (`belljar uninstall --client NAME --project` in each), and so does this program, which \
         the package manager removes that has installed it.";
@@ -82,11 +76,11 @@ pub(crate) async fn uninstall_all(
         }
     }
     for folder in folders {
-        let removed = check_way(folder).and_then(|()| match environments.as_ref() == Some(folder) {
+        let removed = match environments.as_ref() == Some(folder) {
             // Those in use, or under construction, are still there.
             true => fs::remove_dir(folder),
             false => fs::remove_dir_all(folder),
-        });
+        };
         match removed {
             Ok(()) => out!("removed {}", shown(folder)),
             Err(error) if error.kind() == ErrorKind::NotFound => {}

@@ -2,11 +2,9 @@
 //! must not write over what a newer one has stored in another way.
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use belljar_base::{own_file, text};
-
-use crate::config::Environment;
 
 /// The version that this belljar reads and writes. Whoever raises it writes it into [`FILE`], has the older ones read, and
 /// keeps `tests/fixtures/state-1`.
@@ -16,15 +14,12 @@ const FILE: &str = "version";
 /// The largest file, in bytes.
 const BYTES_MAX: u64 = 64;
 
-/// Checks that this belljar knows the version of the user's state.
+/// Checks that this belljar knows the version of the state in these folders.
 ///
 /// # Errors
 /// It does not, or the file cannot be read; with the remedy.
-pub(crate) fn check(environment: &Environment) -> Result<(), String> {
-    [environment.state_dir(), environment.common_dir()]
-        .into_iter()
-        .flatten()
-        .try_for_each(|dir| check_in(&dir))
+pub(crate) fn check(folders: impl IntoIterator<Item = Option<PathBuf>>) -> Result<(), String> {
+    folders.into_iter().flatten().try_for_each(|dir| check_in(&dir))
 }
 
 fn check_in(dir: &Path) -> Result<(), String> {

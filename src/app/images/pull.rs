@@ -95,13 +95,13 @@ async fn placed(
     };
     let known_as = name.as_ref().map_or_else(|| OWN_IMAGE.to_owned(), ImageName::reference);
     let before = store.about_image(&known_as).await.map_err(failed)?;
-    if let Some(name) = &name
-        && before.as_ref().is_some_and(|before| before.id != about.id)
-        && !uses_it
-    {
+    // Any image can have labels of belljar's. The published one of this version is meant to replace an older one.
+    let is_meant = uses_it || (name.is_none() && PUBLISHED == Some(reference));
+    if !is_meant && before.as_ref().is_some_and(|before| before.id != about.id) {
+        let shown = name.as_ref().map_or("default".to_owned(), ToString::to_string);
         return Err(Failure::Failed(format!(
-            "another image has its name, {name}; --use replaces that one and uses the new one, or remove it first: `belljar image \
-             rm {name}`"
+            "another image has its name, {shown}; --use replaces that one and uses the new one, or remove it first: `belljar image \
+             rm {shown}`"
         )));
     }
     store.name_image(reference, &known_as).await.map_err(failed)?;

@@ -10,7 +10,6 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use belljar_base::own_file::check_way;
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::geteuid;
@@ -60,10 +59,9 @@ const RECORD: &str = "environment.json";
 const OPENS_MAX: usize = 10;
 
 impl Environments {
-    /// The store of the environments below this folder. Without a folder the store is empty, and so it is if another user has
-    /// made a part of the folder's path: what lies there is not this user's to use or to remove.
+    /// The store of the environments below this folder. Without a folder the store is empty.
     pub(crate) fn new(dir: Option<PathBuf>) -> Self {
-        Self { dir: dir.filter(|dir| check_way(dir).is_ok()).unwrap_or_else(|| NOWHERE.into()) }
+        Self { dir: dir.unwrap_or_else(|| NOWHERE.into()) }
     }
 
     /// The name of the environment for this reference of an image; `None`: only a container engine can have such an

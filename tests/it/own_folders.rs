@@ -1,0 +1,91 @@
+//! Folders in which belljar stores something, where another user has made one of them or a symlink in one.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
+use std::path::Path;
+
+use crate::support::Home;
+
+/// Each folder that belljar stores something in, below the scratch folder that all variables name.
+const STORES: [&str; 7] = [
+    "belljar",
+    "belljar/environments",
+    "belljar/sessions",
+    "belljar/catalog",
+    "state/workspaces",
+    "state/outbox/20260101-120000-0000000a",
+    "state/tools",
+];
+/// Verbs that read, list or remove what is stored.
+const VERBS: [&[&str]; 11] = [
+    &["files", "ls"],
+    &["files", "--workspace", "w", "get", "f"],
+    &["image", "ls"],
+    &["image", "rm", "site"],
+    &["log"],
+    &["run", "-c", "print(1)"],
+    &["session", "ls"],
+    &["session", "rm", "last"],
+    &["skill", "ls"],
+    &["token", "ls"],
+    &["uninstall", "--all", "--yes"],
+];
+/// A user who is neither this one nor root.
+const OTHER: u32 = 4242;
+
+/// A home whose state, data and cache are in a folder that all users can write.
+fn home() -> Home {
+    let home = Home::new().file("precious/site.d/a", "").env("MCP_BRIDGE_RUNTIME", "process");
+    let scratch = home.path().join("scratch");
+    fs::create_dir(&scratch).unwrap();
+    fs::set_permissions(&scratch, fs::Permissions::from_mode(0o1777)).unwrap();
+    let named = |below: &str| scratch.join(below).to_str().unwrap().to_owned();
+    let (scratch, state) = (named(""), named("state"));
+    ["XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"]
+        .into_iter()
+        .fold(home, |home, variable| home.env(variable, &scratch))
+        .env("MCP_BRIDGE_STATE_DIR", &state)
+}
+
+/// Fails unless each verb refuses to go on and has changed nothing.
+fn assert_nothing_is_used(home: &Home, store: &str) {
+    for verb in VERBS {
+        let output = home.run(verb);
+        let said = format!("{verb:?} with {store}: {}{}", output.stdout, output.stderr);
+        assert!(output.code != Some(0) && output.stderr.contains("another user has made"), "{said}");
+        assert!(home.path().join("precious/site.d/a").exists(), "{said}");
+    }
+}
+
+#[test]
+fn no_verb_uses_a_folder_that_another_user_has_made_or_leads_to() {
+    if !nix::unistd::geteuid().is_root() {
+        return; // Only root gives a file to another user.
+    }
+    for store in STORES {
+        let home = home();
+        let place = home.path().join("scratch").join(store);
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        symlink(home.path().join("precious"), &place).unwrap();
+        lchown(&place, Some(OTHER), None).unwrap();
+        assert_nothing_is_used(&home, store);
+        fs::remove_file(&place).unwrap();
+        if Path::new(store).parent() == Some(Path::new("")) {
+            fs::create_dir(&place).unwrap();
+            chown(&place, Some(OTHER), None).unwrap();
+            assert_nothing_is_used(&home, store);
+            fs::remove_dir(&place).unwrap();
+        }
+        assert_eq!(home.run(&["session", "ls"]).code, Some(0), "the control");
+    }
+}
+
+#[test]
+fn a_folder_that_another_user_could_make_is_made_first() {
+    let home = home();
+    assert_eq!(home.run(&["session", "ls"]).code, Some(0));
+    for store in ["belljar", "state"] {
+        let mode = fs::metadata(home.path().join("scratch").join(store)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{store}");
+    }
+}
