@@ -81,8 +81,7 @@ fn an_image_of_a_registry_is_pulled_by_its_digest_alone(engine: &Engine) {
     done(&home, &["image", "pull", &newer, "--use"]);
     done(&home, &["image", "use", "default"]);
     done(&home, &["image", "rm", &name]);
-    let as_default =
-        built_with(&other, concat!("org.belljar.content=belljar-", env!("CARGO_PKG_VERSION")));
+    let as_default = built_with(&other, concat!("org.belljar.content=belljar-", env!("CARGO_PKG_VERSION")));
     let kept = home.run(&["image", "pull", &as_default]);
     let why = "another image has its name, default";
     assert!(kept.code == Some(1) && kept.stderr.contains(why), "{}", kept.stderr);
