@@ -40,6 +40,7 @@ impl Echo {
             podman: None,
             ssh: None,
             home: None,
+            temporary: None,
             environments: engine.is_process().then(environments::usual),
             mark: None,
         };

@@ -130,7 +130,7 @@ fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
     };
     let needs_it = matches!(command, Some(Command::Image(_) | Command::Uninstall(_)));
     let of_command = needs_it.then(|| environment.clone());
-    let (config, config_files) = ConfigFiles::load(environment);
+    let (mut config, config_files) = ConfigFiles::load(environment);
     if let Some(Command::Config(arguments)) = &command {
         return config::show(&config, arguments.json);
     }

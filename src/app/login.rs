@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
+use belljar_base::system::System;
 use belljar_base::text;
 use belljar_confine::ChangeablePlaces;
 use belljar_upstream::{
@@ -20,8 +21,6 @@ use crate::config::{Config, Endpoint, Environment, ServerConfig, Transport, own_
 const USAGE: u8 = 2;
 /// The longest message of a system or server in one line, in characters.
 const SAID_CHARS_MAX: usize = 300;
-/// The command that opens an address in the user's browser.
-const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
 
 /// The secret of the user's own client, from the variable that the command line names.
 pub(super) fn client_secret(arguments: &cli::Login, environment: &Environment) -> Option<String> {
@@ -163,7 +162,7 @@ fn place<'c>(config: &'c Config, name: &str) -> Result<(&'c ServerConfig, Remote
 
 fn opener(config: &Config) -> Option<PathBuf> {
     let changeable = config.changeable.iter().map(|path| (String::new(), path.clone()));
-    own_program(OPENER, config.path.as_deref(), &ChangeablePlaces::new(changeable))
+    own_program(System::HERE.opener(), config.path.as_deref(), &ChangeablePlaces::new(changeable))
 }
 
 fn show(name: &str, started: &PendingLogin, browser: Option<&Path>) {

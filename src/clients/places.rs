@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use belljar_base::real_file::RealFile;
+use belljar_base::system::System;
 
 use super::known_clients::{Base, Client, FileLocation, WriteSupport};
 
@@ -137,8 +138,10 @@ impl Surroundings {
     fn base(&self, base: Base) -> Option<PathBuf> {
         Some(match base {
             Base::Home => self.home.clone(),
-            Base::Application if cfg!(target_os = "macos") => self.home.join("Library/Application Support"),
-            Base::Config | Base::Application => self.config.clone(),
+            Base::Application => System::HERE
+                .application_settings()
+                .map_or_else(|| self.config.clone(), |dir| self.home.join(dir)),
+            Base::Config => self.config.clone(),
             Base::Named(variable, usual) => {
                 let named = self.named.iter().find(|(name, _)| *name == variable);
                 named.map_or_else(|| self.home.join(usual), |(_, folder)| PathBuf::from(folder))

@@ -210,23 +210,23 @@ impl Config {
         dirs.into_iter().flatten().chain([self.lock_dir.clone()])
     }
 
-    /// The problem if another user has made a folder in which belljar stores something, or a symlink in one: then nothing there
-    /// is this user's to read, to use or to remove.
+    /// The problem if another user has made or can replace a folder in which belljar stores something, or has made a symlink in
+    /// one: then nothing there is this user's to read, to use or to remove.
     fn planted(&self) -> Option<Problem> {
-        self.own_stores()
-            .chain(stores(self))
-            .find_map(|dir| Some(planted(&dir, &own_file::check_folder(&dir).err()?)))
+        let check = |dir: &Path| own_file::check_folder(dir, self.engine.home.as_deref());
+        self.own_stores().chain(stores(self)).find_map(|dir| Some(planted(&dir, &check(&dir).err()?)))
     }
 
-    /// Makes the folders in which belljar stores something where another user could make them before it does.
+    /// Makes the folders in which belljar stores something where another user could make them before it does. No sandbox starts
+    /// if another user was first.
     ///
     /// # Errors
-    /// Another user has made one, or a symlink in one, or it cannot be made.
-    pub fn claim_folders(&self) -> Result<(), Box<Problem>> {
-        self.planted().map_or(Ok(()), |problem| Err(Box::new(problem)))?;
-        let claim =
-            |dir: PathBuf| own_file::claim_folder(&dir).map_err(|error| Box::new(planted(&dir, &error)));
-        self.own_stores().chain(stores(self)).try_for_each(claim)
+    /// Another user has made or can replace one, or has made a symlink in one.
+    pub fn claim_folders(&mut self) -> Result<(), Box<Problem>> {
+        self.own_stores().chain(stores(self)).for_each(|dir| own_file::claim_folder(&dir));
+        let Some(problem) = self.planted() else { return Ok(()) };
+        self.sandbox_problem.get_or_insert_with(|| problem.clone());
+        Err(Box::new(problem))
     }
 }
 

@@ -540,6 +540,7 @@ fn engine(settings: &mut Settings<'_>, environment: &Environment) -> EngineLocat
         podman: None,
         ssh: None,
         home: environment.home.clone(),
+        temporary: Some(environment.temporary_dir()),
         environments: environment.data_dir().map(|dir| dir.join("environments")),
         mark: None,
     }

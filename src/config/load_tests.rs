@@ -380,10 +380,13 @@ fn a_folder_of_another_user_is_refused_even_if_it_is_sticky() {
     std::os::unix::fs::chown(home.path(""), Some(12345), None).unwrap();
     for mode in [0o755, 0o1777] {
         fs::set_permissions(home.path(""), fs::Permissions::from_mode(mode)).unwrap();
+        let names = home.names();
+        let (folder, store) = names.split_once('\n').unwrap();
         assert_eq!(
-            home.names(),
+            folder,
             "error ~/MCPs: belongs to another user, so its files are not trusted; run: chown 0 ~/MCPs"
         );
+        assert!(store.starts_with("error ~/MCPs/workspaces: is not used: "), "{store}");
     }
 }
 
@@ -391,10 +394,13 @@ fn a_folder_of_another_user_is_refused_even_if_it_is_sticky() {
 fn a_folder_that_everybody_may_write_to_is_refused() {
     let home = Home::of_servers().file("a.json", r#"{"mcpServers": {"x": {"command": "c"}}}"#);
     fs::set_permissions(home.path(""), fs::Permissions::from_mode(0o777)).unwrap();
+    let names = home.names();
+    let (folder, store) = names.split_once('\n').unwrap();
     assert_eq!(
-        home.names(),
+        folder,
         "error ~/MCPs: other users may write to this folder, so its files are not trusted; run: chmod go-w ~/MCPs"
     );
+    assert!(store.starts_with("error ~/MCPs/workspaces: is not used: "), "{store}");
 }
 
 #[test]

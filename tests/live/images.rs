@@ -83,7 +83,7 @@ fn an_image_of_a_registry_is_pulled_by_its_digest_alone(engine: &Engine) {
     done(&home, &["image", "rm", &name]);
     let as_default = built_with(&other, concat!("org.belljar.content=belljar-", env!("CARGO_PKG_VERSION")));
     let kept = home.run(&["image", "pull", &as_default]);
-    let why = "another image has its name, default";
+    let why = "belljar's own image is another one; --use replaces";
     assert!(kept.code == Some(1) && kept.stderr.contains(why), "{}", kept.stderr);
     // It had no other name that would keep it.
     assert!(!engine.has_image(&local) && !engine.has_image(&ours));

@@ -1,5 +1,5 @@
 //! What all crates of belljar share: checked names, the bounds, escaped texts, problems with their places, secrets and their
-//! removal, files that belong to this user alone, who can change where a path leads, and the types of a run.
+//! removal, files that belong to this user alone, what differs between systems, who can change where a path leads, and the types of a run.
 //!
 //! It knows no engine, no server and no configuration, and it starts nothing.
 
@@ -16,4 +16,5 @@ pub mod real_file;
 pub mod resolved_path;
 pub mod run;
 pub mod secret;
+pub mod system;
 pub mod text;

@@ -86,27 +86,33 @@ pub fn check_way(dir: &Path) -> io::Result<()> {
 }
 
 /// Checks that no other user has made this folder, a part of the way to it, or a symlink in it, nor anything in it if all
-/// users can write there. A folder that is missing or cannot be read passes.
+/// users can write there; and that no other user can replace a part of the way, but for the way to HOME. A folder that is
+/// missing or cannot be read passes.
 ///
 /// # Errors
-/// The place that another user has made.
-pub fn check_folder(dir: &Path) -> io::Result<()> {
+/// The place that another user has made or can replace.
+pub fn check_folder(dir: &Path, home: Option<&Path>) -> io::Result<()> {
     let check_all_of = |path: &Path| check_way(&path.join("entry"));
     check_all_of(dir)?;
     let user = nix::unistd::geteuid().as_raw();
+    let home = home.map(|home| ResolvedPath::of(home).passed).unwrap_or_default();
+    if let Some((place, why)) = ResolvedPath::of(dir).chosen_by_others_but(user, &home) {
+        let place = place.display();
+        return Err(io::Error::other(format!("another user can replace it by way of {place}, {why}")));
+    }
     let is_foreign = |entry: &fs::DirEntry| entry.metadata().is_ok_and(|about| about.uid() != user);
     let mut foreign = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok).filter(is_foreign);
     foreign.try_for_each(|entry| check_all_of(&entry.path()))
 }
 
-/// Makes the folder if it is missing where all users could make it, so that nobody else does.
-///
-/// # Errors
-/// As [`make_folder()`].
-pub fn claim_folder(dir: &Path) -> io::Result<()> {
+/// Makes the folder if it is missing where all users could make it, so that nobody else does. Whoever cannot make it notices
+/// when it is needed.
+pub fn claim_folder(dir: &Path) {
     let nearest = dir.ancestors().find_map(|above| fs::metadata(above).ok().map(|about| (above, about)));
     let can_be_made_by_all = nearest.is_some_and(|(above, about)| above != dir && about.mode() & 0o002 != 0);
-    if can_be_made_by_all { make_folder(dir) } else { Ok(()) }
+    if can_be_made_by_all && let Err(error) = make_folder(dir) {
+        tracing::debug!(%error, "a folder of belljar's is not made at the start");
+    }
 }
 
 /// As [`make_folder()`], where no symlink may have the folder's own name.

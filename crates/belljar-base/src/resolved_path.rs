@@ -131,10 +131,21 @@ impl ResolvedPath {
         self.links.iter().map(|(link, _)| link.as_path()).find(|link| is_foreign(link))
     }
 
+    /// The first symlink on the way that another user has made, or could have put there: a symlink can be renamed by whoever can
+    /// write its folder.
+    #[must_use]
+    pub fn link_of_others(&self, uid: u32) -> Option<&Path> {
+        let is_moved = |link: &Path| link.parent().is_some_and(|folder| replaceable(folder, uid).is_some());
+        let moved = self.links.iter().map(|(link, _)| link.as_path()).find(|link| is_moved(link));
+        self.foreign_link(uid).or(moved)
+    }
+
     /// The first place before the end that another user has made where all users can, or a symlink of another user. Other folders
     /// of a group or of an administrator's account do not count: on some machines HOME lies in one.
     #[must_use]
     pub fn planted_by_others(&self, uid: u32) -> Option<&Path> {
+        // A symlink is in the file system of its folder, wherever it leads.
+        let has_owners = |place: &Path| place.parent().is_none_or(has_owners);
         let about = |place: &Path| place.symlink_metadata().ok().filter(|_| has_owners(place));
         let is_of_all = |folder: &Path| about(folder).is_some_and(|about| about.mode() & 0o002 != 0);
         let is_foreign = |about: &Metadata| about.uid() != uid && !is_root(about.uid());
@@ -149,20 +160,25 @@ impl ResolvedPath {
     /// The first symlink or folder on the way by which another user could choose where it leads, and why that user could.
     #[must_use]
     pub fn chosen_by_others(&self, uid: u32) -> Option<(&Path, &'static str)> {
+        self.chosen_by_others_but(uid, &[])
+    }
+
+    /// As [`Self::chosen_by_others`], where what others can replace in these folders does not count.
+    #[must_use]
+    pub fn chosen_by_others_but(&self, uid: u32, folders: &[PathBuf]) -> Option<(&Path, &'static str)> {
         let link = self.foreign_link(uid).map(|link| (link, "a link that belongs to another user"));
-        let mut above =
-            self.passed.iter().filter_map(|place| place.parent()).filter(|folder| has_owners(folder));
+        let mut above = self
+            .passed
+            .iter()
+            .filter_map(|place| place.parent())
+            .filter(|folder| !folders.iter().any(|but| but == folder));
         let planted = || {
             let (folder, end) = (self.end.parent()?, self.end.symlink_metadata().ok()?);
             let is_shared = has_owners(folder) && folder.symlink_metadata().ok()?.mode() & 0o022 != 0;
             let is_planted = is_shared && end.uid() != uid && !is_root(end.uid());
             is_planted.then_some((&*self.end, "what another user has put into a folder that all can write"))
         };
-        let replaced = |folder: &Path| {
-            let why = replaced_by_others(&folder.symlink_metadata().ok()?, uid)?;
-            (!is_shut_off(folder, uid)).then_some(why)
-        };
-        link.or_else(|| above.find_map(|folder| Some((folder, replaced(folder)?)))).or_else(planted)
+        link.or_else(|| above.find_map(|folder| Some((folder, replaceable(folder, uid)?)))).or_else(planted)
     }
 }
 
@@ -190,6 +206,12 @@ fn is_shut_off(folder: &Path, uid: u32) -> bool {
             .is_ok_and(|about| [uid, 0].contains(&about.uid()) && about.is_dir() && about.mode() & 0o011 == 0)
     };
     folder.ancestors().skip(1).any(is_shut)
+}
+
+/// Why other users can replace any file or folder in a folder; `None`: they cannot, or cannot come to it.
+fn replaceable(folder: &Path, uid: u32) -> Option<&'static str> {
+    let why = replaced_by_others(&folder.symlink_metadata().ok()?, uid)?;
+    (has_owners(folder) && !is_shut_off(folder, uid)).then_some(why)
 }
 
 /// Why users other than this one and root can replace any file or folder in a folder; `None`: they cannot.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::spec::Choice;
+use belljar_base::system::System;
 
 /// The reason why no container engine is used.
 #[derive(Debug, Clone)]
@@ -178,15 +179,7 @@ impl EngineError {
                  Docker Desktop), or unset MCP_BRIDGE_RUNTIME to have Podman looked for as well"
                     .into()
             }
-            Self::NoEngine { .. } if cfg!(target_os = "macos") => {
-                "start one: `podman machine start`, or open Docker Desktop; to install Podman: `brew install podman`"
-                    .into()
-            }
-            Self::NoEngine { .. } => {
-                "install one with `sudo apt-get install podman` (or your distribution's way), or start it with \
-                 `systemctl --user start podman.socket`; `belljar doctor` shows what was tried"
-                    .into()
-            }
+            Self::NoEngine { .. } => System::HERE.engine_remedy().into(),
             Self::ImageMissing { .. } => {
                 "build it with `belljar image build`, or pull any image with python3 >= 3.11 and name it: \
                  `podman pull docker.io/library/python:3.14-slim` (or `docker pull ...`), MCP_BRIDGE_IMAGE=..."
@@ -252,10 +245,8 @@ mod tests {
     #[test]
     fn where_no_engine_is_found_the_command_that_brings_one_is_said() {
         let hint = |choice| EngineError::NoEngine { tried: vec![], choice, is_named: false }.hint();
-        let install =
-            if cfg!(target_os = "macos") { "brew install podman" } else { "sudo apt-get install podman" };
         for choice in [Choice::Auto, Choice::Podman] {
-            assert!(hint(choice.clone()).contains(&format!("`{install}`")), "{}", hint(choice));
+            assert_eq!(hint(choice), System::HERE.engine_remedy());
         }
         assert!(hint(Choice::Docker).starts_with("start Docker ("));
         let named = EngineError::NoEngine { tried: vec![], choice: Choice::Auto, is_named: true };

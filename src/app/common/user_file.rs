@@ -16,15 +16,15 @@ const SHOWN_CHARS_MAX: usize = 300;
 
 /// The file to which a path leads. No symlink in one of the `foreign` places, as
 /// [`ConfigFiles::foreign_places`](crate::config::ConfigFiles::foreign_places) gives them, may be on the way,
-/// not even one that stays in its place: it may lead to a file that is the user's, such as `.env`. Nor may a symlink that belongs
-/// to another user.
+/// not even one that stays in its place: it may lead to a file that is the user's, such as `.env`. Nor may a symlink that
+/// another user has made or moved there.
 ///
 /// # Errors
 /// There is such a symlink, or no working folder.
 fn real(path: &Path, foreign: &[PathBuf]) -> io::Result<RealFile> {
     let way = ResolvedPath::of(&std::path::absolute(path)?);
     let in_place = || foreign.iter().find_map(|folder| way.link_in(folder));
-    match way.foreign_link(nix::unistd::geteuid().as_raw()).or_else(in_place) {
+    match way.link_of_others(nix::unistd::geteuid().as_raw()).or_else(in_place) {
         Some(link) => {
             let (link, end) = (shown(link), shown(&way.end));
             Err(io::Error::other(format!(

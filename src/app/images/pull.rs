@@ -98,11 +98,13 @@ async fn placed(
     // Any image can have labels of belljar's. The published one of this version is meant to replace an older one.
     let is_meant = uses_it || (name.is_none() && PUBLISHED == Some(reference));
     if !is_meant && before.as_ref().is_some_and(|before| before.id != about.id) {
-        let shown = name.as_ref().map_or("default".to_owned(), ToString::to_string);
-        return Err(Failure::Failed(format!(
-            "another image has its name, {shown}; --use replaces that one and uses the new one, or remove it first: `belljar image \
-             rm {shown}`"
-        )));
+        let remedy = "--use replaces that one and uses the new one";
+        return Err(Failure::Failed(match &name {
+            None => format!("belljar's own image is another one; {remedy}"),
+            Some(name) => format!(
+                "another image has its name, {name}; {remedy}, or remove it first: `belljar image rm {name}`"
+            ),
+        }));
     }
     store.name_image(reference, &known_as).await.map_err(failed)?;
     images.remove_replaced(store, before, &about.id).await?;

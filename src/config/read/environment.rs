@@ -14,6 +14,7 @@ use std::process::Command;
 
 use belljar_base::problem::{Origin, Problem, Severity};
 use belljar_base::resolved_path::ResolvedPath;
+use belljar_base::system::System;
 use belljar_confine::ChangeablePlaces;
 use belljar_guard::PARENT_VARIABLE;
 
@@ -303,13 +304,16 @@ impl Environment {
         if let Some(dir) = self.runtime_dir() {
             return dir.join("belljar");
         }
-        let temporary = self.variable("TMPDIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
-        let temporary = temporary.filter(|dir| self.project_on_the_way(dir).is_none());
-        let temporary = temporary.unwrap_or_else(|| "/tmp".into());
-        let usual = temporary.join(format!("belljar-{}", self.uid));
+        let usual = self.temporary_dir().join(format!("belljar-{}", self.uid));
         let is_ours = |found: Metadata| self.is_own_folder(&found);
         let is_taken = usual.symlink_metadata().is_ok_and(|found| !is_ours(found));
         self.state_dir().filter(|_| is_taken).map_or(usual, |state| state.join("locks"))
+    }
+
+    /// The folder of temporary files: TMPDIR unless it is in the project that is open, else /tmp.
+    pub(crate) fn temporary_dir(&self) -> PathBuf {
+        let named = self.variable("TMPDIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
+        named.filter(|dir| self.project_on_the_way(dir).is_none()).unwrap_or_else(|| "/tmp".into())
     }
 
     /// The folder of the user's sockets, XDG_RUNTIME_DIR. Where another user could put something into it, it is not used, as the
@@ -331,14 +335,12 @@ impl Environment {
     /// The folder for files that can be generated again: in XDG_CACHE_HOME, else in the system's folder for caches of
     /// the user.
     pub(crate) fn cache_dir(&self) -> Option<PathBuf> {
-        let usual = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
-        self.base_dir("XDG_CACHE_HOME", usual).map(|dir| dir.join("belljar"))
+        self.base_dir("XDG_CACHE_HOME", System::HERE.caches()).map(|dir| dir.join("belljar"))
     }
 
     /// The folder for what the user has installed: in XDG_DATA_HOME, else in the system's folder for data of the user.
     pub(crate) fn data_dir(&self) -> Option<PathBuf> {
-        let usual = if cfg!(target_os = "macos") { "Library/Application Support" } else { ".local/share" };
-        self.base_dir("XDG_DATA_HOME", usual).map(|dir| dir.join("belljar"))
+        self.base_dir("XDG_DATA_HOME", System::HERE.data()).map(|dir| dir.join("belljar"))
     }
 
     /// The folder of programs' configuration: XDG_CONFIG_HOME, else `~/.config`, on every system.
@@ -474,12 +476,8 @@ mod tests {
     fn the_cache_is_where_the_user_says_or_in_the_home() {
         let of = |variables: &[(&str, &str)]| environment(variables).cache_dir();
         assert_eq!(of(&[("XDG_CACHE_HOME", "/var/c")]), Some("/var/c/belljar".into()));
-        let usual = if cfg!(target_os = "macos") {
-            "/home/ada/Library/Caches/belljar"
-        } else {
-            "/home/ada/.cache/belljar"
-        };
-        assert_eq!((of(&[]), of(&[("XDG_CACHE_HOME", "c")])), (Some(usual.into()), Some(usual.into())));
+        let usual = Path::new("/home/ada").join(System::HERE.caches()).join("belljar");
+        assert_eq!((of(&[]), of(&[("XDG_CACHE_HOME", "c")])), (Some(usual.clone()), Some(usual)));
         assert_eq!(Environment { home: None, ..environment(&[]) }.cache_dir(), None);
         let data = |variables: &[(&str, &str)]| environment(variables).data_dir();
         assert_eq!(data(&[("XDG_DATA_HOME", "/var/d")]), Some("/var/d/belljar".into()));

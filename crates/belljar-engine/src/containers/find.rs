@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use belljar_base::system::System;
 use belljar_guard::Mark;
 use bollard::{API_DEFAULT_VERSION, Docker};
 use tokio::sync::OnceCell;
@@ -38,6 +39,8 @@ pub struct EngineLocations {
     pub ssh: Option<PathBuf>,
     /// The user's home folder, in which desktop engines put their sockets.
     pub home: Option<PathBuf>,
+    /// The folder of temporary files, in which Podman's machine has its socket on macOS.
+    pub temporary: Option<PathBuf>,
     /// The folder of the virtual environments for sandboxes without a container engine.
     pub environments: Option<PathBuf>,
     /// The mark of the processes that are started to reach an engine.
@@ -77,9 +80,6 @@ enum Candidate {
     At { address: String, only: Option<EngineKind> },
     OwnPodman,
 }
-
-/// Parts of paths of sockets of virtual machines: Docker Desktop, Colima, Lima, Rancher Desktop and `podman machine`.
-const VIRTUAL_MACHINES: [&str; 5] = ["/.docker/", "/.colima/", "/.lima/", "/.rd/", "machine"];
 
 /// The longest time for an answer from one place: an engine that hangs must not hide a working one after it.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -162,14 +162,11 @@ fn candidates(locations: &EngineLocations) -> Vec<Candidate> {
         list.extend(socket("/var/run/docker.sock".into(), only_docker));
     }
     // Desktop engines come last: they run in a virtual machine.
-    let at_home = |path: &str| locations.home.as_ref().map(|home| home.join(path));
-    if podman {
-        let machine = at_home(".local/share/containers/podman/machine/podman.sock");
-        list.extend(machine.and_then(|path| socket(path, None)));
-    }
-    if docker {
-        list.extend(at_home(".docker/run/docker.sock").and_then(|path| socket(path, only_docker)));
-    }
+    let desktops = System::HERE.desktop_sockets(locations.home.as_deref(), locations.temporary.as_deref());
+    list.extend(desktops.into_iter().filter_map(|desktop| match desktop.is_podman {
+        true => socket(desktop.path, None).filter(|_| podman),
+        false => socket(desktop.path, only_docker).filter(|_| docker),
+    }));
     list
 }
 
@@ -355,8 +352,7 @@ impl ContainerEngine {
 
     /// Whether its containers run on this machine's kernel, according to its address.
     fn shares_kernel(&self) -> bool {
-        let is_virtual = VIRTUAL_MACHINES.iter().any(|part| self.address.contains(part));
-        cfg!(target_os = "linux") && self.is_of_this_machine() && !is_virtual
+        System::HERE.shares_kernel(&self.address)
     }
 }
 

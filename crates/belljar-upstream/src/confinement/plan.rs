@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use belljar_base::look_budget::LookBudget;
 use belljar_base::resolved_path::ResolvedPath;
+use belljar_base::system::System;
 use belljar_base::text as texts;
 use belljar_confine::{
     Access, ChangeablePlaces, ServerPlan, ServerSandbox, StepFailure, VisiblePath, remedy,
@@ -53,7 +54,7 @@ impl Confinement {
     /// Plans the confinement of this command.
     pub(crate) fn new(spec: &ProcessSpec, sandbox: &ServerSandbox) -> Result<Self, ConfinementError> {
         let is_supported =
-            cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")));
+            System::HERE.keeps_processes() && cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
         if !is_supported || spec.keeper.is_none() {
             let reason = "that takes Linux on x86-64 or aarch64".to_owned();
             return Err(ConfinementError { reason, remedy: Some(WITHOUT.to_owned()) });
