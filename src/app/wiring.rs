@@ -14,7 +14,9 @@ use tokio::sync::watch;
 
 use crate::audit::{AuditLog, Metrics};
 use crate::broker::{ActiveConfig, Broker, SessionSetup, Shared};
-use crate::config::{Audit, Config, ConfigFiles, Environment, MountedFolder, ResumeFrom, Rollback};
+use crate::config::{
+    Audit, Config, ConfigFiles, Environment, MountedFolder, ResumeFrom, Rollback, this_program,
+};
 use crate::journal::{Journal, RecordedSession, Sessions, SessionsError};
 use crate::rerun::{Reruns, ResumedSession};
 use crate::session::{CpuLimit, SandboxSettings, Session, SettingsSource};
@@ -22,9 +24,6 @@ use crate::workspace::WorkspaceLocation;
 
 /// The fallback image if belljar's own does not exist. Any image with Python works, but this one has no pandas.
 pub(super) const PLAIN_IMAGE: &str = "docker.io/library/python:3.14-slim";
-
-/// The path of this program, which works even if its file was replaced since its start.
-const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// What the sessions share that have one configuration.
 pub(super) struct Process {
@@ -68,7 +67,7 @@ impl Process {
             SessionId::new(mark.as_str()),
             Arc::clone(&limits),
         );
-        let guardian = Guardian::new(OWN_PROGRAM.into(), mark.clone(), mark.as_str());
+        let guardian = Guardian::new(this_program(), mark.clone(), mark.as_str());
         Self { shared: Arc::new(shared), upstream, mark, guardian, told, limits }
     }
 
@@ -185,7 +184,7 @@ impl Modules {
 
 /// The configured servers, not yet started. Must be called inside a tokio runtime.
 pub(super) fn servers(config: &Config, files: ConfigFiles, mark: &Mark) -> (ActiveConfig, Arc<Upstream>) {
-    let active_config = ActiveConfig::new(files, mark.clone(), OWN_PROGRAM.into(), config.owner.logins());
+    let active_config = ActiveConfig::new(files, mark.clone(), this_program(), config.owner.logins());
     let upstream = Arc::new(Upstream::new(active_config.specs(), &Arc::new(config.limits.clone())));
     upstream.offer_roots(&config.roots);
     (active_config, upstream)
@@ -224,7 +223,7 @@ fn resumed(config: &Config, limits: &Limits) -> Option<Result<(RecordedSession, 
 /// The settings for the sandbox of a command without a session. Must be called inside a tokio runtime.
 pub(super) fn settings_once(config: &Config) -> SettingsSource {
     let mark = Mark::new();
-    let guardian = Guardian::new(OWN_PROGRAM.into(), mark.clone(), mark.as_str());
+    let guardian = Guardian::new(this_program(), mark.clone(), mark.as_str());
     let settings = sandbox_settings(config, (&mark, &mark), guardian);
     Arc::new(move || settings.clone())
 }

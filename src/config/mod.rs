@@ -16,7 +16,7 @@ pub use config_files::edited_settings;
 pub use configuration::Config;
 pub use owner::Owner;
 pub(crate) use read::changeable::own_program;
-pub use read::environment::{Environment, Nesting};
+pub use read::environment::{Environment, Nesting, this_program};
 pub use read::references::CommandLine;
 pub use read::trust::{ProjectFile, Trust, TrustError, distrust_project, project_file};
 pub use schema::schema;

@@ -22,6 +22,9 @@ pub fn schema() -> Value {
         .entry("servers")
         .or_insert_with(|| json!({"type": "object", "additionalProperties": false, "properties": {}}));
     servers["additionalProperties"] = server();
+    let version =
+        "the version of the settings; one from the future is an error, and nothing of the file counts";
+    sections.insert("version".to_owned(), json!({"const": 1, "description": version}));
     sections.insert("mount".to_owned(), mount());
     sections.insert("owners".to_owned(), owners());
     json!({

@@ -372,9 +372,8 @@ pub(crate) async fn detach(files: &ConfigFiles) -> ExitCode {
     let started = async {
         own_file::make_folder(&files.config().lock_dir)?;
         let log = own_file::open(&place.log(), File::options().write(true).create(true).truncate(true))?;
-        let own = environment.executable.clone().filter(|file| file.is_file());
         let home = environment.home.clone().filter(|home| home.is_dir());
-        let mut bridge = Command::new(own.unwrap_or_else(|| "/proc/self/exe".into()))
+        let mut bridge = Command::new(environment.own_file())
             .args(["serve", "--until-idle"])
             .current_dir(home.unwrap_or_else(|| "/".into()))
             .stdin(Stdio::null())

@@ -98,7 +98,6 @@ async fn reached(place: &Place, environment: &Environment) -> Result<UnixStream,
     if let Ok(stream) = place.connect().await {
         return Ok(stream);
     }
-    let own = environment.executable.clone().filter(|file| file.is_file());
     let is_of_bridge = |name: &OsString| {
         OF_BRIDGE.iter().any(|of| name == OsStr::new(of)) || name.as_encoded_bytes().starts_with(b"XDG_")
     };
@@ -106,7 +105,7 @@ async fn reached(place: &Place, environment: &Environment) -> Result<UnixStream,
     let is_outside = |name: &OsString, value: &OsString| {
         name == "PATH" || name == "HOME" || environment.project_on_the_way(Path::new(value)).is_none()
     };
-    let status = Command::new(own.unwrap_or_else(|| "/proc/self/exe".into()))
+    let status = Command::new(environment.own_file())
         .args(["serve", "--detach"])
         .env_clear()
         .envs(

@@ -162,11 +162,15 @@ impl Environment {
         }
     }
 
+    /// The file of this program, or what stands for it if the file was replaced.
+    pub(crate) fn own_file(&self) -> PathBuf {
+        self.executable.clone().filter(|file| file.is_file()).unwrap_or_else(this_program)
+    }
+
     /// Starts this program again in this process, with another PATH. Returns only an error.
     #[must_use]
     pub fn again_with_path(&self, path: &OsStr) -> std::io::Error {
-        let own = self.executable.clone().filter(|file| file.is_file());
-        let mut again = Command::new(own.unwrap_or_else(|| "/proc/self/exe".into()));
+        let mut again = Command::new(self.own_file());
         let mut arguments = std::env::args_os();
         if let Some(name) = arguments.next() {
             again.arg0(name);
@@ -440,6 +444,15 @@ impl fmt::Debug for Environment {
             .field("owner", &self.owner)
             .finish()
     }
+}
+
+/// A path of this program, to start it again. On Linux it works even if the file was replaced since its start.
+pub fn this_program() -> PathBuf {
+    let here = match System::HERE {
+        System::Linux => None,
+        System::MacOs => std::env::current_exe().ok(),
+    };
+    here.unwrap_or_else(|| "/proc/self/exe".into())
 }
 
 #[cfg(test)]

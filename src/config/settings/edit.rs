@@ -45,6 +45,12 @@ pub enum EditError {
         /// The name of the section.
         section: &'static str,
     },
+    /// The file is for another version of belljar.
+    #[error("{path}: its version is not {VERSION}; use the belljar that it is for, or correct it first")]
+    OtherVersion {
+        /// The path of the file.
+        path: String,
+    },
     /// The file cannot be written.
     #[error("{path} cannot be written: {source}")]
     Write {
@@ -56,6 +62,10 @@ pub enum EditError {
     },
 }
 
+/// The version of the settings that this belljar reads and edits.
+pub(super) const VERSION: &str = "1";
+/// The key of the version, which may be left out.
+pub(super) const VERSION_KEY: &str = "version";
 const SECTION: &str = "sandbox";
 const KEY: &str = "image";
 
@@ -80,6 +90,9 @@ pub fn set_image(environment: &Environment, image: Option<&str>) -> Result<PathB
             message: belljar_base::text::inert_line(error.message()),
         }
     })?;
+    if document.get(VERSION_KEY).is_some_and(|version| version.to_string().trim() != VERSION) {
+        return Err(EditError::OtherVersion { path: shown() });
+    }
     let section = document.entry(SECTION).or_insert_with(|| Item::Table(Table::new()));
     let table =
         section.as_table_like_mut().ok_or_else(|| EditError::NoTable { path: shown(), section: SECTION })?;
@@ -183,6 +196,7 @@ mod tests {
             ("[sandbox\n", ":1:9: "),
             ("[run]\ntimeout = \n", ":2:"),
             ("sandbox = 5\n", "\"sandbox\" is no table"),
+            ("version = 2\n", "its version is not 1"),
         ] {
             let home = tempfile::tempdir().unwrap();
             let folder = home.path().join(".config/belljar");
@@ -190,7 +204,7 @@ mod tests {
             let path = folder.join("config.toml");
             fs::write(&path, text).unwrap();
             let error = set_image(&environment(home.path()), Some("b")).unwrap_err().to_string();
-            assert!(error.contains(says) && error.ends_with("; correct it first"), "{error}");
+            assert!(error.contains(says) && error.ends_with(" correct it first"), "{error}");
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }
         let nobody = Environment { home: None, ..environment(Path::new("/")) };

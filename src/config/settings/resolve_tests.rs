@@ -255,6 +255,20 @@ fn a_file_that_may_have_held_a_policy_and_cannot_be_read_lets_no_call_pass() {
 }
 
 #[test]
+fn nothing_of_a_file_for_a_newer_belljar_counts() {
+    let load = |version: &str| Home::new().user(&format!("{version}\n[sandbox]\nmemory = \"600m\"")).load();
+    for version in ["version = 2", "version = \"1\"", "version = 1.0", "[version]"] {
+        let config = load(version);
+        let problem = config.sandbox_problem.unwrap().to_string();
+        assert!(problem.contains("version: is not 1, the version that this belljar reads"), "{problem}");
+        assert_eq!(config.memory_bytes, 512 << 20);
+        assert!(config.policy.policy().defect.is_some(), "{version}");
+    }
+    let config = load("version = 1");
+    assert_eq!((config.sandbox_problem, config.memory_bytes), (None, 600 << 20));
+}
+
+#[test]
 fn a_folder_that_cannot_be_looked_into_is_not_taken_for_one_without_files() {
     let home = Home::new().file(".config/other", "");
     std::os::unix::fs::symlink("belljar", home.folder.path().join(".config/belljar")).unwrap();

@@ -15,6 +15,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::definitions::{Definition, REMOVED, ValueForm};
+use super::edit::{VERSION, VERSION_KEY};
 use crate::clients::{Member, Node, Value};
 use crate::config::read::environment::Environment;
 use crate::config::read::file;
@@ -225,7 +226,18 @@ impl Reading<'_> {
         }
         let defect = self.problems[problems_before..].first().cloned();
         self.file.unread = defect.clone();
-        for (section, value) in root.get_ref() {
+        let mut sections = root.get_ref().iter().filter(|(key, _)| key.get_ref().as_ref() != VERSION_KEY);
+        if let Some(version) = root.get_ref().get(VERSION_KEY)
+            && !matches!(version.get_ref(), DeValue::Integer(number) if number.as_str() == VERSION)
+        {
+            let message = format!(
+                "is not {VERSION}, the version that this belljar reads, so nothing in the file counts"
+            );
+            self.report(version.span().start, VERSION_KEY, message, "use the newer belljar that it is for");
+            self.file.unread = self.problems.last().cloned();
+            sections.by_ref().for_each(drop);
+        }
+        for (section, value) in sections {
             if section.get_ref().as_ref() == SERVERS
                 && let DeValue::Table(table) = value.get_ref()
             {
