@@ -142,7 +142,9 @@ fn counts(server: &ServerTools, tool: &Tool) -> HashMap<String, f32> {
     add(&mut counts, &PARAMETERS, properties().flat_map(|(name, _)| words(name)).collect());
     let texts = properties().flat_map(|(_, schema)| {
         let text = schema.get("description").and_then(Value::as_str).unwrap_or("");
-        words(text).into_iter().take(PARAMETER_WORDS_MAX)
+        let values = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
+        let values = values.filter_map(Value::as_str).flat_map(words);
+        words(text).into_iter().chain(values).take(PARAMETER_WORDS_MAX)
     });
     add(&mut counts, &PARAMETER_TEXTS, texts.collect());
     counts

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::contents::Catalog;
 use super::docs::{Detail, tool_doc};
 use super::index::Index;
-use super::matching::synonyms::synonyms;
+use super::matching::synonyms::{is_known, phrase, synonyms};
 use super::matching::words::{is_stop_word, stem, words};
 use super::python::Shapes;
 use super::server_tools::{Origin, ServerTools};
@@ -19,7 +19,7 @@ use super::tool::Tool;
 /// The exponent for the share of the query's words that a tool has: the more words, the more the tool counts.
 const COVERAGE: f32 = 0.4;
 /// The weight of a synonym of a query's word.
-const SYNONYM_WEIGHT: f32 = 0.5;
+const SYNONYM_WEIGHT: f32 = 0.6;
 /// The score of an exact path, and that of an exact name: more than any sum of words.
 const PATH_SCORE: f32 = 10_000.0;
 const NAME_SCORE: f32 = 5_000.0;
@@ -33,6 +33,8 @@ const WEAK_SCORE: f32 = 0.38;
 /// The number of characters of a query that count.
 const QUERY_CHARS_MAX: usize = 1_000;
 const QUERY_WORDS_MAX: usize = 32;
+/// How far the second word of a phrase may be behind its verb.
+const PHRASE_WORDS_MAX: usize = 4;
 /// The largest number of hits of one search.
 const HITS_MAX: usize = 100;
 
@@ -232,7 +234,8 @@ fn of_words(index: &Index, query: &str) -> Vec<f32> {
     for asked in &asked {
         for (word, weight) in &asked.alternatives {
             let places = index.words.places(*word);
-            let worth = weight * rarity(index, places.len());
+            // A rare synonym of a common word tells no more than the word.
+            let worth = weight * rarity(index, places.len()).min(asked.rarity);
             for place in places {
                 let known = &mut best[place.tool as usize];
                 if *known == 0.0 {
@@ -271,31 +274,49 @@ struct QueryWord {
 
 fn asked(index: &Index, query: &str) -> Vec<QueryWord> {
     let all = words(query);
-    let telling: Vec<&String> = all.iter().filter(|word| !is_stop_word(word)).collect();
-    let asked = if telling.is_empty() { all.iter().collect() } else { telling };
     let mut stems: Vec<String> = Vec::new();
-    for word in asked {
+    let mut is_of_phrase = vec![false; all.len()];
+    for first in 0..all.len() {
+        let ends = first + 1..all.len().min(first + 1 + PHRASE_WORDS_MAX);
+        let mut found = ends.map(|last| (last, phrase(&all[first], &all[last])));
+        if let Some((last, phrase)) = found.find(|(_, phrase)| is_known(phrase)) {
+            is_of_phrase[first] = true;
+            is_of_phrase[last] = true;
+            if stems.len() < QUERY_WORDS_MAX && !stems.contains(&phrase) {
+                stems.push(phrase);
+            }
+        }
+    }
+    let others: Vec<&String> = all
+        .iter()
+        .zip(is_of_phrase)
+        .filter_map(|(word, is_of_phrase)| (!is_of_phrase).then_some(word))
+        .collect();
+    let telling: Vec<&String> = others.iter().copied().filter(|word| !is_stop_word(word)).collect();
+    for word in if telling.is_empty() && stems.is_empty() { others } else { telling } {
         let stem = stem(word);
         if stems.len() < QUERY_WORDS_MAX && !stems.contains(&stem) {
             stems.push(stem);
         }
     }
     let mut unknown = 0;
-    let asked = stems.into_iter().map(|stem| {
+    let asked = stems.iter().map(|stem| {
         let mut found = BTreeMap::new();
         let mut holders = 0;
-        if let Some(number) = index.words.number(&stem) {
+        if let Some(number) = index.words.number(stem) {
             holders = index.words.places(number).len();
             found.insert(number, 1.0);
-        } else if unknown < TYPO_WORDS_MAX {
+        } else if unknown < TYPO_WORDS_MAX && !stem.contains('_') {
             unknown += 1;
-            let resembling = index.fuzzy_words.of(&stem, &index.words);
+            let resembling = index.fuzzy_words.of(stem, &index.words);
             found.extend(resembling.into_iter().map(|(number, likeness)| (number, TYPO_WEIGHT * likeness)));
         }
         let own = found.iter().map(|(number, weight)| (&*index.words.words()[*number], *weight));
         let meant: Vec<(usize, f32)> = own
-            .chain([(&*stem, 1.0)])
+            .chain([(stem.as_str(), 1.0)])
             .flat_map(|(stem, weight)| synonyms(stem).map(move |other| (other, SYNONYM_WEIGHT * weight)))
+            // Two words of the query do not count for one word of a tool.
+            .filter(|(other, _)| !stems.iter().any(|asked| asked == other))
             .filter_map(|(other, weight)| Some((index.words.number(other)?, weight)))
             .collect();
         for (other, weight) in meant {

@@ -134,7 +134,7 @@ fn values_are_told_with_what_was_expected_and_what_came() {
         (
             json!({"anyOf": [{"enum": ["open", "closed"], "type": "string"}, {"type": "null"}]}),
             json!("shut"),
-            "expected 'open' or 'closed', got str 'shut'",
+            "expected 'open' or 'closed', got str 'shut'; did you mean 'closed'?",
         ),
         (json!({"const": "x"}), json!("y"), "expected 'x', got str 'y'"),
         (json!({"minimum": 1}), json!(0), "expected >= 1, got int 0"),

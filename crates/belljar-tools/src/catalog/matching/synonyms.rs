@@ -7,15 +7,17 @@ use std::sync::LazyLock;
 use super::words::stem;
 
 /// Groups of synonyms, one a line. A word may be in several groups. It stands for the words of its own groups, but not
-/// for those of their other groups.
+/// for those of their other groups. If a line has a colon, only the first word stands for the others. `get_rid` stands
+/// for a verb and a word that follows it, perhaps after others, as in "get that rid of".
 const GROUPS: &str = include_str!("synonyms.txt");
 
 /// The stems that each stem may stand for.
 static BY_STEM: LazyLock<HashMap<String, BTreeSet<String>>> = LazyLock::new(|| {
     let mut by_stem: HashMap<String, BTreeSet<String>> = HashMap::new();
     for group in GROUPS.lines() {
-        let stems: BTreeSet<String> = group.split_whitespace().map(stem).collect();
-        for own in &stems {
+        let stems: Vec<String> = group.replace(':', "").split_whitespace().map(entry).collect();
+        let heads = if group.contains(':') { 1 } else { stems.len() };
+        for own in &stems[..heads] {
             by_stem
                 .entry(own.clone())
                 .or_default()
@@ -24,6 +26,16 @@ static BY_STEM: LazyLock<HashMap<String, BTreeSet<String>>> = LazyLock::new(|| {
     }
     by_stem
 });
+
+/// The stem of a word of a group. Of two words, the first one is stemmed.
+fn entry(word: &str) -> String {
+    word.split_once('_').map_or_else(|| stem(word), |(verb, rest)| phrase(verb, rest))
+}
+
+/// A verb and a word that follows it, as one word of a group.
+pub(crate) fn phrase(verb: &str, rest: &str) -> String {
+    format!("{}_{rest}", stem(verb))
+}
 
 /// The stems of the synonyms of the word with this stem.
 pub(crate) fn synonyms(stem: &str) -> impl Iterator<Item = &str> {
@@ -45,12 +57,14 @@ mod tests {
         assert!(of("pictures").contains(&stem("photo")) && of("photo").contains(&stem("picture")));
         assert!(!of("picture").contains(&stem("picture")));
         assert_eq!(of("zebra"), Vec::<String>::new());
+        assert!(of("dollar").contains(&stem("currency")) && !of("currency").contains(&stem("dollar")));
+        assert!(synonyms(&phrase("getting", "rid")).any(|word| word == stem("delete")));
     }
 
     #[test]
     fn every_line_is_a_group_of_different_words_in_lower_case() {
         for group in GROUPS.lines() {
-            let words: Vec<&str> = group.split_whitespace().collect();
+            let words: Vec<&str> = group.split(&[' ', ':'][..]).filter(|word| !word.is_empty()).collect();
             let stems: BTreeSet<String> = words.iter().map(|word| stem(word)).collect();
             assert!(stems.len() >= 2 && stems.len() == words.len(), "{group}");
             assert_eq!(group.to_lowercase(), group);
