@@ -8,7 +8,7 @@ use super::words::stem;
 
 /// Groups of synonyms, one a line. A word may be in several groups. It stands for the words of its own groups, but not
 /// for those of their other groups. If a line has a colon, only the first word stands for the others. `get_rid` stands
-/// for a verb and a word that follows it, perhaps after others, as in "get that rid of".
+/// for a verb and a word that follows it, perhaps after others, as in "put the file away".
 const GROUPS: &str = include_str!("synonyms.txt");
 
 /// The stems that each stem may stand for.
