@@ -22,6 +22,7 @@ use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use super::common::printing::{err, out, to_stdout_marked};
+use super::common::progress::ProgressLine;
 use super::{images, login, model, one_bridge, wiring};
 use crate::audit::last_entries;
 use crate::cli::VERSION;
@@ -63,6 +64,7 @@ pub(super) async fn doctor(
         line(if at == 0 { "client" } else { "" }, said);
     }
     let limits = Arc::new(config.limits.clone());
+    let progress = ProgressLine::new("starting a sandbox");
     let probed = Session::probe(wiring::settings_once(&config), limits).await;
     match &probed {
         Ok((about, report)) => sandbox(about, report, &config).await,
@@ -76,6 +78,7 @@ pub(super) async fn doctor(
     }
     line("model", &model::state(&config));
     let environment = Arc::clone(files.environment());
+    progress.step("waiting for the model");
     if asks && let Some(answer) = model::answer(&config, &environment).await {
         line("", &answer);
     }
@@ -83,7 +86,8 @@ pub(super) async fn doctor(
     let asking = asks.then(|| wiring::servers(&config, files, &Mark::new()));
     let asking = asking.map(|(active_config, upstream)| (active_config.specs(), upstream));
     let asked = asking.as_ref().map(|(specs, upstream)| (specs.as_slice(), &**upstream));
-    servers(&config, &environment, asked).await;
+    servers(&config, &environment, asked, &progress).await;
+    progress.step("ending the servers");
     containers_of_servers(&config).await;
     if let Some((_, upstream)) = asking {
         upstream.close().await;
@@ -227,7 +231,12 @@ fn rights(config: &Config) {
     }
 }
 
-async fn servers(config: &Config, environment: &Environment, asking: Option<(&[ServerSpec], &Upstream)>) {
+async fn servers(
+    config: &Config,
+    environment: &Environment,
+    asking: Option<(&[ServerSpec], &Upstream)>,
+    progress: &ProgressLine,
+) {
     if config.servers.is_empty() && config.refused.is_empty() {
         line("servers", "none configured (~/MCPs/*.json, [servers.NAME] of config.toml, MCP_SERVERS_CONFIG)");
     }
@@ -237,18 +246,25 @@ async fn servers(config: &Config, environment: &Environment, asking: Option<(&[S
         None => LOOKED_AT_AT_ONCE_MAX,
     };
     let under_way = &RefCell::new(BTreeSet::new());
+    let awaited = || {
+        let names: Vec<&str> = under_way.borrow().iter().map(|name: &&ServerName| name.as_str()).collect();
+        format!("waiting for {}", text::inert_line(&names.join(", ")))
+    };
     let states = futures_util::stream::iter(&config.servers).map(|server| async move {
         under_way.borrow_mut().insert(&server.name);
+        progress.step(&awaited());
         let mut said = answer(server, asking.map(|(_, upstream)| upstream)).await;
         if let Some((specs, _)) = asking {
             said.extend(trial(config, server, specs).await);
         }
         let told = (server, state(config, environment, server).await, said);
         under_way.borrow_mut().remove(&server.name);
+        progress.step(&awaited());
         told
     });
     let mut states = std::pin::pin!(states.buffered(at_once));
-    let mut are_named = false;
+    // A terminal shows the line of progress instead.
+    let mut are_named = progress.is_shown();
     loop {
         let next = match are_named {
             false => tokio::time::timeout(PATIENCE, states.next()).await,
@@ -270,9 +286,8 @@ async fn servers(config: &Config, environment: &Environment, asking: Option<(&[S
             }
             Ok(None) => break,
             Err(_) => {
-                let names: Vec<&str> = under_way.borrow().iter().map(|name| name.as_str()).collect();
                 are_named = true;
-                err!("belljar: waiting for {}", text::inert_line(&names.join(", ")));
+                err!("belljar: {}", awaited());
             }
         }
     }

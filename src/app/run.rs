@@ -1,7 +1,9 @@
 //! `belljar run`: code from the shell, in the same sandbox and with the same servers.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::fs::File;
+use std::future::pending;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -14,10 +16,12 @@ use belljar_base::run::{
     RunRequest, SandboxLoss, ServerScope, StateNote,
 };
 use belljar_base::text;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::common::named::named;
 use super::common::printing::{err, lost, out, to_stderr, to_stdout};
+use super::common::progress::ProgressLine;
 use super::common::signals::{EndSignal, Signals};
 use super::common::user_file;
 use super::wiring::Modules;
@@ -26,6 +30,7 @@ use crate::cli;
 use crate::config::{Config, ConfigFiles};
 use crate::jobs::Status;
 use crate::render::{calls_made, calls_with_unknown_outcome};
+use crate::server::described;
 use crate::session::RunSubmission;
 use crate::workspace::FilePath;
 
@@ -41,6 +46,8 @@ const NO_SANDBOX: u8 = 125;
 /// The largest number of bytes of each stream that are printed. The smaller limit of replies is made for models; this
 /// output goes to a file or a pipe, where an omission would not be noticed.
 const PRINTED_BYTES_MAX: usize = 64 << 20;
+/// The number of steps that wait to be shown.
+const PROGRESS_MAX: usize = 16;
 
 /// Runs the code; the exit code is that of the code.
 pub(super) async fn run(mut config: Config, config_files: ConfigFiles, mut arguments: cli::Run) -> ExitCode {
@@ -95,10 +102,23 @@ pub(super) async fn run(mut config: Config, config_files: ConfigFiles, mut argum
         }
     }
     let cancel = CancellationToken::new();
-    let asked = RunSubmission::unattended(request, cancel.clone(), CLIENT, Origin::Client);
+    let mut asked = RunSubmission::unattended(request, cancel.clone(), CLIENT, Origin::Client);
+    let line = ProgressLine::new("starting the sandbox");
+    let (tell, mut told) = mpsc::channel(PROGRESS_MAX);
+    // Servers are asked for progress if anybody follows it.
+    if line.is_shown() {
+        asked.progress = tell;
+    }
+    let follow = async {
+        while let Some(progress) = told.recv().await {
+            line.step(&described(&progress));
+        }
+        pending::<Infallible>().await
+    };
     let mut running = pin!(modules.reruns.run(asked));
     let (reported, ending) = tokio::select! {
         reported = &mut running => (Some(reported), None),
+        never = follow => match never {},
         ending = signals.next() => {
             cancel.cancel();
             // After a signal, the output and the calls so far are still reported. A second signal ends the command at
@@ -110,6 +130,7 @@ pub(super) async fn run(mut config: Config, config_files: ConfigFiles, mut argum
             (reported, Some(ending))
         }
     };
+    drop(line);
     let code = match reported {
         Some(Ok(report)) => print(&report),
         Some(Err(fault)) => {

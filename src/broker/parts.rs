@@ -3,19 +3,21 @@
 //! It answers no call; `answer` does. What sessions share is in `shared`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use belljar_base::limits::Limits;
 use belljar_base::names::{ServerName, SessionId};
-use belljar_base::run::{ClientAbilities, FaultCode, ServerScope, ToolFault};
+use belljar_base::run::{ClientAbilities, FaultCode, Progress, ServerScope, ToolFault};
 use belljar_base::text;
 use belljar_protocol::RunServer;
 use belljar_tools::catalog::{self, Catalog, Shapes, StatedLimits};
 use belljar_tools::policy::Profile;
 use belljar_upstream::{Connection, Redacted, UpstreamError};
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::ArgumentMemory;
@@ -36,6 +38,10 @@ use crate::journal::Journal;
 
 /// The largest number of saved functions that the manual names.
 const SKILLS_NAMED_MAX: usize = 30;
+/// The time after which the start of a server is reported as progress.
+const SILENT_START: Duration = Duration::from_secs(1);
+/// Longest name of a server in a progress message, in characters.
+const NAME_CHARS_MAX: usize = 60;
 
 /// Returns the limits that the manual states, as they are configured now.
 pub type LimitsForManual = Box<dyn Fn() -> StatedLimits + Send + Sync>;
@@ -317,7 +323,15 @@ impl Broker {
     ) -> Result<Arc<Connection>, Redacted> {
         // The name stays in `awaited` if this future is dropped or the call is given up.
         run.with_record(|record| record.awaited.insert(server.clone()));
-        let connected = self.shared.upstream.connect(server, &self.session, deadline, cancel).await;
+        let mut connecting = pin!(self.shared.upstream.connect(server, &self.session, deadline, cancel));
+        let connected = match timeout(SILENT_START, &mut connecting).await {
+            Ok(connected) => connected,
+            Err(_) => {
+                let server = text::inert_excerpt(server.as_str(), NAME_CHARS_MAX);
+                run.tell(Progress::AwaitsServer { server });
+                connecting.await
+            }
+        };
         let given_up = matches!(
             connected.as_ref().err().map(|error| &**error),
             Some(UpstreamError::Cancelled { .. } | UpstreamError::Deadline { .. } | UpstreamError::Closing)

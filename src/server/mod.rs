@@ -18,6 +18,7 @@ mod tasks;
 
 pub use arguments::RunDefaults;
 pub use notifications::listeners::Listeners;
+pub(crate) use notifications::progress::described;
 pub use remote::{HandlerSource, Remote};
 pub use requests::Requests;
 pub use serve::serve;

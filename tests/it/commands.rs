@@ -252,23 +252,68 @@ fn doctor_shows_the_first_error_of_a_server_that_does_not_start_in_time() {
 
 #[test]
 fn doctor_names_the_servers_that_it_waits_for() {
-    let (release, released) = std::sync::mpsc::channel::<()>();
-    let released = std::sync::Mutex::new(released);
-    let slow = HttpFixture::start(move |request, out| {
-        // Until nobody holds the other end any more.
-        assert!(released.lock().unwrap().recv().is_err());
-        reply(out, "200 OK", &[], &usual_answer(request).unwrap_or_default().to_string())
-    });
+    let (release, slow) = held_server();
     let home =
         Home::new().server("slow", json!({"url": slow.url})).server("near", json!({"command": "true"}));
     let mut command = home.command(&["doctor"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut first = String::new();
-    BufReader::new(child.stderr.take().unwrap()).read_line(&mut first).unwrap();
+    let (mut first, mut rest) = (String::new(), String::new());
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    stderr.read_line(&mut first).unwrap();
     assert_eq!(first, "belljar: waiting for slow\n");
     drop(release);
     let output = child.wait_with_output().unwrap();
     assert!(String::from_utf8(output.stdout).unwrap().contains(", answers ("));
+    stderr.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "", "no line of progress");
+}
+
+#[test]
+fn terminal_shows_at_least_every_two_seconds_what_doctor_waits_for() {
+    let (release, slow) = held_server();
+    let home = Home::new().server("slow", json!({"url": slow.url}));
+    let terminal = nix::pty::openpty(None, None).unwrap();
+    let mut command = home.command(&["doctor"]);
+    command.env("TERM", "xterm").env("NO_COLOR", "1").stdin(Stdio::null());
+    command.stdout(terminal.slave.try_clone().unwrap()).stderr(terminal.slave);
+    let mut child = command.spawn().unwrap();
+    // It holds the other ends of the terminal.
+    drop(command);
+    let mut master = std::fs::File::from(terminal.master);
+    let (mut shown, mut piece) = (Vec::new(), [0; 4_096]);
+    let seconds = |shown: &[u8]| -> Vec<u32> {
+        let shown = String::from_utf8_lossy(shown);
+        let lines = shown.match_indices(" waiting for slow");
+        lines.map(|(at, _)| shown[at - 2..at].parse().unwrap()).collect()
+    };
+    while seconds(&shown).last() < Some(&5) {
+        let bytes = master.read(&mut piece).unwrap();
+        shown.extend_from_slice(&piece[..bytes]);
+    }
+    drop(release);
+    // Linux says that the last writer has gone by an error.
+    drop(master.read_to_end(&mut shown));
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let seconds = seconds(&shown);
+    assert!(seconds[0] <= 3 && seconds.windows(2).all(|pair| pair[1] - pair[0] <= 2), "{seconds:?}");
+    let shown = String::from_utf8(shown).unwrap();
+    // Each line of the report begins a line of the terminal.
+    for line in ["✗ sandbox    MISSING: ", "✓ server     slow: at "] {
+        let at = shown.find(line).unwrap_or_else(|| panic!("{line}: {shown:?}"));
+        assert!(shown[..at].ends_with(['\n', '\r', 'K']), "{line}: {shown:?}");
+    }
+    assert!(!shown.contains("belljar: waiting"), "{shown:?}");
+}
+
+/// A server over HTTP that answers once nobody holds the first value any more.
+fn held_server() -> (std::sync::mpsc::Sender<()>, HttpFixture) {
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let released = std::sync::Mutex::new(released);
+    let server = HttpFixture::start(move |request, out| {
+        assert!(released.lock().unwrap().recv().is_err());
+        reply(out, "200 OK", &[], &usual_answer(request).unwrap_or_default().to_string())
+    });
+    (release, server)
 }
 
 #[test]
@@ -469,10 +514,9 @@ fn doctor_marks_its_lines_on_a_terminal_and_colours_them_unless_that_is_switched
     assert!(coloured.contains("no-such-\\x1b[2Jcommand"), "{coloured:?}");
     for switch in [("NO_COLOR", "1"), ("TERM", "dumb")] {
         let plain = shown(switch);
-        assert!(
-            plain.contains("✗ sandbox    MISSING: ") && !plain.contains('\u{1b}'),
-            "{switch:?} {plain:?}"
-        );
+        // A line of progress moves the cursor, but has no colours.
+        let is_coloured = ["\u{1b}[1m", "\u{1b}[3"].iter().any(|begin| plain.contains(begin));
+        assert!(plain.contains("✗ sandbox    MISSING: ") && !is_coloured, "{switch:?} {plain:?}");
     }
     let piped = home.run(&["doctor"]).stdout;
     assert!(piped.contains("\nsandbox    MISSING: ") && !piped.contains(['✗', '✓']), "{piped:?}");

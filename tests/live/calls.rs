@@ -27,6 +27,7 @@ on_one_engine_and_processes!(
     a_changed_list_of_tools_is_read_again,
     an_unknown_tool_is_refused_with_the_nearest_name,
     progress_is_told_to_a_client_that_asks,
+    a_slow_start_of_a_server_is_in_the_progress_of_the_run_and_on_a_terminal,
     a_run_that_waits_for_another_one_says_so_and_reset_ends_the_other_one,
     helpers_tell_of_the_servers,
     helpers_without_await_say_what_those_with_it_do,
@@ -340,6 +341,8 @@ fn an_unknown_tool_is_refused_with_the_nearest_name(engine: &Engine) {
 fn progress_is_told_to_a_client_that_asks(engine: &Engine) {
     let fixture = Fixture::new(&[]);
     let mut bridge = bridge(engine, &fixture);
+    // Its start may take so long that it is reported, too.
+    bridge.ok("await mcp_fixture.echo(text='0')");
     let params = json!({
         "name": "run_python",
         "arguments": {"code": "await mcp_fixture.echo(text='1')\nawait mcp_fixture.slow(ms=20)"},
@@ -358,6 +361,22 @@ fn progress_is_told_to_a_client_that_asks(engine: &Engine) {
     assert_eq!(heard, steps);
     bridge.ok("await mcp_fixture.echo(text='1')");
     assert_eq!(bridge.rest(), [json!(null); 0], "nobody asked");
+}
+
+fn a_slow_start_of_a_server_is_in_the_progress_of_the_run_and_on_a_terminal(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = Home::on(engine).server("fixture", fixture.entry_after("sleep 3"));
+    let code = "await mcp_fixture.echo(text='1')";
+    let mut bridge = Bridge::start(&home).warm();
+    let params = json!({"name": "run_python", "arguments": {"code": code}, "_meta": {"progressToken": "p"}});
+    let run = bridge.send_request("tools/call", params);
+    let waits = "waiting for fixture to start";
+    bridge.message("the progress", |message| message["params"]["message"] == waits);
+    assert!(bridge.reply(run).text.contains("'1'"));
+    let shown = home.on_terminal(&["run", "-c", code], &[("TERM", "xterm")]);
+    assert!(shown.contains(waits) && shown.contains("\u{1b}[2K'1'\n"), "{shown:?}");
+    let piped = home.run(&["run", "-c", code]);
+    assert_eq!((piped.code, piped.stderr.contains(waits)), (Some(0), false), "{}", piped.stderr);
 }
 
 fn a_run_that_waits_for_another_one_says_so_and_reset_ends_the_other_one(engine: &Engine) {

@@ -200,7 +200,11 @@ fn an_image_with_a_package_is_built_used_built_again_from_its_lock_and_removed(e
     let row = listed.lines().find(|line| line.contains(&format!(" {more} "))).unwrap();
     assert!(row.ends_with(&format!("on {base}, with mdurl==0.1.2 ptyprocess")), "{row}");
 
-    done(&home, &["image", "build", "--locked", &name]);
+    let shown = home.on_terminal(&["image", "build", "--locked", &name], &[("TERM", "xterm")]);
+    let step = if engine.is_process() { format!(" building {reference} ") } else { " step ".to_owned() };
+    let is_step = |line: &str| line.split('\r').next().unwrap().to_lowercase().contains(&step);
+    assert!(shown.split("00:00:").skip(1).any(is_step), "{shown:?}");
+    assert!(shown.contains(&format!("built {reference}, ")), "{shown:?}");
     assert_eq!(std::fs::read_to_string(&lock).unwrap(), locked);
     assert_eq!(done(&home, &import), "0.1.2\n");
     done(&home, &["image", "use", "default"]);

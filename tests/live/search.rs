@@ -179,12 +179,7 @@ fn servers_that_cannot_tell_are_named_and_hold_up_nothing(engine: &Engine) {
 
 fn a_first_search_waits_for_servers_that_were_never_asked(engine: &Engine) {
     let (fast, slow, mute) = (Fixture::new(&[]), Fixture::new(&[]), Fixture::new(&["--never-answer"]));
-    let mut slowly = slow.entry();
-    let (program, args) = (slowly["command"].take(), slowly["args"].take());
-    let words: Vec<&str> = args.as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
-    let script = format!("sleep 2; exec '{}' {}", program.as_str().unwrap(), words.join(" "));
-    let slowly = json!({"command": "sh", "args": ["-c", script]});
-    let home = Home::on(engine).server("fast", fast.entry()).server("sqlite", slowly);
+    let home = Home::on(engine).server("fast", fast.entry()).server("sqlite", slow.entry_after("sleep 2"));
     let mut bridge = Bridge::start(&home).warm();
     let arguments = json!({"code": "print(runtime.search_tool_docs_sync('sqlite add'))"});
     let meta = json!({"progressToken": "p"});

@@ -29,6 +29,7 @@ on_one_engine_and_processes!(
     what_servers_said_in_an_earlier_session_counts_for_labels_in_the_next,
     a_name_that_was_unknown_keeps_no_session_from_being_replayed,
     code_resumes_the_last_session_that_is_not_in_use,
+    a_replay_names_its_run_on_a_terminal,
     a_session_whose_results_are_not_kept_is_not_resumed_and_variables_stay,
     a_session_is_resumed_with_what_a_journal_of_calls_has,
     a_session_is_not_resumed_where_its_runs_would_write_to_the_users_folders_again,
@@ -79,6 +80,18 @@ fn session(home: &Home, codes: &[&str]) {
 
 fn replay(home: &Home, further: &[&str]) -> Output {
     home.run(&[&["session", "replay", "last"], further].concat())
+}
+
+fn a_replay_names_its_run_on_a_terminal(engine: &Engine) {
+    let home = Home::on(engine);
+    session(&home, &["import time\ntime.sleep(2.5)"]);
+    let shown = home.on_terminal(&["session", "replay", "last"], &[("TERM", "xterm")]);
+    assert!(
+        shown.contains(" replaying run 1 of 1 ") && shown.contains("\u{1b}[2Krun 1: same\n"),
+        "{shown:?}"
+    );
+    let piped = replay(&home, &[]);
+    assert!(piped.stdout == "run 1: same\n" && !piped.stderr.contains("replaying"), "{piped:?}");
 }
 
 fn code_resumes_the_last_session_that_is_not_in_use(engine: &Engine) {

@@ -27,6 +27,12 @@ impl Fixture {
         json!({"command": Self::program(), "args": self.arguments})
     }
 
+    /// The entry of one that starts after this shell command.
+    pub fn entry_after(&self, command: &str) -> Value {
+        let script = format!("{command}; exec '{}' {}", Self::program().display(), self.arguments.join(" "));
+        json!({"command": "sh", "args": ["-c", script]})
+    }
+
     /// What attacks by text say: the file of `--attacks`.
     pub fn attacks() -> PathBuf {
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/injection/attacks.json")

@@ -79,6 +79,11 @@ pub enum Progress {
         /// All calls of this run so far.
         made: usize,
     },
+    /// A call waits for its server, which is starting.
+    AwaitsServer {
+        /// The name of the server, shortened.
+        server: String,
+    },
     /// A search waits for servers that have not told their tools yet.
     AwaitsTools {
         /// Their names, shortened.

@@ -51,18 +51,18 @@ pub trait ImageStore: Send + Sync {
     /// The request failed, for example because a sandbox uses the image.
     fn remove_image<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), EngineError>>;
 
-    /// Builds an image. `on_line` receives each line of the output as it comes.
+    /// Builds an image. `on_progress` receives the progress as it comes.
     ///
     /// # Errors
     /// The reason why the build failed. Some engines report a failure only in a line, so the caller checks the image.
     fn build<'a>(
         &'a self,
         build: ImageBuild,
-        on_line: &'a mut (dyn FnMut(&str) + Send),
+        on_progress: &'a mut OnProgress<'a>,
     ) -> BoxFuture<'a, Result<(), EngineError>>;
 
     /// Fetches an image from its registry, by a reference that ends with its digest (`@sha256:` and 64 hexadecimal digits),
-    /// which the engine and belljar check. `on_line` receives each step as it comes.
+    /// which the engine and belljar check. `on_progress` receives the progress as it comes.
     ///
     /// # Errors
     /// The registry cannot be reached or has no such image, it has another digest, or the engine has no images of
@@ -70,7 +70,7 @@ pub trait ImageStore: Send + Sync {
     fn pull<'a>(
         &'a self,
         _reference: &'a str,
-        _on_line: &'a mut (dyn FnMut(&str) + Send),
+        _on_progress: &'a mut OnProgress<'a>,
     ) -> BoxFuture<'a, Result<ImageInfo, EngineError>> {
         let message = "packages are installed for the Python of this machine, and no image is used".into();
         Box::pin(ready(Err(EngineError::Refused { action: "pull the image", message })))
@@ -95,6 +95,18 @@ pub trait ImageStore: Send + Sync {
     /// The request failed, or the image has no lock.
     fn lock_of<'a>(&'a self, name: &'a str, bytes_max: usize) -> BoxFuture<'a, Result<Vec<u8>, EngineError>>;
 }
+
+/// The progress of a build or pull.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImageProgress<'p> {
+    /// A line of the engine's output.
+    Line(&'p str),
+    /// The number of bytes that were downloaded so far. It is reported at most every two seconds.
+    Downloaded(u64),
+}
+
+/// The receiver of the progress of a build or pull.
+pub type OnProgress<'p> = dyn FnMut(ImageProgress<'_>) + Send + 'p;
 
 /// The input of a build.
 #[derive(Debug, Clone)]

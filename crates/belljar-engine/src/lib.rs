@@ -21,7 +21,7 @@ mod users;
 pub use containers::{CleanupList, EngineLocations};
 pub use error::EngineError;
 pub use find::{find, find_images};
-pub use images::{ImageBuild, ImageInfo, ImageStore};
+pub use images::{ImageBuild, ImageInfo, ImageProgress, ImageStore, OnProgress};
 pub use interface::{Engine, EngineInfo, Instance, Output, Runtime, StartFailure, StartedSandbox, Streams};
 pub use kernel::{Kernel, OuterLimits};
 pub use owner::{Owner, lock_path};

@@ -4,6 +4,8 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use super::progress::StderrAbove;
+
 /// Starts logging. From libraries, only warnings and errors are logged: their debug logs have whole messages.
 pub(crate) fn start(level: LevelFilter) {
     let targets = Targets::new()
@@ -11,7 +13,7 @@ pub(crate) fn start(level: LevelFilter) {
         .with_target("rmcp", level.min(LevelFilter::ERROR))
         .with_default(level.min(LevelFilter::WARN));
     let layer = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
+        .with_writer(|| StderrAbove)
         .with_target(false)
         .without_time()
         .with_ansi(false)

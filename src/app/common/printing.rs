@@ -13,6 +13,8 @@ use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
 use belljar_base::text;
 
+use super::progress::above;
+
 /// The exit code for output that could not be written, from sysexits.h.
 const LOST: u8 = 74;
 
@@ -76,8 +78,10 @@ pub(crate) fn is_confirmed(question: &str) -> bool {
 
 /// Writes to stderr, as [`to_stdout`] does to stdout.
 pub(crate) fn to_stderr(text: &str) -> bool {
-    let stderr = std::io::stderr();
-    write(&mut stderr.lock(), "stderr", &shown(text, stderr.is_terminal()))
+    // It is not locked here, since the line of progress locks it, too, while it is changed.
+    let mut stderr = std::io::stderr();
+    let text = shown(text, stderr.is_terminal());
+    write(&mut stderr, "stderr", &text)
 }
 
 fn shown(text: &str, is_terminal: bool) -> Cow<'_, str> {
@@ -96,7 +100,8 @@ pub(crate) fn told(code: ExitCode) -> ExitCode {
 }
 
 fn write(stream: &mut dyn Write, name: &str, text: &str) -> bool {
-    let Err(error) = stream.write_all(text.as_bytes()).and_then(|()| stream.flush()) else { return true };
+    let written = above(|| stream.write_all(text.as_bytes()).and_then(|()| stream.flush()));
+    let Err(error) = written else { return true };
     // The loss is reported once. If stderr is lost as well, only the exit code reports it.
     if error.kind() != ErrorKind::BrokenPipe && !IS_LOST.swap(true, Ordering::Relaxed) {
         to_stderr(&format!("belljar: cannot write to {name}: {error}\n"));

@@ -10,12 +10,14 @@ use belljar_base::text;
 use belljar_engine::recipe::{
     BuildFiles, ImageLock, ImageName, Language, OWN_IMAGE, Packages, Requirement, language_words, languages,
 };
-use belljar_engine::{EngineError, ImageBuild, ImageInfo, ImageStore};
+use belljar_engine::{EngineError, ImageBuild, ImageInfo, ImageProgress, ImageStore};
 use belljar_guard::Mark;
 
 use super::engine_images::{Images, content, labels, other_version, shown};
+use super::show_progress::show_progress;
 use crate::app::common::failure::{Failure, failed};
 use crate::app::common::printing::{err, out};
+use crate::app::common::progress::ProgressLine;
 use crate::app::wiring::{self, PLAIN_IMAGE};
 use crate::cli;
 
@@ -302,15 +304,15 @@ async fn run(
     };
     err!("belljar: building {reference} on {}", text::inert_line(&plan.base));
     let mut last = VecDeque::new();
-    let mut on_line = |line: &str| {
-        let line = text::inert_excerpt(line, LINE_CHARS_MAX);
-        err!("{line}");
+    let progress_line = ProgressLine::new(&format!("building {reference}"));
+    let mut on_progress = |progress: ImageProgress<'_>| {
+        let Some(line) = show_progress(progress, &progress_line, LINE_CHARS_MAX) else { return };
         last.push_back(line);
         if last.len() > LINES_KEPT {
             last.pop_front();
         }
     };
-    let said = store.build(build, &mut on_line).await;
+    let said = store.build(build, &mut on_progress).await;
     let has_layers = store.base().await.is_ok_and(|base| base.is_none());
     let why = |otherwise: String| {
         Failure::Failed(format!("the image was not built: {}", reason(&last, otherwise, has_layers)))

@@ -2,12 +2,14 @@
 
 use belljar_base::text;
 use belljar_engine::recipe::{ImageName, OWN_IMAGE};
-use belljar_engine::{EngineError, ImageInfo, ImageStore};
+use belljar_engine::{EngineError, ImageInfo, ImageProgress, ImageStore};
 
 use super::build::build;
 use super::engine_images::{Images, SAID_CHARS_MAX, content, labels};
+use super::show_progress::show_progress;
 use crate::app::common::failure::{Failure, failed};
 use crate::app::common::printing::{err, out};
+use crate::app::common::progress::ProgressLine;
 use crate::cli;
 
 /// The published sandbox image of this version, with its digest. The release sets it when it builds the program.
@@ -47,8 +49,12 @@ async fn pulled(images: &Images<'_>, reference: &str, uses_it: bool) -> Result<(
     let store = images.store().await?;
     let was_there = store.about_image(reference).await.map_err(failed)?.is_some();
     err!("belljar: pulling {shown}");
-    let mut on_line = |line: &str| err!("{}", text::inert_excerpt(line, SAID_CHARS_MAX));
-    let about = store.pull(reference, &mut on_line).await.map_err(|error| not_pulled(&error))?;
+    let progress_line = ProgressLine::new(&format!("pulling {shown}"));
+    let mut on_progress = |progress: ImageProgress<'_>| {
+        show_progress(progress, &progress_line, SAID_CHARS_MAX);
+    };
+    let about = store.pull(reference, &mut on_progress).await.map_err(|error| not_pulled(&error))?;
+    drop(progress_line);
     let placed = placed(images, &*store, reference, &about, uses_it).await;
     // The image has a name of belljar's now, or none of belljar's business.
     if !was_there && let Err(error) = store.remove_image(reference).await {

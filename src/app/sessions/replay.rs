@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::session_words::of_damage;
 use crate::app::common::printing::{err, out};
+use crate::app::common::progress::ProgressLine;
 use crate::app::common::signals::Signals;
 use crate::app::wiring::Modules;
 use crate::broker::AnswerSource;
@@ -71,7 +72,9 @@ pub(super) async fn replay(files: ConfigFiles, session: RecordedSession, asked: 
         is_aside: false,
         keep_files: true,
     };
-    for run in runs {
+    let (progress, count) = (ProgressLine::new("starting a sandbox"), runs.len());
+    for (at, run) in runs.into_iter().enumerate() {
+        progress.step(&format!("replaying run {} of {count}", at + 1));
         let comparison = tokio::select! {
             comparison = modules.reruns.rerun(run, is_first, &options) => comparison,
             ending = signals.next() => {
@@ -95,6 +98,7 @@ pub(super) async fn replay(files: ConfigFiles, session: RecordedSession, asked: 
     if let Some(damage) = of_damage(&session) {
         err!("belljar: {damage}");
     }
+    progress.step("ending the sandbox");
     modules.close(&config).await;
     ExitCode::from(worst)
 }

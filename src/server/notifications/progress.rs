@@ -62,11 +62,13 @@ pub(crate) async fn report<Sent: Future<Output = bool>>(
     }
 }
 
-fn described(event: &Progress) -> String {
+/// The words for a step.
+pub(crate) fn described(event: &Progress) -> String {
     match event {
         Progress::AwaitsTurn => waiting(0),
         Progress::Started => "running".to_owned(),
         Progress::Call { tool, answered, made } => format!("{tool} {answered}/{made}"),
+        Progress::AwaitsServer { server } => format!("waiting for {server} to start"),
         Progress::AwaitsTools { servers } => format!("waiting for the tools of {servers}"),
         Progress::OfServer { tool, said } => format!("{tool}: {said}"),
     }

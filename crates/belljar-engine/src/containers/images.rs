@@ -16,7 +16,7 @@ use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, ready};
 
 use super::super::error::{EngineError, is_not_found, is_removed_meanwhile};
-use super::super::images::{ImageBuild, ImageInfo, ImageStore};
+use super::super::images::{ImageBuild, ImageInfo, ImageProgress, ImageStore, OnProgress};
 use super::super::interface::Engine;
 use super::container::remove;
 use super::find::ContainerEngine;
@@ -72,17 +72,17 @@ impl ImageStore for ContainerEngine {
     fn build<'a>(
         &'a self,
         build: ImageBuild,
-        on_line: &'a mut (dyn FnMut(&str) + Send),
+        on_progress: &'a mut OnProgress<'a>,
     ) -> BoxFuture<'a, Result<(), EngineError>> {
-        Box::pin(self.build_image(build, on_line))
+        Box::pin(self.build_image(build, on_progress))
     }
 
     fn pull<'a>(
         &'a self,
         reference: &'a str,
-        on_line: &'a mut (dyn FnMut(&str) + Send),
+        on_progress: &'a mut OnProgress<'a>,
     ) -> BoxFuture<'a, Result<ImageInfo, EngineError>> {
-        Box::pin(self.pull_image(reference, on_line))
+        Box::pin(self.pull_image(reference, on_progress))
     }
 
     fn name_image<'a>(&'a self, reference: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), EngineError>> {
@@ -109,7 +109,7 @@ impl ContainerEngine {
     async fn build_image(
         &self,
         build: ImageBuild,
-        on_line: &mut (dyn FnMut(&str) + Send),
+        on_progress: &mut OnProgress<'_>,
     ) -> Result<(), EngineError> {
         let action = "build the image";
         let archive = build.files.archive();
@@ -129,22 +129,25 @@ impl ContainerEngine {
         let mut said =
             std::pin::pin!(self.docker.build_image(options, None, Some(bollard::body_full(archive.into())),));
         let mut outcome = Ok(());
-        let mut pending = String::new();
+        let (mut pending, mut downloads) = (String::new(), Downloads::default());
         while let Some(next) = said.next().await {
             match next {
                 Ok(info) => {
                     pending.push_str(&info.stream.unwrap_or_default());
-                    if let Some(status) = info.status {
+                    let bytes = info.progress_detail.and_then(|detail| detail.current);
+                    if let (Some("Downloading"), Some(bytes)) = (info.status.as_deref(), bytes) {
+                        downloads.note(&info.id.unwrap_or_default(), bytes, on_progress);
+                    } else if let (Some(status), None) = (info.status, bytes) {
                         pending.push_str(&status);
                         pending.push('\n');
                     }
-                    lines(&mut pending, on_line);
+                    lines(&mut pending, on_progress);
                 }
                 Err(error) => outcome = Err(EngineError::request(action, &error)),
             }
         }
         pending.push('\n');
-        lines(&mut pending, on_line);
+        lines(&mut pending, on_progress);
         let stages = HashMap::from([("dangling", vec!["true"]), ("label", vec![build.stage_label.as_str()])]);
         let options = PruneImagesOptionsBuilder::default().filters(&stages).build();
         if let Err(error) = self.docker.prune_images(Some(options)).await {
@@ -156,7 +159,7 @@ impl ContainerEngine {
     async fn pull_image(
         &self,
         reference: &str,
-        on_line: &mut (dyn FnMut(&str) + Send),
+        on_progress: &mut OnProgress<'_>,
     ) -> Result<ImageInfo, EngineError> {
         let action = "pull the image";
         let refused = |message: String| EngineError::Refused { action, message };
@@ -165,7 +168,7 @@ impl ContainerEngine {
         let mut steps = std::pin::pin!(self.docker.create_image(Some(options), None, None));
         // The last step of each layer, so that a step is passed on once, without its progress.
         let mut layers = HashMap::new();
-        let mut progress = Downloads::default();
+        let mut downloads = Downloads::default();
         while let Some(step) = steps.next().await {
             let step = step.map_err(|error| EngineError::request(action, &error))?;
             if let Some(message) = step.error_detail.and_then(|detail| detail.message) {
@@ -174,10 +177,10 @@ impl ContainerEngine {
             let (layer, status) = (step.id.unwrap_or_default(), step.status.unwrap_or_default());
             let bytes = step.progress_detail.and_then(|detail| detail.current);
             if status == "Downloading" {
-                progress.note(&layer, bytes.unwrap_or_default(), on_line);
+                downloads.note(&layer, bytes.unwrap_or_default(), on_progress);
             }
             if layers.insert(layer.clone(), status.clone()).as_ref() != Some(&status) && bytes.is_none() {
-                on_line(format!("{layer} {status}").trim());
+                on_progress(ImageProgress::Line(format!("{layer} {status}").trim()));
             }
         }
         let inspected = self.docker.inspect_image(reference).await;
@@ -281,24 +284,28 @@ struct Downloads {
 }
 
 impl Downloads {
-    fn note(&mut self, layer: &str, bytes: i64, on_line: &mut dyn FnMut(&str)) {
+    fn note(&mut self, layer: &str, bytes: i64, on_progress: &mut OnProgress<'_>) {
         self.bytes.insert(layer.to_owned(), bytes);
         if self.reported.is_none_or(|reported| reported.elapsed() >= PROGRESS) {
             self.reported = Some(Instant::now());
-            on_line(&format!("{} MB so far", self.bytes.values().sum::<i64>() / 1_000_000));
+            let bytes = self.bytes.values().sum::<i64>();
+            on_progress(ImageProgress::Downloaded(u64::try_from(bytes).unwrap_or_default()));
         }
     }
 }
 
 /// Passes on the complete lines of the output so far. A line that gets too long is cut.
-fn lines(pending: &mut String, on_line: &mut dyn FnMut(&str)) {
+fn lines(pending: &mut String, on_progress: &mut OnProgress<'_>) {
     if pending.len() > LINE_BYTES_MAX {
         pending.push('\n');
     }
     let Some(end) = pending.rfind('\n') else { return };
     // Docker writes stderr in red.
     let whole = pending[..end].replace("\u{1b}[91m", "").replace("\u{1b}[0m", "");
-    whole.lines().filter(|line| !line.trim().is_empty()).for_each(on_line);
+    whole
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .for_each(|line| on_progress(ImageProgress::Line(line)));
     pending.drain(..=end);
 }
 
@@ -311,11 +318,11 @@ mod tests {
         let (mut pending, mut said) = (String::new(), Vec::new());
         for piece in ["one\ntw", "o\n\n\u{1b}[91mERROR: ", "three\n\u{1b}[0m", "fo", "ur\n"] {
             pending.push_str(piece);
-            lines(&mut pending, &mut |line: &str| said.push(line.to_owned()));
+            lines(&mut pending, &mut |line| said.push(format!("{line:?}")));
         }
-        assert_eq!(said, ["one", "two", "ERROR: three", "four"]);
+        assert_eq!(said, ["one", "two", "ERROR: three", "four"].map(|line| format!("Line({line:?})")));
         pending.push_str(&"x".repeat(LINE_BYTES_MAX + 1));
-        lines(&mut pending, &mut |line: &str| said.push(line.to_owned()));
+        lines(&mut pending, &mut |line| said.push(format!("{line:?}")));
         assert_eq!((said.len(), pending.len()), (5, 0));
     }
 }

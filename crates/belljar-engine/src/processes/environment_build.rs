@@ -19,7 +19,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::Command;
 
 use super::super::error::EngineError;
-use super::super::images::{ImageBuild, ImageInfo, ImageStore};
+use super::super::images::{ImageBuild, ImageInfo, ImageProgress, ImageStore, OnProgress};
 use super::super::interface::StartedSandbox;
 use super::super::spec::SandboxSpec;
 use super::environment::{Environment, Environments, Record, is_noexec, lock, missing, noexec};
@@ -98,9 +98,9 @@ impl ImageStore for Environments {
     fn build<'a>(
         &'a self,
         build: ImageBuild,
-        on_line: &'a mut (dyn FnMut(&str) + Send),
+        on_progress: &'a mut OnProgress<'a>,
     ) -> BoxFuture<'a, Result<(), EngineError>> {
-        Box::pin(self.make(build, on_line))
+        Box::pin(self.make(build, on_progress))
     }
 
     fn lock_of<'a>(&'a self, name: &'a str, bytes_max: usize) -> BoxFuture<'a, Result<Vec<u8>, EngineError>> {
@@ -116,11 +116,7 @@ impl ImageStore for Environments {
 }
 
 impl Environments {
-    async fn make(
-        &self,
-        build: ImageBuild,
-        on_line: &mut (dyn FnMut(&str) + Send),
-    ) -> Result<(), EngineError> {
+    async fn make(&self, build: ImageBuild, on_progress: &mut OnProgress<'_>) -> Result<(), EngineError> {
         let name = Self::name_of(&build.name).ok_or_else(|| missing(&build.name))?;
         if self.dir.as_os_str().is_empty() {
             return Err(refused("no home folder is known to keep it in; set HOME"));
@@ -146,7 +142,7 @@ impl Environments {
         // The default environment is held until the new one has shared its files. If it cannot be used, the build does
         // without it.
         let begun = self.open(OWN_IMAGE).await.ok().flatten().filter(|begun| begun.python == python);
-        run_script(dir, begun.as_ref(), &python, &build.arguments, on_line).await?;
+        run_script(dir, begun.as_ref(), &python, &build.arguments, on_progress).await?;
         drop(begun);
         // Code in a sandbox can have another user than the builder, and must be able to read this folder. On the
         // machine, other users cannot enter the parent folder.
@@ -192,7 +188,7 @@ async fn run_script(
     begun: Option<&Environment>,
     python: &Python,
     variables: &HashMap<String, String>,
-    on_line: &mut (dyn FnMut(&str) + Send),
+    on_progress: &mut OnProgress<'_>,
 ) -> Result<(), EngineError> {
     let keeper = Keeper::new(OWN_PROGRAM.into()).ok_or_else(|| refused("it takes Linux"))?;
     let context = folder.join(CONTEXT);
@@ -208,7 +204,7 @@ async fn run_script(
         while (&mut said).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await.map_err(refused)? > 0 {
             let text = String::from_utf8_lossy(&line);
             if !text.trim().is_empty() {
-                on_line(text.trim_end());
+                on_progress(ImageProgress::Line(text.trim_end()));
             }
             line.clear();
         }
