@@ -21,11 +21,12 @@ use belljar_upstream::{ProcessSpec, ServerSpec, ServerTransport, Upstream, in_wo
 use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
-use super::common::printing::{err, out, to_stdout_marked};
+use super::common::printing::{err, out};
 use super::common::progress::ProgressLine;
+use super::common::report::Report;
 use super::{images, login, model, one_bridge, wiring};
 use crate::audit::last_entries;
-use crate::cli::VERSION;
+use crate::cli::{self, VERSION};
 use crate::config::{
     Config, ConfigFiles, DeferredEntry, Environment, Launch, ServerConfig, Transport, own_program,
 };
@@ -49,132 +50,138 @@ const TRIALS_MAX: usize = 5;
 /// The largest number of servers that are checked in parallel if no server is started.
 const LOOKED_AT_AT_ONCE_MAX: usize = 16;
 
-/// Prints the report; the exit code is 1 if code could not be run. With `asks`, the servers are started. `client` has
+/// Prints the report; the exit code is 1 if code could not be run. With `--ask`, the servers are started. `client` has
 /// lines about the client that this environment comes from.
 pub(super) async fn doctor(
     config: Config,
     mut files: ConfigFiles,
-    asks: bool,
+    arguments: &cli::Doctor,
     client: &[String],
 ) -> ExitCode {
+    let (asks, report) = (arguments.ask, Report::new(arguments.json));
     files.record_given();
     let config = Config { unrecorded: files.config().unrecorded.clone(), ..config };
-    out!("belljar {}", VERSION);
+    match arguments.json {
+        true => report.line("version", VERSION),
+        false => out!("belljar {VERSION}"),
+    }
     for (at, said) in client.iter().enumerate() {
-        line(if at == 0 { "client" } else { "" }, said);
+        report.line(if at == 0 { "client" } else { "" }, said);
     }
     let limits = Arc::new(config.limits.clone());
     let progress = ProgressLine::new("starting a sandbox");
     let probed = Session::probe(wiring::settings_once(&config), limits).await;
     match &probed {
-        Ok((about, report)) => sandbox(about, report, &config).await,
+        Ok((about, started)) => sandbox(about, started, &config, &report).await,
         Err(fault) => {
-            engine_alone(&config).await;
-            no_sandbox(fault);
+            engine_alone(&config, &report).await;
+            no_sandbox(fault, &report);
         }
     }
     if let Some(stored) = stored_by_search_by_meaning(&config) {
-        line("unused", &stored);
+        report.line("unused", &stored);
     }
-    line("model", &model::state(&config));
+    report.line("model", &model::state(&config));
     let environment = Arc::clone(files.environment());
     progress.step("waiting for the model");
     if asks && let Some(answer) = model::answer(&config, &environment).await {
-        line("", &answer);
+        report.line("", &answer);
     }
-    shared_bridge(&config).await;
+    shared_bridge(&config, &report).await;
     let asking = asks.then(|| wiring::servers(&config, files, &Mark::new()));
     let asking = asking.map(|(active_config, upstream)| (active_config.specs(), upstream));
     let asked = asking.as_ref().map(|(specs, upstream)| (specs.as_slice(), &**upstream));
-    servers(&config, &environment, asked, &progress).await;
+    servers(&config, &environment, asked, (&report, &progress)).await;
     progress.step("ending the servers");
-    containers_of_servers(&config).await;
+    containers_of_servers(&config, &report).await;
     if let Some((_, upstream)) = asking {
         upstream.close().await;
     }
-    rights(&config);
-    problems(&config);
+    rights(&config, &report);
+    problems(&config, &report);
+    report.end();
     ExitCode::from(u8::from(probed.is_err()))
 }
 
-async fn sandbox(about: &EngineInfo, report: &SandboxReport, config: &Config) {
-    let Posture { memory_max_bytes, pids_max, cpu_max_millis, .. } = report.posture;
-    line("engine", &format!("{}, {}", about.name, rootless(&report.posture)));
+async fn sandbox(about: &EngineInfo, started: &SandboxReport, config: &Config, report: &Report) {
+    let Posture { memory_max_bytes, pids_max, cpu_max_millis, .. } = started.posture;
+    report.line("engine", &format!("{}, {}", about.name, rootless(&started.posture)));
     if about.is_containers {
-        runtime(about, config);
+        runtime(about, config, report);
     }
-    line("kernel", &kernel(report));
+    report.line("kernel", &kernel(started));
     if about.is_containers {
-        line("socket", &report.address);
+        report.line("socket", &started.address);
     }
-    line("image", &format!("{} (Python {})", report.image, report.python));
+    report.line("image", &format!("{} (Python {})", started.image, started.python));
     if let Some(why) = images::of_another_version(config).await {
-        line("", &format!("WARNING: {why}"));
+        report.line("", &format!("WARNING: {why}"));
     }
-    let watched = |field| report.watched.contains(&field);
+    let watched = |field| started.watched.contains(&field);
     let memory = limit(memory_max_bytes.map(mebibytes), &mebibytes(config.memory_bytes));
-    line("memory", &with_watch(memory, watched(PostureField::Memory)));
+    report.line("memory", &with_watch(memory, watched(PostureField::Memory)));
     let processes = limit(pids_max, &u64::from(config.pids));
-    line("processes", &with_watch(processes, watched(PostureField::Pids)));
+    report.line("processes", &with_watch(processes, watched(PostureField::Pids)));
     match config.cpu_millis {
-        Some(millis) => line("cpus", &limit(cpu_max_millis.map(cpus), &cpus(millis.into()))),
+        Some(millis) => report.line("cpus", &limit(cpu_max_millis.map(cpus), &cpus(millis.into()))),
         None => {
             let default = cpu_max_millis.map(|millis| format!("{} enforced (default)", cpus(millis)));
-            line("cpus", &default.unwrap_or_else(|| "not limited by this engine".into()));
+            report.line("cpus", &default.unwrap_or_else(|| "not limited by this engine".into()));
         }
     }
-    line("network", "none");
-    line("landlock", &landlock(&report.posture));
-    let scores = [&report.posture.process, &report.worker.process].map(|process| process.oom_score_adj);
+    report.line("network", "none");
+    report.line("landlock", &landlock(&started.posture));
+    let scores = [&started.posture.process, &started.worker.process].map(|process| process.oom_score_adj);
     if let [Some(supervisor), Some(interpreter)] = scores {
         let scores = format!("score {interpreter} of the interpreter, {supervisor} of its supervisor");
         let is_last = interpreter > supervisor;
         let danger = "; the engine forbids a lower one, so too much memory may end the whole sandbox";
-        line("oom", &format!("{scores}{}", if is_last { "" } else { danger }));
+        report.line("oom", &format!("{scores}{}", if is_last { "" } else { danger }));
     }
-    line("sandbox", "starts and answers");
-    if report.reaped > 0 {
-        line("removed", &format!("{} stale containers of bridges that are gone", report.reaped));
+    report.line("sandbox", "starts and answers");
+    if started.reaped > 0 {
+        report.line("removed", &format!("{} stale containers of bridges that are gone", started.reaped));
     }
-    for notice in report.rootful().into_iter().chain(report.notices.iter().map(String::as_str)) {
-        line("notice", notice);
+    for notice in started.rootful().into_iter().chain(started.notices.iter().map(String::as_str)) {
+        report.line("notice", notice);
     }
-    if !report.extra_system_calls.is_empty() {
-        let calls: Vec<String> = report.extra_system_calls.iter().map(ToString::to_string).collect();
-        line("WEAKER", &format!("system calls allowed by sandbox.extra_syscalls: {}", calls.join(", ")));
+    if !started.extra_system_calls.is_empty() {
+        let calls: Vec<String> = started.extra_system_calls.iter().map(ToString::to_string).collect();
+        report
+            .line("WEAKER", &format!("system calls allowed by sandbox.extra_syscalls: {}", calls.join(", ")));
     }
-    for weakness in &report.allowed {
-        line("WEAKER", &format!("{weakness} (allowed by MCP_BRIDGE_ALLOW_WEAK)"));
+    for weakness in &started.allowed {
+        report.line("WEAKER", &format!("{weakness} (allowed by MCP_BRIDGE_ALLOW_WEAK)"));
     }
 }
 
 /// Reports the engine if it works although no sandbox could be started.
-async fn engine_alone(config: &Config) {
+async fn engine_alone(config: &Config, report: &Report) {
     let locations = wiring::locations(config, Some(Mark::new()));
     let Ok(engine) = find(&locations, &wiring::images(config), &config.lock_dir).await else { return };
     match engine.about().await {
         Ok(about) => {
-            line("engine", &about.name);
-            runtime(&about, config);
+            report.line("engine", &about.name);
+            runtime(&about, config, report);
         }
-        Err(error) => line("engine", &error.to_string()),
+        Err(error) => report.line("engine", &error.to_string()),
     }
-    line("socket", engine.address());
+    report.line("socket", engine.address());
 }
 
 /// Reports the OCI runtime, which separates the code from the machine.
-fn runtime(about: &EngineInfo, config: &Config) {
+fn runtime(about: &EngineInfo, config: &Config, report: &Report) {
     let engines = about.runtime.as_ref();
     // The engine reports only the version of its default runtime.
     if let Some(name) = &config.engine.oci_runtime
         && engines.is_none_or(|runtime| runtime.name != *name)
     {
-        return line("runtime", &text::inert_line(name));
+        return report.line("runtime", &text::inert_line(name));
     }
-    let Some(runtime) = engines else { return line("runtime", "the engine does not say which") };
-    line("runtime", &text::inert_line(&format!("{} {}", runtime.name, runtime.version)));
+    let Some(runtime) = engines else { return report.line("runtime", "the engine does not say which") };
+    report.line("runtime", &text::inert_line(&format!("{} {}", runtime.name, runtime.version)));
     if let Some(why) = runtime.why_update() {
-        line("", &format!("WARNING: {why}"));
+        report.line("", &format!("WARNING: {why}"));
     }
 }
 
@@ -187,24 +194,25 @@ fn kernel(report: &SandboxReport) -> String {
     }
 }
 
-fn no_sandbox(fault: &ToolFault) {
-    line("sandbox", &format!("MISSING: {}", fault.message));
-    line("", &format!("what to do: {}", fault.hint));
+fn no_sandbox(fault: &ToolFault, report: &Report) {
+    report.line("sandbox", &format!("MISSING: {}", fault.message));
+    report.line("", &format!("what to do: {}", fault.hint));
 }
 
 /// Reports the bridge that clients share, if one is running.
-async fn shared_bridge(config: &Config) {
+async fn shared_bridge(config: &Config, report: &Report) {
     match one_bridge::status_of_running(config).await {
-        Ok(lines) => {
-            let lines = lines.unwrap_or_default();
-            for (at, said) in lines.iter().take(1 + SESSIONS_SHOWN).enumerate() {
-                line(if at == 0 { "shared" } else { "" }, said);
+        Ok(None) => {}
+        Ok(Some(status)) => {
+            report.line("shared", &status.to_string());
+            for session in status.sessions.iter().take(SESSIONS_SHOWN) {
+                report.line("", &session.to_string());
             }
-            if let Some(more @ 1..) = lines.len().checked_sub(1 + SESSIONS_SHOWN) {
-                line("", &format!("and {more} more: `belljar serve status`"));
+            if let Some(more @ 1..) = status.sessions.len().checked_sub(SESSIONS_SHOWN) {
+                report.line("", &format!("and {more} more: `belljar serve status`"));
             }
         }
-        Err(error) => line("shared", &format!("`belljar serve` CANNOT BE ASKED: {error}")),
+        Err(error) => report.line("shared", &format!("`belljar serve` CANNOT BE ASKED: {error}")),
     }
 }
 
@@ -221,13 +229,13 @@ fn stored_by_search_by_meaning(config: &Config) -> Option<String> {
 }
 
 /// Reports how many servers have the user's rights, and how to change that.
-fn rights(config: &Config) {
+fn rights(config: &Config, report: &Report) {
     let (free, all) = config.servers_with_rights();
     let count = format!("{free} of {all} servers that a command starts run with all your rights");
     match free {
         _ if all == 0 => {}
-        0 => line("rights", &count),
-        _ => line("rights", &format!("{count}; `sandbox = true` in an entry confines one")),
+        0 => report.line("rights", &count),
+        _ => report.line("rights", &format!("{count}; `sandbox = true` in an entry confines one")),
     }
 }
 
@@ -235,10 +243,13 @@ async fn servers(
     config: &Config,
     environment: &Environment,
     asking: Option<(&[ServerSpec], &Upstream)>,
-    progress: &ProgressLine,
+    (report, progress): (&Report, &ProgressLine),
 ) {
     if config.servers.is_empty() && config.refused.is_empty() {
-        line("servers", "none configured (~/MCPs/*.json, [servers.NAME] of config.toml, MCP_SERVERS_CONFIG)");
+        report.line(
+            "servers",
+            "none configured (~/MCPs/*.json, [servers.NAME] of config.toml, MCP_SERVERS_CONFIG)",
+        );
     }
     // Each start takes a whole processor, so more starts in parallel would only delay each other.
     let at_once = match asking {
@@ -272,17 +283,17 @@ async fn servers(
         };
         match next {
             Ok(Some((server, state, answer))) => {
-                line("server", &state);
+                report.line("server", &state);
                 if let Some(confined) = confined(server, config) {
-                    line("", &confined);
+                    report.line("", &confined);
                 }
                 if let Some(inherited) = inherited(server, environment) {
-                    line("", &inherited);
+                    report.line("", &inherited);
                 }
                 for said in answer {
-                    line("", &said);
+                    report.line("", &said);
                 }
-                last_log_entries(config, &server.name);
+                last_log_entries(config, &server.name, report);
             }
             Ok(None) => break,
             Err(_) => {
@@ -295,12 +306,12 @@ async fn servers(
         let reason = &refused.reason;
         let reason = ["is not used: ", "cannot be used: "].iter().find_map(|said| reason.strip_prefix(said));
         let reason = text::inert_line(reason.unwrap_or(&refused.reason));
-        line("server", &format!("{}: NOT USED: {reason}", refused.name));
+        report.line("server", &format!("{}: NOT USED: {reason}", refused.name));
     }
 }
 
 /// Names the containers of servers whose bridge has been killed together with its keepers.
-async fn containers_of_servers(config: &Config) {
+async fn containers_of_servers(config: &Config, report: &Report) {
     let engines = config.servers.iter().filter_map(|server| match &server.transport {
         Transport::Launch(Launch { program, args, env, .. }) => {
             let env: Vec<_> = env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -331,7 +342,10 @@ async fn containers_of_servers(config: &Config) {
             if !label.trim().is_empty() && is_left_over(label.trim()) {
                 let engine = engine.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
                 let id = text::inert_line(id);
-                line("container", &format!("{id} is left of a bridge that is gone: {engine} rm -f {id}"));
+                report.line(
+                    "container",
+                    &format!("{id} is left of a bridge that is gone: {engine} rm -f {id}"),
+                );
             }
         }
     }
@@ -460,26 +474,26 @@ async fn answer(server: &ServerConfig, asking: Option<&Upstream>) -> Vec<String>
 }
 
 /// Prints the last log entries of the server, from any bridge.
-fn last_log_entries(config: &Config, server: &ServerName) {
+fn last_log_entries(config: &Config, server: &ServerName, report: &Report) {
     let Some(dir) = config.owner.server_log() else { return };
     match last_entries(&dir, server, ENTRIES_SHOWN) {
         Ok(entries) => {
             for entry in entries {
                 // The file is the user's, but its content comes from the server.
                 let said = format!("{}, {}: {}", entry.level, entry.age(), entry.text);
-                line("", &format!("said: {}", text::inert_line(&said)));
+                report.line("", &format!("said: {}", text::inert_line(&said)));
             }
         }
-        Err(error) => line("", &format!("what it has said cannot be read: {error}")),
+        Err(error) => report.line("", &format!("what it has said cannot be read: {error}")),
     }
 }
 
-fn problems(config: &Config) {
+fn problems(config: &Config, report: &Report) {
     for problem in &config.problems {
         let shown = problem.to_string();
         // A problem that prevents the use of a server was reported in the line of that server.
         if !config.refused.iter().any(|refused| refused.reason.ends_with(&shown)) {
-            line("config", &format!("{}: {shown}", problem.severity));
+            report.line("config", &format!("{}: {shown}", problem.severity));
         }
     }
 }
@@ -518,8 +532,4 @@ fn mebibytes(bytes: u64) -> String {
 
 fn cpus(millis: u64) -> String {
     format!("{}.{:03}", millis / 1000, millis % 1000)
-}
-
-fn line(label: &str, text: &str) {
-    to_stdout_marked(label, text);
 }

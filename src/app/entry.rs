@@ -20,7 +20,7 @@ use super::sessions;
 use super::{
     config, doctor, files, greeting, guardian, log, login, one_bridge, run, serve, skill, token, trust,
 };
-use crate::cli::{self, Arguments, Command};
+use crate::cli::{self, Arguments, Command, ServeCommand};
 use crate::config::{ConfigFiles, Environment, Shared};
 
 /// How much of a folder's path is shown, in characters.
@@ -166,9 +166,10 @@ fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
                 }
             }
             None => serve::serve(config, config_files).await,
-            Some(Command::Serve(cli::Serve { command: Some(command), .. })) => {
-                one_bridge::ask(&config, command.word()).await
-            }
+            Some(Command::Serve(cli::Serve { command: Some(command), .. })) => match command {
+                ServeCommand::Status { json } => one_bridge::status(&config, json).await,
+                ServeCommand::Stop => one_bridge::stop(&config).await,
+            },
             Some(Command::Serve(cli::Serve { detach: true, .. })) => one_bridge::detach(&config_files).await,
             Some(Command::Serve(serve)) => match http_options(&serve) {
                 Ok(_) if let Some(manager) = serve.unit => {
@@ -204,7 +205,7 @@ fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
             Some(Command::Login(arguments)) => login::login(&config, arguments, secret).await,
             Some(Command::Logout(arguments)) => login::logout(&config, &arguments).await,
             Some(Command::Doctor(arguments)) => {
-                doctor::doctor(config, config_files, arguments.ask, &through).await
+                doctor::doctor(config, config_files, &arguments, &through).await
             }
             Some(Command::Image(command)) => match of_command {
                 Some(environment) => images::command::image(&config, &environment, command).await,

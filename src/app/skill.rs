@@ -25,7 +25,7 @@ pub(super) async fn skill(config: Config, config_files: ConfigFiles, arguments: 
     let done = match arguments.command {
         SkillCommand::Ls { json } => list(&skills, json),
         SkillCommand::Show { name, version } => show(&skills, &name, version),
-        SkillCommand::History { name } => history(&skills, &name),
+        SkillCommand::History { name, json } => history(&skills, &name, json),
         SkillCommand::Rm { name, purge } => remove(&skills, &name, purge),
         SkillCommand::Restore { name, version } => restore(&skills, &name, version),
         SkillCommand::Trust { name, all } if all || name.is_none() => trust_all(&skills),
@@ -101,11 +101,18 @@ fn show(skills: &Skills, name: &str, version: Option<u64>) -> Result<ExitCode, S
     Ok(ExitCode::SUCCESS)
 }
 
-fn history(skills: &Skills, name: &str) -> Result<ExitCode, SkillError> {
+fn history(skills: &Skills, name: &str, as_json: bool) -> Result<ExitCode, SkillError> {
     let name = SkillName::new(name)?;
     let current = skills.ready(&name).ok().map(|skill| skill.header.version);
     for Skill { header, .. } in skills.history(&name)? {
-        let mark = if Some(header.version) == current { " (current)" } else { "" };
+        let is_current = Some(header.version) == current;
+        if as_json {
+            let (version, saved, description) = (header.version, &header.saved, &header.description);
+            let row = json!({"version": version, "current": is_current, "saved": saved, "description": description});
+            out!("{row}");
+            continue;
+        }
+        let mark = if is_current { " (current)" } else { "" };
         let said =
             if header.description.is_empty() { String::new() } else { format!(": {}", header.description) };
         out!("version {}{mark}, {}{said}", header.version, header.saved);

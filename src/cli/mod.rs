@@ -101,6 +101,9 @@ pub struct Doctor {
     /// Check with the environment variables that this client passes to belljar, and name those that are missing.
     #[arg(long, value_name = "NAME", value_parser = client_name())]
     pub client: Option<String>,
+    /// Print JSON, one line for each check.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `serve`.
@@ -156,20 +159,13 @@ pub enum ServiceManager {
 #[derive(Debug, Subcommand)]
 pub enum ServeCommand {
     /// Show the sessions of the running `belljar serve`.
-    Status,
+    Status {
+        /// Print JSON: an object, or `null` if none is running.
+        #[arg(long)]
+        json: bool,
+    },
     /// End the running `belljar serve` with all its sessions.
     Stop,
-}
-
-impl ServeCommand {
-    /// The word for the running bridge.
-    #[must_use]
-    pub fn word(&self) -> &'static str {
-        match self {
-            Self::Status => "status",
-            Self::Stop => "stop",
-        }
-    }
 }
 
 /// Arguments of `config`.

@@ -33,6 +33,9 @@ pub enum SkillCommand {
         /// The skill, which may have been removed.
         #[arg(value_name = "NAME")]
         name: String,
+        /// Print JSON, one line for each version.
+        #[arg(long)]
+        json: bool,
     },
     /// Remove a skill. Its earlier versions stay.
     Rm {

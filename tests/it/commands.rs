@@ -503,6 +503,50 @@ fn on_a_terminal_a_project_is_trusted_only_after_a_yes() {
 }
 
 #[test]
+fn doctor_prints_one_json_line_for_each_check() {
+    let home = Home::new().server("lost", json!({"command": "no-such-command"}));
+    let home = home.server("near", json!({"command": "sh", "args": ["-c", "exit 3"], "sandbox": true}));
+    let asked = |arguments: &[&str]| {
+        let output = home.run(&[&["doctor"], arguments].concat());
+        assert_eq!(output.code, Some(1), "{output:?}");
+        output.stdout
+    };
+    let (lines, json) = (asked(&["--ask"]), asked(&["--ask", "--json"]));
+    let checks: Vec<serde_json::Value> =
+        json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    // It has the same words as the report for a person.
+    let mut told = String::new();
+    for check in &checks {
+        let (name, text) = (check["check"].as_str().unwrap(), check["text"].as_str().unwrap());
+        told += &match name {
+            "version" => format!("belljar {text}\n"),
+            name => format!("{name:10} {text}\n"),
+        };
+        for detail in check["details"].as_array().unwrap() {
+            told += &format!("{:10} {}\n", "", detail.as_str().unwrap());
+        }
+        assert_eq!(check.as_object().unwrap().len(), 4, "{check}");
+    }
+    // What the log has of a server grows with each start.
+    let stable = |text: &str| -> Vec<String> {
+        text.lines().filter(|line| !line.contains(" said: ")).map(str::to_owned).collect()
+    };
+    assert_eq!(stable(&told), stable(&lines));
+    let states = |name: &str, text: &str| {
+        let is_it = |check: &&serde_json::Value| {
+            check["check"] == name && check["text"].as_str().unwrap().starts_with(text)
+        };
+        checks.iter().filter(is_it).map(|check| check["state"].as_str().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(states("version", env!("CARGO_PKG_VERSION")), ["ok"]);
+    assert_eq!(states("sandbox", "MISSING: "), ["failed"]);
+    assert_eq!(states("server", "lost: NOT FOUND: "), ["failed"]);
+    // Its command is found, and a line below says that it does not answer.
+    assert_eq!(states("server", "near: found at "), ["failed"]);
+    assert_eq!(states("model", ""), ["ok"]);
+}
+
+#[test]
 fn doctor_marks_its_lines_on_a_terminal_and_colours_them_unless_that_is_switched_off() {
     // What a server's description says steers no terminal.
     let home = Home::new().server("lost", json!({"command": "no-such-\u{1b}[2Jcommand"}));
@@ -596,12 +640,13 @@ fn the_log_has_a_line_for_each_request_that_became_no_run_and_says_why_it_shows_
 }
 
 /// How each command is tried where nobody reads what it prints.
-const UNREAD: [&[&str]; 39] = [
+const UNREAD: [&[&str]; 42] = [
     &["--help"],
     &["--version"],
     &["run", "-c", "print(1)"],
     &["run", "gone.py"],
     &["doctor"],
+    &["doctor", "--json"],
     &["config"],
     &["config", "--json"],
     &["config", "schema"],
@@ -621,6 +666,7 @@ const UNREAD: [&[&str]; 39] = [
     &["session", "replay", "last"],
     &["session", "rm", "--all"],
     &["skill", "ls"],
+    &["skill", "history", "gone", "--json"],
     &["skill", "run", "gone"],
     &["trust", "good"],
     &["trust", "bad"],
@@ -632,6 +678,7 @@ const UNREAD: [&[&str]; 39] = [
     &["token", "rm", "x"],
     &["completions", "bash"],
     &["serve", "status"],
+    &["serve", "status", "--json"],
     &["serve", "stop"],
     &["serve", "--unit", "systemd"],
     &["install", "--client", "cursor", "--shared"],

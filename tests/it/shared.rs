@@ -251,6 +251,7 @@ fn doctor_and_the_list_of_sessions_tell_what_the_running_bridge_serves_and_start
     let home = SharedHome::new();
     let doctor = || home.0.run(&["doctor"]).stdout;
     assert!(!doctor().contains("\nshared ") && !home.socket().exists());
+    assert_eq!(home.0.run(&["serve", "status", "--json"]).stdout, "null\n");
     let mut client = Bridge::start(&home.0);
     client.run("x = 1");
     let mut alone = Bridge::start(&home.0.clone().env("MCP_BRIDGE_SHARED", "0"));
@@ -258,6 +259,14 @@ fn doctor_and_the_list_of_sessions_tell_what_the_running_bridge_serves_and_start
     let status = home.status();
     let (head, session) = status.trim_end().split_once('\n').unwrap();
     let id = &session[..8];
+    let json: serde_json::Value =
+        serde_json::from_str(&home.0.run(&["serve", "status", "--json"]).stdout).unwrap();
+    let (folder, age_s) = (home.0.path().to_str().unwrap(), json["sessions"][0]["age_s"].as_u64().unwrap());
+    let session =
+        serde_json::json!({"id": id, "age_s": age_s, "owner": null, "servers": 0, "folder": folder});
+    let process = home.process().as_raw();
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(json, serde_json::json!({"version": version, "process": process, "sessions": [session]}));
     let said = doctor();
     assert!(said.contains(&format!("\nshared     {head}\n           {id} ")), "{said}");
     let listed = home.0.run(&["session", "ls"]).stdout;

@@ -190,6 +190,13 @@ fn what_code_removes_or_replaces_the_user_has_again(engine: &Engine) {
     );
     let history = skill(&home, &["history", "twice"]).stdout;
     assert!(history.starts_with("version 2, ") && history.lines().count() == 2, "{history}");
+    let json = skill(&home, &["history", "twice", "--json"]).stdout;
+    let rows: Vec<serde_json::Value> = json.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+    let about = |row: &serde_json::Value| (row["version"].as_u64(), row["current"].as_bool());
+    assert_eq!(
+        rows.iter().map(about).collect::<Vec<_>>(),
+        [2, 1].map(|version| (Some(version), Some(false)))
+    );
     assert!(skill(&home, &["show", "twice", "--version", "1"]).stdout.ends_with("    return 2 * x\n"));
     assert_eq!(
         skill(&home, &["restore", "twice", "--version", "1"]),

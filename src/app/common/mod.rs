@@ -7,6 +7,7 @@ pub(super) mod logging;
 pub(super) mod named;
 pub(super) mod printing;
 pub(super) mod progress;
+pub(super) mod report;
 pub(super) mod signals;
 pub(super) mod state_version;
 pub(super) mod user_file;

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
 use belljar_base::text;
+use serde::Serialize;
 
 use super::progress::above;
 
@@ -45,6 +46,30 @@ const TROUBLES: [&str; 8] =
 /// Words of a line, or labels, about what the user may want to change.
 const WARNINGS: [&str; 5] = ["NOT ", "WARNING", "WEAKER", "notice", "warning: "];
 
+/// The state of a check that a line of a report describes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CheckState {
+    /// All is well.
+    Ok,
+    /// The user may want to change something.
+    Warning,
+    /// Something does not work.
+    Failed,
+}
+
+impl CheckState {
+    /// The state by the words of the line.
+    pub(crate) fn of(label: &str, text: &str) -> Self {
+        let has = |words: &[&str]| words.iter().any(|word| text.contains(word) || label == *word);
+        match (has(&TROUBLES), has(&WARNINGS)) {
+            (true, _) => Self::Failed,
+            (_, true) => Self::Warning,
+            _ => Self::Ok,
+        }
+    }
+}
+
 /// Prints a line of a report, with a label. On a terminal it begins with a mark: that all is well, a warning or a trouble. Colours
 /// follow NO_COLOR, CLICOLOR and TERM.
 pub(crate) fn to_stdout_marked(label: &str, text: &str) -> bool {
@@ -52,12 +77,11 @@ pub(crate) fn to_stdout_marked(label: &str, text: &str) -> bool {
     if !stdout.is_terminal() {
         return to_stdout(&format!("{label:10} {text}\n"));
     }
-    let has = |words: &[&str]| words.iter().any(|word| text.contains(word) || label == *word);
-    let (mark, colour) = match (has(&TROUBLES), has(&WARNINGS)) {
-        (true, _) => ("✗", AnsiColor::Red),
-        (_, true) => ("!", AnsiColor::Yellow),
-        _ if label.is_empty() => (" ", AnsiColor::Green),
-        _ => ("✓", AnsiColor::Green),
+    let (mark, colour) = match CheckState::of(label, text) {
+        CheckState::Failed => ("✗", AnsiColor::Red),
+        CheckState::Warning => ("!", AnsiColor::Yellow),
+        CheckState::Ok if label.is_empty() => (" ", AnsiColor::Green),
+        CheckState::Ok => ("✓", AnsiColor::Green),
     };
     let (style, bold, text) = (colour.on_default(), Style::new().bold(), text::inert(text));
     let line = format!("{style}{mark}{style:#} {bold}{label:10}{bold:#} {text}\n");

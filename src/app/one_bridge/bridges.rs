@@ -7,6 +7,7 @@ use belljar_guard::Mark;
 use belljar_upstream::Inherited;
 use parking_lot::Mutex;
 
+use super::status::SessionStatus;
 use crate::app::wiring::{Modules, Process};
 use crate::audit::{Gauge, Metrics};
 use crate::config::{Config, ConfigFiles, Environment, Launch, Transport};
@@ -129,21 +130,21 @@ impl Bridges {
         ])
     }
 
-    /// A line for each session, with its owner if that is not the user.
-    pub(super) fn lines(&self) -> Vec<String> {
+    /// The status of each session.
+    pub(super) fn statuses(&self) -> Vec<SessionStatus> {
         let groups = self.groups.lock();
-        let lines = groups.iter().flat_map(|group| {
+        let statuses = groups.iter().flat_map(|group| {
             let config = Arc::clone(&group.process.told().borrow());
-            let servers = config.servers.len();
-            let owner = config.owner.name().map_or_else(String::new, |name| format!("{name}  "));
-            let cwd = group.environment.cwd.as_deref();
-            let folder = cwd.map_or_else(String::new, |cwd| cwd.display().to_string());
-            group.sessions.iter().map(move |session| {
-                let age_s = session.begun.elapsed().as_secs();
-                format!("{:.8}  {age_s} s  {owner}{servers} servers  {folder}", session.id.as_str())
+            let folder = group.environment.cwd.as_deref().map(|cwd| cwd.display().to_string());
+            group.sessions.iter().map(move |session| SessionStatus {
+                id: format!("{:.8}", session.id.as_str()),
+                age_s: session.begun.elapsed().as_secs(),
+                owner: config.owner.name().map(str::to_owned),
+                servers: config.servers.len(),
+                folder: folder.clone(),
             })
         });
-        lines.collect()
+        statuses.collect()
     }
 
     /// Ends what no session has used for some time.

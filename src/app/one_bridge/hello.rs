@@ -20,6 +20,9 @@ use crate::config::Environment;
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The version of this exchange. Sides of different versions do not work together.
 const EXCHANGE: &str = "1";
+/// The words of wishes without a body.
+pub(super) const STATUS: &str = "status";
+pub(super) const STOP: &str = "stop";
 /// The longest first line, in bytes.
 const LINE_BYTES_MAX: u64 = 200;
 /// The largest environment, in bytes. Linux lets a program have 2 MiB by default.
@@ -120,8 +123,8 @@ impl Wish {
         let body = body(from, length).await.map_err(said)?;
         match words.as_slice() {
             ["belljar", _, version, _] => Ok(Self::Session(Hello::of(version, &body))),
-            ["status", ..] => Ok(Self::Status),
-            ["stop", ..] => Ok(Self::Stop),
+            [STATUS, ..] => Ok(Self::Status),
+            [STOP, ..] => Ok(Self::Stop),
             _ => Err("this is no message of belljar".into()),
         }
     }

@@ -12,6 +12,7 @@ use belljar_base::problem::{Problem, report};
 use belljar_base::text;
 use nix::fcntl::Flock;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use serde_json::json;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -19,18 +20,18 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::bridges::{Bridges, SESSIONS_MAX};
-use super::hello::{Hello, VERSION, Welcome, Wish};
+use super::hello::{Hello, STATUS, STOP, VERSION, Welcome, Wish};
 use super::http::{Http, HttpOptions};
 use super::oauth::OAuth;
 use super::owners::Owners;
 use super::place::Place;
+use super::status::BridgeStatus;
 use super::tokens::Tokens;
 
 use crate::app::common::printing::{err, out};
 use crate::app::common::signals::Signals;
 use crate::app::serve::handler;
 use crate::audit::AuditLog;
-use crate::cli::ServeCommand;
 use crate::config::{Audit, Config, ConfigFiles, Environment};
 use crate::server::serve as serve_client;
 
@@ -48,6 +49,8 @@ const ANSWERING: Duration = Duration::from_secs(5);
 const START: Duration = Duration::from_secs(10);
 /// The time between two attempts to reach it.
 const AGAIN: Duration = Duration::from_millis(10);
+/// The line if no bridge is running.
+const NOT_RUNNING: &str = "`belljar serve` is not running";
 /// The longest wait for a bridge that is ending.
 const LEAVING: Duration = Duration::from_secs(8);
 
@@ -242,7 +245,11 @@ async fn connection(
     let answer = match tokio::time::timeout(HELLO, Wish::read(&mut read, &key)).await {
         Err(_) => return,
         Ok(Err(why)) => Welcome::No(why),
-        Ok(Ok(Wish::Status)) => Welcome::Ok(status(&bridges)),
+        Ok(Ok(Wish::Status)) => {
+            let (version, process) = (VERSION.to_owned(), std::process::id());
+            let status = BridgeStatus { version, process, sessions: bridges.statuses() };
+            Welcome::Ok(json!(status).to_string())
+        }
         Ok(Ok(Wish::Stop)) => {
             stopping.cancel();
             Welcome::Ok(String::new())
@@ -294,64 +301,57 @@ fn line(problem: &Problem) -> String {
     format!("{}: {problem}", problem.severity)
 }
 
-fn status(bridges: &Bridges) -> String {
-    let lines = bridges.lines();
-    let head =
-        format!("belljar {VERSION} serves {} sessions (process {})\n", lines.len(), std::process::id());
-    head + &lines.into_iter().map(|line| line + "\n").collect::<String>()
+/// Prints the status of the running bridge.
+pub(crate) async fn status(config: &Config, is_json: bool) -> ExitCode {
+    match status_of_running(config).await {
+        Ok(status) if is_json => out!("{}", json!(status)),
+        Ok(Some(status)) => {
+            out!("{status}");
+            status.sessions.iter().for_each(|session| out!("{session}"));
+        }
+        Ok(None) => out!("{NOT_RUNNING}"),
+        Err(error) => return not_asked(&error),
+    }
+    ExitCode::SUCCESS
 }
 
-/// Asks the running bridge for its status, or to stop.
-pub(crate) async fn ask(config: &Config, word: &str) -> ExitCode {
+/// Ends the running bridge.
+pub(crate) async fn stop(config: &Config) -> ExitCode {
     let place = Place::new(config);
-    let answered = answer(&place, word).await;
-    if word == "stop" && matches!(answered, Ok(Some(Welcome::Ok(_)))) {
-        place.left(LEAVING).await;
+    match answer(&place, STOP).await {
+        Ok(Some(_)) => place.left(LEAVING).await,
+        Ok(None) => out!("{NOT_RUNNING}"),
+        Err(error) => return not_asked(&error),
     }
-    match answered {
-        Ok(Some(Welcome::Ok(text))) => {
-            text.lines().for_each(|line| out!("{}", text::inert(line)));
-            ExitCode::SUCCESS
-        }
-        Ok(Some(Welcome::No(why))) => {
-            err!("belljar: {why}");
-            ExitCode::FAILURE
-        }
-        Ok(None) => {
-            out!("`belljar serve` is not running");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            err!("belljar: the running `belljar serve` cannot be asked: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    ExitCode::SUCCESS
 }
 
-/// The status of the running bridge: a line about it and one for each session, which begins with the beginning of the session's
-/// ID. `None`: no bridge is running.
+fn not_asked(error: &io::Error) -> ExitCode {
+    err!("belljar: the running `belljar serve` cannot be asked: {}", text::inert_line(&error.to_string()));
+    ExitCode::FAILURE
+}
+
+/// The status of the running bridge; `None`: no bridge is running.
 ///
 /// # Errors
 /// The running bridge does not tell.
-pub(crate) async fn status_of_running(config: &Config) -> io::Result<Option<Vec<String>>> {
-    match answer(&Place::new(config), ServeCommand::Status.word()).await? {
-        Some(Welcome::Ok(text)) => {
-            Ok(Some(text.lines().map(|line| text::inert_line(line).to_string()).collect()))
-        }
-        Some(Welcome::No(why)) => Err(io::Error::other(why)),
-        None => Ok(None),
-    }
+pub(crate) async fn status_of_running(config: &Config) -> io::Result<Option<BridgeStatus>> {
+    let answered = answer(&Place::new(config), STATUS).await?;
+    Ok(answered.map(|text| serde_json::from_str(&text)).transpose()?)
 }
 
-/// What the running bridge answers; `None`: no bridge is running.
-async fn answer(place: &Place, word: &str) -> io::Result<Option<Welcome>> {
+/// The answer of the running bridge; `None`: no bridge is running.
+async fn answer(place: &Place, word: &str) -> io::Result<Option<String>> {
     let asking = async {
         let mut stream = place.connect().await?;
         Wish::send(word, &place.key(), &mut stream).await?;
         let (read, mut write) = stream.split();
         let (welcome, _) = Welcome::read(&mut BufReader::new(read)).await?;
         write.shutdown().await?;
-        io::Result::Ok(Some(welcome))
+        match welcome {
+            Welcome::Ok(text) => Ok(Some(text)),
+            Welcome::No(why) => Err(io::Error::other(why)),
+        }
     };
     match tokio::time::timeout(ANSWERING, asking).await {
         Ok(Err(error))

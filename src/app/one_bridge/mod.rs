@@ -17,12 +17,13 @@ mod owners;
 mod place;
 mod public_key;
 mod relay;
+mod status;
 mod tls;
 mod tokens;
 mod units;
 
 pub(super) use http::HttpOptions;
-pub(super) use listen::{ask, detach, serve_all, status_of_running};
+pub(super) use listen::{detach, serve_all, status, status_of_running, stop};
 pub(super) use oauth::OAuthOptions;
 pub(super) use relay::relay;
 pub(super) use tls::Tls;

@@ -93,15 +93,15 @@ async fn list(sessions: &Sessions, config: &Config, is_json: bool) -> Result<(),
 
 /// The beginnings of the IDs of the shared bridge's sessions.
 async fn shared(config: &Config) -> Vec<String> {
-    let lines = match status_of_running(config).await {
-        Ok(lines) => lines.unwrap_or_default(),
+    match status_of_running(config).await {
+        Ok(status) => {
+            status.into_iter().flat_map(|status| status.sessions).map(|session| session.id).collect()
+        }
         Err(error) => {
             err!("belljar: the running `belljar serve` cannot be asked for its sessions: {error}");
             Vec::new()
         }
-    };
-    // The first line is about the bridge.
-    lines.iter().skip(1).filter_map(|line| Some(line.split_whitespace().next()?.to_owned())).collect()
+    }
 }
 
 fn show(sessions: &Sessions, id: &str, run: Option<u64>) -> Result<(), Failure> {
