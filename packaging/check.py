@@ -166,7 +166,9 @@ class Packages:
         assert [json.loads(base64.b64decode(configs[0])), json.loads(configs[1])] == [entry, entry], links
         market = json.loads((REPOSITORY / ".claude-plugin/marketplace.json").read_text())
         plugin = REPOSITORY / market["plugins"][0]["source"] / ".claude-plugin/plugin.json"
-        assert json.loads(plugin.read_text())["mcpServers"] == {"belljar": entry}, plugin
+        manifest = json.loads(plugin.read_text())
+        assert manifest["mcpServers"] == {"belljar": entry}, plugin
+        assert manifest["version"] == self.project.version, plugin
 
     def check_release(self) -> None:
         """The release has the archive that cargo binstall looks for, and a section of the changelog."""

@@ -33,6 +33,8 @@ PACKAGING = REPOSITORY / "packaging"
 # The older glibc of manylinux2014 has no renameat2.
 GLIBC = "2.28"
 IMAGE = "localhost/belljar:latest"
+# Claude Code reads it from the repository, so it is committed with the version.
+PLUGIN = PACKAGING / "claude-plugin/.claude-plugin/plugin.json"
 # Names of npm for the system and the processor, and of Debian for the processor.
 TARGETS = {
     "x86_64-unknown-linux-gnu": ("linux", "x64", "amd64"),
@@ -269,6 +271,11 @@ def server_json(project: Project, bundles: list[Path]) -> dict[str, Any]:
     }
 
 
+def plugin(project: Project) -> str:
+    """The manifest of the plugin for Claude Code, with the version."""
+    return re.sub(r'"version": "[^"]*"', f'"version": "{project.version}"', PLUGIN.read_text(), count=1)
+
+
 def installer(project: Project) -> str:
     """The shell installer of this release."""
     text = (PACKAGING / "install.sh").read_text()
@@ -373,6 +380,7 @@ def main() -> None:
         subprocess.run(["maturin", "sdist", "--out", str(out)], cwd=REPOSITORY, check=True)
         pack_npm(project, out)
         write(out / "server.json", as_json(server_json(project, sorted(out.glob("*.mcpb")))))
+        write(PLUGIN, plugin(project))
         write(out / "install.sh", installer(project), 0o755)
         write(out / "belljar.rb", formula(project, out))
         write(out / f"belljar-{project.version}.cdx.json", as_json(bill_of_materials()))

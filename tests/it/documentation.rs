@@ -166,6 +166,13 @@ fn every_setting_is_described_with_its_default() {
 }
 
 #[test]
+fn plugin_for_claude_code_has_the_version_of_the_crate() {
+    let manifest = read("packaging/claude-plugin/.claude-plugin/plugin.json");
+    let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+    assert_eq!(manifest["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
 fn every_command_is_described() {
     let help = Home::new().run(&["--help"]).stdout;
     let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
