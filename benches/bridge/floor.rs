@@ -39,8 +39,7 @@ impl Echo {
             root: false,
             podman: None,
             ssh: None,
-            home: None,
-            temporary: None,
+            desktops: vec![],
             environments: engine.is_process().then(environments::usual),
             mark: None,
         };

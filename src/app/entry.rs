@@ -1,6 +1,7 @@
 //! The entry point after the arguments were parsed.
 
 use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use belljar_base::text;
@@ -21,7 +22,7 @@ use super::{
     config, doctor, files, greeting, guardian, log, login, one_bridge, run, serve, skill, token, trust,
 };
 use crate::cli::{self, Arguments, Command, ServeCommand};
-use crate::config::{ConfigFiles, Environment, Shared};
+use crate::config::{ConfigFiles, Environment, Shared, claim_folders};
 
 /// How much of a folder's path is shown, in characters.
 const PATH_CHARS_MAX: usize = 200;
@@ -75,7 +76,8 @@ fn outside_of_projects(command: Option<Command>) -> ExitCode {
 }
 
 fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
-    if let Err(why) = state_version::check([environment.state_dir(), environment.common_dir()]) {
+    let states = [environment.state_dir(), environment.common_dir()];
+    if let Err(why) = check_stored(&environment.stored(), environment.home.as_deref(), states) {
         err!("belljar: {why}");
         return ExitCode::FAILURE;
     }
@@ -130,21 +132,14 @@ fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
     };
     let needs_it = matches!(command, Some(Command::Image(_) | Command::Uninstall(_)));
     let of_command = needs_it.then(|| environment.clone());
-    let (mut config, config_files) = ConfigFiles::load(environment);
+    let (config, config_files) = ConfigFiles::load(environment);
     if let Some(Command::Config(arguments)) = &command {
         return config::show(&config, arguments.json);
     }
     // Its parent is the folder that the user named.
     let named = config.owner.journals().and_then(|journals| Some(journals.parent()?.to_owned()));
-    if let Err(why) = state_version::check([named]) {
+    if let Err(why) = check_stored(&config.stored(), config.home.as_deref(), [named]) {
         err!("belljar: {why}");
-        return ExitCode::FAILURE;
-    }
-    // The bridge and `doctor` say it to their reader, and no sandbox starts.
-    if let Err(problem) = config.claim_folders()
-        && !matches!(command, None | Some(Command::Serve(_) | Command::Doctor(_)))
-    {
-        err!("belljar: {problem}");
         return ExitCode::FAILURE;
     }
     logging::start(config.log_level);
@@ -231,6 +226,20 @@ fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
     // A read of stdin may block its thread for ever.
     runtime.shutdown_background();
     code
+}
+
+/// Checks that the folders in which belljar stores something are this user's alone, and that this belljar knows the version of
+/// these states.
+///
+/// # Errors
+/// One is not, or it does not; with the remedy.
+fn check_stored(
+    folders: &[PathBuf],
+    home: Option<&Path>,
+    states: impl IntoIterator<Item = Option<PathBuf>>,
+) -> Result<(), String> {
+    claim_folders(folders, home).map_err(|problem| problem.to_string())?;
+    state_version::check(states)
 }
 
 /// How HTTP is to be served; `None`: not at all.

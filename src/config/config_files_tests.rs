@@ -442,6 +442,19 @@ fn a_base_directory_that_a_server_could_change_is_not_used() {
 }
 
 #[test]
+fn no_engine_is_looked_for_where_a_confined_server_could_listen() {
+    let has_colima = |written: &str| {
+        let entry = format!("[servers.w]\ncommand = \"c\"\n[servers.w.sandbox]\nwrite = [\"{written}\"]\n");
+        let (user, files) = with_dots(&entry);
+        fs::create_dir_all(user.path(".colima/default")).unwrap();
+        let sockets = Config::load(files.environment()).engine.desktops;
+        sockets.iter().any(|socket| socket.path.ends_with(".colima/default/docker.sock"))
+    };
+    assert!(has_colima("~/dots"), "the control");
+    assert!(!has_colima("~/.colima"));
+}
+
+#[test]
 fn nothing_starts_while_what_belljar_stores_lies_in_a_place_that_a_server_was_given() {
     use std::os::unix::fs::symlink;
     for stored in [".cache/belljar", ".local/share/belljar"] {

@@ -10,6 +10,7 @@ use belljar_base::limits::Limits;
 use belljar_base::names::{ServerName, WorkspaceName};
 use belljar_base::own_file;
 use belljar_base::problem::Problem;
+use belljar_base::resolved_path::ResolvedPath;
 use belljar_base::run::OutputMode;
 use belljar_confine::{ChangeablePlaces, PrivatePlaces};
 use belljar_engine::{EngineLocations, User};
@@ -40,6 +41,8 @@ use crate::journal::JournalDetail;
 pub struct Config {
     /// The requested engine, and where engines are searched; without a mark.
     pub engine: EngineLocations,
+    /// The user's home folder.
+    pub home: Option<PathBuf>,
     /// PATH.
     pub path: Option<OsString>,
     /// The sandbox's image; `None`: the project's own.
@@ -183,8 +186,8 @@ impl Config {
         self.settings.iter().any(is_of_it)
     }
 
-    /// Puts locks and sockets into the state folder if a confined server or code could change their usual place. Returns the
-    /// problem if such a process could change what belljar stores: in a place that it was given.
+    /// Puts locks and sockets into the state folder if a confined server or code could change their usual place, and looks for no
+    /// engine where one of these could listen or lead elsewhere. Returns the problem if such a process could change what belljar stores: in a place that it was given.
     pub(super) fn place_own(
         &mut self,
         environment: &Environment,
@@ -192,6 +195,11 @@ impl Config {
         given: &ChangeablePlaces,
     ) -> Option<Problem> {
         self.engine.runtime_dir.take_if(|dir| of_configuration(changeable, dir).is_some());
+        self.engine.desktops.retain(|socket| {
+            let way = ResolvedPath::of(&socket.path);
+            of_configuration(changeable, &socket.path).is_none()
+                && way.chosen_by_others(environment.uid).is_none()
+        });
         if of_configuration(changeable, &self.lock_dir).is_some()
             && let Some(state) = environment.state_dir()
         {
@@ -200,7 +208,7 @@ impl Config {
         // Code may change what it stores itself.
         let stored = self.own_stores().chain([self.owner.saved_of_all()]);
         let of_server = stored.into_iter().find_map(|dir| of_configuration(given, &dir));
-        of_server.or_else(|| self.planted())
+        of_server.or_else(|| check_folders(&self.stored(), self.home.as_deref()))
     }
 
     /// The folders in which belljar itself stores something.
@@ -210,24 +218,25 @@ impl Config {
         dirs.into_iter().flatten().chain([self.lock_dir.clone()])
     }
 
-    /// The problem if another user has made or can replace a folder in which belljar stores something, or has made a symlink in
-    /// one: then nothing there is this user's to read, to use or to remove.
-    fn planted(&self) -> Option<Problem> {
-        let check = |dir: &Path| own_file::check_folder(dir, self.engine.home.as_deref());
-        self.own_stores().chain(stores(self)).find_map(|dir| Some(planted(&dir, &check(&dir).err()?)))
+    /// All folders in which something is stored for this configuration.
+    #[must_use]
+    pub fn stored(&self) -> Vec<PathBuf> {
+        self.own_stores().chain(stores(self)).collect()
     }
+}
 
-    /// Makes the folders in which belljar stores something where another user could make them before it does. No sandbox starts
-    /// if another user was first.
-    ///
-    /// # Errors
-    /// Another user has made or can replace one, or has made a symlink in one.
-    pub fn claim_folders(&mut self) -> Result<(), Box<Problem>> {
-        self.own_stores().chain(stores(self)).for_each(|dir| own_file::claim_folder(&dir));
-        let Some(problem) = self.planted() else { return Ok(()) };
-        self.sandbox_problem.get_or_insert_with(|| problem.clone());
-        Err(Box::new(problem))
-    }
+/// Makes those of these folders of belljar's that another user could make before it does. `home` is the user's home.
+///
+/// # Errors
+/// Another user has made or can replace one, or has made a symlink in one: then nothing there is this user's to read, to use or
+/// to remove.
+pub fn claim_folders(folders: &[PathBuf], home: Option<&Path>) -> Result<(), Box<Problem>> {
+    folders.iter().for_each(|dir| own_file::claim_folder(dir));
+    check_folders(folders, home).map_or(Ok(()), |problem| Err(Box::new(problem)))
+}
+
+fn check_folders(folders: &[PathBuf], home: Option<&Path>) -> Option<Problem> {
+    folders.iter().find_map(|dir| Some(planted(dir, &own_file::check_folder(dir, home).err()?)))
 }
 
 fn planted(dir: &Path, error: &io::Error) -> Problem {

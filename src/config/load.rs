@@ -11,6 +11,7 @@ use std::time::Duration;
 use belljar_base::limits::Limits;
 use belljar_base::names::ServerName;
 use belljar_base::problem::{OF_FILE_MAX, Origin, Problem, Severity};
+use belljar_base::system::System;
 use belljar_base::text::{self, suggest};
 use belljar_confine::{ChangeablePlaces, PrivatePlaces};
 use belljar_engine::EngineLocations;
@@ -330,6 +331,7 @@ impl ReadSettings {
         }
         let config = Config {
             engine: engine(&mut settings, environment),
+            home: environment.home.clone(),
             path: environment.variable("PATH").map(OsString::from),
             image: settings.optional("MCP_BRIDGE_IMAGE", read::text),
             time_zone: environment.time_zone(),
@@ -539,8 +541,8 @@ fn engine(settings: &mut Settings<'_>, environment: &Environment) -> EngineLocat
         root: environment.uid == 0,
         podman: None,
         ssh: None,
-        home: environment.home.clone(),
-        temporary: Some(environment.temporary_dir()),
+        desktops: System::HERE
+            .desktop_sockets(environment.home.as_deref(), Some(&environment.temporary_dir())),
         environments: environment.data_dir().map(|dir| dir.join("environments")),
         mark: None,
     }

@@ -13,7 +13,7 @@ mod test_home;
 
 pub use config_files::ConfigFiles;
 pub use config_files::edited_settings;
-pub use configuration::Config;
+pub use configuration::{Config, claim_folders};
 pub use owner::Owner;
 pub(crate) use read::changeable::own_program;
 pub use read::environment::{Environment, Nesting, this_program};

@@ -16,14 +16,24 @@ const STORES: [&str; 7] = [
     "state/outbox/20260101-120000-0000000a",
     "state/tools",
 ];
-/// Verbs that read, list or remove what is stored.
-const VERBS: [&[&str]; 11] = [
+/// Verbs that use no saved functions, workspaces or handed-over files.
+const WITHOUT_SAVED: [&[&str]; 4] = [
+    &["config", "trust"],
+    &["import", "--yes"],
+    &["install", "--client", "cursor"],
+    &["uninstall", "--client", "cursor"],
+];
+/// The other verbs that read, list, use or remove what is stored.
+const VERBS: [&[&str]; 14] = [
+    &[],
+    &["doctor", "--ask"],
     &["files", "ls"],
     &["files", "--workspace", "w", "get", "f"],
     &["image", "ls"],
     &["image", "rm", "site"],
     &["log"],
     &["run", "-c", "print(1)"],
+    &["serve"],
     &["session", "ls"],
     &["session", "rm", "last"],
     &["skill", "ls"],
@@ -49,7 +59,8 @@ fn home(mode: u32) -> Home {
 
 /// Fails unless each verb refuses to go on for this reason and has changed nothing.
 fn assert_nothing_is_used(home: &Home, store: &str, why: &str) {
-    for verb in VERBS {
+    let others = WITHOUT_SAVED.iter().filter(|_| !store.starts_with("state"));
+    for verb in VERBS.iter().chain(others) {
         let output = home.run(verb);
         let said = format!("{verb:?} with {store}: {}{}", output.stdout, output.stderr);
         assert!(output.code != Some(0) && output.stderr.contains(why), "{said}");
@@ -100,14 +111,27 @@ fn no_folder_is_used_that_another_user_can_replace() {
 }
 
 #[test]
+fn where_locks_could_be_replaced_they_are_in_the_state_folder_and_no_folder_is_no_danger() {
+    let home = Home::new().env("MCP_BRIDGE_RUNTIME", "process").without_env("XDG_RUNTIME_DIR");
+    let team = home.path().join("team");
+    fs::create_dir(&team).unwrap();
+    fs::set_permissions(&team, fs::Permissions::from_mode(0o777)).unwrap();
+    let home = home.env("TMPDIR", team.to_str().unwrap()).env("XDG_CACHE_HOME", "/dev/null");
+    let output = home.run(&["session", "ls"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    assert_eq!(fs::read_dir(&team).unwrap().count(), 0);
+}
+
+#[test]
 fn no_symlink_is_followed_that_another_user_can_rename() {
     let home = Home::new().file("private", "print('SECRET')").env("MCP_BRIDGE_RUNTIME", "process");
     let team = home.path().join("team");
     fs::create_dir(&team).unwrap();
-    symlink("../private", team.join("link")).unwrap();
+    fs::create_dir(team.join("own")).unwrap();
+    symlink("../../private", team.join("own/link")).unwrap();
     for (mode, is_refused) in [(0o777, true), (0o1777, false), (0o700, false)] {
         fs::set_permissions(&team, fs::Permissions::from_mode(mode)).unwrap();
-        let output = home.run(&["run", "team/link"]);
+        let output = home.run(&["run", "team/own/link"]);
         assert_eq!(
             output.stderr.contains("somebody else may have made"),
             is_refused,

@@ -131,11 +131,14 @@ impl ResolvedPath {
         self.links.iter().map(|(link, _)| link.as_path()).find(|link| is_foreign(link))
     }
 
-    /// The first symlink on the way that another user has made, or could have put there: a symlink can be renamed by whoever can
-    /// write its folder.
+    /// The first symlink on the way that another user has made, or could have put there: whoever can write a folder can rename
+    /// what is in it. What others can do in the folders above `home` does not count.
     #[must_use]
-    pub fn link_of_others(&self, uid: u32) -> Option<&Path> {
-        let is_moved = |link: &Path| link.parent().is_some_and(|folder| replaceable(folder, uid).is_some());
+    pub fn link_of_others(&self, uid: u32, home: &Path) -> Option<&Path> {
+        let is_moved = |link: &Path| {
+            let mut above = link.ancestors().skip(1).filter(|folder| !home.starts_with(folder));
+            above.any(|folder| replaceable(folder, uid).is_some())
+        };
         let moved = self.links.iter().map(|(link, _)| link.as_path()).find(|link| is_moved(link));
         self.foreign_link(uid).or(moved)
     }
@@ -210,7 +213,8 @@ fn is_shut_off(folder: &Path, uid: u32) -> bool {
 
 /// Why other users can replace any file or folder in a folder; `None`: they cannot, or cannot come to it.
 fn replaceable(folder: &Path, uid: u32) -> Option<&'static str> {
-    let why = replaced_by_others(&folder.symlink_metadata().ok()?, uid)?;
+    let about = folder.symlink_metadata().ok().filter(Metadata::is_dir)?;
+    let why = replaced_by_others(&about, uid)?;
     (has_owners(folder) && !is_shut_off(folder, uid)).then_some(why)
 }
 

@@ -10,6 +10,7 @@ use belljar_base::real_file::RealFile;
 use belljar_base::resolved_path::ResolvedPath;
 use belljar_base::text;
 use nix::errno::Errno;
+use nix::unistd::{User, geteuid};
 
 /// Longest name that is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 300;
@@ -24,7 +25,9 @@ const SHOWN_CHARS_MAX: usize = 300;
 fn real(path: &Path, foreign: &[PathBuf]) -> io::Result<RealFile> {
     let way = ResolvedPath::of(&std::path::absolute(path)?);
     let in_place = || foreign.iter().find_map(|folder| way.link_in(folder));
-    match way.link_of_others(nix::unistd::geteuid().as_raw()).or_else(in_place) {
+    let uid = geteuid();
+    let home = User::from_uid(uid).ok().flatten().map(|user| user.dir).unwrap_or_default();
+    match way.link_of_others(uid.as_raw(), &home).or_else(in_place) {
         Some(link) => {
             let (link, end) = (shown(link), shown(&way.end));
             Err(io::Error::other(format!(

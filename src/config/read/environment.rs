@@ -303,14 +303,15 @@ impl Environment {
     }
 
     /// A folder for locks: in XDG_RUNTIME_DIR, else one of this user's own among the temporary files, or in the state
-    /// folder if another user has taken that one's name.
+    /// folder if another user has taken that one's name, or could.
     pub(crate) fn lock_dir(&self) -> PathBuf {
         if let Some(dir) = self.runtime_dir() {
             return dir.join("belljar");
         }
         let usual = self.temporary_dir().join(format!("belljar-{}", self.uid));
         let is_ours = |found: Metadata| self.is_own_folder(&found);
-        let is_taken = usual.symlink_metadata().is_ok_and(|found| !is_ours(found));
+        let is_taken = usual.symlink_metadata().is_ok_and(|found| !is_ours(found))
+            || ResolvedPath::of(&usual).chosen_by_others(self.uid).is_some();
         self.state_dir().filter(|_| is_taken).map_or(usual, |state| state.join("locks"))
     }
 
@@ -366,6 +367,13 @@ impl Environment {
     /// The folder of what all belljars of this user share, whatever their other variables are.
     pub(crate) fn common_dir(&self) -> Option<PathBuf> {
         self.home.as_ref().map(|home| home.join(".local/state/belljar"))
+    }
+
+    /// The folders in which belljar stores something, wherever the settings have the rest.
+    pub(crate) fn stored(&self) -> Vec<PathBuf> {
+        let environments = self.data_dir().map(|dir| dir.join("environments"));
+        let dirs = [self.state_dir(), self.common_dir(), self.cache_dir(), self.data_dir(), environments];
+        dirs.into_iter().flatten().chain([self.lock_dir()]).collect()
     }
 
     /// The places that servers and code were given so far, each with a description of the process.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use belljar_base::system::System;
+use belljar_base::system::{DesktopSocket, System};
 use belljar_guard::Mark;
 use bollard::{API_DEFAULT_VERSION, Docker};
 use tokio::sync::OnceCell;
@@ -37,10 +37,8 @@ pub struct EngineLocations {
     pub podman: Option<PathBuf>,
     /// The `ssh` program, if there is one.
     pub ssh: Option<PathBuf>,
-    /// The user's home folder, in which desktop engines put their sockets.
-    pub home: Option<PathBuf>,
-    /// The folder of temporary files, in which Podman's machine has its socket on macOS.
-    pub temporary: Option<PathBuf>,
+    /// Where engines of desktop programs may listen, but for places that code or a confined server can change.
+    pub desktops: Vec<DesktopSocket>,
     /// The folder of the virtual environments for sandboxes without a container engine.
     pub environments: Option<PathBuf>,
     /// The mark of the processes that are started to reach an engine.
@@ -162,10 +160,9 @@ fn candidates(locations: &EngineLocations) -> Vec<Candidate> {
         list.extend(socket("/var/run/docker.sock".into(), only_docker));
     }
     // Desktop engines come last: they run in a virtual machine.
-    let desktops = System::HERE.desktop_sockets(locations.home.as_deref(), locations.temporary.as_deref());
-    list.extend(desktops.into_iter().filter_map(|desktop| match desktop.is_podman {
-        true => socket(desktop.path, None).filter(|_| podman),
-        false => socket(desktop.path, only_docker).filter(|_| docker),
+    list.extend(locations.desktops.iter().filter_map(|desktop| match desktop.is_podman {
+        true => socket(desktop.path.clone(), None).filter(|_| podman),
+        false => socket(desktop.path.clone(), only_docker).filter(|_| docker),
     }));
     list
 }
@@ -398,7 +395,7 @@ mod tests {
             runtime_dir: Some(runtime.path().into()),
             root,
             podman: Some("/usr/bin/podman".into()),
-            home: Some(home.path().into()),
+            desktops: System::Linux.desktop_sockets(Some(home.path()), None),
             ..EngineLocations::default()
         };
         let (podmans, dockers) = ("/run/podman/podman.sock", "/var/run/docker.sock");
