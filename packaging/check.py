@@ -32,7 +32,20 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from package import GLIBC, IMAGE, REPOSITORY, TARGETS, Project, changes, output, pack_image, write
+from package import (
+    GLIBC,
+    IMAGE,
+    REPOSITORY,
+    TARGETS,
+    Project,
+    changes,
+    output,
+    pack_image,
+    push_bridge,
+    push_list,
+    push_sandbox,
+    write,
+)
 
 CACHE = Path(
     os.environ.get("BELLJAR_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "belljar"
@@ -488,19 +501,23 @@ OPEN = {
 HEALTHY_S_MAX = 60.0
 
 
-def engine_address(engine: str) -> str:
+def engine_variable(name: str) -> str:
     lines = (line.partition("=") for line in (CACHE / "engines.env").read_text().splitlines())
-    return {name: value for name, _, value in lines}[ENGINES[engine][0]]
+    return {name: value for name, _, value in lines}[name]
 
 
-def make_image(dist: Path) -> None:
+def engine_address(engine: str) -> str:
+    return engine_variable(ENGINES[engine][0])
+
+
+def make_image(project: Project, dist: Path) -> None:
     """Has Docker build the image; on the base that the sandbox's image has here, if no registry can be reached."""
     docker = ("docker", "--host", engine_address("docker"))
     base = CACHE / f"base-{os.uname().machine}.tar.gz"
     if base.exists():
         os.environ["BASE_IMAGE"] = "localhost/belljar-base:latest"
         run(*docker, "import", base, os.environ["BASE_IMAGE"])
-    pack_image(dist, docker)
+    pack_image(project, dist, docker)
     if base.exists():
         run(*docker, "rmi", "--no-prune", os.environ["BASE_IMAGE"])
 
@@ -534,6 +551,32 @@ def check_image(engine: str, dist: Path) -> str:
             if done.returncode == 0:
                 break
             time.sleep(2)
+
+
+def check_publication(project: Project, dist: Path) -> str:
+    """Publishes both images in a registry on loopback, and has Docker and belljar take them from there by digest."""
+    registry, address = engine_variable("BELLJAR_TEST_REGISTRY"), engine_address("docker")
+    docker = ("docker", "--host", address)
+    bridge = push_bridge(project, dist, docker, registry)
+    own = "localhost/belljar-sandbox:latest"
+    has_own = stdout_of(*docker, "images", "--quiet", own) != ""
+    with tempfile.TemporaryDirectory() as folder:
+        # The real image takes minutes. What counts here are its labels.
+        Path(folder, "Containerfile").write_text("FROM scratch\nCOPY Containerfile /\n")
+        tag = push_sandbox(project, docker, registry, Path(folder))
+        sandbox = push_list(docker, project.image("belljar-sandbox", registry), [tag.rpartition("-")[2]])
+        environment = {"HOME": folder, "PATH": os.environ["PATH"], "MCP_BRIDGE_RUNTIME": address}
+        command = (dist / "belljar", "image", "pull", sandbox)
+        pulled = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
+        # belljar takes it for its own image, which no other one replaces here.
+        said = "belljar's own image is another one" if has_own else f"pulled {own}"
+        assert said in pulled.stdout + pulled.stderr, pulled
+    removed = [tag, *([] if has_own else [own])]
+    try:
+        assert project.version in stdout_of(*docker, "run", "--rm", bridge, "--version")
+        return f"{bridge} and {sandbox}"
+    finally:
+        run(*docker, "rmi", "--force", bridge, f"{project.image('belljar', registry)}-amd64", *removed)
 
 
 def check_http(command: Sequence[str], mounted: Sequence[str]) -> str:
@@ -574,9 +617,10 @@ def main() -> int:
         for name in vars(Packages)
         if name.startswith("check_")
     }
-    checks["image"] = functools.partial(make_image, dist)
+    checks["image"] = functools.partial(make_image, project, dist)
     for engine in ENGINES:
         checks[f"image on {engine}"] = functools.partial(check_image, engine, dist)
+    checks["publication"] = functools.partial(check_publication, project, dist)
     for suite in SUITES:
         for kind in ROOTS:
             root_archive(suite, kind)

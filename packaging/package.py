@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """Builds the program once and packs it for every channel: packages, archive, installer, image, bundle, registry entry.
 
-All names, versions and addresses come from Cargo.toml. Nothing is published from here.
+All names, versions and addresses come from Cargo.toml.
 
 usage: packaging/package.py OUT TARGET [--profile PROFILE]   what is built for this platform, on it
        packaging/package.py OUT image                        the container image with this program, for Docker to load
        packaging/package.py OUT common                       what is the same on all platforms, after them
        packaging/package.py OUT changes                      prints the changelog of this version
+These publish images with Docker, which must be logged in at the registry, and print their references:
+       packaging/package.py OUT sandbox                      builds the sandbox image for this processor and pushes it
+       packaging/package.py OUT sandbox-list                 pushes the list of both
+       packaging/package.py OUT bridge                       pushes the images of the bridge in OUT, and their list
 """
 
 from __future__ import annotations
@@ -33,6 +37,9 @@ PACKAGING = REPOSITORY / "packaging"
 # The older glibc of manylinux2014 has no renameat2.
 GLIBC = "2.28"
 IMAGE = "localhost/belljar:latest"
+REGISTRY = "ghcr.io"
+# The processors of images: in Docker's words, and in those of the system.
+PROCESSORS = {"amd64": "x86_64", "arm64": "aarch64"}
 # Claude Code reads it from the repository, so it is committed with the version.
 PLUGIN = PACKAGING / "claude-plugin/.claude-plugin/plugin.json"
 # Names of npm for the system and the processor, and of Debian for the processor.
@@ -78,6 +85,10 @@ class Project:
         self.owner = self.repository.rstrip("/").split("/")[-2]
         # The name in the MCP registry, which npm's package and the README of PyPI's package repeat as a proof.
         self.registry_name = f"io.github.{self.owner}/belljar"
+
+    def image(self, name: str, registry: str = REGISTRY) -> str:
+        """The published name of an image."""
+        return f"{registry}/{self.owner}/{name}:{self.version}"
 
     def full_version(self) -> str:
         """With the commit and its date, if the source is a checkout."""
@@ -197,7 +208,7 @@ def pack_archive(out: Path, program: Path, target: str) -> None:
             archive.add(path, path.name)
 
 
-def pack_image(out: Path, docker: Sequence[str] = ("docker",)) -> Path:
+def pack_image(project: Project, out: Path, docker: Sequence[str] = ("docker",)) -> Path:
     """Builds the image of the bridge with the program in `out`; BASE_IMAGE in the environment is another base."""
     base = ["--build-arg", f"BASE_IMAGE={os.environ['BASE_IMAGE']}"] if "BASE_IMAGE" in os.environ else []
     with tempfile.TemporaryDirectory() as folder:
@@ -208,6 +219,9 @@ def pack_image(out: Path, docker: Sequence[str] = ("docker",)) -> Path:
             "--quiet",
             "--network=none",
             *base,
+            # By this the MCP registry knows that the image belongs to the entry.
+            "--label",
+            f"io.modelcontextprotocol.server.name={project.registry_name}",
             "--tag",
             IMAGE,
             "--file",
@@ -219,6 +233,51 @@ def pack_image(out: Path, docker: Sequence[str] = ("docker",)) -> Path:
     subprocess.run([*docker, "save", "--output", str(archive), IMAGE], check=True)
     subprocess.run(["gzip", "--force", str(archive)], check=True)
     return archive.with_name(f"{archive.name}.gz")
+
+
+def push(docker: Sequence[str], name: str, processor: str) -> str:
+    """Pushes an image that Docker has, for one processor."""
+    subprocess.run([*docker, "push", "--quiet", f"{name}-{processor}"], check=True, stdout=subprocess.DEVNULL)
+    return f"{name}-{processor}"
+
+
+def push_list(docker: Sequence[str], name: str, processors: Sequence[str]) -> str:
+    """Pushes the list of the images for these processors, and returns its reference with the digest."""
+    of_each = [f"{name}-{processor}" for processor in processors]
+    # A registry of this machine has no TLS.
+    insecure = ["--insecure"] if name.startswith("127.0.0.1:") else []
+    subprocess.run([*docker, "manifest", "create", *insecure, name, *of_each], check=True, stdout=subprocess.DEVNULL)
+    digest = output(*docker, "manifest", "push", "--purge", *insecure, name)
+    return f"{name.rpartition(':')[0]}@{digest}"
+
+
+def push_sandbox(
+    project: Project,
+    docker: Sequence[str] = ("docker",),
+    registry: str = REGISTRY,
+    context: Path = REPOSITORY,
+) -> str:
+    """Builds the sandbox image for this machine's processor, with the labels that `belljar image pull` asks for."""
+    name = project.image("belljar-sandbox", registry)
+    (base,) = re.findall(r"^ARG BASE_IMAGE=(.*)", (REPOSITORY / "Containerfile").read_text(), re.MULTILINE)
+    labels = [f"--label=org.belljar.content=belljar-{project.version}", f"--label=org.belljar.base={base}"]
+    processor = next(own for own, system in PROCESSORS.items() if system == platform.machine())
+    tag = ["--tag", f"{name}-{processor}", "--file", str(context / "Containerfile"), str(context)]
+    subprocess.run([*docker, "build", "--quiet", *labels, *tag], check=True, stdout=subprocess.DEVNULL)
+    return push(docker, name, processor)
+
+
+def push_bridge(project: Project, out: Path, docker: Sequence[str] = ("docker",), registry: str = REGISTRY) -> str:
+    """Pushes those images of the bridge that are in `out`."""
+    name = project.image("belljar", registry)
+    archives = {processor: out / f"belljar-image-{system}.tar.gz" for processor, system in PROCESSORS.items()}
+    there = {processor: archive for processor, archive in archives.items() if archive.exists()}
+    for processor, archive in there.items():
+        with gzip.open(archive) as file:
+            subprocess.run([*docker, "load"], check=True, input=file.read(), stdout=subprocess.DEVNULL)
+        subprocess.run([*docker, "tag", IMAGE, f"{name}-{processor}"], check=True)
+        push(docker, name, processor)
+    return push_list(docker, name, list(there))
 
 
 def pack_bundle(project: Project, out: Path, program: Path, target: str) -> Path:
@@ -254,6 +313,7 @@ def server_json(project: Project, bundles: list[Path]) -> dict[str, Any]:
     packages = [
         {"registryType": "pypi", "identifier": "belljar", **version, "runtimeHint": "uvx", **stdio},
         {"registryType": "npm", "identifier": "belljar", **version, "runtimeHint": "npx", **stdio},
+        {"registryType": "oci", "identifier": project.image("belljar"), "runtimeHint": "docker", **stdio},
     ]
     for bundle in bundles:
         address = f"{project.release}/{bundle.name}"
@@ -364,7 +424,7 @@ def changes(changelog: str, version: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path)
-    parser.add_argument("target", choices=[*TARGETS, "image", "common", "changes"])
+    parser.add_argument("target", choices=[*TARGETS, "image", "common", "changes", "sandbox", "sandbox-list", "bridge"])
     parser.add_argument("--profile", default="release")
     arguments = parser.parse_args()
     out: Path = arguments.out.resolve()
@@ -374,7 +434,16 @@ def main() -> None:
         print(changes((REPOSITORY / "CHANGELOG.md").read_text(), project.version))
         return
     if arguments.target == "image":
-        pack_image(out)
+        pack_image(project, out)
+        return
+    if arguments.target == "sandbox":
+        print(push_sandbox(project))
+        return
+    if arguments.target == "sandbox-list":
+        print(push_list(("docker",), project.image("belljar-sandbox"), list(PROCESSORS)))
+        return
+    if arguments.target == "bridge":
+        print(push_bridge(project, out))
         return
     if arguments.target == "common":
         subprocess.run(["maturin", "sdist", "--out", str(out)], cwd=REPOSITORY, check=True)
