@@ -158,11 +158,14 @@ class Packages:
         assert server["repository"] == {"url": self.project.repository, "source": "github"}, server
         for package in server["packages"]:
             assert package["transport"] == {"type": "stdio"}, package
-            assert package["version"] == self.project.version, package
+            # The tag of an image is its version.
+            is_image = package["registryType"] == "oci"
+            version = package["identifier"].rpartition(":")[2] if is_image else package["version"]
+            assert version == self.project.version, package
             if package["registryType"] == "mcpb":
                 assert re.fullmatch(r"[a-f0-9]{64}", package["fileSha256"]), package
                 assert package["identifier"].startswith(f"{self.project.repository}/releases/"), package
-        assert [package["registryType"] for package in server["packages"]] == ["pypi", "npm", "mcpb"], server
+        assert [package["registryType"] for package in server["packages"]] == ["pypi", "npm", "oci", "mcpb"], server
 
     def check_readme(self) -> None:
         """Lines, links and the plugin install what is checked, and the README of the wheel proves its owner."""
