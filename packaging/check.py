@@ -84,12 +84,14 @@ def stdout_of(*command: str) -> str:
     return done.stdout
 
 
-MACOS_COMPILER = """#!/bin/sh
+# Targets that this machine cannot run, with zig's name for each, and a C compiler for them.
+OTHER_TARGETS = {"aarch64-apple-darwin": "aarch64-macos", "aarch64-unknown-linux-gnu": f"aarch64-linux-gnu.{GLIBC}"}
+OTHER_COMPILER = """#!/bin/sh
 for word; do
     shift
     case $word in --target=* | -mmacosx-version-min=* | -arch | arm64) ;; *) set -- "$@" "$word" ;; esac
 done
-exec python-zig cc -target aarch64-macos "$@"
+exec python-zig cc -target @TARGET@ "$@"
 """
 
 
@@ -249,13 +251,19 @@ class Packages:
         run("cargo", "publish", "--workspace", "--dry-run", "--no-verify", "--locked", "--allow-dirty")
 
     def check_macos(self) -> None:
-        """The code for macOS and its unit tests compile; only the workflow links and runs them."""
-        target = "aarch64-apple-darwin"
+        self.compile_for("aarch64-apple-darwin")
+
+    def check_aarch64(self) -> None:
+        self.compile_for("aarch64-unknown-linux-gnu")
+
+    @staticmethod
+    def compile_for(target: str) -> None:
+        """Code and unit tests compile for another system or processor; only the workflow links and runs them."""
         run("rustup", "target", "add", target)
         with tempfile.TemporaryDirectory() as folder:
             # zig names targets in its own way, and the jemalloc that is not linked need not be built.
             compiler, jemalloc = Path(folder, "cc"), Path(folder, "libjemalloc.a")
-            write(compiler, MACOS_COMPILER)
+            write(compiler, OTHER_COMPILER.replace("@TARGET@", OTHER_TARGETS[target]))
             compiler.chmod(0o755)
             jemalloc.touch()
             environment = ("env", f"CC_{target.replace('-', '_')}={compiler}",

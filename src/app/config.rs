@@ -42,11 +42,12 @@ pub(super) fn command(command: &ConfigCommand, environment: &Environment) -> Exi
                 return Err(TrustError::Unconfirmed);
             }
             file.trust(environment, &limits)?;
-            out!("belljar: trusted until it changes: {}", file.path.display());
+            out!("belljar: trusted until it changes: {}", shown(&file.path));
             Ok(())
         }),
-        ConfigCommand::Untrust => distrust_project(environment, &limits)
-            .map(|path| out!("belljar: not trusted: {}", path.display())),
+        ConfigCommand::Untrust => {
+            distrust_project(environment, &limits).map(|path| out!("belljar: not trusted: {}", shown(&path)))
+        }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -89,7 +90,12 @@ pub(super) fn from(source: &Source) -> String {
 }
 
 fn place(path: &Path, Position { line, column }: Position) -> String {
-    format!("{}:{line}:{column}", path.display())
+    format!("{}:{line}:{column}", shown(path))
+}
+
+/// Whoever sends a folder chooses its name.
+fn shown(path: &Path) -> String {
+    text::inert_line(&path.display().to_string())
 }
 
 fn server_as_value(server: &ServerConfig, by_default: SandboxServers) -> Value {

@@ -369,7 +369,7 @@ async fn state(config: &Config, environment: &Environment, server: &ServerConfig
         }
     };
     let found = server.without_references(found);
-    format!("{}: {found} ({})", server.name, server.source.display())
+    text::inert_line(&format!("{}: {found} ({})", server.name, server.source.display()))
 }
 
 /// The access that the entry gives a confined server beyond its own program.

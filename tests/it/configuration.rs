@@ -291,7 +291,8 @@ fn a_program_with_all_rights_that_others_can_change_is_warned_of() {
         .file("notes/data.txt", "")
         .file("notes/package/package.json", "{}")
         .file("shared/run", "#!/bin/sh\n")
-        .file("apart/server.py", "");
+        .file("apart/server.py", "")
+        .file("own/s.py", "");
     let at = |path: &str| home.path().join(path).to_str().unwrap().to_owned();
     std::fs::set_permissions(at("shared/run"), PermissionsExt::from_mode(0o755)).unwrap();
     let home = home
@@ -308,6 +309,18 @@ fn a_program_with_all_rights_that_others_can_change_is_warned_of() {
         .server("program", json!({"command": at("shared/run")}))
         .server("relative", json!({"command": "./run", "cwd": at("shared")}))
         .server("confined", json!({"command": "python3", "args": [at("notes/server.py")], "sandbox": true}))
+        .server(
+            "named",
+            json!({"command": "python3", "args": [at("notes/server.py")], "sandbox": {"network": "host"}}),
+        )
+        .server(
+            "login",
+            json!({"command": "python3", "args": [at("notes/server.py")], "env": {"A": "b"}, "sandbox": true}),
+        )
+        .server(
+            "own",
+            json!({"command": "python3", "args": [at("own/s.py")], "sandbox": {"write": [at("own")]}}),
+        )
         .server("data", json!({"command": "cat", "args": [at("notes/data.txt"), at("notes")]}))
         .server("other", json!({"command": "python3", "args": [at("apart/server.py")]}))
         .server("module", json!({"command": "python3", "args": ["-m", "x"], "cwd": at("notes")}))
@@ -331,6 +344,15 @@ fn a_program_with_all_rights_that_others_can_change_is_warned_of() {
         bridge.says(&of_it);
     }
     assert_eq!(said.matches("with all your rights, and").count(), 7, "{said}");
+    for confined in ["named", "login"] {
+        let of_it = format!("mcpServers.{confined}: runs ");
+        let line = said.lines().find(|line| line.contains(&of_it)).unwrap_or_else(|| panic!("{said}"));
+        assert!(
+            line.contains("with what its entry gives it, and the confined server 'writes' can"),
+            "{line}"
+        );
+    }
+    assert_eq!(said.matches("with what its entry gives it, and").count(), 2, "{said}");
 }
 
 #[test]

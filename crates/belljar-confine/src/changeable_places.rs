@@ -69,6 +69,12 @@ impl ChangeablePlaces {
         self.0.iter().all(|place| folders.iter().any(|folder| place.path.starts_with(folder)))
     }
 
+    /// Those that other processes than this one can change. Its description may go on in theirs.
+    #[must_use]
+    pub fn of_others(&self, who: &str) -> Self {
+        Self(self.0.iter().filter(|place| !place.who.starts_with(who)).cloned().collect())
+    }
+
     /// Their paths.
     #[must_use]
     pub fn paths(&self) -> Vec<PathBuf> {

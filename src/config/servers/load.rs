@@ -16,7 +16,7 @@ use belljar_base::problem::{OF_FILE_MAX, Origin, Problem, Severity};
 use belljar_base::programs::{find_program, searched_folders};
 use belljar_base::resolved_path::ResolvedPath;
 use belljar_base::text::suggest;
-use belljar_confine::{ChangeablePlaces, PrivatePlaces};
+use belljar_confine::{ChangeablePlaces, PrivatePlaces, ServerSandbox};
 use belljar_guard::PARENT_VARIABLE;
 
 use super::entry::Entry;
@@ -216,9 +216,9 @@ pub(crate) fn load(
         refuse_misled(entry, &projects, &everything, problems);
         if let Ok(server) = &entry.read
             && let Transport::Launch(launch) = &server.transport
-            && launch.sandbox.resolved(rules.sandbox_servers).is_none()
         {
-            problems.extend(replaced_program(environment, entry, launch, &everything));
+            let sandbox = launch.sandbox.resolved(rules.sandbox_servers);
+            problems.extend(replaced_program(environment, entry, (launch, sandbox.as_ref()), &everything));
         }
         if let Ok(server) = &mut entry.read
             && let Some(deferred) = &mut server.deferred
@@ -473,6 +473,11 @@ fn refuse_own(environment: &Environment, entry: &mut Entry, problems: &mut Vec<P
     problems.push(problem);
 }
 
+/// The description of a confined server.
+fn confined_server(name: &ServerName) -> String {
+    format!("the confined server '{name}'")
+}
+
 /// The paths that confined servers and code can change, each with a description of the process.
 fn changeable<'e>(entries: impl Iterator<Item = &'e Entry>, of_code: &[PathBuf]) -> Vec<(String, PathBuf)> {
     let servers = entries.filter_map(|entry| match &entry.read.as_ref().ok()?.transport {
@@ -480,7 +485,7 @@ fn changeable<'e>(entries: impl Iterator<Item = &'e Entry>, of_code: &[PathBuf])
         _ => None,
     });
     let of_servers = servers.flat_map(|(entry, sandbox)| {
-        let who = format!("the confined server '{}'", entry.name);
+        let who = confined_server(&entry.name);
         sandbox.write.iter().map(move |folder| (who.clone(), folder.clone()))
     });
     of_servers.chain(of_code.iter().map(|place| (CODE.to_owned(), place.clone()))).collect()
@@ -504,13 +509,24 @@ fn refuse_misled(
 }
 
 /// The warning that others can change the program, a script or the working folder of a server that has all rights of
-/// the user. What a program loads from its working folder is not known, so each one counts.
+/// the user, or rights that its entry names. What a program loads from its working folder is not known, so each one counts.
 fn replaced_program(
     environment: &Environment,
     entry: &Entry,
-    launch: &Launch,
+    (launch, sandbox): (&Launch, Option<&ServerSandbox>),
     changeable: &ChangeablePlaces,
 ) -> Option<Problem> {
+    let has_more = |own: &ServerSandbox| {
+        *own != ServerSandbox::default()
+            || launch.env.iter().next().is_some()
+            || !launch.env_inherit.is_empty()
+    };
+    let rights = match sandbox {
+        None => "all your rights",
+        Some(sandbox) if has_more(sandbox) => "what its entry gives it",
+        Some(_) => return None,
+    };
+    let changeable = changeable.of_others(&confined_server(&entry.name));
     let folder = launch.folder(environment);
     let own_path = launch.env.iter().find(|(name, _)| *name == "PATH").map(|(_, value)| OsStr::new(value));
     let path = own_path.or(environment.variable("PATH"));
@@ -524,18 +540,23 @@ fn replaced_program(
         .flat_map(|arg| arg.split_once('=').map(|(_, value)| value).into_iter().chain([arg.as_str()]));
     let scripts = values.map(|value| folder.join(value)).filter(|path| is_executed(path));
     let run = [program].into_iter().chain(searched).chain(scripts).map(|path| ("runs", path));
-    let replaced = run.chain([("starts in", folder.clone())]).find_map(|(does, path)| {
+    // A confined server without a folder in its entry starts in one of its own.
+    let starts_in = (sandbox.is_none() || launch.cwd.is_some()).then(|| ("starts in", folder.clone()));
+    let replaced = run.chain(starts_in).find_map(|(does, path)| {
         let way = ResolvedPath::of(&path);
         let (who, place) = changeable.changed_in(&way)?;
         Some(format!(
-            "{does} {} with all your rights, and {who} can change {}",
+            "{does} {} with {rights}, and {who} can change {}",
             shown_path(&path),
             shown_path(place)
         ))
     })?;
     let problem = Problem::of_file(&entry.path, replaced).severity(Severity::Warning).at(entry.position);
-    let hint = "keep it outside of what servers and code can change, or add `sandbox = true`";
-    Some(problem.key(entry.key.clone()).hint(hint))
+    let apart = "keep it outside of what servers and code can change";
+    Some(problem.key(entry.key.clone()).hint(match sandbox {
+        None => format!("{apart}, or add `sandbox = true`"),
+        Some(_) => apart.to_owned(),
+    }))
 }
 
 /// Whether an argument of a server's command is most likely a script, or a folder with a package, that is executed. A
