@@ -462,6 +462,31 @@ INSTALLS: dict[str, tuple[str, tuple[str, ...], int, tuple[str, ...]]] = {
 }
 
 
+# How the package manager removes it, and who types that. uvx and npx only have caches of their own.
+REMOVALS: dict[str, tuple[tuple[str, ...], int]] = {
+    "pipx": (("pipx", "uninstall", "belljar"), 1000),
+    "npm": (("npm", "uninstall", "-g", "belljar"), 1000),
+    "deb": (("apt-get", "purge", "--yes", "belljar"), 0),
+}
+# What the user has, and keeps, in HOME: settings, the log of calls, sessions.
+KEPT = (".config/belljar", ".local/state/belljar")
+
+
+def check_removal(root: Root, channel: str) -> None:
+    """Removes belljar from a client and the root, and leaves nothing of it but the user's files."""
+    client_file = root.folder / "home/user/.cursor/mcp.json"
+    root.run("belljar", "install", "--client", "cursor")
+    assert "belljar" in client_file.read_text()
+    said = root.run("belljar", "uninstall", "--all", "--yes")
+    removal, user = REMOVALS[channel]
+    root.run(*removal, user=user)
+    kept = [root.folder / "home/user" / place for place in KEPT]
+    assert all(f"/home/user/{place}" in said for place, path in zip(KEPT, kept, strict=True) if path.exists()), said
+    named = (path for path in root.folder.rglob("*belljar*") if path.name != "belljar.deb")
+    left = [path for path in named if not any(path.is_relative_to(place) for place in kept)]
+    assert not left and not client_file.exists(), (left, said)
+
+
 def check_install(channel: str, suite: str, project: Project, dist: Path) -> str:
     kind, install, user, program = INSTALLS[channel]
     with tempfile.TemporaryDirectory(dir=dist) as folder, index(project, dist) as address:
@@ -484,8 +509,8 @@ def check_install(channel: str, suite: str, project: Project, dist: Path) -> str
         if channel == "deb":
             own = [root.folder / path for path in ("usr/bin/belljar", "etc/apparmor.d/belljar")]
             assert all(path.exists() for path in own), own
-            root.run("apt-get", "purge", "--yes", "belljar", user=0)
-            assert not any(path.exists() for path in own), own
+        if channel in REMOVALS:
+            check_removal(root, channel)
         assert ended - started < ANSWER_S_MAX, f"{ended - started:.1f} s"
         return (
             f"installed after {installed - started:.1f} s, first answer after {answered - started:.1f} s, "

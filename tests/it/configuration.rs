@@ -322,6 +322,9 @@ fn a_program_with_all_rights_that_others_can_change_is_warned_of() {
             json!({"command": "python3", "args": [at("own/s.py")], "sandbox": {"write": [at("own")]}}),
         )
         .server("data", json!({"command": "cat", "args": [at("notes/data.txt"), at("notes")]}))
+        .server("project", json!({"command": "npx", "args": ["-y", "mcp-files", at("notes/package")]}))
+        .server("unnamed", json!({"command": "node", "args": ["--no-warnings", at("notes/build/index")]}))
+        .server("module file", json!({"command": "/usr/bin/python3.11", "args": [at("notes/mod")]}))
         .server("other", json!({"command": "python3", "args": [at("apart/server.py")]}))
         .server("module", json!({"command": "python3", "args": ["-m", "x"], "cwd": at("notes")}))
         .server("apart", json!({"command": "python3", "args": ["-m", "x"], "cwd": at("apart")}));
@@ -335,6 +338,8 @@ fn a_program_with_all_rights_that_others_can_change_is_warned_of() {
         ("module", "the confined server 'writes'"),
         ("program", "code"),
         ("relative", "code"),
+        ("unnamed", "the confined server 'writes'"),
+        ("module file", "the confined server 'writes'"),
     ] {
         let does = if ["folder", "module"].contains(&server) { "starts in" } else { "runs" };
         let of_it = format!("mcpServers.{server}: {does} ");
@@ -343,8 +348,8 @@ fn a_program_with_all_rights_that_others_can_change_is_warned_of() {
         assert!(line.contains(&format!("with all your rights, and {who} can change ")), "{line}");
         bridge.says(&of_it);
     }
-    assert_eq!(said.matches("with all your rights, and").count(), 7, "{said}");
-    for confined in ["named", "login"] {
+    assert_eq!(said.matches("with all your rights, and").count(), 9, "{said}");
+    for confined in ["confined", "named", "login"] {
         let of_it = format!("mcpServers.{confined}: runs ");
         let line = said.lines().find(|line| line.contains(&of_it)).unwrap_or_else(|| panic!("{said}"));
         assert!(
@@ -352,7 +357,7 @@ fn a_program_with_all_rights_that_others_can_change_is_warned_of() {
             "{line}"
         );
     }
-    assert_eq!(said.matches("with what its entry gives it, and").count(), 2, "{said}");
+    assert_eq!(said.matches("with what its entry gives it, and").count(), 3, "{said}");
 }
 
 #[test]

@@ -143,7 +143,7 @@ fn run_that_fails_tells_the_calls_that_it_has_made_as_a_reply_does(engine: &Engi
     assert_eq!(told, "calls made: fixture.echo* 1 ok, fixture.add* 1 ok (* not marked read-only)");
     let reply = Bridge::start(&home).warm().run(code);
     assert!(reply.text.lines().any(|line| line == told), "{}", reply.text);
-    let cut = run(&home, &["run", "--timeout", "1", "-c", "await mcp_fixture.hang()"], "");
+    let cut = run(&home, &["run", "--timeout", "4", "-c", "await mcp_fixture.hang()"], "");
     let unknown = "belljar: calls made: fixture.hang* 1 of unknown outcome (* not marked read-only)\n\
                    belljar: calls with unknown outcome (they may have taken effect): fixture.hang\n";
     assert!(cut.stderr.ends_with(unknown), "{}", cut.stderr);
@@ -153,11 +153,11 @@ fn run_that_fails_tells_the_calls_that_it_has_made_as_a_reply_does(engine: &Engi
 fn run_ends_code_over_its_time(engine: &Engine) {
     let home = Home::on(engine);
     let code = "print('tick', flush=True)\nwhile True: pass";
-    let output = run(&home, &["run", "--timeout", "0.5", "-c", code], "");
+    let output = run(&home, &["run", "--timeout", "3.5", "-c", code], "");
     assert_eq!((output.code, output.stdout.as_str()), (Some(124), "tick\n"));
     assert_eq!(
         output.stderr,
-        "belljar: it was interrupted at line 2 of the code\nbelljar: ended after 0.5 s, as it was interrupted\n"
+        "belljar: it was interrupted at line 2 of the code\nbelljar: ended after 3.5 s, as it was interrupted\n"
     );
 }
 

@@ -20,10 +20,11 @@ on_one_engine_and_processes!(
 );
 
 /// The sources whose hints reach the model.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 9] = [
     "src/app/wiring.rs",
     "src/broker",
     "crates/belljar-tools/src/catalog/arguments",
+    "crates/belljar-base/src/system.rs",
     "crates/belljar-engine/src/error.rs",
     "src/jobs",
     "src/rerun",

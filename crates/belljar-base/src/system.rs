@@ -41,6 +41,12 @@ const OF_MACHINE: &str = "podman/podman-machine-default-api.sock";
 /// Parts of the paths of such sockets.
 const OF_DESKTOPS: [&str; 6] = ["/.docker/", "/.orbstack/", "/colima/", "/.colima/", "/.lima/", "/.rd/"];
 
+/// How the user gets a container engine that answers.
+const LINUX_HINT: &str = "install one with `sudo apt-get install podman` (or your distribution's way), or start it with \
+    `systemctl --user start podman.socket`; `belljar doctor` shows what was tried";
+const MACOS_HINT: &str =
+    "start one: `podman machine start`, or open Docker Desktop; to install Podman: `brew install podman`";
+
 impl System {
     /// The system that this program was compiled for.
     pub const HERE: Self = if cfg!(target_os = "macos") { Self::MacOs } else { Self::Linux };
@@ -85,13 +91,8 @@ impl System {
     #[must_use]
     pub const fn engine_remedy(self) -> &'static str {
         match self {
-            Self::Linux => {
-                "install one with `sudo apt-get install podman` (or your distribution's way), or start it with \
-                 `systemctl --user start podman.socket`; `belljar doctor` shows what was tried"
-            }
-            Self::MacOs => {
-                "start one: `podman machine start`, or open Docker Desktop; to install Podman: `brew install podman`"
-            }
+            Self::Linux => LINUX_HINT,
+            Self::MacOs => MACOS_HINT,
         }
     }
 

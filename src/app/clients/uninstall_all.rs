@@ -13,6 +13,7 @@ use super::import::USAGE;
 use super::install::{registered_clients, shown, uninstall};
 use crate::app::common::printing::{err, is_confirmed, is_terminal, out};
 use crate::app::images;
+use crate::app::one_bridge::Place;
 use crate::cli;
 use crate::config::{Config, Environment};
 
@@ -40,8 +41,12 @@ pub(crate) async fn uninstall_all(
     // A container engine and the environments of this machine can both have one of a name.
     let place = |store: &Arc<dyn ImageStore>| text::inert_line(store.place());
     let found = images.names.iter().map(|(store, name)| format!("the image {name} in {}", place(store)));
-    let removed: Vec<String> =
-        entries.chain(found).chain(folders.iter().map(|folder| shown(folder))).collect();
+    let own_place = Place::new(config);
+    let locks = own_place.idle().map(Path::to_owned);
+    let removed: Vec<String> = entries
+        .chain(found)
+        .chain(folders.iter().copied().chain(&locks).map(|folder| shown(folder)))
+        .collect();
     list("belljar removes", &removed);
     list("These are yours and stay", &kept(config, environment));
     for problem in &images.unseen {
@@ -75,11 +80,12 @@ pub(crate) async fn uninstall_all(
             }
         }
     }
-    for folder in folders {
-        let removed = match environments.as_ref() == Some(folder) {
+    for folder in folders.into_iter().chain(&locks) {
+        let removed = match () {
+            () if Some(folder) == locks.as_ref() => own_place.remove_idle(),
             // Those in use, or under construction, are still there.
-            true => fs::remove_dir(folder),
-            false => fs::remove_dir_all(folder),
+            () if environments.as_ref() == Some(folder) => fs::remove_dir(folder),
+            () => fs::remove_dir_all(folder),
         };
         match removed {
             Ok(()) => out!("removed {}", shown(folder)),

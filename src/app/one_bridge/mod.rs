@@ -25,6 +25,7 @@ mod units;
 pub(super) use http::HttpOptions;
 pub(super) use listen::{detach, serve_all, status, status_of_running, stop};
 pub(super) use oauth::OAuthOptions;
+pub(super) use place::Place;
 pub(super) use relay::relay;
 pub(super) use tls::Tls;
 pub(super) use tokens::{Token, Tokens, expiry};

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use belljar_base::resolved_path::ResolvedPath;
@@ -16,7 +16,7 @@ use crate::config::Config;
 
 /// The place of the shared bridge of one user.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(crate) struct Place {
     dir: PathBuf,
     /// The folder of the key; `None`: the user has no home.
     state: Option<PathBuf>,
@@ -27,9 +27,12 @@ const AGAIN: Duration = Duration::from_millis(10);
 /// The largest file with a key, in bytes.
 const KEY_BYTES_MAX: u64 = 100;
 
+/// What ended bridges leave in the folder of locks. While a bridge runs, its own lock is there, too.
+const IDLE: [&str; 5] = ["folder-number", "serve.lock", "serve.log", "serve.sock", "serve.starting"];
+
 impl Place {
     /// The place in the folder of locks, which belongs to the user alone, and its key in the state folder.
-    pub(super) fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         Self { dir: config.lock_dir.clone(), state: config.own_state_dir.clone() }
     }
 
@@ -119,6 +122,27 @@ impl Place {
     /// The system refuses.
     pub(super) fn turn_to_start(&self) -> io::Result<Flock<File>> {
         self.lock("serve.starting", FlockArg::LockExclusive)
+    }
+
+    /// The folder of locks, if no bridge uses it: only what ended bridges leave is in it.
+    pub(crate) fn idle(&self) -> Option<&Path> {
+        let mut files = std::fs::read_dir(&self.dir).ok()?.filter_map(Result::ok);
+        let is_idle = files.all(|file| IDLE.iter().any(|name| file.file_name() == *name));
+        (is_idle && self.lock("serve.lock", FlockArg::LockExclusiveNonblock).is_ok()).then_some(&*self.dir)
+    }
+
+    /// Removes this folder, unless a bridge has begun to use it.
+    ///
+    /// # Errors
+    /// It is in use, or the system refuses.
+    pub(crate) fn remove_idle(&self) -> io::Result<()> {
+        for name in IDLE {
+            match std::fs::remove_file(self.dir.join(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        std::fs::remove_dir(&self.dir)
     }
 
     fn lock(&self, name: &str, how: FlockArg) -> io::Result<Flock<File>> {

@@ -38,12 +38,16 @@ use crate::config::settings::mounts::CODE;
 use crate::config::settings::toml_file::{self, FileOwner, ServerTable, TomlFile, project_folder};
 
 /// The endings of names of scripts, and of files that programs load and execute.
-const SCRIPTS: [&str; 18] = [
-    "bash", "cjs", "cts", "jar", "js", "lua", "mjs", "mts", "php", "pl", "ps1", "py", "pyz", "rb", "sh",
-    "ts", "tsx", "zsh",
+const SCRIPTS: [&str; 21] = [
+    "bash", "cjs", "cts", "dll", "exs", "go", "jar", "js", "lua", "mjs", "mts", "php", "pl", "ps1", "py",
+    "pyz", "rb", "sh", "ts", "tsx", "zsh",
 ];
-/// Files that make a folder one that runners execute.
-const PACKAGES: [&str; 4] = ["__main__.py", "index.js", "package.json", "pyproject.toml"];
+/// Programs whose first argument that is no option, nor one of [`VERBS`], is a script, a package or a folder that they run.
+const RUNNERS: [&str; 23] = [
+    "bash", "bun", "bunx", "cargo", "deno", "dotnet", "elixir", "go", "java", "node", "npm", "npx", "perl",
+    "php", "pipx", "pnpm", "python", "ruby", "sh", "tsx", "uv", "uvx", "yarn",
+];
+const VERBS: [&str; 6] = ["dlx", "exec", "run", "start", "tool", "x"];
 
 /// The operator's rules for the entries of servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -516,16 +520,7 @@ fn replaced_program(
     (launch, sandbox): (&Launch, Option<&ServerSandbox>),
     changeable: &ChangeablePlaces,
 ) -> Option<Problem> {
-    let has_more = |own: &ServerSandbox| {
-        *own != ServerSandbox::default()
-            || launch.env.iter().next().is_some()
-            || !launch.env_inherit.is_empty()
-    };
-    let rights = match sandbox {
-        None => "all your rights",
-        Some(sandbox) if has_more(sandbox) => "what its entry gives it",
-        Some(_) => return None,
-    };
+    let rights = if sandbox.is_none() { "all your rights" } else { "what its entry gives it" };
     let changeable = changeable.of_others(&confined_server(&entry.name));
     let folder = launch.folder(environment);
     let own_path = launch.env.iter().find(|(name, _)| *name == "PATH").map(|(_, value)| OsStr::new(value));
@@ -534,11 +529,17 @@ fn replaced_program(
     let program =
         find_program(&launch.program, path, &folder, home).unwrap_or_else(|| folder.join(&launch.program));
     let searched = searched_folders(&launch.program, path, &folder, home);
-    let values = launch
-        .args
-        .iter()
-        .flat_map(|arg| arg.split_once('=').map(|(_, value)| value).into_iter().chain([arg.as_str()]));
-    let scripts = values.map(|value| folder.join(value)).filter(|path| is_executed(path));
+    let name = launch.program.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let is_runner = RUNNERS.contains(&name.trim_end_matches(|of: char| of.is_ascii_digit() || of == '.'));
+    let is_option = |arg: &str| arg.starts_with('-') || VERBS.contains(&arg);
+    let first = launch.args.iter().position(|arg| !is_option(arg)).filter(|_| is_runner);
+    let values = launch.args.iter().enumerate().flat_map(|(at, arg)| {
+        let value = arg.split_once('=').map(|(_, value)| (false, value));
+        value.into_iter().chain([(first == Some(at), arg.as_str())])
+    });
+    let scripts = values
+        .map(|(is_run, value)| (is_run, folder.join(value.strip_prefix("file://").unwrap_or(value))))
+        .filter_map(|(is_run, path)| (is_run || is_script(&path)).then_some(path));
     let run = [program].into_iter().chain(searched).chain(scripts).map(|path| ("runs", path));
     // A confined server without a folder in its entry starts in one of its own.
     let starts_in = (sandbox.is_none() || launch.cwd.is_some()).then(|| ("starts in", folder.clone()));
@@ -559,16 +560,15 @@ fn replaced_program(
     }))
 }
 
-/// Whether an argument of a server's command is most likely a script, or a folder with a package, that is executed. A
-/// script that is missing now can be there when the server is started.
-fn is_executed(path: &Path) -> bool {
+/// Whether an argument of a server's command is most likely a script. One that is missing now can be there when the server is
+/// started.
+fn is_script(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    let is_script = SCRIPTS.contains(&ending.to_ascii_lowercase().as_str());
-    let Ok(about) = path.metadata() else { return is_script };
-    if about.is_dir() {
-        return PACKAGES.iter().any(|name| path.join(name).is_file());
+    let is_named = SCRIPTS.contains(&ending.to_ascii_lowercase().as_str());
+    match path.metadata() {
+        Ok(about) => about.is_file() && (about.mode() & 0o111 != 0 || is_named),
+        Err(_) => is_named,
     }
-    about.is_file() && (about.mode() & 0o111 != 0 || is_script)
 }
 
 /// Refuses an entry without a `sandbox` while the setting that would confine its server cannot be read.
