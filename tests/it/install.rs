@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::{Flock, FlockArg};
 use serde_json::{Value, json};
 
 use crate::clients::{files_below, fixtures, home_with_clients, said};
@@ -143,6 +144,34 @@ fn everything_of_belljar_goes_at_once_and_what_is_the_user_s_stays() {
         "{}",
         again.stdout
     );
+}
+
+#[test]
+fn only_an_idle_folder_of_locks_goes_and_never_the_folder_above() {
+    let run = tempfile::tempdir().unwrap();
+    let home =
+        home().env("MCP_BRIDGE_RUNTIME", "process").env("XDG_RUNTIME_DIR", run.path().to_str().unwrap());
+    let locks = run.path().join("belljar");
+    let uninstall = |files: &[&str]| {
+        fs::create_dir(&locks).unwrap();
+        fs::set_permissions(&locks, fs::Permissions::from_mode(0o700)).unwrap();
+        for file in files {
+            fs::write(locks.join(file), "").unwrap();
+            fs::set_permissions(locks.join(file), fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        let lock = fs::File::open(locks.join("serve.lock")).unwrap();
+        let of_bridge =
+            files.contains(&"serve.sock").then(|| Flock::lock(lock, FlockArg::LockExclusive).unwrap());
+        let done = home.run(&["uninstall", "--all", "--yes"]);
+        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        drop(of_bridge);
+        let is_there = locks.exists();
+        let _gone = fs::remove_dir_all(&locks);
+        is_there
+    };
+    assert!(!uninstall(&["folder-number", "serve.lock", "serve.log"]) && run.path().exists());
+    assert!(uninstall(&["folder-number", "serve.lock", "owner-1.lock"]), "a bridge with a sandbox");
+    assert!(uninstall(&["serve.lock", "serve.sock"]), "a shared bridge");
 }
 
 #[test]

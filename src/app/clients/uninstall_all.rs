@@ -95,8 +95,8 @@ pub(crate) async fn uninstall_all(
                 code = ExitCode::FAILURE;
             }
         }
-        // Only the folder that is empty now goes, too.
-        let _ = folder.parent().map(fs::remove_dir);
+        // Only the folder that is empty now goes, too. That of locks lies in one of the system.
+        let _ = folder.parent().filter(|_| Some(folder) != locks.as_ref()).map(fs::remove_dir);
     }
     out!("{afterwards}");
     code

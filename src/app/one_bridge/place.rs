@@ -27,8 +27,10 @@ const AGAIN: Duration = Duration::from_millis(10);
 /// The largest file with a key, in bytes.
 const KEY_BYTES_MAX: u64 = 100;
 
-/// What ended bridges leave in the folder of locks. While a bridge runs, its own lock is there, too.
-const IDLE: [&str; 5] = ["folder-number", "serve.lock", "serve.log", "serve.sock", "serve.starting"];
+/// The lock that the shared bridge holds while it runs.
+const LOCK: &str = "serve.lock";
+/// What ended bridges leave in the folder of locks. A bridge with a sandbox has a lock of its own there.
+const IDLE: [&str; 5] = ["folder-number", LOCK, "serve.log", "serve.sock", "serve.starting"];
 
 impl Place {
     /// The place in the folder of locks, which belongs to the user alone, and its key in the state folder.
@@ -91,7 +93,7 @@ impl Place {
     /// # Errors
     /// `AddrInUse`: another bridge has the place. Or the system refuses.
     pub(super) fn listen(&self) -> io::Result<(UnixListener, Flock<File>, String)> {
-        let lock = self.lock("serve.lock", FlockArg::LockExclusiveNonblock)?;
+        let lock = self.lock(LOCK, FlockArg::LockExclusiveNonblock)?;
         let key = self.make_key()?;
         let socket = self.socket();
         match std::fs::remove_file(&socket) {
@@ -107,7 +109,7 @@ impl Place {
     /// Waits until the bridge that had the place has ended, at most this long.
     pub(super) async fn left(&self, within: Duration) {
         let waiting = async {
-            while self.lock("serve.lock", FlockArg::LockExclusiveNonblock).is_err() {
+            while self.lock(LOCK, FlockArg::LockExclusiveNonblock).is_err() {
                 tokio::time::sleep(AGAIN).await;
             }
         };
@@ -128,15 +130,17 @@ impl Place {
     pub(crate) fn idle(&self) -> Option<&Path> {
         let mut files = std::fs::read_dir(&self.dir).ok()?.filter_map(Result::ok);
         let is_idle = files.all(|file| IDLE.iter().any(|name| file.file_name() == *name));
-        (is_idle && self.lock("serve.lock", FlockArg::LockExclusiveNonblock).is_ok()).then_some(&*self.dir)
+        (is_idle && self.lock(LOCK, FlockArg::LockExclusiveNonblock).is_ok()).then_some(&*self.dir)
     }
 
-    /// Removes this folder, unless a bridge has begun to use it.
+    /// Removes this folder, unless a bridge uses it now. No shared bridge starts meanwhile.
     ///
     /// # Errors
     /// It is in use, or the system refuses.
     pub(crate) fn remove_idle(&self) -> io::Result<()> {
-        for name in IDLE {
+        let _starting = self.lock("serve.starting", FlockArg::LockExclusiveNonblock)?;
+        let _serving = self.lock(LOCK, FlockArg::LockExclusiveNonblock)?;
+        for name in IDLE.into_iter().filter(|name| *name != LOCK).chain([LOCK]) {
             match std::fs::remove_file(self.dir.join(name)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
