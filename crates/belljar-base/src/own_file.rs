@@ -105,8 +105,8 @@ pub fn check_folder(dir: &Path, home: Option<&Path>) -> io::Result<()> {
     foreign.try_for_each(|entry| check_all_of(&entry.path()))
 }
 
-/// Makes the folder if it is missing where all users could make it, so that nobody else does. Whoever cannot make it notices
-/// when it is needed.
+/// Makes the folder if it is missing where all users could make it, so that nobody else does. An error
+/// is only logged: the command that needs the folder reports it.
 pub fn claim_folder(dir: &Path) {
     let nearest = dir.ancestors().find_map(|above| fs::metadata(above).ok().map(|about| (above, about)));
     let can_be_made_by_all = nearest.is_some_and(|(above, about)| above != dir && about.mode() & 0o002 != 0);

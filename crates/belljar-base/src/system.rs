@@ -23,8 +23,9 @@ pub struct DesktopSocket {
     pub is_podman: bool,
 }
 
-/// Sockets below HOME: whether Podman listens there, and the path. Of Podman 4 and 5's machine, Lima's template for Podman, Docker
-/// Desktop on macOS and Linux, OrbStack, Colima, Rancher Desktop, and Lima's template for Docker.
+/// Sockets below HOME, in the order in which they are tried: whether Podman listens there, and the path. The first two belong to
+/// Podman's own machine and to Lima's template for Podman. The others belong to Docker Desktop on macOS and on Linux, OrbStack,
+/// Colima (two places), Rancher Desktop and Lima's template for Docker.
 const IN_HOME: [(bool, &str); 9] = [
     (true, ".local/share/containers/podman/machine/podman.sock"),
     (true, ".lima/podman/sock/podman.sock"),

@@ -17,8 +17,8 @@ const SHOWN_CHARS_MAX: usize = 300;
 
 /// The file to which a path leads. No symlink in one of the `foreign` places, as
 /// [`ConfigFiles::foreign_places`](crate::config::ConfigFiles::foreign_places) gives them, may be on the way,
-/// not even one that stays in its place: it may lead to a file that is the user's, such as `.env`. Nor may a symlink that
-/// another user has made or moved there.
+/// not even one that stays in its place: it may lead to a file that is the user's, such as `.env`. A symlink that
+/// another user has made or moved there is refused, too.
 ///
 /// # Errors
 /// There is such a symlink, or no working folder.
