@@ -81,11 +81,13 @@ pub(crate) async fn uninstall_all(
         }
     }
     for folder in folders.into_iter().chain(&locks) {
-        let removed = match () {
-            () if Some(folder) == locks.as_ref() => own_place.remove_idle(),
+        let removed = if Some(folder) == locks.as_ref() {
+            own_place.remove_idle()
+        } else if environments.as_ref() == Some(folder) {
             // Those in use, or under construction, are still there.
-            () if environments.as_ref() == Some(folder) => fs::remove_dir(folder),
-            () => fs::remove_dir_all(folder),
+            fs::remove_dir(folder)
+        } else {
+            fs::remove_dir_all(folder)
         };
         match removed {
             Ok(()) => out!("removed {}", shown(folder)),
