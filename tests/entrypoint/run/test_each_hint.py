@@ -311,7 +311,10 @@ ROWS = [
     Row(RUNTIME + "runtime.run('pyton', '1')", "did you mean 'python'? it runs", "runtime.run('python', '1')"),
     Row(RUNTIME + "runtime.run('cobol', '1')", "it runs ", "runtime.run('python', '1')"),
     Row(
-        RUNTIME + "import shutil\nshutil.which = lambda *args, **more: None\nruntime.run('ruby', '1')",
+        # A machine that runs this test can have ruby.
+        RUNTIME
+        + "from belljar_sandbox.programs.languages import LANGUAGES\n"
+        + "LANGUAGES['ruby'].command = ('ruby-that-is-missing',)\nruntime.run('ruby', '1')",
         "the user adds it with `",
         "print(runtime.packages())",
         LANGUAGES,
