@@ -9,7 +9,7 @@ use belljar_base::text;
 use belljar_confine::Network;
 use serde_json::{Value, json};
 
-use super::common::printing::{err, is_confirmed, out, to_stdout};
+use super::common::printing::{err, is_confirmed, out, row, to_stdout};
 use crate::cli::ConfigCommand;
 use crate::config::{
     Config, EnvPattern, Environment, ProjectFile, RefusedServer, SandboxFiles, SandboxServers, ServerConfig,
@@ -61,20 +61,20 @@ pub(super) fn command(command: &ConfigCommand, environment: &Environment) -> Exi
 fn print(config: &Config) {
     for setting in &config.settings {
         let value = setting.value.as_ref().map_or_else(|| "-".into(), ToString::to_string);
-        out!("{:26} {:16} {}", setting.name, text::inert_line(&value), from(&setting.source));
+        row!("{:26} {:16}  {}", setting.name, text::inert_line(&value), from(&setting.source));
     }
     for mount in &config.mounts {
         let how = if mount.writable { "writable" } else { "read-only" };
         let (host, (path, position)) = (text::inert_line(&mount.host.display().to_string()), &mount.source);
-        out!("{:26} {:16} {how}, {host}, {}", "mount", mount.guest, place(path, *position));
+        row!("{:26} {:16}  {how}, {host}, {}", "mount", mount.guest, place(path, *position));
     }
     for server in &config.servers {
         let place = place(&server.source, server.position);
-        out!("{:26} {:16} {}, {place}", "server", server.name, server.shown_reach());
+        row!("{:26} {:16}  {}, {place}", "server", server.name, server.shown_reach());
     }
     for RefusedServer { name, source, position, reason } in &config.refused {
         let place = place(source, *position);
-        out!("{:26} {:16} NOT USED, {place}: {}", "server", name, text::inert_line(reason));
+        row!("{:26} {:16}  NOT USED, {place}: {}", "server", name, text::inert_line(reason));
     }
     for problem in &config.problems {
         out!("{}: {problem}", problem.severity);

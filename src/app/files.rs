@@ -10,7 +10,7 @@ use belljar_base::text::{self, suggest};
 use serde_json::json;
 
 use super::common::failure::{Failure, failed, told};
-use super::common::printing::{err, out, to_stdout};
+use super::common::printing::{err, out, row, to_stdout};
 use super::common::user_file;
 
 use crate::cli::{self, FilesCommand};
@@ -139,7 +139,7 @@ fn list_all(config: &Config, root: &Path, as_json: bool) -> Result<(), Failure> 
             if as_json {
                 out!("{}", json!({"workspace": name.as_str(), "files": files, "bytes": bytes}));
             } else {
-                out!("{name}  {}", in_words(files, bytes));
+                row!("{name}  {}", in_words(files, bytes));
             }
         }
     }
@@ -148,7 +148,7 @@ fn list_all(config: &Config, root: &Path, as_json: bool) -> Result<(), Failure> 
         if as_json {
             out!("{}", json!({"session": session.as_str(), "files": files, "bytes": bytes}));
         } else {
-            out!("session {}  {}", Sessions::short(session.as_str()), in_words(files, bytes));
+            row!("session {}  {}", Sessions::short(session.as_str()), in_words(files, bytes));
         }
     }
     Ok(())
@@ -173,7 +173,7 @@ fn list(view: &View, as_json: bool) -> Result<(), Failure> {
             continue;
         }
         let path = text::inert_excerpt(kept.path.as_str(), SHOWN_CHARS_MAX);
-        if kept.is_folder { out!("{:>12}  {path}/", "") } else { out!("{:>12}  {path}", kept.bytes) }
+        if kept.is_folder { row!("{:>12}  {path}/", "") } else { row!("{:>12}  {path}", kept.bytes) }
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use belljar_base::text;
 use serde_json::Value;
 
-use super::common::printing::{err, out};
+use super::common::printing::{err, out, row};
 use crate::audit::{Entry, Event, Filter, RunEvent, entries, time};
 use crate::cli;
 use crate::config::{Audit, Config};
@@ -44,7 +44,7 @@ pub(super) fn log(config: &Config, arguments: cli::Log) -> ExitCode {
     for entry in &found[found.len().saturating_sub(lines)..] {
         match serde_json::to_string(entry) {
             Ok(line) if json => out!("{line}"),
-            _ => out!("{}", shown(entry)),
+            _ => row!("{}", shown(entry)),
         }
     }
     ExitCode::SUCCESS

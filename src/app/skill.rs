@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use belljar_base::text;
 use serde_json::json;
 
-use super::common::printing::{err, out, to_stdout};
+use super::common::printing::{err, out, row, to_stdout};
 use super::run;
 use crate::cli::{self, RunSkill, SkillCommand};
 use crate::clients::diff;
@@ -78,12 +78,12 @@ fn list(skills: &Skills, as_json: bool) -> Result<ExitCode, SkillError> {
                 SkillFile::Ready(skill) => {
                     let Skill { header, definition, .. } = &**skill;
                     let about = if header.description.is_empty() { "" } else { "  # " };
-                    out!("{}{about}{}; version {}", definition.signature, header.description, header.version);
+                    row!("{}{about}{}; version {}", definition.signature, header.description, header.version);
                 }
                 SkillFile::Changed { why } => {
-                    out!("{name}  NOT LOADED: {}; belljar skill trust {name}", text::inert_line(why));
+                    row!("{name}  NOT LOADED: {}; belljar skill trust {name}", text::inert_line(why));
                 }
-                SkillFile::Unusable { why } => out!("{name}  CANNOT BE USED: it {}", text::inert_line(why)),
+                SkillFile::Unusable { why } => row!("{name}  CANNOT BE USED: it {}", text::inert_line(why)),
             }
         }
     }
@@ -115,7 +115,7 @@ fn history(skills: &Skills, name: &str, as_json: bool) -> Result<ExitCode, Skill
         let mark = if is_current { " (current)" } else { "" };
         let said =
             if header.description.is_empty() { String::new() } else { format!(": {}", header.description) };
-        out!("version {}{mark}, {}{said}", header.version, header.saved);
+        row!("version {}{mark}, {}{said}", header.version, header.saved);
     }
     Ok(ExitCode::SUCCESS)
 }

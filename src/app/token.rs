@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use belljar_base::{clock, text};
 
 use super::common::failure::USAGE;
-use super::common::printing::{err, out};
+use super::common::printing::{err, out, row};
 use super::one_bridge::{Token, Tokens, expiry};
 use crate::cli::{self, TokenCommand};
 use crate::config::Config;
@@ -70,7 +70,7 @@ fn list(tokens: &Tokens, json: bool) -> ExitCode {
     for (_, token) in all {
         match serde_json::to_string(&token) {
             Ok(line) if json => out!("{line}"),
-            _ => out!("{}", text::inert_line(&shown(&token))),
+            _ => row!("{}", shown(&token)),
         }
     }
     ExitCode::SUCCESS

@@ -373,6 +373,9 @@ pub struct Install {
     /// The name of belljar's entry in the client.
     #[arg(long, value_name = "NAME", default_value = "belljar")]
     pub name: String,
+    /// List the clients as JSON, one line for each.
+    #[arg(long, conflicts_with = "clients")]
+    pub json: bool,
     /// Show the changes, and write nothing.
     #[arg(long)]
     pub dry_run: bool,
@@ -411,6 +414,9 @@ pub struct Uninstall {
     /// The name of belljar's entry in the client.
     #[arg(long, value_name = "NAME", default_value = "belljar")]
     pub name: String,
+    /// List the clients as JSON, one line for each.
+    #[arg(long, conflicts_with_all = ["clients", "all"])]
+    pub json: bool,
     /// Show the changes, and write nothing.
     #[arg(long)]
     pub dry_run: bool,

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use belljar_base::run::{FaultCode, Reset, RunOutcome, RunReport, RunRequest, ServerScope, ToolFault};
+use belljar_base::run::{
+    FaultCode, Progress, Reset, RunOutcome, RunReport, RunRequest, ServerScope, ToolFault,
+};
 use belljar_base::text;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::broker::Origin;
@@ -18,12 +21,18 @@ const WHY_CHARS_MAX: usize = 300;
 pub(super) struct Requester {
     pub(super) client: String,
     pub(super) cancel: CancellationToken,
+    pub(super) progress: mpsc::Sender<Progress>,
     timeout: Duration,
 }
 
 impl Requester {
     pub(super) fn of(asked: &RunSubmission) -> Self {
-        Self { client: asked.client.clone(), cancel: asked.cancel.clone(), timeout: asked.request.timeout }
+        Self {
+            client: asked.client.clone(),
+            cancel: asked.cancel.clone(),
+            progress: asked.progress.clone(),
+            timeout: asked.request.timeout,
+        }
     }
 
     /// A run of the bridge's own.

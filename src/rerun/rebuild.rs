@@ -88,6 +88,7 @@ impl Reruns {
             answer_source: AnswerSource::Recorded,
             client: &requester.client,
             cancel: &requester.cancel,
+            progress: Some(&requester.progress),
             is_aside: true,
             // Until they are as they were: what is stored of them is right all the time.
             keep_files: false,

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use belljar_base::names::{RunId, ServerName};
-use belljar_base::run::{FaultCode, Reset, RunOutcome, RunRequest, ServerScope, ToolFault};
+use belljar_base::run::{FaultCode, Progress, Reset, RunOutcome, RunRequest, ServerScope, ToolFault};
 use belljar_base::text;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -38,6 +39,8 @@ pub struct RerunOptions<'a> {
     pub client: &'a str,
     /// Cancels the run that is in progress.
     pub cancel: &'a CancellationToken,
+    /// Receives the place of each run that begins, if a client waits for it. If the channel is full, progress is dropped.
+    pub progress: Option<&'a mpsc::Sender<Progress>>,
     /// Whether the journal records the runs apart from those of the session.
     pub is_aside: bool,
     /// Whether changes of files in /workspace are stored.
@@ -118,6 +121,7 @@ impl ResumedSession {
             answer_source: AnswerSource::Recorded,
             client: &requester.client,
             cancel: &requester.cancel,
+            progress: Some(&requester.progress),
             is_aside: false,
             // Files that are there already are put back afterwards: what is stored of them is right all the time.
             keep_files: !self.has_files,
@@ -226,8 +230,13 @@ impl Reruns {
         let mut reported = 0;
         // Whether a run that began in a new interpreter was left out, so that the next one begins in it.
         let mut is_fresh_due = false;
-        for run in runs {
+        let runs: Vec<&RecordedRun> = runs.collect();
+        for (place, run) in runs.iter().enumerate() {
             let number = run.begun.run;
+            if let Some(progress) = options.progress {
+                // The next run follows soon.
+                let _ = progress.try_send(Progress::Repeats { run: place + 1, all: runs.len() });
+            }
             // The other runs are repeated: a later run may need nothing of this one.
             let comparison = match lacks_result(run) {
                 Some(why) => {
@@ -236,7 +245,7 @@ impl Reruns {
                 }
                 None => {
                     let is_fresh = run.is_fresh || std::mem::take(&mut is_fresh_due);
-                    let run = RecordedRun { is_fresh, ..run.clone() };
+                    let run = RecordedRun { is_fresh, ..(*run).clone() };
                     let is_first = !is_begun.swap(true, Ordering::AcqRel);
                     self.rerun_in(turn, &run, is_first, options).await
                 }

@@ -553,8 +553,8 @@ fn doctor_marks_its_lines_on_a_terminal_and_colours_them_unless_that_is_switched
     let shown = |variable| home.on_terminal(&["doctor"], &[("TERM", "xterm"), variable]);
     let coloured = shown(("LANG", "C"));
     let (trouble, bold, end) = ("\u{1b}[31m✗\u{1b}[0m", "\u{1b}[1m", "\u{1b}[0m");
-    assert!(coloured.contains(&format!("{trouble} {bold}sandbox   {end} MISSING: ")), "{coloured:?}");
-    assert!(coloured.contains(&format!("\u{1b}[32m✓\u{1b}[0m {bold}model     {end} ")), "{coloured:?}");
+    assert!(coloured.contains(&format!("{trouble} {bold}sandbox{end}    MISSING: ")), "{coloured:?}");
+    assert!(coloured.contains(&format!("\u{1b}[32m✓\u{1b}[0m {bold}model{end}      ")), "{coloured:?}");
     assert!(coloured.contains("no-such-\\x1b[2Jcommand"), "{coloured:?}");
     for switch in [("NO_COLOR", "1"), ("TERM", "dumb")] {
         let plain = shown(switch);
@@ -778,4 +778,21 @@ fn state_of_a_newer_belljar_is_not_written_over() {
     let home = home.env("MCP_BRIDGE_STATE_DIR", named.to_str().unwrap());
     let output = home.run(&["session", "ls"]);
     assert!(output.code == Some(1) && output.stderr.contains("named/version says \"2\""), "{output:?}");
+}
+
+/// A terminal without a size counts as one of 80 columns.
+#[test]
+fn tables_fit_a_terminal() {
+    let entry = json!({"command": "a-program-that-is-missing", "args": ["some", "words", "of", "a", "long", "command", "line"]});
+    let home = Home::new().server("one", entry).env("MCP_BRIDGE_RUNTIME", "process");
+    home.run(&["token", "add", "a-token-with-a-long-name", "--servers", "one,two,three,four,five,six,seven"]);
+    for table in [&["config"][..], &["install"], &["uninstall"], &["token", "ls"], &["doctor"]] {
+        let shown = home.on_terminal(table, &[("TERM", "xterm"), ("NO_COLOR", "1")]);
+        // The line of progress draws over itself.
+        let lines = shown.lines().map(|line| line.rsplit("\u{1b}[2K").next().unwrap());
+        let is_fitting =
+            |line: &str| line.chars().count() <= 80 || !line.trim().contains(char::is_whitespace);
+        let wider: Vec<&str> = lines.filter(|line| !is_fitting(line)).collect();
+        assert!(wider.is_empty() && shown.lines().count() > 1, "{table:?}: {wider:#?} of {shown}");
+    }
 }

@@ -686,10 +686,10 @@ fn a_dry_run_writes_nothing_and_without_a_client_all_are_listed() {
     let output = home.run(&["install"]);
     let listed = said(&home, &output);
     for (client, path) in PLACES {
-        let line = format!("  {client:16} found  ~/{path}\n");
+        let line = format!("  {client:16} found        ~/{path}\n");
         assert!(listed.contains(&line), "{line}in {listed}");
     }
-    assert!(Home::new().run(&["install"]).stdout.contains("  zed              -      "));
+    assert!(Home::new().run(&["install"]).stdout.contains("  zed              -            "));
 }
 
 #[test]
@@ -728,6 +728,23 @@ fn without_a_client_uninstall_lists_them() {
     assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
     assert!(output.stdout.starts_with("uninstall takes belljar out of the client that --client names:\n"));
     assert_eq!(output.stdout.lines().count(), 1 + PLACES.len());
+}
+
+#[test]
+fn the_list_of_clients_says_which_have_belljar() {
+    let home = Home::new();
+    home.run(&["install", "--client", "cursor"]);
+    for verb in ["install", "uninstall"] {
+        let shown = home.run(&[verb]).stdout;
+        assert!(shown.lines().any(|line| line.contains("cursor") && line.contains("has belljar")), "{shown}");
+        let rows = home.run(&[verb, "--json"]).stdout;
+        let rows: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+        assert_eq!(rows.len(), PLACES.len());
+        let have: Vec<&Value> = rows.iter().filter(|row| row["has_belljar"] == true).collect();
+        assert_eq!(have.len(), 1);
+        assert_eq!((&have[0]["client"], &have[0]["found"]), (&json!("cursor"), &json!(true)));
+        assert_eq!(home.run(&[verb, "--json", "--client", "cursor"]).code, Some(2));
+    }
 }
 
 #[test]

@@ -329,8 +329,8 @@ fn tokens_are_listed_without_what_they_are() {
     let home = Home::new();
     let secret = token(&home, &["laptop", "--policy", "careful", "--servers", "a,b", "--expires", "90d"]);
     let listed = home.run(&["token", "ls"]);
-    assert!(listed.stdout.starts_with("laptop created 20"), "{}", listed.stdout);
-    assert!(listed.stdout.contains(" policy careful servers a,b"), "{}", listed.stdout);
+    assert!(listed.stdout.starts_with("laptop  created 20"), "{}", listed.stdout);
+    assert!(listed.stdout.contains("  policy careful  servers a,b"), "{}", listed.stdout);
     let json: Value = serde_json::from_str(&home.run(&["token", "ls", "--json"]).stdout).unwrap();
     assert_eq!((&json["name"], &json["servers"]), (&json!("laptop"), &json!(["a", "b"])));
     let stored = home.shell("grep -r . .local/state/belljar/tokens; ls .local/state/belljar/tokens").stdout;

@@ -521,7 +521,12 @@ fn a_session_goes_on_from_one_that_was_killed_and_makes_no_call_again(engine: &E
     let (calls, first) = (fixture.ledger(), journals(&home));
     let home = home.env("MCP_BRIDGE_RESUME", "last");
     let mut bridge = Bridge::start(&home);
-    let reply = bridge.ok("print(x, y, open('kept').read())");
+    let params = json!({"name": "run_python", "arguments": {"code": "print(x, y, open('kept').read())"}, "_meta": {"progressToken": "p"}});
+    let asked = bridge.send_request("tools/call", params);
+    for progress in ["running earlier run 1 of 2 again", "running earlier run 2 of 2 again", "running"] {
+        bridge.message(progress, |message| message["params"]["message"] == progress);
+    }
+    let reply = bridge.reply(asked).text;
     assert!(reply.starts_with("20 {'sum': 21.0} in a file\n"), "{reply}");
     let note = ": 2 runs of it were made once more, with calls answered from its journal\n";
     assert!(format!("{reply}\n").contains(note), "{reply}");

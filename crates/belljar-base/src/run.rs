@@ -68,6 +68,13 @@ pub struct ClientAbilities {
 pub enum Progress {
     /// The run waits for the runs before it.
     AwaitsTurn,
+    /// An earlier run runs again, so that this one has its variables.
+    Repeats {
+        /// Its place among those that run again, from 1.
+        run: usize,
+        /// The number of those runs.
+        all: usize,
+    },
     /// The code is executing.
     Started,
     /// A tool is called, or has answered.

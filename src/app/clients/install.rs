@@ -9,9 +9,10 @@ use belljar_base::limits::Limits;
 use belljar_base::names::ServerName;
 use belljar_base::programs::find_program;
 use belljar_base::text;
+use serde_json::json;
 
 use super::import::{USAGE, is_own_command, refused, surroundings};
-use crate::app::common::printing::{err, out, to_stdout};
+use crate::app::common::printing::{err, out, row, to_stdout};
 use crate::cli;
 use crate::clients::{
     self, Calls, Edit, HttpAddress, InstallContext, InstallError, Plan, Reach, Registration, ReplaceRule,
@@ -25,9 +26,8 @@ pub(crate) fn install(environment: &Environment, arguments: &cli::Install) -> Ex
         return refused("no home folder is known, so there is nowhere to look");
     };
     if arguments.clients.is_empty() {
-        out!("install writes belljar into the client that --client names:");
-        list(&surroundings);
-        return ExitCode::SUCCESS;
+        let head = "install writes belljar into the client that --client names:";
+        return list(environment, &surroundings, &arguments.name, (head, arguments.json));
     }
     let mut named = arguments.clients.iter().filter_map(|name| client(name));
     if let Some(client) = named.find(|client| arguments.approve_calls && !client.can_approve()) {
@@ -156,9 +156,8 @@ pub(crate) fn uninstall(environment: &Environment, arguments: &cli::Uninstall) -
         return refused("no home folder is known, so there is nowhere to look");
     };
     if arguments.clients.is_empty() {
-        out!("uninstall takes belljar out of the client that --client names:");
-        list(&surroundings);
-        return ExitCode::SUCCESS;
+        let head = "uninstall takes belljar out of the client that --client names:";
+        return list(environment, &surroundings, &arguments.name, (head, arguments.json));
     }
     let config = Config::load(environment);
     let limits = Limits::default();
@@ -268,12 +267,36 @@ fn one(
     Ok(())
 }
 
-fn list(surroundings: &Surroundings) {
-    for client in clients::clients() {
-        let state = if client.is_there(surroundings) { "found" } else { "-" };
-        let path = client.user_file(surroundings).unwrap_or_default();
-        out!("  {:16} {state:6} {}", client.name, shown(&path));
+/// Lists the clients: which are on this machine, and which have belljar under this name.
+fn list(
+    environment: &Environment,
+    surroundings: &Surroundings,
+    name: &str,
+    (head, as_json): (&str, bool),
+) -> ExitCode {
+    let Some(registered) = registered_clients(&Config::load(environment), environment, name) else {
+        return ExitCode::FAILURE;
+    };
+    if !as_json {
+        out!("{head}");
     }
+    for client in clients::clients() {
+        let path = client.user_file(surroundings).unwrap_or_default();
+        let (is_found, has_belljar) =
+            (client.is_there(surroundings), registered.iter().any(|name| name == client.name));
+        if as_json {
+            let row = json!({"client": client.name, "title": client.title, "found": is_found, "has_belljar": has_belljar, "file": path});
+            out!("{row}");
+            continue;
+        }
+        let state = match (has_belljar, is_found) {
+            (true, _) => "has belljar",
+            (false, true) => "found",
+            (false, false) => "-",
+        };
+        row!("  {:16} {state:11}  {}", client.name, shown(&path));
+    }
+    ExitCode::SUCCESS
 }
 
 pub(super) fn shown(path: &Path) -> String {

@@ -13,11 +13,16 @@ use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
 use belljar_base::text;
 use serde::Serialize;
+use textwrap::WordSplitter;
+use textwrap::core::display_width;
 
 use super::progress::above;
 
 /// The exit code for output that could not be written, from sysexits.h.
 const LOST: u8 = 74;
+
+/// Narrower terminals are not considered, in columns.
+const COLUMNS_MIN: usize = 40;
 
 static IS_LOST: AtomicBool = AtomicBool::new(false);
 
@@ -32,12 +37,47 @@ macro_rules! err {
     ($($words:tt)*) => {{ $crate::app::common::printing::to_stderr(&format!("{}\n", format_args!($($words)*))); }};
 }
 
-pub(crate) use {err, out};
+/// Prints a line of a table to stdout.
+macro_rules! row {
+    ($($words:tt)*) => {{ $crate::app::common::printing::to_stdout_row(&format!($($words)*)); }};
+}
+
+pub(crate) use {err, out, row};
 
 /// Writes and flushes, since no later flush could report a failure. Returns whether it succeeded.
 pub(crate) fn to_stdout(text: &str) -> bool {
     let stdout = std::io::stdout();
     write(&mut stdout.lock(), "stdout", &shown(text, stdout.is_terminal()))
+}
+
+/// Writes a line of a table, whose columns are separated by at least two spaces. On a terminal, a line that is too long
+/// continues below its last column.
+pub(crate) fn to_stdout_row(line: &str) -> bool {
+    let mut stdout = std::io::stdout();
+    if !stdout.is_terminal() {
+        return to_stdout(&format!("{line}\n"));
+    }
+    let line = fitted(&text::inert(line), terminal_columns());
+    write(&mut stdout, "stdout", &format!("{line}\n"))
+}
+
+/// The width of the terminal, in columns.
+fn terminal_columns() -> usize {
+    console::Term::stdout().size_checked().map_or(80, |(_, columns)| usize::from(columns)).max(COLUMNS_MIN)
+}
+
+/// The line, wrapped between words. A word that is longer than a line, such as a path, stays whole so that it can be
+/// copied.
+fn fitted(line: &str, columns: usize) -> String {
+    // A column that begins far on the right leaves no room for its text.
+    let left: String = line.chars().take(columns * 2 / 5).collect();
+    let indent = left.rfind("  ").map_or(2, |at| display_width(&left[..at]) + 2);
+    let indent = " ".repeat(indent);
+    let options = textwrap::Options::new(columns)
+        .subsequent_indent(&indent)
+        .break_words(false)
+        .word_splitter(WordSplitter::NoHyphenation);
+    textwrap::fill(line, options)
 }
 
 /// Words of a line about what does not work.
@@ -83,8 +123,11 @@ pub(crate) fn to_stdout_marked(label: &str, text: &str) -> bool {
         CheckState::Ok if label.is_empty() => (" ", AnsiColor::Green),
         CheckState::Ok => ("✓", AnsiColor::Green),
     };
-    let (style, bold, text) = (colour.on_default(), Style::new().bold(), text::inert(text));
-    let line = format!("{style}{mark}{style:#} {bold}{label:10}{bold:#} {text}\n");
+    let (style, bold) = (colour.on_default(), Style::new().bold());
+    // Styles have no width, so the line is made without them first.
+    let line = fitted(&format!("{label:9}  {}", text::inert_line(text)), terminal_columns() - 2);
+    let (label, text) = line.split_at(label.len());
+    let line = format!("{style}{mark}{style:#} {bold}{label}{bold:#}{}\n", text.replace('\n', "\n  "));
     write(&mut AutoStream::auto(stdout.lock()), "stdout", &line)
 }
 
@@ -131,4 +174,22 @@ fn write(stream: &mut dyn Write, name: &str, text: &str) -> bool {
         to_stderr(&format!("belljar: cannot write to {name}: {error}\n"));
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_that_is_too_long_continues_below_its_last_column() {
+        for (line, columns, expected) in [
+            ("name  a text", 40, "name  a text"),
+            ("name        one two three", 20, "name        one two\n        three"),
+            ("no columns but many words", 16, "no columns but\n  many words"),
+            ("    12  a path/to/some/file/somewhere", 20, "    12  a\n        path/to/some/file/somewhere"),
+            ("名前  一二 三四", 12, "名前  一二\n      三四"),
+        ] {
+            assert_eq!(fitted(line, columns), expected);
+        }
+    }
 }

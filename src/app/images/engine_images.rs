@@ -12,7 +12,7 @@ use belljar_guard::Mark;
 use serde_json::json;
 
 use crate::app::common::failure::{Failure, failed};
-use crate::app::common::printing::out;
+use crate::app::common::printing::{out, row};
 use crate::app::wiring;
 use crate::config::{Config, Environment, set_image};
 
@@ -211,7 +211,7 @@ impl Images<'_> {
         let created = about.created.get(..16).unwrap_or_default().replace('T', " ");
         let megabytes = about.bytes / 1_000_000;
         let holds = text::inert_excerpt(&holds.join(", "), SAID_CHARS_MAX);
-        out!("{mark} {name:<24} {megabytes:>6} MB  {:16}  {holds}", text::inert_line(&created));
+        row!("{mark} {name:<16} {megabytes:>6} MB  {:16}  {holds}", text::inert_line(&created));
     }
 }
 

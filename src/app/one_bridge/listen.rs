@@ -28,7 +28,7 @@ use super::place::Place;
 use super::status::BridgeStatus;
 use super::tokens::Tokens;
 
-use crate::app::common::printing::{err, out};
+use crate::app::common::printing::{err, out, row};
 use crate::app::common::signals::Signals;
 use crate::app::serve::handler;
 use crate::audit::AuditLog;
@@ -307,7 +307,7 @@ pub(crate) async fn status(config: &Config, is_json: bool) -> ExitCode {
         Ok(status) if is_json => out!("{}", json!(status)),
         Ok(Some(status)) => {
             out!("{status}");
-            status.sessions.iter().for_each(|session| out!("{session}"));
+            status.sessions.iter().for_each(|session| row!("{session}"));
         }
         Ok(None) => out!("{NOT_RUNNING}"),
         Err(error) => return not_asked(&error),

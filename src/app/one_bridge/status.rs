@@ -42,8 +42,8 @@ impl fmt::Display for BridgeStatus {
 impl fmt::Display for SessionStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { id, age_s, owner, servers, folder } = self;
-        let owner = owner.as_ref().map_or_else(String::new, |owner| format!("{owner}  "));
-        let folder = folder.as_deref().unwrap_or_default();
-        f.write_str(&text::inert_line(&format!("{id}  {age_s} s  {owner}{servers} servers  {folder}")))
+        let owner = owner.as_ref().map_or_else(String::new, |owner| format!("{}  ", text::inert_line(owner)));
+        let [id, folder] = [id.as_str(), folder.as_deref().unwrap_or_default()].map(text::inert_line);
+        write!(f, "{id}  {age_s} s  {owner}{servers} servers  {folder}")
     }
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::replay::{ReplayArguments, replay};
 use super::session_words::{about, of_damage, of_job, of_run, of_session};
 use crate::app::common::failure::{Failure, told};
-use crate::app::common::printing::{err, out, to_stdout};
+use crate::app::common::printing::{err, out, row, to_stdout};
 use crate::app::common::user_file;
 use crate::app::one_bridge::status_of_running;
 use crate::cli::{self, ExportFormat, SessionCommand};
@@ -85,7 +85,7 @@ async fn list(sessions: &Sessions, config: &Config, is_json: bool) -> Result<(),
                            "last": last, "bytes": bytes, "in_use": is_open, "shared": is_shared})
                 );
             }
-            false => out!("{}{}", about(&session), if is_shared { " by `belljar serve`" } else { "" }),
+            false => row!("{}{}", about(&session), if is_shared { " by `belljar serve`" } else { "" }),
         }
     }
     Ok(())

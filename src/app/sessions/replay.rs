@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::session_words::of_damage;
-use crate::app::common::printing::{err, out};
+use crate::app::common::printing::{err, out, row};
 use crate::app::common::progress::ProgressLine;
 use crate::app::common::signals::Signals;
 use crate::app::wiring::Modules;
@@ -69,6 +69,7 @@ pub(super) async fn replay(files: ConfigFiles, session: RecordedSession, asked: 
         answer_source,
         client: CLIENT,
         cancel: &CancellationToken::new(),
+        progress: None,
         is_aside: false,
         keep_files: true,
     };
@@ -117,5 +118,5 @@ fn say(run: u64, comparison: &RunComparison, is_json: bool) {
         return out!("{}", json!({"run": run, "came": word, "said": said}));
     }
     let said: String = said.iter().map(|said| format!("\n{said}").replace('\n', "\n  ")).collect();
-    out!("run {run}: {}{}", word.replace('_', " "), text::inert(&said));
+    row!("run {run}: {}{}", word.replace('_', " "), text::inert(&said));
 }

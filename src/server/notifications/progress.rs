@@ -66,6 +66,7 @@ pub(crate) async fn report<Sent: Future<Output = bool>>(
 pub(crate) fn described(event: &Progress) -> String {
     match event {
         Progress::AwaitsTurn => waiting(0),
+        Progress::Repeats { run, all } => format!("running earlier run {run} of {all} again"),
         Progress::Started => "running".to_owned(),
         Progress::Call { tool, answered, made } => format!("{tool} {answered}/{made}"),
         Progress::AwaitsServer { server } => format!("waiting for {server} to start"),
