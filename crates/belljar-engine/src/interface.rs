@@ -12,6 +12,7 @@ use futures_util::{Stream, StreamExt};
 use tokio::io::AsyncWrite;
 
 use super::error::EngineError;
+use super::guarantees::Guarantees;
 use super::kernel::OuterLimits;
 use super::owner::Owner;
 use super::spec::{CpuQuota, SandboxSpec, User};
@@ -31,23 +32,18 @@ pub trait Engine: Debug + Send + Sync {
     /// The engine does not report it.
     fn about(&self) -> BoxFuture<'_, Result<EngineInfo, EngineError>>;
 
-    /// The number of processors of the machine that sandboxes run on.
-    ///
-    /// # Errors
-    /// [`EngineError::Timeout`] after `after`, or the engine's refusal.
-    fn processors(&self, after: Duration) -> BoxFuture<'_, Result<u64, EngineError>>;
+    /// The number of processors of the machine that sandboxes run on; `None`: the engine does not say it, or not within
+    /// `after`.
+    fn processors(&self, after: Duration) -> BoxFuture<'_, Option<u64>>;
 
     /// Whether its sandboxes can outlive the bridge, so that the guardian must be able to remove them.
     fn outlives_bridge(&self) -> bool;
 
-    /// Folders of the machine whose programs its sandboxes use, and that code can read. Nothing can be written there.
-    fn program_folders(&self) -> Vec<String>;
-
     /// Whether it runs on this machine, according to its address.
     fn is_here(&self) -> bool;
 
-    /// All paths that its sandboxes must not show.
-    fn masked_paths(&self) -> Vec<&'static str>;
+    /// What it guarantees about its sandboxes.
+    fn guarantees(&self) -> Guarantees;
 
     /// Starts a sandbox. An optional CPU limit that the engine refuses is left out.
     ///

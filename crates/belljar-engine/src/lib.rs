@@ -6,6 +6,7 @@
 mod containers;
 mod error;
 mod find;
+mod guarantees;
 mod images;
 mod interface;
 mod kernel;
@@ -21,6 +22,7 @@ mod users;
 pub use containers::{CleanupList, EngineLocations};
 pub use error::EngineError;
 pub use find::{find, find_images};
+pub use guarantees::{Guarantees, Network};
 pub use images::{ImageBuild, ImageInfo, ImageProgress, ImageStore, OnProgress};
 pub use interface::{Engine, EngineInfo, Instance, Output, Runtime, StartFailure, StartedSandbox, Streams};
 pub use kernel::{Kernel, OuterLimits};

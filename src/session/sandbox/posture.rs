@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use belljar_engine::{CpuQuota, Folder, Kernel};
+use belljar_engine::{CpuQuota, Folder, Guarantees, Kernel, Network};
 use belljar_protocol::{Mount, Posture, PostureField, ProcessPosture, WorkerPosture};
 
 /// The properties of a sandbox that the bridge asked the engine for.
@@ -19,10 +19,8 @@ pub(crate) struct RequestedPosture {
     pub(super) open_files_max: u64,
     /// Writable places by path, with their size in MiB.
     pub(super) tmpfs: Vec<(&'static str, u64)>,
-    /// Paths of /proc and /sys that code must not see.
-    pub(super) masked: Vec<&'static str>,
-    /// Folders of the machine that contain programs.
-    pub(super) program_folders: Vec<String>,
+    /// What the engine guarantees about its sandboxes.
+    pub(super) guarantees: Guarantees,
     /// Folders of the machine that are mounted.
     pub(crate) folders: Vec<Folder>,
     /// The kernel that the OCI runtime gives it.
@@ -56,30 +54,9 @@ impl fmt::Display for Weakness {
     }
 }
 
-/// Mounts that the engine adds by itself, beside everything below /proc and /sys. They are harmless if code cannot
-/// write there, or if neither programs nor devices work there.
-const ENGINES_MOUNTS: [&str; 20] = [
-    "/dev",
-    "/dev/console",
-    "/dev/full",
-    "/dev/null",
-    "/dev/ptmx",
-    "/dev/pts",
-    "/dev/random",
-    "/dev/tty",
-    "/dev/urandom",
-    "/dev/zero",
-    "/etc/group",
-    "/etc/hostname",
-    "/etc/hosts",
-    "/etc/localtime",
-    "/etc/passwd",
-    "/etc/resolv.conf",
-    "/proc",
-    "/run/.containerenv",
-    "/run/secrets",
-    "/sys",
-];
+/// Folders of the kernel, below which an engine may mount anything. It is harmless if code cannot write there, or if
+/// neither programs nor devices work there.
+const KERNELS: [&str; 2] = ["/proc", "/sys"];
 /// The largest tmpfs that an engine may add at a place where code can write, in bytes.
 const ENGINES_TMPFS_BYTES_MAX: u64 = 64 << 20;
 /// The first version of Landlock that can allow files to move between folders; an older one is not used.
@@ -111,7 +88,7 @@ pub(super) fn weaknesses(posture: &Posture, asked: &RequestedPosture) -> Vec<Wea
         found.need(false, PostureField::Mounts, || (format!("none at {path}"), "a tmpfs".into()));
     }
     // With a kernel of its own, the sandbox sees nothing of the machine at these paths.
-    let masked = if asked.kernel == Kernel::Shared { asked.masked.as_slice() } else { &[] };
+    let masked = if asked.kernel == Kernel::Shared { asked.guarantees.masked_paths.as_slice() } else { &[] };
     let visible: Vec<&str> =
         masked.iter().filter(|path| posture.visible.iter().any(|seen| seen == *path)).copied().collect();
     found.need(visible.is_empty(), PostureField::Masks, || {
@@ -132,14 +109,18 @@ pub(super) fn weaknesses(posture: &Posture, asked: &RequestedPosture) -> Vec<Wea
         });
     }
     // gVisor has another name for descriptors from the machine.
-    let is_stream = |fd: &str| {
-        ["pipe", "socket", "null"].contains(&fd) || (asked.kernel == Kernel::Gvisor && fd == "host")
+    let streams = &asked.guarantees.streams;
+    let is_stream = |(fd, kinds): (&String, &&[&str])| {
+        kinds.contains(&fd.as_str()) || (asked.kernel == Kernel::Gvisor && fd == "host")
     };
-    let are_streams = posture.fds.len() == 3 && posture.fds.iter().all(|fd| is_stream(fd));
+    let are_streams = posture.fds.len() == streams.len() && posture.fds.iter().zip(streams).all(is_stream);
     found.need(are_streams, PostureField::Fds, || (posture.fds.join(", "), "three streams".into()));
-    found.need(posture.interfaces.iter().all(|name| name == "lo"), PostureField::Interfaces, || {
-        (posture.interfaces.join(" "), "lo".into())
-    });
+    match asked.guarantees.network {
+        Network::NoInterface => {
+            let has_none = posture.interfaces.iter().all(|name| name == "lo");
+            found.need(has_none, PostureField::Interfaces, || (posture.interfaces.join(" "), "lo".into()));
+        }
+    }
     if asked.kernel != Kernel::Shared {
         // Another kernel has its own namespaces with its own numbers, so only the kernel is compared.
         let is_other = !posture.kernel.is_empty() && Some(&posture.kernel) != asked.machines_kernel.as_ref();
@@ -292,12 +273,7 @@ impl Weaknesses {
             });
             return;
         }
-        let has_programs = |folder: &String| {
-            target
-                .strip_prefix(folder.as_str())
-                .is_some_and(|below| below.is_empty() || below.starts_with('/'))
-        };
-        if asked.program_folders.iter().any(has_programs) {
+        if asked.guarantees.program_folders.iter().any(|folder| is_in(target, folder)) {
             let is_closed = ["ro", "nosuid", "nodev"].iter().all(|option| has(option)) && !writable;
             self.need(is_closed, PostureField::Mounts, || (seen(), "ro,nosuid,nodev".into()));
             return;
@@ -307,8 +283,8 @@ impl Weaknesses {
             self.need(is_empty, PostureField::Mounts, || (seen(), "an empty tmpfs,ro".into()));
             return;
         }
-        let is_engines = ENGINES_MOUNTS.contains(&target.as_str())
-            || ["/proc/", "/sys/"].iter().any(|below| target.starts_with(below));
+        let is_added = |place: &&str| target == place || (KERNELS.contains(place) && is_in(target, place));
+        let is_engines = asked.guarantees.added_mounts.iter().any(is_added);
         self.need(is_engines, PostureField::Mounts, || (seen(), "no such mount".into()));
         let is_bounded =
             kind != "tmpfs" || size_bytes.is_some_and(|bytes| (1..=ENGINES_TMPFS_BYTES_MAX).contains(&bytes));
@@ -318,6 +294,11 @@ impl Weaknesses {
         });
         self.need(target != "/sys" || has("ro"), PostureField::Mounts, || (seen(), "ro".into()));
     }
+}
+
+/// Whether a path is a folder or below it.
+fn is_in(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder).is_some_and(|below| below.is_empty() || below.starts_with('/'))
 }
 
 fn is_zero(hex: &str) -> bool {

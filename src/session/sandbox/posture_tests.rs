@@ -1,12 +1,50 @@
 //! Claims about accepted postures, and that every weaker field is named.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use belljar_engine::{Choice, EngineLocations, find};
 use belljar_protocol::{FileIdentity, Rlimits};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 
 const TMPFS: &[(&str, u64)] = &[("/tmp", 64), ("/dev/shm", 64)];
+
+/// The paths that every engine masked before the engines stated their guarantees.
+const MASKED: &str = "/proc/acpi /proc/asound /proc/kcore /proc/keys /proc/latency_stats /proc/sched_debug /proc/scsi \
+    /proc/timer_list /proc/timer_stats /proc/bootconfig /proc/buddyinfo /proc/bus /proc/cgroups \
+    /proc/cmdline /proc/config.gz /proc/consoles /proc/crypto /proc/devices /proc/diskstats /proc/dma \
+    /proc/driver /proc/dynamic_debug /proc/execdomains /proc/fb /proc/fs /proc/interrupts /proc/iomem \
+    /proc/ioports /proc/irq /proc/kallsyms /proc/key-users /proc/locks /proc/mdstat /proc/misc /proc/modules \
+    /proc/mtrr /proc/partitions /proc/pressure /proc/schedstat /proc/softirqs /proc/swaps /proc/sys \
+    /proc/tty /proc/version_signature /proc/vmstat /proc/zoneinfo /sys/block /sys/bus /sys/class /sys/dev \
+    /sys/devices /sys/firmware /sys/fs/bcache /sys/fs/bpf /sys/fs/btrfs /sys/fs/erofs /sys/fs/ext4 \
+    /sys/fs/f2fs /sys/fs/fuse /sys/fs/nfs /sys/fs/pstore /sys/fs/resctrl /sys/fs/selinux /sys/fs/tmpfs \
+    /sys/fs/xfs /sys/fs/zfs /sys/hypervisor /sys/kernel /sys/module /sys/power";
+/// The mounts that were accepted from every engine before, besides those below /proc and /sys.
+const ADDED_MOUNTS: [&str; 20] = [
+    "/dev",
+    "/dev/console",
+    "/dev/full",
+    "/dev/null",
+    "/dev/ptmx",
+    "/dev/pts",
+    "/dev/random",
+    "/dev/tty",
+    "/dev/urandom",
+    "/dev/zero",
+    "/etc/group",
+    "/etc/hostname",
+    "/etc/hosts",
+    "/etc/localtime",
+    "/etc/passwd",
+    "/etc/resolv.conf",
+    "/proc",
+    "/run/.containerenv",
+    "/run/secrets",
+    "/sys",
+];
 
 fn asked() -> RequestedPosture {
     RequestedPosture {
@@ -17,8 +55,13 @@ fn asked() -> RequestedPosture {
         cpu: Some(CpuQuota { millis: 500, optional: false }),
         open_files_max: 1024,
         tmpfs: TMPFS.to_vec(),
-        program_folders: vec![],
-        masked: vec!["/proc/cmdline", "/proc/sys", "/sys/block"],
+        guarantees: Guarantees {
+            masked_paths: vec!["/proc/cmdline", "/proc/sys", "/sys/block"],
+            program_folders: vec![],
+            added_mounts: &ADDED_MOUNTS,
+            network: Network::NoInterface,
+            streams: [&["pipe", "socket", "null"]; 3],
+        },
         folders: vec![],
         kernel: Kernel::Shared,
         machines_kernel: None,
@@ -315,11 +358,11 @@ fn every_open_mount_is_named() {
 
 #[test]
 fn folders_of_programs_are_read_only_without_privileges_or_named() {
-    let seen = |folders: &[&str], target: &str, options: &str, writable| {
+    let seen = |folders: &[&'static str], target: &str, options: &str, writable| {
         let mut posture = good();
         posture.mounts.push(mount(target, "ext4", options, writable));
-        let program_folders = folders.iter().map(|folder| (*folder).to_owned()).collect();
-        said(&weaknesses(&posture, &RequestedPosture { program_folders, ..asked() }))
+        let guarantees = Guarantees { program_folders: folders.to_vec(), ..asked().guarantees };
+        said(&weaknesses(&posture, &RequestedPosture { guarantees, ..asked() }))
     };
     let closed = "ro,nosuid,nodev";
     for target in ["/usr", "/usr/local", "/bin"] {
@@ -416,4 +459,149 @@ fn every_ignored_limit_is_named() {
             ),
         ]
     );
+}
+
+/// What each engine guarantees. Podman and Docker are servers here that answer pings only.
+async fn all_guarantees() -> Vec<(&'static str, Guarantees)> {
+    let mut found = Vec::new();
+    for (name, libpod) in [("podman", "200 OK"), ("docker", "404 Not Found"), ("process", "")] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let choice = match name {
+            "process" => Choice::Process,
+            _ => Choice::At(format!("tcp://{}", listener.local_addr().unwrap())),
+        };
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = vec![0; 8192];
+                let read = stream.read(&mut head).await.unwrap();
+                let is_libpod = String::from_utf8_lossy(&head[..read]).contains("/libpod/");
+                let status = if is_libpod { libpod } else { "200 OK" };
+                let answer =
+                    format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}");
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        if name == "process" && !cfg!(target_os = "linux") {
+            continue;
+        }
+        let locations = EngineLocations { choice, ..EngineLocations::default() };
+        let engine = find(&locations, &[], Path::new("/nowhere")).await.unwrap();
+        found.push((name, engine.guarantees()));
+    }
+    found
+}
+
+#[tokio::test]
+async fn no_engine_guarantees_less_than_was_asked_of_all_engines_before() {
+    for (name, guarantees) in all_guarantees().await {
+        let Guarantees { masked_paths, program_folders, added_mounts, network, streams } = guarantees;
+        let mut masked: Vec<&str> = MASKED.split(' ').collect();
+        assert_eq!(masked.len(), 70);
+        if name == "process" {
+            masked.push("/sys/fs/cgroup");
+            let devices = ["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"];
+            assert_eq!(added_mounts, [&devices[..], &["/proc"]].concat());
+            let folders = "/usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc/alternatives /opt/belljar";
+            assert_eq!(program_folders.join(" "), folders);
+            assert_eq!(streams, [&["pipe"]; 3]);
+        } else {
+            assert_eq!(added_mounts, ADDED_MOUNTS, "{name}");
+            assert_eq!(program_folders, [""; 0], "{name}");
+            assert_eq!(streams, [&["pipe", "socket", "null"]; 3], "{name}");
+        }
+        assert_eq!(masked_paths, masked, "{name}");
+        assert_eq!(network, Network::NoInterface, "{name}");
+    }
+}
+
+/// A posture as the engine with these guarantees makes it.
+fn good_of(guarantees: &Guarantees) -> Posture {
+    let is_added = |mount: &Mount| {
+        let is_below = ["/proc/", "/sys/"].iter().any(|kernel| {
+            guarantees.added_mounts.contains(&kernel.trim_end_matches('/'))
+                && mount.target.starts_with(kernel)
+        });
+        let is_requested = ["/", "/dev/mqueue", "/tmp", "/dev/shm"].contains(&mount.target.as_str());
+        is_requested || is_below || guarantees.added_mounts.contains(&mount.target.as_str())
+    };
+    let programs = guarantees.program_folders.iter();
+    let programs = programs.map(|folder| mount(folder, "ext4", "ro,nosuid,nodev", false));
+    let mounts = mounts().into_iter().filter(is_added).chain(programs).collect();
+    let fds = guarantees.streams.iter().map(|kinds| kinds[0].to_owned()).collect();
+    Posture { mounts, fds, ..good() }
+}
+
+/// Postures that are worse than a good one, each in one field.
+fn worsened(good: &Posture) -> Vec<(PostureField, Posture)> {
+    let mut found = Vec::new();
+    let mut worse = |field: PostureField, change: &dyn Fn(&mut Posture)| {
+        let mut posture = good.clone();
+        change(&mut posture);
+        found.push((field, posture));
+    };
+    worse(PostureField::Uid, &|p| p.process.uid = 0);
+    worse(PostureField::Gid, &|p| p.process.gid = 0);
+    worse(PostureField::Groups, &|p| p.process.groups.push(0));
+    let sets: [fn(&mut ProcessPosture) -> &mut String; 5] =
+        [|p| &mut p.cap_eff, |p| &mut p.cap_prm, |p| &mut p.cap_inh, |p| &mut p.cap_bnd, |p| &mut p.cap_amb];
+    for set in sets {
+        worse(PostureField::Capabilities, &|p| *set(&mut p.process) = "0000000000000400".into());
+    }
+    worse(PostureField::NoNewPrivs, &|p| p.process.no_new_privs = 0);
+    worse(PostureField::Seccomp, &|p| p.process.seccomp = 0);
+    worse(PostureField::Root, &|p| p.root_read_only = false);
+    worse(PostureField::Interfaces, &|p| p.interfaces.push("eth0".into()));
+    for (name, machines) in MACHINES_OWN {
+        worse(PostureField::Namespaces, &|p| *p.namespaces.get_mut(name).unwrap() = machines);
+    }
+    for path in MASKED.split(' ') {
+        worse(PostureField::Masks, &|p| p.visible.push(path.into()));
+    }
+    for number in 0..3 {
+        worse(PostureField::Fds, &|p| drop(p.fds.remove(number)));
+        for kind in ["file /etc", "host", "anon_inode:[eventpoll]"] {
+            worse(PostureField::Fds, &|p| p.fds[number] = kind.into());
+        }
+    }
+    worse(PostureField::Fds, &|p| p.fds.push("pipe".into()));
+    // Every mount that any engine may make, open to the code, and some that none may make.
+    let others = ["/home", "/procs", "/system", "/dev/sda", "/etc/shadow", "/run/secrets/kubernetes.io"];
+    let below = ["/proc/x", "/sys/x", "/dev/mqueue", "/usr", "/opt/belljar", "/tmp", "/dev/shm"];
+    for target in ADDED_MOUNTS.into_iter().chain(others).chain(below) {
+        worse(PostureField::Mounts, &|p| {
+            p.mounts.retain(|mount| mount.target != target);
+            p.mounts.push(mount(target, "ext4", "rw", true));
+        });
+    }
+    for target in others {
+        worse(PostureField::Mounts, &|p| p.mounts.push(mount(target, "tmpfs", "ro,noexec", false)));
+    }
+    for (target, _) in TMPFS {
+        worse(PostureField::Mounts, &|p| p.mounts.retain(|mount| mount.target != *target));
+    }
+    found
+}
+
+#[tokio::test]
+async fn a_posture_that_is_worse_in_one_field_is_refused_for_every_engine() {
+    for (name, guarantees) in all_guarantees().await {
+        let good = good_of(&guarantees);
+        let asked = RequestedPosture { guarantees: guarantees.clone(), ..asked() };
+        assert_eq!(said(&weaknesses(&good, &asked)), [""; 0], "{name}");
+        for (field, posture) in worsened(&good) {
+            let found = weaknesses(&posture, &asked);
+            assert!(
+                !found.is_empty() && found.iter().all(|weak| weak.field == field),
+                "{name} {field}: {found:?}"
+            );
+        }
+        // An engine gets no more than what it states itself.
+        for target in ADDED_MOUNTS.into_iter().filter(|target| !guarantees.added_mounts.contains(target)) {
+            let posture = Posture {
+                mounts: [good.mounts.clone(), vec![mount(target, "ext4", "ro", false)]].concat(),
+                ..good.clone()
+            };
+            assert_eq!(weaknesses(&posture, &asked).len(), 1, "{name} {target}");
+        }
+    }
 }

@@ -299,14 +299,8 @@ impl SandboxStarter {
             CpuLimit::AtMost(millis) => (millis, true),
             CpuLimit::AllButOne => (u64::MAX, false),
         };
-        let default = match engine.processors(self.limits.engine_request).await {
-            Ok(count) => Some(1000 * count.saturating_sub(1).max(1)),
-            Err(error) => {
-                tracing::warn!(%error, "there is no default CPU limit");
-                None
-            }
-        };
-        match default {
+        let count = engine.processors(self.limits.engine_request).await;
+        match count.map(|count| 1000 * count.saturating_sub(1).max(1)) {
             Some(millis) if millis < configured => Some(CpuQuota { millis, optional: true }),
             _ => is_maximum.then_some(CpuQuota { millis: configured, optional: false }),
         }
@@ -509,8 +503,7 @@ impl SandboxStarter {
             cpu,
             open_files_max: self.limits.sandbox_open_files_max,
             tmpfs: tmpfs_mib(self.settings.memory_bytes),
-            masked: engine.masked_paths(),
-            program_folders: engine.program_folders(),
+            guarantees: engine.guarantees(),
             folders,
         }
     }

@@ -5,11 +5,37 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use super::super::error::EngineError;
+use super::super::guarantees::{Guarantees, Network};
 use super::super::interface::{Engine, EngineInfo, StartFailure, StartedSandbox};
 use super::super::owner::Owner;
 use super::super::spec::SandboxSpec;
 use super::find::ContainerEngine;
 use super::leftovers;
+
+/// Places where Podman or Docker mounts something by itself.
+const ADDED_MOUNTS: [&str; 20] = [
+    "/dev",
+    "/dev/console",
+    "/dev/full",
+    "/dev/null",
+    "/dev/ptmx",
+    "/dev/pts",
+    "/dev/random",
+    "/dev/tty",
+    "/dev/urandom",
+    "/dev/zero",
+    "/etc/group",
+    "/etc/hostname",
+    "/etc/hosts",
+    "/etc/localtime",
+    "/etc/passwd",
+    "/etc/resolv.conf",
+    "/proc",
+    "/run/.containerenv",
+    "/run/secrets",
+    "/sys",
+];
+const STREAM: [&str; 3] = ["pipe", "socket", "null"];
 
 impl Engine for ContainerEngine {
     fn address(&self) -> &str {
@@ -24,24 +50,29 @@ impl Engine for ContainerEngine {
         Box::pin(self.ask_about())
     }
 
-    fn processors(&self, after: Duration) -> BoxFuture<'_, Result<u64, EngineError>> {
-        Box::pin(self.count_processors(after))
+    fn processors(&self, after: Duration) -> BoxFuture<'_, Option<u64>> {
+        Box::pin(async move {
+            let count = self.count_processors(after).await;
+            count.inspect_err(|error| tracing::warn!(%error, "the processors are not known")).ok()
+        })
     }
 
     fn outlives_bridge(&self) -> bool {
         true
     }
 
-    fn program_folders(&self) -> Vec<String> {
-        vec![]
-    }
-
     fn is_here(&self) -> bool {
         self.is_of_this_machine()
     }
 
-    fn masked_paths(&self) -> Vec<&'static str> {
-        self.masked()
+    fn guarantees(&self) -> Guarantees {
+        Guarantees {
+            masked_paths: self.masked(),
+            program_folders: vec![],
+            added_mounts: &ADDED_MOUNTS,
+            network: Network::NoInterface,
+            streams: [&STREAM; 3],
+        }
     }
 
     fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<StartedSandbox, StartFailure>> {

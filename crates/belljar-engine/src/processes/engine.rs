@@ -6,6 +6,7 @@ use belljar_confine::{PROGRAM_FOLDERS, StepFailure, StepKind};
 use futures_util::future::{BoxFuture, ready};
 
 use super::super::error::{EngineError, InsteadOf};
+use super::super::guarantees::{Guarantees, Network};
 use super::super::interface::{Engine, EngineInfo, StartFailure, StartedSandbox};
 use super::super::kernel::online_processors;
 use super::super::masks;
@@ -28,6 +29,9 @@ pub struct ProcessEngine {
 
 /// The path of the control groups. It is masked as well, although nothing is mounted there in these sandboxes.
 const GROUPS: &str = "/sys/fs/cgroup";
+/// What the root of these sandboxes has besides requested places and folders of programs. Nothing is mounted at /sys.
+const ADDED_MOUNTS: [&str; 6] =
+    ["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero", "/proc"];
 
 impl ProcessEngine {
     /// The engine. With `instead_of` it is a fallback for a container engine; without it, the operator has named it.
@@ -101,25 +105,27 @@ impl Engine for ProcessEngine {
         Box::pin(ready(Ok(EngineInfo { name, is_containers: false, runtime: None })))
     }
 
-    fn processors(&self, _: Duration) -> BoxFuture<'_, Result<u64, EngineError>> {
-        Box::pin(ready(Ok(online_processors())))
+    fn processors(&self, _: Duration) -> BoxFuture<'_, Option<u64>> {
+        Box::pin(ready(Some(online_processors())))
     }
 
     fn outlives_bridge(&self) -> bool {
         false
     }
 
-    fn program_folders(&self) -> Vec<String> {
-        PROGRAM_FOLDERS.into_iter().chain([ENVIRONMENT_FOLDER]).map(str::to_owned).collect()
-    }
-
     fn is_here(&self) -> bool {
         true
     }
 
-    fn masked_paths(&self) -> Vec<&'static str> {
+    fn guarantees(&self) -> Guarantees {
         let of_kernel = masks::DEFAULTS.into_iter().chain(masks::OF_PROC).chain(masks::OF_SYS);
-        of_kernel.chain([GROUPS]).collect()
+        Guarantees {
+            masked_paths: of_kernel.chain([GROUPS]).collect(),
+            program_folders: PROGRAM_FOLDERS.into_iter().chain([ENVIRONMENT_FOLDER]).collect(),
+            added_mounts: &ADDED_MOUNTS,
+            network: Network::NoInterface,
+            streams: [&["pipe"]; 3],
+        }
     }
 
     fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<StartedSandbox, StartFailure>> {
