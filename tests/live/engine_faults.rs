@@ -94,7 +94,8 @@ fn an_engine_that_goes_down_in_a_run_costs_that_run_and_is_found_again(engine: &
     eventually("the run is under way", PATIENCE, || !fixture.ledger().is_empty());
     gate.go_down();
     let reply = bridge.reply(id);
-    assert!(reply.text.starts_with("status: error\ntick\nerror: the sandbox went away"), "{}", reply.text);
+    let said = "status: error\ntick\nerror: the sandbox went away: its engine does not answer any more; restart the engine";
+    assert!(reply.text.starts_with(said), "{}", reply.text);
     assert!(reply.text.contains("state: variables lost"), "{}", reply.text);
     let reply = bridge.run("1");
     let socket = gate.address();

@@ -7,9 +7,12 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::on_every_engine;
+use crate::support::engine_proxy::EngineProxy;
 use crate::support::processes::is_alive;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
+use crate::{on_every_container_engine, on_every_engine};
+
+on_every_container_engine!(a_container_that_runs_out_of_memory_is_told_as_that,);
 
 on_every_engine!(
     an_idle_sandbox_is_stopped_and_the_next_run_says_so,
@@ -102,14 +105,45 @@ fn a_container_that_is_removed_while_idle_is_replaced_and_said(engine: &Engine) 
 }
 
 fn a_container_that_is_killed_in_a_run_is_told_at_once(engine: &Engine) {
-    goes_in_a_run(engine, Engine::kill_container);
+    let said = if engine.name == "process" { SIGKILLED } else { REMOVED };
+    goes_in_a_run(engine, Engine::kill_container, said);
 }
 
 fn a_container_that_is_removed_in_a_run_is_told_at_once(engine: &Engine) {
-    goes_in_a_run(engine, Engine::remove_container);
+    // Podman reports no command here, only the end.
+    let said = if engine.name == "docker" { REMOVED } else { SIGKILLED };
+    goes_in_a_run(engine, Engine::remove_container, said);
 }
 
-fn goes_in_a_run(engine: &Engine, end: fn(&Engine, &str)) {
+/// Files stay in memory when the interpreter that wrote them is killed, so PID 1 is killed too.
+fn a_container_that_runs_out_of_memory_is_told_as_that(engine: &Engine) {
+    let proxy = EngineProxy::changing(engine, |body| {
+        for limit in ["Memory", "MemorySwap"] {
+            body["HostConfig"][limit] = json!(128 << 20);
+        }
+    });
+    let mut bridge = Bridge::start(&Home::on(engine).env("MCP_BRIDGE_RUNTIME", &proxy.address()));
+    if bridge.run("1").text.contains("the memory limit of 512 MiB is not enforced") {
+        return;
+    }
+    let code = "for folder in ('/tmp', '/workspace', '/var/tmp', '/dev/shm', '/run'):\n  try:\n    \
+                with open(f'{folder}/full', 'wb') as file:\n      while True: file.write(bytes(1 << 20))\n  \
+                except OSError: pass";
+    let reply = bridge.run(code);
+    // Podman does not report what ended it.
+    let said = if engine.name == "docker" {
+        "it ran out of memory; use less at once, or have the user raise MCP_BRIDGE_MEMORY\n"
+    } else {
+        SIGKILLED
+    };
+    let said = format!("status: error\nerror: the sandbox went away: {said}");
+    assert!(reply.text.starts_with(&said), "{}", reply.text);
+}
+
+const REMOVED: &str = "somebody killed or removed it by a command to the engine\n";
+const SIGKILLED: &str = "it was killed (SIGKILL) from outside, or by the kernel because memory ran out\n";
+
+fn goes_in_a_run(engine: &Engine, end: fn(&Engine, &str), said: &str) {
     let fixture = Fixture::new(&[]);
     let home = Home::on(engine).server("fixture", fixture.entry());
     let mut bridge = Bridge::start(&home).warm();
@@ -117,7 +151,8 @@ fn goes_in_a_run(engine: &Engine, end: fn(&Engine, &str)) {
     eventually("the run is under way", PATIENCE, || !fixture.ledger().is_empty());
     end(engine, &engine.containers_of(&home.owners())[0]);
     let reply = bridge.reply(id);
-    assert!(reply.text.starts_with("status: error\ntick\nerror: the sandbox went away"), "{}", reply.text);
+    let said = format!("status: error\ntick\nerror: the sandbox went away: {said}");
+    assert!(reply.text.starts_with(&said), "{}", reply.text);
     assert!(reply.text.contains("state: variables lost; the next run starts with a fresh interpreter"));
     assert!(
         reply.text.contains("note: what the run has changed in /workspace is not kept"),

@@ -12,6 +12,7 @@ use futures_util::{Stream, StreamExt};
 use tokio::io::AsyncWrite;
 
 use super::error::EngineError;
+use super::fate::Fate;
 use super::guarantees::Guarantees;
 use super::kernel::OuterLimits;
 use super::owner::Owner;
@@ -66,6 +67,9 @@ pub trait Instance: Debug + Send + Sync {
 
     /// The limits that this machine's cgroups enforce on it, if it runs on this machine.
     fn outer_limits(&self) -> BoxFuture<'_, OuterLimits>;
+
+    /// What became of it, after its output has ended. It takes a few seconds at most.
+    fn fate(&mut self) -> BoxFuture<'_, Fate>;
 
     /// Kills and removes it. The streams must be dropped before: an engine waits for an attached client that does not
     /// read.

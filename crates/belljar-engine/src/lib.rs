@@ -5,6 +5,7 @@
 
 mod containers;
 mod error;
+mod fate;
 mod find;
 mod guarantees;
 mod images;
@@ -21,6 +22,7 @@ mod users;
 
 pub use containers::{CleanupList, EngineLocations};
 pub use error::EngineError;
+pub use fate::Fate;
 pub use find::{find, find_images};
 pub use guarantees::{Guarantees, Network};
 pub use images::{ImageBuild, ImageInfo, ImageProgress, ImageStore, OnProgress};

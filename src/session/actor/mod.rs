@@ -315,8 +315,11 @@ impl Actor {
                 vec![]
             }
             None => {
-                let stderr = self.sandbox.as_ref().map(Sandbox::stderr).unwrap_or_default();
-                let reason = if stderr.is_empty() { "it was stopped or removed".into() } else { stderr };
+                // The session waits for the answer, which takes two seconds at most: it can do nothing without a sandbox.
+                let reason = match &mut self.sandbox {
+                    Some(sandbox) => sandbox.why_gone().await,
+                    None => String::new(),
+                };
                 tracing::warn!(reason, "the sandbox went away");
                 self.machine.stream_ended(&reason)
             }

@@ -169,9 +169,10 @@ impl Sandbox {
         self.data_of_jobs.clone()
     }
 
-    /// The end of the container's stderr.
-    pub(super) fn stderr(&self) -> String {
-        self.output.stderr()
+    /// Why its output has ended: the end of its stderr, or what became of it.
+    pub(super) async fn why_gone(&mut self) -> String {
+        let stderr = self.output.stderr();
+        if stderr.is_empty() { self.instance.fate().await.to_string() } else { stderr }
     }
 
     /// Asks the sandbox to end, then kills and removes it.

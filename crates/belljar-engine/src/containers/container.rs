@@ -18,11 +18,13 @@ use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, ready};
 
 use super::super::error::{EngineError, is_not_found};
+use super::super::fate::Fate;
 use super::super::interface::{Chunk, Instance, Output, StartFailure, StartedSandbox, Streams};
 use super::super::kernel::OuterLimits;
 use super::super::spec::{CpuQuota, ENVIRONMENT, FIRSTS_PROCESSES_MAX, Folder, SandboxSpec, User, tmpfs_mib};
 use super::super::usage::UsageMeter;
 use super::super::users::Reservation;
+use super::fate::fate;
 use super::find::{ContainerEngine, EngineKind};
 
 /// A container, which must be closed with [`Container::close`].
@@ -250,6 +252,10 @@ impl Instance for Container {
 
     fn outer_limits(&self) -> BoxFuture<'_, OuterLimits> {
         Box::pin(async { self.pid().await.map(|pid| OuterLimits::of(pid, &self.id)).unwrap_or_default() })
+    }
+
+    fn fate(&mut self) -> BoxFuture<'_, Fate> {
+        Box::pin(fate(&self.docker, &self.id))
     }
 
     fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), EngineError>> {
@@ -488,5 +494,33 @@ mod tests {
         .await;
         let (container, _) = engine.started(&spec(Duration::from_secs(60))).await.unwrap();
         assert_eq!(container.python_id, Some(format!("{} sha256:of-the-container", engine.address)));
+    }
+
+    #[tokio::test]
+    async fn the_fate_of_a_container_is_what_its_engine_says_of_its_end() {
+        const DIED: &str = r#"{"Action":"die","Actor":{"Attributes":{"exitCode":"137"}}}"#;
+        let of = async |events: Option<&str>, inspected: &'static str| {
+            let mut answers = vec![PING, ("/containers/c/json", inspected)];
+            let events = events.map(|events| &*format!("200 OK\n{events}").leak());
+            answers.extend(events.map(|events| ("/events?", events)));
+            let engine = engine(answers.leak()).await;
+            fate(&engine.docker, "c").await
+        };
+        let gone = "404 Not Found\n{\"message\":\"no such container\"}";
+        let (oom, kill) = (r#"{"Action":"oom"}"#, r#"{"Action":"kill"}"#);
+        assert_eq!(of(Some(&format!("{oom}\n{DIED}")), gone).await, Fate::OutOfMemory);
+        assert_eq!(of(Some(&format!("{kill}\n{DIED}")), gone).await, Fate::Removed);
+        // The lack of memory has ended an interpreter before.
+        assert_eq!(of(Some(&format!("{oom}\n{kill}\n{DIED}")), gone).await, Fate::Removed);
+        assert_eq!(of(Some(DIED), gone).await, Fate::Ended(137));
+        let exited = DIED.replace("137", "3");
+        assert_eq!(of(Some(&format!("{kill}\n{exited}")), gone).await, Fate::Ended(3));
+        // Some engines have no events, and some do not answer.
+        assert_eq!(of(Some(""), gone).await, Fate::Gone);
+        assert_eq!(of(None, gone).await, Fate::Gone);
+        let state = |state| &*format!("200 OK\n{{\"State\":{state}}}").leak();
+        assert_eq!(of(Some(""), state(r#"{"Running":true}"#)).await, Fate::Disconnected);
+        assert_eq!(of(Some(""), state(r#"{"Running":false,"ExitCode":1}"#)).await, Fate::Ended(1));
+        assert_eq!(of(None, "500 Internal Server Error\n{}").await, Fate::NoAnswer);
     }
 }

@@ -3,6 +3,7 @@
 mod cleanup_list;
 mod container;
 mod engine;
+mod fate;
 mod find;
 mod images;
 mod leftovers;

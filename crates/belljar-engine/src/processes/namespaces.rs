@@ -4,8 +4,8 @@
 //! It stays the parent of the sandbox's PID 1, in the machine's own PID namespace, and does nothing else.
 
 use std::io::{self, Read};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitCode};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitCode, ExitStatus};
 
 use belljar_confine::{SignalQueue, Step, StepFailure, close_others, keep_capabilities, release_all_streams};
 use nix::sched::{CloneFlags, unshare};
@@ -13,6 +13,7 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use nix::unistd::getppid;
 
+use super::super::fate::SIGNALLED;
 use super::answer::{say, tell};
 use super::plan::{MAPPED, UNSHARED};
 
@@ -64,10 +65,15 @@ fn begun(parent: u32, plan: &str) -> Result<u8, StepFailure> {
 fn watch(mut first: Child, signals: &SignalQueue) -> io::Result<u8> {
     loop {
         if let Some(status) = first.try_wait()? {
-            return Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1));
+            return Ok(exit_code(status).and_then(|code| u8::try_from(code).ok()).unwrap_or(1));
         }
         if signals.wait([])?.0.contains(&Signal::SIGTERM) {
             first.kill()?;
         }
     }
+}
+
+/// The exit code of a process as shells give it: 128 and the number of the signal that killed it.
+pub(super) fn exit_code(status: ExitStatus) -> Option<i32> {
+    status.code().or_else(|| Some(SIGNALLED + status.signal()?))
 }

@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdout, Command};
 
 use super::super::error::EngineError;
+use super::super::fate::{FATE_REQUEST, Fate};
 use super::super::interface::{Chunk, Instance, Output, StartedSandbox, Streams};
 use super::super::kernel::OuterLimits;
 use super::super::masks;
@@ -22,6 +23,7 @@ use super::super::usage::UsageMeter;
 use super::environment::Environment;
 use super::identity::Identity;
 use super::init_exit::InitProcess;
+use super::namespaces::exit_code;
 use super::plan::{ENVIRONMENT_FOLDER, MAPPED, Plan, READY, UNSHARED};
 use super::python::Python;
 
@@ -142,6 +144,16 @@ impl Instance for Process {
 
     fn outer_limits(&self) -> BoxFuture<'_, OuterLimits> {
         Box::pin(ready(OuterLimits::default()))
+    }
+
+    fn fate(&mut self) -> BoxFuture<'_, Fate> {
+        Box::pin(async {
+            match tokio::time::timeout(FATE_REQUEST, self.child.wait()).await {
+                Ok(Ok(status)) => exit_code(status).map_or(Fate::Gone, |code| Fate::Ended(code.into())),
+                Ok(Err(_)) => Fate::Gone,
+                Err(_) => Fate::Disconnected,
+            }
+        })
     }
 
     fn close(mut self: Box<Self>) -> BoxFuture<'static, Result<(), EngineError>> {
