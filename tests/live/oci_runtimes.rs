@@ -52,7 +52,11 @@ fn code_runs_in_gvisor_as_locked_as_elsewhere() {
     refused(&mut bridge, "open('/etc/x', 'w')", "only /workspace and /tmp can be written to");
     assert_eq!(bridge.ok("x"), "42");
     // What several processes or maps take together ends gVisor as a whole.
-    refused(&mut bridge, "bytearray(600 << 20)", "the sandbox went away");
+    refused(
+        &mut bridge,
+        "bytearray(600 << 20)",
+        "the sandbox went away: it ran out of memory; use less at once",
+    );
     assert!(bridge.ok("6 * 7").starts_with("42\nstate: fresh interpreter"));
 }
 
