@@ -12,16 +12,12 @@ from select import POLLHUP, poll
 from ..kernel.posture import bytes_of_processes, private_bytes
 from ..kernel.signals import SIGCONT, SIGKILL
 from ..wire import fd_passing
-from ..wire.ends import KEPT
+from ..wire.ends import KEPT, Slate
 from ..wire.limits import Limits
 from ..wire.names import is_checkpoint_name
 from .bridge_writer import BridgeWriter
 from .processes import is_child, kill
 from .workers import Worker, answer_of, outputs_of_worker
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from ..wire.ends import Slate
 
 # How long a woken checkpoint may take to answer. It forks once more before that.
 WAKE_MS_MAX = 1_500
@@ -32,8 +28,6 @@ _WORDS = 4
 
 
 class _Checkpoint:
-    __slots__ = ("pid", "slate", "socket")
-
     def __init__(self, pid: int, socket: int, slate: Slate) -> None:
         self.pid = pid
         # The socket that wakes it.

@@ -7,28 +7,20 @@ from __future__ import annotations
 
 import os
 import stat
-from fcntl import ioctl
 from select import POLLIN, POLLOUT
 from time import monotonic
 
 from ..kernel.posture import oom_kills
-from ..kernel.signals import SIGINT, SIGKILL
+from ..kernel.signals import SIGINT
 from ..kernel.sockets import MSG_DONTWAIT, socket
+from ..wire.buffer import Buffer, unread_bytes
 from ..wire.frames import JOB_DIGITS_MAX, LineSplitter
+from ..wire.limits import Limits
 from ..wire.outbox import Outbox
-from .processes import kill, kill_session, kill_tree, leads_session
+from .bridge_writer import BridgeWriter
+from .processes import end_of, kill, kill_session, kill_tree, leads_session
 from .workers import Output
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..wire.buffer import Buffer
-    from ..wire.limits import Limits
-    from .bridge_writer import BridgeWriter
-
-_FIONREAD = 0x541B
-_NOTHING = bytes(4)
 _READ_BYTES = 1 << 16
 # Bounds the reads of what the socket still holds, since a process that left the session may write on.
 _LAST_READS_MAX = 64
@@ -38,47 +30,14 @@ _TAKEN_STEP_BYTES = 4 << 20
 _PACE_SECONDS, _PACE_BYTES = 0.1, 1 << 18
 
 
-class _JobOutbox(Outbox):
-    """An outbox whose socket another process may have made blocking."""
-
-    def __init__(self, end: socket) -> None:
-        super().__init__(end.fileno())
-        self._end = end
-
-    def _write(self, data: bytes) -> int:
-        try:
-            return self._end.send(data, MSG_DONTWAIT)
-        except BlockingIOError:
-            return 0
-        except OSError:
-            self.discard()
-            return 0
-
-
 class Job:
-    __slots__ = (
-        "end",
-        "inbox",
-        "lines",
-        "number",
-        "oom_before",
-        "output",
-        "paced_bytes",
-        "paced_from",
-        "pid",
-        "relayed",
-        "requested",
-        "said_all",
-        "status",
-        "taken",
-    )
-
     def __init__(self, number: int, pid: int, end: socket, output: Output, frame_bytes_max: int) -> None:
         self.number = number
         self.pid = pid
         self.end = end
         self.output = output
-        self.inbox = _JobOutbox(end)
+        # Another process may have made the socket blocking.
+        self.inbox = Outbox(end.fileno(), lambda data: end.send(data, MSG_DONTWAIT))
         self.lines = LineSplitter(frame_bytes_max)
         self.oom_before = oom_kills()
         self.status: int | None = None
@@ -89,10 +48,6 @@ class Job:
         self.relayed = self.taken = 0
         self.paced_from = 0.0
         self.paced_bytes = 0
-
-    def close(self) -> None:
-        self.end.close()
-        os.close(self.output.fd)
 
 
 class Jobs:
@@ -110,7 +65,7 @@ class Jobs:
         return bool(self._jobs)
 
     @property
-    def pids(self) -> Iterable[int]:
+    def pids(self) -> list[int]:
         return [job.pid for job in self._jobs.values()]
 
     # From a worker.
@@ -249,17 +204,14 @@ class Jobs:
                     break
             self._drain(job)
             self._bridge_writer.release_held(job.output)
-            code = os.waitstatus_to_exitcode(job.status or 0)
-            end = {"exit_code": code} if code >= 0 else {"signal": -code}
-            oom = code == -SIGKILL and not job.requested and oom_kills() > job.oom_before
-            self._bridge_writer.send(
-                {"type": "job_ended", "job": job.number, **end, "oom": oom, "requested": job.requested}
-            )
+            end = end_of(job.status, job.requested, job.oom_before)
+            self._bridge_writer.send({"type": "job_ended", "job": job.number, **end})
             if self._target is job:
                 self._target = None
             del self._jobs[job.number]
             self._sources = {fd: other for fd, other in self._sources.items() if other is not job}
-            job.close()
+            job.end.close()
+            os.close(job.output.fd)
 
     def _tell_taken(self) -> None:
         """Bounds what the bridge sends to a job that does not read."""
@@ -283,7 +235,7 @@ class Jobs:
             self._bridge_writer.output(job.output, written)
 
     def _drain(self, job: Job) -> None:
-        if ioctl(job.output.fd, _FIONREAD, _NOTHING) != _NOTHING:
+        if unread_bytes(job.output.fd):
             self._read_output(job)
 
     def _relay(self, job: Job) -> bool:

@@ -6,14 +6,12 @@ It knows processes by their numbers only.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Iterator
 from select import poll
 from time import monotonic
 
+from ..kernel.posture import oom_kills
 from ..kernel.signals import SIGCHLD, SIGKILL, SIGSTOP, set_wakeup_fd, signal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 KILL_SECONDS_MAX = 8.0
 # Positions in /proc/<pid>/stat, counted from the field after the state; and a flag of the kernel.
@@ -174,6 +172,13 @@ def reap_all(reaped: Callable[[int, int], None] | None = None) -> bool:
                 reaped(pid, status)
     except ChildProcessError:
         return True
+
+
+def end_of(status: int | None, requested: bool, oom_before: int) -> dict[str, object]:
+    """Returns the fields of a frame that tells how a process ended. `oom_before`: `oom_kills` at its start."""
+    code = os.waitstatus_to_exitcode(status or 0)
+    how = {"exit_code": code} if code >= 0 else {"signal": -code}
+    return {**how, "oom": code == -SIGKILL and not requested and oom_kills() > oom_before, "requested": requested}
 
 
 def _stat(pid: int) -> list[int] | None:

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-from fcntl import ioctl
 from select import POLLIN, POLLOUT, poll
-from sys import byteorder
 from time import monotonic
 
 from ..kernel.posture import oom_kills, posture, worker_posture
 from ..kernel.signals import SIGINT, SIGKILL
 from ..wire import fd_passing
-from ..wire.buffer import Buffer
+from ..wire.buffer import Buffer, unread_bytes
 from ..wire.ends import Ends
 from ..wire.frames import Frame
 from ..wire.limits import Limits
@@ -27,7 +25,7 @@ from .checkpoints import Checkpoints
 from .handshake import inspect, limits_of, places_in_memory, processors
 from .jobs import Jobs
 from .poll_set import PollSet
-from .processes import ends_of_children, is_child, is_exiting, kill, kill_descendants, lower_crowd
+from .processes import end_of, ends_of_children, is_child, is_exiting, kill, kill_descendants, lower_crowd, reap_all
 from .workers import Output, Worker, start_worker, wake_copy
 from .workspace import Workspace
 
@@ -51,12 +49,6 @@ COLLECT_MS = 10
 _CROWD_OF_PROCESSOR = 8
 # With more files than this in its writable places, a sandbox ends with its interpreter. Each takes about 1 KiB.
 _FILES_MAX = 1 << 17
-_FIONREAD = 0x541B
-_NOTHING = bytes(4)
-
-
-def unread_bytes(pipe: int) -> int:
-    return int.from_bytes(ioctl(pipe, _FIONREAD, _NOTHING), byteorder)
 
 
 class Supervisor:
@@ -157,7 +149,7 @@ class Supervisor:
         elif fd == self.child_fd:
             while self.buffer.read(fd):
                 pass
-            self.reap()
+            reap_all(self.reaped)
         elif worker is not None and fd == worker.socket:
             worker.inbox.flush()
             if self.bridge_writer.has_room:
@@ -409,7 +401,7 @@ class Supervisor:
         """Ends a worker whose socket has ended: it is dying, or user code has closed the descriptor."""
         deadline = monotonic() + TOUCH_SECONDS
         while monotonic() < deadline:
-            self.reap()
+            reap_all(self.reaped)
             if worker.status is not None:
                 return
             poll().poll(1)
@@ -446,16 +438,6 @@ class Supervisor:
         if self.bridge_reader.begin_worker(worker):
             self.collecting = True
 
-    def reap(self) -> None:
-        try:
-            while True:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-                if pid == 0:
-                    return
-                self.reaped(pid, status)
-        except ChildProcessError:
-            pass
-
     def reaped(self, pid: int, status: int) -> None:
         if self.worker is not None and pid == self.worker.pid:
             self.worker.status = status
@@ -478,12 +460,8 @@ class Supervisor:
         self.drain(worker)
         for output in worker.outputs:
             self.bridge_writer.release_held(output)
-        code = os.waitstatus_to_exitcode(worker.status or 0)
-        end = {"exit_code": code} if code >= 0 else {"signal": -code}
-        oom = code == -SIGKILL and not worker.requested and oom_kills() > worker.oom_before
-        self.bridge_writer.send(
-            {"type": "worker_exited", "worker": worker.number, **end, "oom": oom, "requested": worker.requested}
-        )
+        end = end_of(worker.status, worker.requested, worker.oom_before)
+        self.bridge_writer.send({"type": "worker_exited", "worker": worker.number, **end})
         self.end_if_full()
         self.checkpoints.drop_dead()
         self.worker = None

@@ -35,8 +35,6 @@ WAKE_MS_MAX = 2_000
 class Output:
     """The read end of an output pipe, and the bytes of a character that is not complete yet."""
 
-    __slots__ = ("ended", "fd", "head", "held")
-
     def __init__(self, head: str, fd: int) -> None:
         """`head`: the first fields of the frames that carry this output."""
         os.set_blocking(fd, False)
@@ -54,25 +52,6 @@ def outputs_of_worker(stdout: int, stderr: int) -> tuple[Output, Output]:
 class Worker:
     """What the supervisor knows of one worker process."""
 
-    __slots__ = (
-        "checkpoint",
-        "handover",
-        "hands_over",
-        "inbox",
-        "lines",
-        "number",
-        "oom_before",
-        "outputs",
-        "pid",
-        "requested",
-        "restore",
-        "slate",
-        "socket",
-        "spare",
-        "status",
-        "used",
-    )
-
     def __init__(
         self,
         number: int,
@@ -85,11 +64,11 @@ class Worker:
         """`ends`: the supervisor's ends of the sockets `socket`, `spare` and `handover`."""
         self.number = number
         self.pid = pid
-        self.socket, spare, self.handover = ends
+        # `spare` wakes the worker's frozen copy.
+        self.socket, self.spare, self.handover = ends
         # False once user code has closed the socket or written something unknown to it.
         self.hands_over = True
-        # The socket that wakes the worker's frozen copy, and the memory in which the worker describes that copy.
-        self.spare = spare
+        # The memory in which the worker describes its frozen copy.
         self.slate = slate
         self.restore = True
         # The checkpoint that is to replace it.

@@ -6,9 +6,18 @@ the rest of a small read.
 
 from __future__ import annotations
 
+from fcntl import ioctl
 from os import readv
+from sys import byteorder
 
 BYTES = 1 << 18
+_FIONREAD = 0x541B
+_NOTHING = bytes(4)
+
+
+def unread_bytes(pipe: int) -> int:
+    """Returns how many bytes the pipe holds."""
+    return int.from_bytes(ioctl(pipe, _FIONREAD, _NOTHING), byteorder)
 
 
 class Buffer:

@@ -6,16 +6,16 @@ It does not bound this backlog: the caller stops reading its own source when `si
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 _WRITE_BYTES = 1 << 18
 
 
 class Outbox:
-    __slots__ = ("_fd", "_kept", "broken", "size")
-
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, write: Callable[[bytes], int] | None = None) -> None:
+        """`write` is called instead of `os.write` with this descriptor."""
         os.set_blocking(fd, False)
-        self._fd = fd
+        self._write_now = write or (lambda data: os.write(fd, data))
         self._kept = bytearray()
         self.size = 0
         self.broken = False
@@ -38,16 +38,13 @@ class Outbox:
             del self._kept[:written]
             self.size = len(self._kept)
 
-    def discard(self) -> None:
-        self.broken = True
-        self._kept.clear()
-        self.size = 0
-
     def _write(self, data: bytes) -> int:
         try:
-            return os.write(self._fd, data)
+            return self._write_now(data)
         except BlockingIOError:
             return 0
         except OSError:
-            self.discard()
+            self.broken = True
+            self._kept.clear()
+            self.size = 0
             return 0

@@ -18,9 +18,9 @@ import pytest
 
 from belljar_sandbox.boot.compile_ahead import NAMES
 from belljar_sandbox.supervisor.bridge_writer import BridgeWriter
-from belljar_sandbox.supervisor.supervisor import Supervisor, unread_bytes
+from belljar_sandbox.supervisor.supervisor import Supervisor
 from belljar_sandbox.supervisor.workers import Worker, outputs_of_worker
-from belljar_sandbox.wire.buffer import Buffer
+from belljar_sandbox.wire.buffer import Buffer, unread_bytes
 from belljar_sandbox.wire.output_record import OutputRecord
 from sandbox import LIMITS, Frame, Sandbox
 
