@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from io import BytesIO
 
-from ..worker.after_import import AfterImport
+from ..worker.after_import import after_import
 from .images import IMAGES
 
 TYPE_CHECKING = False
@@ -87,4 +87,4 @@ def install() -> None:
     def replace_show(pyplot: ModuleType) -> None:
         vars(pyplot)["show"] = show
 
-    sys.meta_path.insert(0, AfterImport("matplotlib.pyplot", replace_show))
+    after_import("matplotlib.pyplot", replace_show)

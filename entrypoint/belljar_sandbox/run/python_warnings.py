@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from ..worker.after_import import AfterImport
+from ..worker.after_import import after_import
 from ..worker.interrupts import OURS
 
 TYPE_CHECKING = False
@@ -31,9 +31,7 @@ _counts: dict[tuple[str, int, str], int] = {}
 def count_repeated() -> None:
     """To be called on the main thread, once."""
     sys.set_coroutine_origin_tracking_depth(_DEPTH)
-    sys.meta_path.insert(0, AfterImport("warnings", _change))
-    if "warnings" in sys.modules:
-        _change(sys.modules["warnings"])
+    after_import("warnings", _change)
 
 
 def _change(warnings: ModuleType) -> None:

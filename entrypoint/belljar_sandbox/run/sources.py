@@ -5,13 +5,12 @@ It does not import linecache, which a run that succeeds does not need, but fills
 
 from __future__ import annotations
 
-import sys
+from types import ModuleType
 
-from ..worker.after_import import AfterImport
+from ..worker.after_import import after_import
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import ModuleType
     from typing import Any
 
     # By file name: size, time of change, lines and full name.
@@ -28,12 +27,8 @@ _CACHES: list[Cache] = []
 
 def install() -> None:
     """To be called before any code is stored."""
-    sys.meta_path.insert(0, AfterImport("linecache", _show))
-    if "linecache" in sys.modules:
-        _show(sys.modules["linecache"])
-    sys.meta_path.insert(0, AfterImport("inspect", _find_classes))
-    if "inspect" in sys.modules:
-        _find_classes(sys.modules["inspect"])
+    after_import("linecache", _show)
+    after_import("inspect", _find_classes)
 
 
 def _find_classes(inspect: ModuleType) -> None:

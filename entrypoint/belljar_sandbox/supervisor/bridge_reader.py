@@ -5,6 +5,7 @@ It does not read frames that are addressed to the worker or a job.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic
 
 from ..wire.frames import JOB, SUPERVISOR, TO_SANDBOX, WORKER, Frame, FrameError, decode
@@ -12,10 +13,6 @@ from ..wire.limits import Limits
 from .bridge_writer import BridgeWriter
 from .jobs import Jobs
 from .workers import Worker
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CONTROL_BYTES_MAX = 1 << 20
 # The bridge is told how many bytes a worker has taken whenever it has taken this many more.

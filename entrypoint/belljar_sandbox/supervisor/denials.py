@@ -13,10 +13,7 @@ from struct import pack, unpack_from
 from ..kernel import seccomp
 from ..wire import fd_passing
 from ..wire.names import LISTENER_COMES
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .bridge_writer import BridgeWriter
+from .bridge_writer import BridgeWriter
 
 # struct seccomp_notif: id, pid, flags, number of the call, architecture; the rest is not read.
 _NOTICE, _NOTICE_BYTES = "=QIIiI", 80

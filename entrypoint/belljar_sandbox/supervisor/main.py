@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 
 from ..kernel import system_calls
 from ..kernel.posture import closed_by_exec, descriptors
 from ..kernel.signals import SIG_DFL, SIGINT, SIGTERM, signal
 from ..wire.ends import Ends
+from ..wire.frames import Frame
 from ..wire.limits import Limits
 from .bridge_writer import SandboxEnd
 from .processes import kill_descendants
 from .supervisor import Supervisor
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..wire.frames import Frame
 
 _PRIVATE_FD_MIN = 40
 _OOM_SCORE_STEP = 100

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 from binascii import a2b_base64, b2a_base64
+from collections.abc import Iterator
 from os import O_CLOEXEC, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_TRUNC, O_WRONLY
 from os import close as _close
 from os import open as _open
 from stat import S_ISDIR, S_ISREG
 
+from ..wire.frames import Frame
 from ..wire.workspace_scan import (
     FOLDER,
     LEFT_OUT_SHOWN_MAX,
@@ -22,14 +24,7 @@ from ..wire.workspace_scan import (
     WorkspaceScan,
     state_of,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .bridge_writer import BridgeWriter
-
-Frame = dict[str, object]
+from .bridge_writer import BridgeWriter
 
 PIECE_BYTES = 256 * 1024
 # The latest time of a change that is told: file systems have later ones.

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from mmap import PAGESIZE, mmap
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .output_record import OutputRecord
+from .output_record import OutputRecord
 
 # The last thing that a woken copy writes to the supervisor before it serves runs.
 READY = b"ready\n"

@@ -6,6 +6,7 @@ The supervisor does not trust these words and descriptors: user code may have se
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from select import POLLIN, poll
 
 from ..kernel.sockets import (
@@ -19,10 +20,6 @@ from ..kernel.sockets import (
     socket,
     socketpair,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 WORDS_BYTES_MAX = 512
 # How long a worker waits for the supervisor, which may be busy relaying.

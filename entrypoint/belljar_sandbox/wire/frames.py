@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import codecs
 from _json import encode_basestring, make_encoder
+from collections.abc import Mapping
 
 from .json_reader import reader
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Frame = dict[str, object]
 

@@ -7,28 +7,23 @@ from __future__ import annotations
 
 import os
 import pwd
+from collections.abc import Callable
 
 
 def provide(home: str) -> None:
     """Makes `pwd` return an account for this process's user if /etc/passwd has none."""
     uid, name = os.getuid(), os.environ.get("USER", "")
     account = pwd.struct_passwd((name, "x", uid, os.getgid(), "", home, "/bin/sh"))
-    by_number, by_name = pwd.getpwuid, pwd.getpwnam
 
-    def getpwuid(number: int, /) -> pwd.struct_passwd:
-        try:
-            return by_number(number)
-        except KeyError:
-            if number != uid:
-                raise
-            return account
+    def with_account(look: Callable[..., pwd.struct_passwd], own: object) -> Callable[[object], pwd.struct_passwd]:
+        def looked(wanted: object, /) -> pwd.struct_passwd:
+            try:
+                return look(wanted)
+            except KeyError:
+                if wanted != own:
+                    raise
+                return account
 
-    def getpwnam(wanted: str, /) -> pwd.struct_passwd:
-        try:
-            return by_name(wanted)
-        except KeyError:
-            if wanted != name:
-                raise
-            return account
+        return looked
 
-    pwd.getpwuid, pwd.getpwnam = getpwuid, getpwnam
+    pwd.getpwuid, pwd.getpwnam = with_account(pwd.getpwuid, uid), with_account(pwd.getpwnam, name)

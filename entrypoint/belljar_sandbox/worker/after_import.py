@@ -5,13 +5,17 @@ It imports nothing by itself, and leaves all other modules to the ordinary impor
 
 from __future__ import annotations
 
-from importlib.machinery import PathFinder, SourceFileLoader
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import ModuleType
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from importlib.machinery import ModuleSpec
-    from types import ModuleType
+
+def after_import(name: str, change: Callable[[ModuleType], None]) -> None:
+    """Calls `change` with the module of this name: now if it is loaded, and whenever it is loaded from now on."""
+    sys.meta_path.insert(0, AfterImport(name, change))
+    if name in sys.modules:
+        change(sys.modules[name])
 
 
 class AfterImport:

@@ -6,25 +6,17 @@ method by its name.
 
 from __future__ import annotations
 
-import sys
+from types import ModuleType
 
-from .after_import import AfterImport
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import ModuleType
-
-
-def by_fork() -> AfterImport:
-    """Returns the import hook that changes the default."""
-    return AfterImport("multiprocessing.context", _fork_by_default)
+from .after_import import after_import
 
 
 def install() -> None:
-    sys.meta_path.insert(0, by_fork())
+    after_import("multiprocessing.context", fork_by_default)
 
 
-def _fork_by_default(module: ModuleType) -> None:
+def fork_by_default(module: ModuleType) -> None:
+    """Changes the default in this module, which is multiprocessing.context."""
     contexts = getattr(module, "_concrete_contexts", {})
     if "fork" in contexts:
         module._default_context = module.DefaultContext(contexts["fork"])  # type: ignore[attr-defined]

@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from types import ModuleType
 
 from ..kernel import system_calls
 from ..kernel.posture import private_bytes
 from ..kernel.signals import SIGKILL
 from ..wire import fd_passing
-from ..wire.ends import KEPT, READY
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
-
-    from ..wire.ends import Ends
+from ..wire.ends import KEPT, READY, Ends
 
 # A fork takes about 1 ms per 40 MiB. A larger worker is copied only when idle.
 AT_ONCE_BYTES_MAX = 96 << 20

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
 from mmap import PAGESIZE
 from resource import RLIM_INFINITY, RLIMIT_DATA, getrlimit
 from time import monotonic
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from importlib.machinery import ModuleSpec
-    from types import ModuleType
+from types import ModuleType
 
 # Measured: numpy with pandas takes 95 MB, scipy 92, polars 40. With more free memory than the largest needs, nothing is
 # checked.

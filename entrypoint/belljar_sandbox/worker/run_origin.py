@@ -7,12 +7,11 @@ for a thread pool when it is submitted. It is not a security boundary, since use
 from __future__ import annotations
 
 import _thread
-import sys
 import threading
 from contextvars import ContextVar
 from functools import partial
 
-from .after_import import AfterImport
+from .after_import import after_import
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-_POOL = "concurrent.futures.thread"
 # `_start_joinable_thread` exists since Python 3.13.
 _STARTERS = ("_start_new_thread", "_start_joinable_thread")
 
@@ -33,10 +31,7 @@ def install() -> None:
     for name in _STARTERS:
         if hasattr(threading, name):
             setattr(threading, name, _carrying(getattr(threading, name)))
-    if _POOL in sys.modules:
-        _carry_submitted(sys.modules[_POOL])
-    else:
-        sys.meta_path.insert(0, AfterImport(_POOL, _carry_submitted))
+    after_import("concurrent.futures.thread", _carry_submitted)
 
 
 def _carrying(start: Callable[..., Any]) -> Callable[..., Any]:

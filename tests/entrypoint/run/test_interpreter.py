@@ -14,7 +14,8 @@ import pytest
 from sandbox import ENTRYPOINT, Sandbox
 
 sys.path.insert(0, str(ENTRYPOINT))
-from belljar_sandbox.worker.fork_start_method import by_fork
+from belljar_sandbox.worker.after_import import AfterImport
+from belljar_sandbox.worker.fork_start_method import fork_by_default
 
 
 def test_variables_persist(sandbox: Sandbox) -> None:
@@ -352,12 +353,13 @@ def test_multiprocessing_forks_where_the_default_of_python_is_another(tmp_path: 
         "_concrete_contexts = {'fork': 'fork', 'forkserver': 'forkserver'}\n"
         "_default_context = DefaultContext(_concrete_contexts['forkserver'])\n"
     )
-    spec = by_fork().find_spec("multiprocessing.context", [str(tmp_path)])
+    by_fork = AfterImport("multiprocessing.context", fork_by_default)
+    spec = by_fork.find_spec("multiprocessing.context", [str(tmp_path)])
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert module._default_context.context == "fork"
-    assert by_fork().find_spec("multiprocessing.pool", [str(tmp_path)]) is None
+    assert by_fork.find_spec("multiprocessing.pool", [str(tmp_path)]) is None
 
 
 def test_multiprocessing_forks_by_default(sandbox: Sandbox) -> None:
