@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from sys import _getframe
 
-from belljar_sandbox.calls.port import open_port
+from belljar_sandbox.calls import port as _port
 from belljar_sandbox.calls.resources import ResourceText, contents, messages
 from belljar_sandbox.calls.results import Blob, InvalidCallError, MCPError, ToolError, awaitable
 from belljar_sandbox.worker.saved_files import SAVED
@@ -46,15 +46,14 @@ _HELPERS = (
 __all__ = ["Blob", "InvalidCallError", "MCPError", "ResourceText", "ToolError"]
 __all__ += [*_HELPERS, *(f"{name}_sync" for name in _HELPERS)]  # noqa: PLE0604 - they are strings
 
-# spawn(work, *args, name=None, timeout=None), jobs(), job(number), and what they return and raise.
-_OF_JOBS = ("Job", "JobError", "job", "job_sync", "jobs", "jobs_sync", "spawn", "spawn_sync")
-# Classes of other modules that are visible here. Pickled results of jobs refer to them.
-_CLASSES = {
+# What other modules have and is visible here. Pickled results of jobs refer to the classes.
+_ELSEWHERE = {
     "CheckpointError": "belljar_sandbox.run.checkpoint_api",
     "Chunk": "belljar_sandbox.llm.chunks",
     "Chunks": "belljar_sandbox.llm.chunks",
     "Handle": "belljar_sandbox.calls.handles",
     "LLMAnswer": "belljar_sandbox.llm.models",
+    **dict.fromkeys(("Job", "JobError", "job", "job_sync", "jobs", "jobs_sync"), "belljar_sandbox.calls.job_handles"),
 }
 _calls: Calls
 _record: OutputRecord
@@ -69,12 +68,12 @@ def __getattr__(name: str) -> Any:
         from belljar_sandbox.skills.catalog import SkillCatalog
 
         return SkillCatalog(_calls, _skills)
-    if name in _OF_JOBS:
-        return _of_jobs(name.removesuffix("_sync"))
-    if name in _CLASSES:
+    if name in ("spawn", "spawn_sync"):
+        return _spawner().spawn
+    if name in _ELSEWHERE:
         from importlib import import_module
 
-        return getattr(import_module(_CLASSES[name]), name)
+        return getattr(import_module(_ELSEWHERE[name]), name.removesuffix("_sync"))
     if name != "state":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from belljar_sandbox.run.state import State
@@ -82,21 +81,8 @@ def __getattr__(name: str) -> Any:
     return State(SAVED.root)
 
 
-def _of_jobs(name: str) -> Any:
-    from belljar_sandbox.calls import job_handles
-
-    match name:
-        case "spawn":
-            return _spawner().spawn
-        case "jobs":
-            return job_handles.listing(_calls)
-        case "job":
-            return job_handles.finding(_calls)
-    return getattr(job_handles, name)
-
-
 def __dir__() -> list[str]:
-    return sorted((*__all__, *_OF_JOBS, *_CLASSES, "skills", "state"))
+    return sorted((*__all__, *_ELSEWHERE, "skills", "spawn", "spawn_sync", "state"))
 
 
 def bind(
@@ -109,13 +95,13 @@ def bind(
     """Called by the worker, once at its start. What few runs need is created when it is used."""
     global _calls, _record, _skills, _spawner, _checkpoint_api
     _calls, _record, _skills, _spawner, _checkpoint_api = calls, record, skills, spawner, checkpoint_api
-    open_port(calls, _made)
+    _port.open_port(calls, _made)
 
 
 def last_output() -> str:
     """Returns everything that the previous run wrote to stdout and stderr, and its traceback, including what its reply
     had to cut."""
-    return _given(_record.last_run())
+    return _port.given(_record.last_run())
 
 
 def call_tool(
@@ -135,7 +121,7 @@ def handles() -> Handles:
     """Lists the results that are on the host: `.handle(...)` of a tool leaves its result there."""
     from belljar_sandbox.calls.handles import kept
 
-    return _given(kept(_calls))
+    return _port.given(kept())
 
 
 def save(path: str | PathLike[str], name: str | None = None) -> str:
@@ -144,7 +130,7 @@ def save(path: str | PathLike[str], name: str | None = None) -> str:
     Returns its path in this session. A file outside /workspace is copied into it; `name` is its path there. The user
     gets the file as it is now: save it again after changing it.
     """
-    return _given(SAVED.save(path, name))
+    return _port.given(SAVED.save(path, name))
 
 
 def checkpoint(name: str) -> str:
@@ -153,7 +139,7 @@ def checkpoint(name: str) -> str:
     A checkpoint of the same name is replaced. It shares memory with what does not change. It does not include files,
     runtime.state, effects on servers, threads and asyncio tasks.
     """
-    return _given(_checkpoint_api().checkpoint(name))
+    return _port.given(_checkpoint_api().checkpoint(name))
 
 
 def restore(name: str) -> NoReturn:
@@ -175,20 +161,20 @@ def resume(session: str = "last") -> NoReturn:
 
 def checkpoints() -> Checkpoints:
     """Lists the checkpoints: dicts with name, run, line, seconds, bytes, sleeps. Prints a table."""
-    return _given(_checkpoint_api().checkpoints())
+    return _port.given(_checkpoint_api().checkpoints())
 
 
 def forget_checkpoint(name: str) -> None:
     """Deletes a checkpoint."""
     _checkpoint_api().forget(name)
-    return _given(None)
+    return _port.given(None)
 
 
 def packages() -> Packages:
     """Lists what the image has besides the standard library: a dict of versions. Printed, it shows languages, too."""
     from belljar_sandbox.programs.packages import Packages
 
-    return _given(Packages())
+    return _port.given(Packages())
 
 
 def run(
@@ -257,7 +243,7 @@ def chunk(
     """
     from belljar_sandbox.llm.chunks import chunks
 
-    return _given(chunks(text_or_path, size, overlap, by))
+    return _port.given(chunks(text_or_path, size, overlap, by))
 
 
 def plan(dry_run: bool = True) -> Plan:
@@ -269,22 +255,22 @@ def plan(dry_run: bool = True) -> Plan:
     """
     from belljar_sandbox.calls.plan import Plan
 
-    return _given(Plan(_calls, dry_run))
+    return _port.given(Plan(_calls, dry_run))
 
 
 def discovered_servers(detailed: bool = False) -> tuple[Any, ...]:
     """Lists all configured servers: their names, or dicts with name, alias and description."""
-    return _asked("discovered_servers", tuple, detailed=detailed)
+    return _port.asked("discovered_servers", tuple, detailed=detailed)
 
 
 def list_servers() -> tuple[str, ...]:
     """Lists the servers of this run."""
-    return _asked("list_servers", tuple)
+    return _port.asked("list_servers", tuple)
 
 
 def list_tools(server: str) -> list[dict[str, Any]]:
     """Lists the tools of a server: dicts with name, alias, description, inputSchema, and more if the server has it."""
-    return _asked("list_tools", list, server=server)
+    return _port.asked("list_tools", list, server=server)
 
 
 def query_tool_docs(server: str, tool: str | None = None, detail: str = "summary") -> Any:
@@ -294,7 +280,7 @@ def query_tool_docs(server: str, tool: str | None = None, detail: str = "summary
     def one_of_one(docs: Any) -> Any:
         return docs[0] if tool is not None and isinstance(docs, list) and len(docs) == 1 else docs
 
-    return _asked("query_tool_docs", one_of_one, server=server, tool=tool, detail=detail)
+    return _port.asked("query_tool_docs", one_of_one, server=server, tool=tool, detail=detail)
 
 
 def query_tool_docs_sync(server: str, tool: str | None = None, detail: str = "summary") -> list[Any]:
@@ -303,7 +289,7 @@ def query_tool_docs_sync(server: str, tool: str | None = None, detail: str = "su
     def listed(docs: Any) -> Any:
         return docs if isinstance(docs, list) else [docs]
 
-    return _asked("query_tool_docs", listed, server=server, tool=tool, detail=detail)
+    return _port.asked("query_tool_docs", listed, server=server, tool=tool, detail=detail)
 
 
 def search_tool_docs(
@@ -329,17 +315,17 @@ def search_tool_docs(
 
     named = [servers] if isinstance(servers, str) else None if servers is None else list(servers)
     options = {"limit": limit, "detail": detail, "offset": offset, "group_by": group_by, "servers": named}
-    return _asked("search_tool_docs", found, query=asked, **options)
+    return _port.asked("search_tool_docs", found, query=asked, **options)
 
 
 def list_resources(server: str) -> list[dict[str, Any]]:
     """Lists the resources of a server: dicts with uri, name, and description and mimeType if the server has them."""
-    return _asked("list_resources", list, server=server)
+    return _port.asked("list_resources", list, server=server)
 
 
 def list_resource_templates(server: str) -> list[dict[str, Any]]:
     """Lists the resource templates of a server, which are patterns of addresses: dicts with uriTemplate, name, ..."""
-    return _asked("list_resource_templates", list, server=server)
+    return _port.asked("list_resource_templates", list, server=server)
 
 
 def read_resource(uri: str, server: str | None = None) -> Any:
@@ -347,32 +333,32 @@ def read_resource(uri: str, server: str | None = None) -> Any:
 
     Without a server, the running server that lists the address is asked.
     """
-    return _asked("read_resource", contents, uri=uri, server=server)
+    return _port.asked("read_resource", contents, uri=uri, server=server)
 
 
 def list_prompts(server: str) -> list[dict[str, Any]]:
     """Lists the prompts of a server: dicts with name, and description and arguments if the server has them."""
-    return _asked("list_prompts", list, server=server)
+    return _port.asked("list_prompts", list, server=server)
 
 
 def get_prompt(server: str, name: str, arguments: Mapping[str, str] | None = None) -> Any:
     """Fills in a prompt: returns a list of messages, each a dict with role and content; .raw is all of it."""
-    return _asked("get_prompt", messages, server=server, name=name, arguments=dict(arguments or {}))
+    return _port.asked("get_prompt", messages, server=server, name=name, arguments=dict(arguments or {}))
 
 
 def describe_server(name: str) -> dict[str, Any]:
     """Returns the metadata of a server: name, alias, tools, cwd."""
-    return _asked("describe_server", dict, name=name)
+    return _port.asked("describe_server", dict, name=name)
 
 
 def list_loaded_server_metadata() -> tuple[dict[str, Any], ...]:
     """Returns the metadata of all servers of this run. One with a note has not listed its tools yet."""
-    return _asked("list_loaded_server_metadata", tuple)
+    return _port.asked("list_loaded_server_metadata", tuple)
 
 
 def capability_summary() -> str:
     """Returns the manual of this sandbox."""
-    return _asked("capability_summary", str)
+    return _port.asked("capability_summary", str)
 
 
 def save_tool(
@@ -390,7 +376,7 @@ def save_tool(
     """
     from belljar_sandbox.skills.saving import saving
 
-    return _given(saving(_calls, _skills, func, description=description, tags=tags, test=test))
+    return _port.given(saving(_calls, _skills, func, description=description, tags=tags, test=test))
 
 
 def show(thing: object) -> None:
@@ -401,30 +387,11 @@ def show(thing: object) -> None:
         from belljar_sandbox.display.show import show
 
         show(thing)
-    return _given(None)
+    return _port.given(None)
 
 
 for _name in _HELPERS:
     globals().setdefault(f"{_name}_sync", globals()[_name])
-
-
-def _asked(helper: str, read: Callable[[Any], T], /, **arguments: Any) -> T:
-    """Asks the bridge. Arguments that are None are left to the bridge."""
-    arguments = {name: value for name, value in arguments.items() if value is not None}
-
-    async def later() -> T:
-        return read(await _calls.call(None, helper, arguments))
-
-    return _made(later, lambda: read(_calls.call_sync(None, helper, arguments)))
-
-
-def _given(value: T) -> T:
-    """Returns a value that is already known, or a coroutine with it."""
-
-    async def later() -> T:
-        return value
-
-    return _made(later, lambda: value)
 
 
 def _made(later: Callable[..., Coroutine[Any, Any, T]], now: Callable[..., T], *arguments: Any) -> T:
@@ -435,6 +402,8 @@ def _made(later: Callable[..., Coroutine[Any, Any, T]], now: Callable[..., T], *
     from belljar_sandbox.run.await_detection import is_awaited  # its imports take time
 
     helper = _getframe(1)
+    if helper.f_globals is vars(_port) and helper.f_back is not None:
+        helper = helper.f_back  # of the function that has asked by `asked` or `given`
     while helper.f_back is not None and helper.f_back.f_globals is helper.f_globals:
         helper = helper.f_back
     if helper.f_back is not None and is_awaited(helper.f_back):

@@ -234,7 +234,7 @@ class Calls:
         if isinstance(value, dict) and "handle" in value:
             from .handles import Handle  # imported here, since few calls need it
 
-            return Handle(self, value)
+            return Handle(value)
         return answer(frame, server, tool)
 
     def _listed(self, server: str | None, tool: str, arguments: object) -> PlannedCall | None:

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from .arguments import Reference
 from .awaitable import Awaitable
-from .port import maker, port
+from .port import asked, port
 from .results import unwrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
-
-    from .port import Port
 
 _KEY = "belljar/handle"
 _HEAD_CHARACTERS = 1000
@@ -29,9 +27,8 @@ class Handle(Reference):
 
     __module__ = "mcp.runtime"  # where users know it from
 
-    def __init__(self, calls: Port, told: dict[str, Any], path: tuple[str | int, ...] = (), json: bool = False) -> None:
+    def __init__(self, told: dict[str, Any], path: tuple[str | int, ...] = (), json: bool = False) -> None:
         Reference.made += 1
-        self._calls = calls
         self._told = told
         self._path = path
         self._json = json
@@ -55,44 +52,24 @@ class Handle(Reference):
 
     @property
     def json(self) -> Handle:
-        return Handle(self._calls, self._told, self._path, True)
+        return Handle(self._told, self._path, True)
 
     def __getitem__(self, key: str | int) -> Handle:
         if type(key) is not str and type(key) is not int:
             raise TypeError(f"a handle takes keys and places of items, not {type(key).__name__}; .load() it for more")
-        return Handle(self._calls, self._told, (*self._path, key), self._json)
+        return Handle(self._told, (*self._path, key), self._json)
 
     def load(self) -> Any:
         """Returns the value that the call itself would have returned. Works with and without await."""
-        arguments = {"reference": self._reference()}
-
-        async def later() -> Any:
-            return self._loaded(await self._calls.call(None, "load_handle", arguments))
-
-        return maker()(later, lambda: self._loaded(self._calls.call_sync(None, "load_handle", arguments)))
+        return asked("load_handle", self._loaded, reference=self._reference())
 
     def head(self, characters: int = _HEAD_CHARACTERS) -> str:
         """Returns the beginning of a text, or of another value as JSON. Works with and without await."""
-        arguments = {"reference": self._reference(), "chars": [0, max(0, int(characters))]}
-
-        async def later() -> str:
-            return str(await self._calls.call(None, "load_handle", arguments))
-
-        begun: str = maker()(later, lambda: str(self._calls.call_sync(None, "load_handle", arguments)))
-        return begun
+        return asked("load_handle", str, reference=self._reference(), chars=[0, max(0, int(characters))])
 
     def drop(self) -> None:
         """Deletes the result from the host. No part of it can be used any more. Works with and without await."""
-        arguments = {"number": self.number}
-
-        async def later() -> None:
-            await self._calls.call(None, "drop_handle", arguments)
-
-        def now() -> None:
-            self._calls.call_sync(None, "drop_handle", arguments)
-
-        dropped: None = maker()(later, now)
-        return dropped
+        return asked("drop_handle", lambda _dropped: None, number=self.number)
 
     load_sync, head_sync, drop_sync = load, head, drop
 
@@ -100,7 +77,7 @@ class Handle(Reference):
         return {_KEY: self._reference()}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self._told, self._path, self._json)
+        return Handle, (self._told, self._path, self._json)
 
     def _reference(self) -> dict[str, object]:
         return {"number": self.number, "path": list(self._path), "json": self._json}
@@ -132,11 +109,6 @@ class Handle(Reference):
         return f"<{part}handle {self.number}: {self._told['told']} from {name}, {self.bytes:,} bytes>"
 
 
-def _again(told: dict[str, Any], path: tuple[str | int, ...], json: bool) -> Handle:
-    """Unpickles a handle, for example one that a job has returned."""
-    return Handle(port(), told, path, json)
-
-
 class Handles(Awaitable, list[Handle]):
     """All results that are on the host."""
 
@@ -144,6 +116,5 @@ class Handles(Awaitable, list[Handle]):
         return "\n".join(map(repr, self)) or "no handles"
 
 
-def kept(calls: Port) -> Handles:
-    told: list[dict[str, Any]] = calls.call_sync(None, "handles", {})
-    return Handles(Handle(calls, each) for each in told)
+def kept() -> Handles:
+    return Handles(map(Handle, port().call_sync(None, "handles", {})))

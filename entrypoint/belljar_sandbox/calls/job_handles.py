@@ -8,14 +8,12 @@ from __future__ import annotations
 from binascii import a2b_base64
 
 from .awaitable import Awaitable
-from .port import maker, port
+from .port import asked, port
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Generator
     from typing import Any
-
-    from .port import Port
 
 _LINES = 20
 
@@ -42,10 +40,9 @@ class Job:
     """A job of this session, by its number."""
 
     __module__ = "mcp.runtime"
-    __slots__ = ("_calls", "number")
+    __slots__ = ("number",)
 
-    def __init__(self, calls: Port, number: int) -> None:
-        self._calls = calls
+    def __init__(self, number: int) -> None:
         self.number = number
 
     @property
@@ -60,33 +57,30 @@ class Job:
     @property
     def result(self) -> Any:
         """What the job returned. JobError if it is running or has raised an error. `await job` waits for it."""
-        return self._unpacked(self._calls.call_sync(None, "job_result", {"job": self.number}))
+        return self._unpacked(port().call_sync(None, "job_result", {"job": self.number}))
 
     def wait(self, timeout: float | None = None) -> str:
         """Waits until it has ended, at most `timeout` seconds. Returns its status. The time limit of the run
         applies."""
-        asked: dict[str, object] = {"job": self.number}
-        if timeout is not None:
-            asked["timeout"] = timeout
-        return self._asked("wait_job", asked, _status)
+        return asked("wait_job", _status, job=self.number, timeout=timeout)
 
     def tail(self, lines: int = _LINES) -> str:
         """Returns the last lines that it has written to stdout and stderr, of at most 64 KiB."""
-        return self._asked("job_tail", {"job": self.number, "lines": lines}, str)
+        return asked("job_tail", str, job=self.number, lines=lines)
 
     def cancel(self) -> str:
         """Ends it with KeyboardInterrupt, or by force if it does not end. Returns its status."""
-        return self._asked("cancel_job", {"job": self.number}, _status)
+        return asked("cancel_job", _status, job=self.number)
 
     def __await__(self) -> Generator[Any, None, Any]:
         return self._awaited().__await__()
 
     async def _awaited(self) -> Any:
-        await self._calls.call(None, "wait_job", {"job": self.number})
-        return self._unpacked(await self._calls.call(None, "job_result", {"job": self.number}))
+        await port().call(None, "wait_job", {"job": self.number})
+        return self._unpacked(await port().call(None, "job_result", {"job": self.number}))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self.number,)
+        return Job, (self.number,)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Job) and other.number == self.number
@@ -100,15 +94,8 @@ class Job:
         except Exception:  # for example, no run is active
             return f"<job {self.number}>"
 
-    def _asked(self, helper: str, arguments: dict[str, object], read: Callable[[Any], str]) -> str:
-        async def later() -> str:
-            return read(await self._calls.call(None, helper, arguments))
-
-        answer: str = maker()(later, lambda: read(self._calls.call_sync(None, helper, arguments)))
-        return answer
-
     def _told(self) -> dict[str, Any]:
-        told: dict[str, Any] = self._calls.call_sync(None, "job", {"job": self.number})
+        told: dict[str, Any] = port().call_sync(None, "job", {"job": self.number})
         return told
 
     def _unpacked(self, answer: dict[str, Any]) -> Any:
@@ -136,37 +123,27 @@ _WORDS = {"cancelled": "was cancelled", "timed_out": "was ended for its time", "
 class JobList(Awaitable, list["Job"]):
     """All jobs that are known. Prints one line for each."""
 
-    def __init__(self, calls: Port) -> None:
-        self._rows: list[dict[str, Any]] = calls.call_sync(None, "jobs", {})
-        super().__init__(Job(calls, int(row["job"])) for row in self._rows)
+    def __init__(self) -> None:
+        self._rows: list[dict[str, Any]] = port().call_sync(None, "jobs", {})
+        super().__init__(Job(int(row["job"])) for row in self._rows)
 
     def __repr__(self) -> str:
         return "\n".join(map(_line, self._rows)) or "no jobs"
 
 
-def listing(calls: Port) -> Callable[[], JobList]:
-    def jobs() -> JobList:
-        """All jobs that are known. Prints one line for each."""
-        return JobList(calls)
-
-    return jobs
+def jobs() -> JobList:
+    """All jobs that are known. Prints one line for each."""
+    return JobList()
 
 
-def finding(calls: Port) -> Callable[[int], Job]:
-    def job(number: int) -> Job:
-        """Returns the job with this number, which `runtime.jobs()` lists. MCPError if there is none."""
-        calls.call_sync(None, "job", {"job": number})
-        return Job(calls, number)
-
-    return job
+def job(number: int) -> Job:
+    """Returns the job with this number, which `runtime.jobs()` lists. MCPError if there is none."""
+    port().call_sync(None, "job", {"job": number})
+    return Job(number)
 
 
 def _status(answer: dict[str, Any]) -> str:
     return str(answer["status"])
-
-
-def _again(number: int) -> Job:
-    return Job(port(), number)
 
 
 def _line(row: dict[str, Any]) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Protocol
+    from typing import Any, Protocol, TypeVar
+
+    T = TypeVar("T")
 
     class Port(Protocol):
         """An object that makes calls in the current run."""
@@ -23,42 +27,41 @@ class Server(tuple[str, str, str, bool]):
     def __new__(cls, name: str, alias: str, description: str, takes_files: bool) -> Server:
         return super().__new__(cls, (name, alias, description, takes_files))
 
-    @property
-    def name(self) -> str:
-        return self[0]
-
-    @property
-    def alias(self) -> str:
-        return self[1]
-
-    @property
-    def description(self) -> str:
-        return self[2]
-
-    @property
-    def takes_files(self) -> bool:
-        return self[3]
+    name, alias, description, takes_files = (property(itemgetter(place)) for place in range(4))
 
 
-class _Holder:
-    port: Port
-    made: Callable[..., Any]
+_port: Port
+_made: Callable[..., Any]
 
 
 def open_port(port: Port, made: Callable[..., Any]) -> None:
     """Called once, at the start of the worker. `made` decides whether a helper returns a coroutine."""
-    _Holder.port = port
-    _Holder.made = made
+    global _port, _made
+    _port, _made = port, made
 
 
 def port() -> Port:
     """Returns the port of this process."""
-    return _Holder.port
+    return _port
 
 
-def maker() -> Callable[..., Any]:
-    """Returns the function by which a method decides what it returns: maker()(later, now, *arguments).
+def asked(helper: str, read: Callable[[Any], T], /, **arguments: Any) -> T:
+    """Asks the bridge for its caller, as a coroutine if that is awaited. Arguments that are None are left to the
+    bridge."""
+    arguments = {name: value for name, value in arguments.items() if value is not None}
 
-    That is the coroutine of `later` if the caller of the method awaits it, otherwise the result of `now`.
-    """
-    return _Holder.made
+    async def later() -> T:
+        return read(await _port.call(None, helper, arguments))
+
+    answer: T = _made(later, lambda: read(_port.call_sync(None, helper, arguments)))
+    return answer
+
+
+def given(value: T) -> T:
+    """Returns a value that is already known, or a coroutine with it if the caller of this function's caller awaits."""
+
+    async def later() -> T:
+        return value
+
+    same: T = _made(later, lambda: value)
+    return same

@@ -79,7 +79,7 @@ class Spawner:
             raise
         name = _named(work) if name is None else str(name)
         number = self._number(name, timeout)
-        job = Job(self.calls, int(number["job"]))
+        job = Job(int(number["job"]))
         if not number.get("recorded"):
             self._start(job, work, args, kwargs)
         if isinstance(work, CoroutineType):

@@ -6,16 +6,15 @@ It requests the list from the bridge each time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 from ..calls.awaitable import Awaitable
 from ..calls.calls import Calls
-from ..calls.port import maker
+from ..calls.port import given
 from ..calls.results import MCPError
 from .loader import SkillLoader
 
 _SHOWN_MAX = 100
-T = TypeVar("T")
 
 
 class SkillCatalog:
@@ -43,11 +42,11 @@ class SkillCatalog:
 
     def show(self, name: str) -> Text:
         """Returns the source with its header."""
-        return _given(Text(self._calls.call_sync(None, "show_skill", {"name": name})))
+        return given(Text(self._calls.call_sync(None, "show_skill", {"name": name})))
 
     def history(self, name: str) -> Rows:
         """Returns the stored versions, the newest first. The user can restore each: `belljar skill restore`."""
-        return _given(Rows(self._calls.call_sync(None, "skill_history", {"name": name})))
+        return given(Rows(self._calls.call_sync(None, "skill_history", {"name": name})))
 
     def test(self, name: str) -> str:
         """Imports a skill and runs its test again, in a process of its own. MCPError if that fails."""
@@ -59,13 +58,13 @@ class SkillCatalog:
             raise MCPError(str(row["problem"]), code="unknown_tool")
         test = next((row.get("test") for row in self._rows() if row["name"] == name), None)
         check(name, str(row["source"]), test, self._skills.lend)
-        return _given(f"{name} can be imported" + (f", and {test} passes" if test else "; it has no test"))
+        return given(f"{name} can be imported" + (f", and {test} passes" if test else "; it has no test"))
 
     def rm(self, name: str) -> str:
         """Removes a skill. The user can restore it: `belljar skill restore`."""
         answer = self._calls.call_sync(None, "remove_skill", {"name": name})
         self._skills.forget(name)
-        return _given(str(answer))
+        return given(str(answer))
 
     def _rows(self) -> list[dict[str, Any]]:
         return list(self._calls.call_sync(None, "list_skills", {}))
@@ -88,16 +87,6 @@ class Rows(Awaitable, list[dict[str, Any]]):
             f"version {row['version']}{' (current)' if row['is_current'] else ''}, {row['saved']}: {row['description']}"
             for row in self
         )
-
-
-def _given(value: T) -> T:
-    """Returns the value, or a coroutine with it if the caller of the method awaits it."""
-
-    async def later() -> T:
-        return value
-
-    given: T = maker()(later, lambda: value)
-    return given
 
 
 def _line(row: dict[str, Any]) -> str:
