@@ -6,10 +6,9 @@ instead.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Generator
-    from typing import Any, Self
+from collections.abc import Generator
+
+from ..kernel.type_names import Any, Self
 
 
 class Awaitable:

@@ -5,14 +5,11 @@ A handle has a number and the path to a part of the result. In calls, the bridge
 
 from __future__ import annotations
 
+from ..kernel.type_names import Any, NoReturn
 from .arguments import Reference
 from .awaitable import Awaitable
 from .port import asked, port
 from .results import unwrap
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, NoReturn
 
 _KEY = "belljar/handle"
 _HEAD_CHARACTERS = 1000

@@ -6,14 +6,11 @@ A handle can be stored in a variable, pickled, or made again: `runtime.job(3)`.
 from __future__ import annotations
 
 from binascii import a2b_base64
+from collections.abc import Generator
 
+from ..kernel.type_names import Any
 from .awaitable import Awaitable
 from .port import asked, port
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Generator
-    from typing import Any
 
 _LINES = 20
 

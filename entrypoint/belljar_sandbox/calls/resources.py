@@ -5,12 +5,9 @@
 
 from __future__ import annotations
 
+from ..kernel.type_names import Any
 from ..wire.json_reader import NotJSONError
 from .results import StrResult, blob, block_value, loads, with_raw
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 
 class ResourceText(StrResult):

@@ -5,11 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from struct import pack
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 # code, jump if true, jump if false, constant
 Instruction = tuple[int, int, int, int]

@@ -15,10 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from ..calls.awaitable import Awaitable
 from ..calls.placeholder import Placeholder
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from ..kernel.type_names import Any
 
 # The default overlap; for small parts, a quarter of their size.
 _OVERLAP = 200

@@ -9,14 +9,10 @@ from collections.abc import Coroutine, Iterable, Mapping
 
 from ..calls.arguments import encode_arguments
 from ..calls.awaitable import Awaitable
+from ..calls.calls import Calls
 from ..calls.placeholder import Placeholder
 from ..calls.results import MCPError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from ..calls.calls import Calls
+from ..kernel.type_names import Any
 
 HELPER = "ask_llm"
 _CHUNK = "{chunk}"

@@ -15,14 +15,11 @@ from tempfile import mkdtemp
 from time import monotonic
 
 from ..calls.awaitable import Awaitable
+from ..kernel.type_names import Any
 from .child_process import ProcessEnd, Stop
 from .child_process import run as run_child
 from .diagnostics import Diagnostic, diagnostics
 from .languages import Language, language
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 SECONDS = 10.0
 SECONDS_MAX = 86_400.0

@@ -7,15 +7,12 @@ every case, since results of helpers are `Awaitable`.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Iterator
 from itertools import islice
+from types import CodeType, FrameType
 
 from ..worker.interrupts import LIBRARY
 from .sources import source_lines
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from types import CodeType, FrameType
 
 # Functions that take coroutines, mostly of asyncio.
 _TAKERS = frozenset(

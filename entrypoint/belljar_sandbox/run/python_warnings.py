@@ -7,15 +7,12 @@ threads do not record where they were created; their warnings name the function.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from types import CoroutineType, ModuleType
 
+from ..kernel.type_names import Any
 from ..worker.after_import import after_import
 from ..worker.interrupts import OURS
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import CoroutineType, ModuleType
-    from typing import Any
 
 # How many warnings of one line and category a run shows.
 _SHOWN_MAX = 1

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from fcntl import LOCK_EX, LOCK_UN, flock
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from ..kernel.type_names import Any
 
 BYTES_MAX = 256 * 1024
 _NAME = ".state.json"

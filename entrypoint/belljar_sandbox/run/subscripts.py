@@ -7,11 +7,8 @@ from itertools import islice
 from types import FrameType, TracebackType
 
 from ..calls.results import DictResult, ListResult
+from ..kernel.type_names import Any
 from .sources import source_lines
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _OF_CODE = ("<run ", "<skill ")
 _PLAIN = (dict, list, tuple, DictResult, ListResult)

@@ -11,10 +11,7 @@ from collections.abc import Iterator
 from types import CodeType, FrameType
 
 from ..calls.results import StrResult, loads
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from ..kernel.type_names import Any
 
 _CHARACTERS_MAX = 200_000
 _NAMES_MAX = 200

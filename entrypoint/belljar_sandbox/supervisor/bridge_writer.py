@@ -12,14 +12,10 @@ from binascii import b2a_base64
 from select import POLLOUT, poll
 from time import monotonic
 
+from ..kernel.type_names import NoReturn
 from ..wire.frames import SUPERVISOR, Frame, encode
 from ..wire.outbox import Outbox
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import NoReturn
-
-    from .workers import Output
+from .workers import Output
 
 BACKLOG_MAX = 1 << 20
 _HELD_BYTES_MAX = 1 << 16

@@ -6,11 +6,9 @@ Its only option is what NaN and Infinity become, which JSON itself does not have
 from __future__ import annotations
 
 from _json import make_scanner
+from collections.abc import Callable
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from ..kernel.type_names import Any
 
 _SPACE = " \t\n\r"
 _BEYOND = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import _thread
 import threading
+from collections.abc import Callable
 from contextvars import ContextVar
 from functools import partial
+from types import ModuleType
 
+from ..kernel.type_names import Any
 from .after_import import after_import
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
-    from typing import Any
 
 # `_start_joinable_thread` exists since Python 3.13.
 _STARTERS = ("_start_new_thread", "_start_joinable_thread")
