@@ -8,12 +8,10 @@ times, Decimal, UUID, nan, inf and numbers of numpy. The bridge reads the same
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable, Iterator
 from importlib import import_module
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-    from typing import Any
+from ..kernel.type_names import Any
 
 CHARACTERS_MAX = 1 << 20
 DEPTH_MAX = 100
@@ -62,6 +60,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
+        self._has_comma = False
 
     def whole(self) -> Any:
         value = self._value(*self._next(), 0)
@@ -92,33 +91,21 @@ class _Reader:
     def _items(self, opening: str, depth: int) -> Any:
         """Reads a list or a tuple after its opening bracket."""
         items: list[Any] = []
-        closing = ("mark", _CLOSING[opening])
-        has_comma = False
-        while (found := self._next()) != closing:
+        for found in self._parts(_CLOSING[opening]):
             items.append(self._value(*found, depth))
-            if (found := self._next()) == closing:
-                has_comma = False
-                break
-            if found != ("mark", ","):
-                raise ValueError("no comma between items")
-            has_comma = True
         if opening == "[":
             return items
-        return items[0] if len(items) == 1 and not has_comma else tuple(items)
+        return items[0] if len(items) == 1 and not self._has_comma else tuple(items)
 
     def _made(self, maker: str, depth: int) -> Any:
         """Reads the arguments after an opening bracket and makes the value."""
         places: list[Any] = []
         names: dict[str, Any] = {}
-        while (found := self._next()) != ("mark", ")"):
+        for found in self._parts(")"):
             if found[0] == "keyword":
                 names[found[1][:-1]] = self._value(*self._next(), depth)
             else:
                 places.append(self._value(*found, depth))
-            if (found := self._next()) == ("mark", ")"):
-                break
-            if found != ("mark", ","):
-                raise ValueError("no comma between arguments")
         try:
             return _named(*_MAKERS[maker])(*places, **names)
         except (TypeError, ArithmeticError):
@@ -127,8 +114,7 @@ class _Reader:
     def _members(self, depth: int) -> dict[Hashable, Any]:
         """Reads a dict after its opening brace."""
         members: dict[Hashable, Any] = {}
-        closing = ("mark", "}")
-        while (found := self._next()) != closing:
+        for found in self._parts("}"):
             key = self._value(*found, depth)
             if self._next() != ("mark", ":"):
                 raise ValueError("no colon after a key")
@@ -136,11 +122,19 @@ class _Reader:
                 members[key] = self._value(*self._next(), depth)
             except TypeError:  # of a key that is a list or a dict
                 raise ValueError("not a key") from None
-            if (found := self._next()) == closing:
-                break
-            if found != ("mark", ","):
-                raise ValueError("no comma between members")
         return members
+
+    def _parts(self, closing: str) -> Iterator[tuple[str | None, str]]:
+        """Returns the first token of each part before the closing bracket. Then `_has_comma` says whether a comma
+        precedes that bracket."""
+        while (found := self._next()) != ("mark", closing):
+            yield found
+            if (found := self._next()) == ("mark", closing):
+                self._has_comma = False
+                return
+            if found != ("mark", ","):
+                raise ValueError("no comma between parts")
+        self._has_comma = True
 
     def _next(self) -> tuple[str | None, str]:
         found = _TOKEN.match(self._text, self._at)
