@@ -6,17 +6,14 @@ It does not judge: the bridge compares the description with what it asked the en
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from errno import EPERM
 from fcntl import F_GETFD, FD_CLOEXEC, fcntl
 from mmap import PAGESIZE
 from stat import S_ISCHR, S_ISDIR, S_ISLNK, S_ISREG
 
 from . import system_calls
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection
-    from typing import Any
+from .type_names import Any
 
 _V1_NO_LIMIT = 1 << 60
 _CAPABILITIES = ("cap_eff", "cap_prm", "cap_inh", "cap_bnd", "cap_amb")
@@ -40,9 +37,9 @@ def posture(inherited: list[str]) -> dict[str, object]:
         "mounts": mounts,
         "visible": _visible(),
         "fds": inherited,
-        "interfaces": [line.split(":")[0].strip() for line in _read("/proc/self/net/dev").splitlines() if ":" in line],
+        "interfaces": [line.split(":")[0].strip() for line in read("/proc/self/net/dev").splitlines() if ":" in line],
         "namespaces": _namespaces(),
-        "user_namespace": _read("/proc/self/uid_map").split()[:3] != ["0", "0", "4294967295"],
+        "user_namespace": read("/proc/self/uid_map").split()[:3] != ["0", "0", "4294967295"],
         "memory_max_bytes": _limit("memory", "memory.max", "memory.limit_in_bytes"),
         "pids_max": _limit("pids", "pids.max", "pids.max"),
         "cpu_max_millis": _cpu(),
@@ -143,7 +140,7 @@ def _landlock() -> dict[str, object]:
 
 
 def _process(process: str) -> dict[str, object]:
-    status = dict(line.split(":", 1) for line in _read(f"/proc/{process}/status").splitlines() if ":" in line)
+    status = dict(line.split(":", 1) for line in read(f"/proc/{process}/status").splitlines() if ":" in line)
     filters = status.get("Seccomp_filters", "").strip()
     return {
         "uid": int(status["Uid"].split()[0]),
@@ -161,7 +158,7 @@ def _process(process: str) -> dict[str, object]:
 
 
 def _rlimits(process: str) -> dict[str, int | None]:
-    lines = _read(f"/proc/{process}/limits").splitlines()
+    lines = read(f"/proc/{process}/limits").splitlines()
     found: dict[str, int | None] = {}
     if not lines:  # gVisor has no such file
         import resource
@@ -179,14 +176,14 @@ def _rlimits(process: str) -> dict[str, int | None]:
 
 def _oom_score_adj(process: str) -> int | None:
     try:
-        return int(_read(f"/proc/{process}/oom_score_adj"))
+        return int(read(f"/proc/{process}/oom_score_adj"))
     except ValueError:
         return None
 
 
 def _mounts() -> list[dict[str, Any]]:
     found = []
-    for line in _read("/proc/self/mountinfo").splitlines():
+    for line in read("/proc/self/mountinfo").splitlines():
         fields = line.split()
         separator = fields.index("-", 6)
         target, options, kind = fields[4], fields[5], fields[separator + 1]
@@ -254,16 +251,16 @@ def _cpu() -> int | None:
 
 def _cgroup(controller: str, name: str) -> str:
     """Reads a cgroup file. Controller "" is the v2 tree. In a cgroup namespace, the mount is this process's group."""
-    for line in _read("/proc/self/cgroup").splitlines():
+    for line in read("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(","):
             mount = f"/sys/fs/cgroup/{controller}".rstrip("/")
             # Without a namespace, the path is the host's, which may be missing in the container's mount.
-            return _read(f"{mount}{path.rstrip('/')}/{name}") or _read(f"{mount}/{name}")
+            return read(f"{mount}{path.rstrip('/')}/{name}") or read(f"{mount}/{name}")
     return ""
 
 
-def _read(path: str) -> str:
+def read(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()

@@ -44,15 +44,11 @@ class _Function(_ctypes.CFuncPtr):
     _restype_ = _Int
 
 
-class _LongFunction(_ctypes.CFuncPtr):
-    _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO
-    _restype_ = _Long
-
-
 _libc = _ctypes.dlopen(None, 0)  # type: ignore[arg-type] # None: this program itself
 _prctl = _Function(_ctypes.dlsym(_libc, "prctl"))
 _fflush = _Function(_ctypes.dlsym(_libc, "fflush"))
-_syscall = _LongFunction(_ctypes.dlsym(_libc, "syscall"))
+_syscall = _Function(_ctypes.dlsym(_libc, "syscall"))
+_syscall.restype = _Long
 
 
 def forbid_tracing(forbidden: bool = True) -> None:

@@ -12,12 +12,14 @@ import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 from errno import EACCES, ECONNREFUSED, EDQUOT, EHOSTUNREACH, ENETUNREACH, ENOSPC, EPERM, EROFS
-from types import FrameType, ModuleType, TracebackType
+from traceback import walk_tb
+from types import FrameType, ModuleType
 from typing import Any
 
 from ..calls.port import port
 from ..calls.proxies import ServerModule
 from ..calls.results import DictResult, ListResult, StrResult
+from ..kernel.posture import read
 from ..wire.names import SKILLS_MODULE
 from ..worker.interrupts import OURS
 from .subscripts import subscripted
@@ -131,7 +133,7 @@ def installs_packages(code: str) -> bool:
 
 
 def _hint(error: BaseException, code: str) -> str:
-    frames = list(_frames(error.__traceback__))
+    frames = [frame for frame, _ in walk_tb(error.__traceback__) if not frame.f_code.co_filename.startswith(OURS)]
     if any(frame.f_code.co_filename.endswith(_SOCKETS_OF_MULTIPROCESSING) for frame in frames):
         return FORK
     if _wants_network(error, frames):
@@ -258,17 +260,14 @@ def _of_tool(name: str, known: dict[str, object], code: str) -> str:
         if isinstance(known.get(server), ServerModule):
             return f"the server is {server}: write {server}.tool(...)"
     plain = re.sub("_+", "_", name.removeprefix("mcp_")).strip("_")
-    if not re.search(rf"\b{name}(\.sync)?\s*\(", code) or not any(map(_is_server, known.values())):
+    has_servers = any(type(thing) is ServerModule for thing in known.values())
+    if not re.search(rf"\b{name}(\.sync)?\s*\(", code) or not has_servers:
         return ""
     for hit in _searched(plain.replace("_", " ")).get("hits", ()):
         server, tool = hit["serverAlias"], hit["toolAlias"]
         if plain in (tool, f"{server}_{tool}") and not hit.get("skill"):
             return f"the tool is mcp_{server}.{tool}"
     return ""
-
-
-def _is_server(thing: object) -> bool:
-    return type(thing) is ServerModule
 
 
 def _of_attribute(error: AttributeError, frames: list[FrameType], code: str) -> str:
@@ -289,8 +288,11 @@ def _of_attribute(error: AttributeError, frames: list[FrameType], code: str) -> 
         return f"it is a dict with {keys}, no text" if keys else "it is a dict, no text"
     if "has no attribute" not in str(error):  # raised by a library, about something else
         return ""
-    if isinstance(thing, ModuleType) and hasattr(thing, "__path__") and _is_there(f"{thing.__name__}.{name}"):
-        return f"`import {thing.__name__}.{name}` is missing"
+    if isinstance(thing, ModuleType) and hasattr(thing, "__path__"):
+        from importlib.util import find_spec
+
+        if find_spec(f"{thing.__name__}.{name}") is not None:
+            return f"`import {thing.__name__}.{name}` is missing"
     return _near(name, dir(thing))
 
 
@@ -352,7 +354,8 @@ def _of_file(error: OSError, code: str) -> str:
             is_own = "/" in name and name.startswith(_OWN_FOLDERS) and not _was_below_home(name, code)
             return _of_own_folder(name) if is_own else _of_missing_file(name)
     elif error.errno == EACCES and name.startswith(_MOUNTED):
-        return READ_ONLY if os.access(name, os.R_OK) and _is_read_only(name) else NOT_FOR_OTHERS
+        is_read_only = os.access(name, os.R_OK) and os.statvfs(name).f_flag & os.ST_RDONLY
+        return READ_ONLY if is_read_only else NOT_FOR_OTHERS
     elif error.errno in (EACCES, EROFS) and name.startswith("/") and not name.startswith(_OWN_FOLDERS):
         return READ_ONLY
     return ""
@@ -412,16 +415,8 @@ def _in_a_mounted_folder(name: str) -> str:
     return ""
 
 
-def _is_read_only(name: str) -> bool:
-    return bool(os.statvfs(name).f_flag & os.ST_RDONLY)
-
-
 def _mounted_folders() -> list[str]:
-    try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
-            mounts = [line.partition(" - ") for line in file]
-    except OSError:
-        return []
+    mounts = [line.partition(" - ") for line in read("/proc/self/mountinfo").split("\n") if line]
     # Mounts of the user are folders on a disk. Others may belong to the engine.
     targets = (place.split()[4] for place, _, kind in mounts if not kind.startswith("tmpfs"))
     return sorted(target for target in targets if target.startswith(_MOUNTED))
@@ -443,13 +438,6 @@ def _wants_network(error: BaseException, frames: list[FrameType]) -> bool:
     return error.errno in (ENETUNREACH, ECONNREFUSED, EHOSTUNREACH) or (error.errno == EPERM and by_socket)
 
 
-def _frames(tb: TracebackType | None) -> Iterable[FrameType]:
-    while tb is not None:
-        if not tb.tb_frame.f_code.co_filename.startswith(OURS):
-            yield tb.tb_frame
-        tb = tb.tb_next
-
-
 def _near(name: str, known: Iterable[str], similarity: float = _SIMILARITY) -> str:
     names = [other for other in known if isinstance(other, str) and (name.startswith("_") or not other.startswith("_"))]
     by_case = {other.lower(): other for other in names[:_CANDIDATES_MAX]}
@@ -460,12 +448,6 @@ def _near(name: str, known: Iterable[str], similarity: float = _SIMILARITY) -> s
     found = [other for other in found if other.removesuffix("_sync") not in found or not other.endswith("_sync")]
     found = found[:_NAMES_MAX]
     return f"did you mean {' or '.join(found)}?" if found else ""
-
-
-def _is_there(module: str) -> bool:
-    from importlib.util import find_spec
-
-    return find_spec(module) is not None
 
 
 def _wanted(message: str) -> str:

@@ -9,6 +9,9 @@ import os
 import threading
 from weakref import WeakKeyDictionary, WeakSet
 
+from ..display.text import listed
+from ..kernel.posture import read
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from asyncio import Task
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 _NAMES_MAX = 5
 _NAME_CHARACTERS_MAX = 80
 _enumerate_threads, _main_thread = threading.enumerate, threading.main_thread()
-_getpid, _getppid, _listdir, _open = os.getpid, os.getppid, os.listdir, open
+_getpid, _getppid, _listdir = os.getpid, os.getppid, os.listdir
 
 
 class LeftRunning:
@@ -118,18 +121,14 @@ def _written(process: int) -> int:
 
 
 def _read(process: int, name: str) -> str:
-    try:
-        with _open(f"/proc/{process}/{name}", encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:  # it has ended, or may not be looked at
-        return ""
+    """Returns an empty text if the process has ended, or may not be looked at."""
+    return read(f"/proc/{process}/{name}")
 
 
 def _add(notes: list[str], what: str, things: Iterable[str]) -> None:
     names = list(things)
     if names:
-        more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
-        notes.append(f"{what}: {', '.join(names[:_NAMES_MAX])}{more}")
+        notes.append(f"{what}: {listed(names, _NAMES_MAX)}")
 
 
 def _name(thing: Any) -> str:

@@ -10,13 +10,13 @@ import stat
 from select import POLLHUP, poll
 
 from ..kernel.posture import bytes_of_processes, private_bytes
-from ..kernel.signals import SIGCONT, SIGKILL
+from ..kernel.signals import SIGCONT, SIGKILL, kill
 from ..wire import fd_passing
 from ..wire.ends import KEPT, Slate
 from ..wire.limits import Limits
 from ..wire.names import is_checkpoint_name
 from .bridge_writer import BridgeWriter
-from .processes import is_child, kill
+from .processes import is_child
 from .workers import Worker, answer_of, outputs_of_worker
 
 # How long a woken checkpoint may take to answer. It forks once more before that.
@@ -86,14 +86,11 @@ class Checkpoints:
                 f"of it has changed, that would be {taken // _MIB} MiB, more than the limit of "
                 f"{limits.checkpoint_bytes // _MIB} MiB; del what is large, or runtime.forget_checkpoint(name)"
             )
-        self._let_go(name)
+        self.forget(name)
         self._kept[name] = _Checkpoint(int(pid), fds.pop(), worker.slate)
         told = min(int(line), _LINE_MAX) or None
         self._bridge_writer.send({"type": "checkpoint", "name": name, "line": told, "bytes": size})
         return KEPT
-
-    def forget(self, name: str) -> None:
-        self._let_go(name)
 
     def drop_dead(self) -> None:
         """Removes checkpoints whose processes have ended, and tells the bridge."""
@@ -135,10 +132,10 @@ class Checkpoints:
         return woken
 
     def _gone(self, name: str) -> None:
-        self._let_go(name)
+        self.forget(name)
         self._bridge_writer.send({"type": "checkpoint_gone", "name": name})
 
-    def _let_go(self, name: str) -> None:
+    def forget(self, name: str) -> None:
         """Removes the checkpoint. Its process ends when the socket is closed, but is killed in case it is stopped."""
         checkpoint = self._kept.pop(name, None)
         if checkpoint is not None:

@@ -11,6 +11,7 @@ from select import POLLIN, poll
 from struct import pack, unpack_from
 
 from ..kernel import seccomp
+from ..kernel.posture import read
 from ..wire import fd_passing
 from ..wire.names import LISTENER_COMES
 from .bridge_writer import BridgeWriter
@@ -74,12 +75,7 @@ class Denials:
         self._bridge_writer.send({"type": "denied", "machine": self._machine, "calls": calls, "further": self._further})
 
     def _count(self, number: int, pid: int) -> None:
-        try:
-            with open(f"/proc/{pid}/comm", "rb") as file:
-                name = file.read().decode(errors="replace").strip()
-        except OSError:
-            name = ""
-        kind = (number, name)
+        kind = (number, read(f"/proc/{pid}/comm").strip())
         if kind in self._counts or len(self._counts) < _KINDS_MAX:
             self._counts[kind] = self._counts.get(kind, 0) + 1
         else:

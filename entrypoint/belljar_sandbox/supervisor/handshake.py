@@ -6,11 +6,10 @@ import os
 from select import POLLIN, poll
 
 from ..kernel.posture import descriptors, worker_posture
-from ..kernel.signals import SIGKILL
+from ..kernel.signals import SIGKILL, kill
 from ..wire.frames import Frame
 from ..wire.limits import Limits
 from .bridge_writer import BridgeWriter
-from .processes import kill
 from .workers import Worker
 
 TYPE_CHECKING = False

@@ -11,14 +11,14 @@ from select import POLLIN, POLLOUT
 from time import monotonic
 
 from ..kernel.posture import oom_kills
-from ..kernel.signals import SIGINT
+from ..kernel.signals import SIGINT, kill
 from ..kernel.sockets import MSG_DONTWAIT, socket
 from ..wire.buffer import Buffer, unread_bytes
 from ..wire.frames import JOB_DIGITS_MAX, LineSplitter
 from ..wire.limits import Limits
 from ..wire.outbox import Outbox
 from .bridge_writer import BridgeWriter
-from .processes import end_of, kill, kill_session, kill_tree, leads_session
+from .processes import end_of, kill_session, kill_tree, leads_session
 from .workers import Output
 
 _READ_BYTES = 1 << 16

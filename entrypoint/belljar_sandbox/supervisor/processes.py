@@ -11,7 +11,7 @@ from select import poll
 from time import monotonic
 
 from ..kernel.posture import oom_kills
-from ..kernel.signals import SIGCHLD, SIGKILL, SIGSTOP, set_wakeup_fd, signal
+from ..kernel.signals import SIGCHLD, SIGKILL, SIGSTOP, kill, set_wakeup_fd, signal
 
 KILL_SECONDS_MAX = 8.0
 # Positions in /proc/<pid>/stat, counted from the field after the state; and a flag of the kernel.
@@ -33,13 +33,6 @@ def ends_of_children() -> int:
     set_wakeup_fd(write, warn_on_full_buffer=False)
     signal(SIGCHLD, lambda _number, _frame: None)
     return read
-
-
-def kill(pid: int, number: int) -> None:
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        pass
 
 
 def kill_descendants(

@@ -12,7 +12,7 @@ from select import POLLIN, POLLOUT, poll
 from time import monotonic
 
 from ..kernel.posture import oom_kills, posture, worker_posture
-from ..kernel.signals import SIGINT, SIGKILL
+from ..kernel.signals import SIGINT, SIGKILL, kill
 from ..wire import fd_passing
 from ..wire.buffer import Buffer, unread_bytes
 from ..wire.ends import Ends
@@ -25,7 +25,7 @@ from .checkpoints import Checkpoints
 from .handshake import inspect, limits_of, places_in_memory, processors
 from .jobs import Jobs
 from .poll_set import PollSet
-from .processes import end_of, ends_of_children, is_child, is_exiting, kill, kill_descendants, lower_crowd, reap_all
+from .processes import end_of, ends_of_children, is_child, is_exiting, kill_descendants, lower_crowd, reap_all
 from .workers import Output, Worker, start_worker, wake_copy
 from .workspace import Workspace
 

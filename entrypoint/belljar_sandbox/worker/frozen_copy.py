@@ -13,7 +13,7 @@ from types import ModuleType
 
 from ..kernel import system_calls
 from ..kernel.posture import private_bytes
-from ..kernel.signals import SIGKILL
+from ..kernel.signals import SIGKILL, kill
 from ..wire import fd_passing
 from ..wire.ends import KEPT, READY, Ends
 
@@ -39,7 +39,8 @@ class FrozenCopy:
         """
         self._ends = ends
         self._slate = ends.slate
-        self._number = number
+        # The number of the worker that this process is.
+        self.number = number
         self._has_input = has_input
         self._bytes_max = bytes_max
         self._on_wake = on_wake
@@ -49,32 +50,27 @@ class FrozenCopy:
         # The checkpoint that the current run restores when it ends.
         self.goes_back_to: str | None = None
 
-    @property
-    def number(self) -> int:
-        """The number of the worker that this process is."""
-        return self._number
-
     def renew(self, run: int, changed: bool) -> int:
         """Replaces the copy after a run. Returns this worker's number, which is a new one in a copy that was woken."""
         if self._pid and not changed:
             self._slate.write(self._pid, run)
-            return self._number
+            return self.number
         while True:
             size = private_bytes() if self._bytes_max else 0
             if AT_ONCE_BYTES_MAX < size <= self._bytes_max and self._has_input(QUIET_MS):
                 # The older copy stays. The slate says which run it follows.
-                return self._number
+                return self.number
             self._drop()
             if size == 0 or size > self._bytes_max:
-                return self._number
+                return self.number
             try:
                 pid = self._fork(self._ends.spare)
             except Exception:  # no process or memory left, or a handler of user code: nothing to roll back to
-                return self._number
+                return self.number
             if pid:
                 self._pid = pid
                 self._slate.write(pid, run)
-                return self._number
+                return self.number
             # This copy was woken and is the worker now: it needs a copy, too.
 
     def keep(self, words: Callable[[int], str]) -> str | None:
@@ -96,13 +92,13 @@ class FrozenCopy:
                 os.close(end)
                 if pid is not None:
                     if answer != KEPT:
-                        _end(pid)
+                        kill(pid, SIGKILL)
                     self._unreaped.append(pid)
 
     def _drop(self) -> None:
         if self._pid:
             self._slate.write(0, 0)
-            _end(self._pid)
+            kill(self._pid, SIGKILL)
             self._unreaped.append(self._pid)
             self._pid = 0
         self._unreaped = [pid for pid in self._unreaped if not _reaped(pid)]
@@ -151,7 +147,7 @@ class FrozenCopy:
                 copy = b"%d\n" % max(again, 0)
                 if again > 0:
                     self._unreaped.append(again)
-            self._number = number
+            self.number = number
             # The sockets that wake copies of this one, and that hand descriptors over.
             self._ends.spare, self._ends.handover = spare, handed
             self._on_wake(frames, number, more)
@@ -178,13 +174,6 @@ def _fork_apart() -> int:
     except OSError:  # it was killed at once
         pass
     return pid
-
-
-def _end(pid: int) -> None:
-    try:
-        os.kill(pid, SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def _reaped(pid: int) -> bool:
