@@ -5,6 +5,7 @@ The bridge judges the calls. It says nothing about servers whose tools it does n
 
 from __future__ import annotations
 
+from ..display.text import begin
 from .calls import Calls
 from .results import InvalidCallError, MCPError
 
@@ -21,51 +22,46 @@ _LINE_CHARACTERS_MAX = 100
 _MESSAGE_CHARACTERS_MAX = 1_300
 
 
-class CallCheck:
-    def __init__(self, calls: Calls, namespace: dict[str, Any]) -> None:
-        self._calls = calls
-        self._namespace = namespace
+def refuse_what_cannot_succeed(code: str, calls: Calls, namespace: dict[str, Any]) -> None:
+    """Raises InvalidCallError, or ImportError if only imports are wrong, which names the lines.
 
-    def refuse_what_cannot_succeed(self, code: str) -> None:
-        """Raises InvalidCallError, or ImportError if only imports are wrong, which names the lines.
+    Code without calls only pays for the first test.
+    """
+    if ("mcp" not in code and "call_tool" not in code) or len(code) > _CODE_CHARACTERS_MAX:
+        return
+    try:
+        # Imported here, so that a first run without calls does not wait for it.
+        from .literal_calls import literal_calls
 
-        Code without calls only pays for the first test.
-        """
-        if ("mcp" not in code and "call_tool" not in code) or len(code) > _CODE_CHARACTERS_MAX:
-            return
-        try:
-            # Imported here, so that a first run without calls does not wait for it.
-            from .literal_calls import literal_calls
-
-            found = literal_calls(code, self._namespace)[:_CALLS_MAX]
-        except Exception:  # user code has replaced something that this needs
-            return
-        if not found:
-            return
-        asked = [
-            {
-                "server": call.server,
-                "tool": call.tool,
-                "names": call.names,
-                "by_place": call.by_place,
-                "is_certain": not call.is_conditional,
-            }
-            for call in found
-        ]
-        try:
-            faults = self._calls.call_sync(None, "check_calls", {"calls": asked})
-        except MCPError:  # the calls themselves will fail with the reason
-            return
-        if not isinstance(faults, list):
-            return
-        wrong = [(call, fault) for call, fault in zip(found, faults, strict=False) if fault]
-        if wrong:
-            line = wrong[0][0].line
-            if all(call.is_import for call, _ in wrong):
-                error = ImportError(_message(code, wrong, "import"))
-                setattr(error, "line", line)
-                raise error
-            raise InvalidCallError(_message(code, wrong, "call"), line=line)
+        found = literal_calls(code, namespace)[:_CALLS_MAX]
+    except Exception:  # user code has replaced something that this needs
+        return
+    if not found:
+        return
+    asked = [
+        {
+            "server": call.server,
+            "tool": call.tool,
+            "names": call.names,
+            "by_place": call.by_place,
+            "is_certain": not call.is_conditional,
+        }
+        for call in found
+    ]
+    try:
+        faults = calls.call_sync(None, "check_calls", {"calls": asked})
+    except MCPError:  # the calls themselves will fail with the reason
+        return
+    if not isinstance(faults, list):
+        return
+    wrong = [(call, fault) for call, fault in zip(found, faults, strict=False) if fault]
+    if wrong:
+        line = wrong[0][0].line
+        if all(call.is_import for call, _ in wrong):
+            error = ImportError(_message(code, wrong, "import"))
+            setattr(error, "line", line)
+            raise error
+        raise InvalidCallError(_message(code, wrong, "call"), line=line)
 
 
 def _message(code: str, wrong: list[tuple[LiteralCall, dict[str, str]]], kind: str) -> str:
@@ -74,9 +70,7 @@ def _message(code: str, wrong: list[tuple[LiteralCall, dict[str, str]]], kind: s
     parts = [f"nothing was run, since {count} in the code cannot succeed:"]
     hints: dict[int, str] = {}
     for call, fault in wrong[:_SHOWN_MAX]:
-        source = lines[call.line - 1].strip()
-        if len(source) > _LINE_CHARACTERS_MAX:
-            source = f"{source[: _LINE_CHARACTERS_MAX - 1]}…"
+        source = begin(lines[call.line - 1].strip(), _LINE_CHARACTERS_MAX)
         parts.append(f"line {call.line}: {source}\n  " + fault["message"].replace("\n", "\n  "))
         if fault["hint"] and fault["hint"] not in hints.values():
             hints[len(parts) - 1] = fault["hint"]

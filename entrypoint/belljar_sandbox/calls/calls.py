@@ -11,6 +11,7 @@ from _thread import get_ident as _get_ident
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 
+from ..display.text import listed
 from ..wire.frames import Frame, encode
 from ..worker.run_origin import RUN
 from .arguments import Reference, blob_place, encode_arguments
@@ -74,9 +75,9 @@ class Calls:
         self._interrupts = interrupts
         self._flush_output = flush
         self._in_flight_max, self._bytes_max = max(1, in_flight_max[0]), in_flight_max[1]
-        self._run: int | None = None
+        # The number of the current run; None between runs.
+        self.run: int | None = None
         self.begin_worker(worker)
-        self._in_flight = self._bytes = 0
         self._pending: dict[int, _Waiter] = {}
         self._queue: deque[tuple[int, bytes]] = deque()
         # Large frames that wait for other calls to end. Smaller ones overtake them.
@@ -85,29 +86,23 @@ class Calls:
         self.plan: Plan | None = None
         # How often each tool was called in this run without `await` so far. Such a call is never sent.
         self.unsent: dict[str, int] = {}
-        # Whether the main thread reads in a synchronous call of its own (_leading) or in its event loop (_loop_reads).
-        self._leading = False
-        self.main_loop: AbstractEventLoop | None = None
-        self._loop_reads = False
         # The function of asyncio, once that is imported.
         self._get_running_loop: Callable[[], AbstractEventLoop] | None = None
         # The encoded names of tools that were called.
         self._names_json: dict[tuple[str | None, str], bytes] = {}
         # Calls that are made in one iteration of an event loop are sent together.
         self._batches: dict[AbstractEventLoop, list[tuple[int, bytes]]] = {}
+        self._forget_calls()
+        self._forget_readers()
         channel.on_results = self._resolve
         channel.on_lost_result = self._lost_result
 
     def leave_run(self) -> None:
         """Called in a copy of this process that becomes the worker: the calls in flight belong to the old worker."""
-        self._run = self.plan = self.main_loop = None
+        self.run = self.plan = None
         self.unsent = {}
-        self._pending.clear()
-        self._queue.clear()
-        self._large.clear()
-        self._batches.clear()
-        self._in_flight = self._bytes = 0
-        self._leading = self._loop_reads = False
+        self._forget_calls()
+        self._forget_readers()
 
     def begin_worker(self, worker: int) -> None:
         """Called between two runs, when no call is in flight."""
@@ -122,16 +117,19 @@ class Calls:
         self.in_child, self.is_of_job = False, True
         self._in_flight_max = min(self._in_flight_max, CALLS_OF_JOB_MAX)
         self._bytes_max = min(self._bytes_max, ARGUMENTS_OF_JOB_BYTES_MAX)
-        self._in_flight = self._bytes = 0
-        for waiting in (self._pending, self._queue, self._large, self._batches, self.unsent):
-            waiting.clear()
-        self._leading = self._loop_reads = False
-        self.main_loop = None
+        self.unsent = {}
+        self._forget_calls()
+        self._forget_readers()
 
-    @property
-    def run(self) -> int | None:
-        """The number of the current run; None between runs."""
-        return self._run
+    def _forget_calls(self) -> None:
+        for waiting in (self._pending, self._queue, self._large, self._batches):
+            waiting.clear()
+        self._in_flight = self._bytes = 0
+
+    def _forget_readers(self) -> None:
+        # Whether the main thread reads in a synchronous call of its own (_leading) or in its event loop (_loop_reads).
+        self._leading = self._loop_reads = False
+        self.main_loop: AbstractEventLoop | None = None
 
     @property
     def own_threads(self) -> int:
@@ -140,22 +138,18 @@ class Calls:
     def begin_run(self, run: int, servers: Mapping[str, Server]) -> None:
         RUN.set(run)
         with self._interrupts, self._lock:
-            self._run = run
+            self.run = run
             self.servers = servers
 
     def end_run(self, notes: list[str]) -> None:
         with self._interrupts:
             self._stop_loop_reading()
             with self._lock:
-                run, self._run = self._run, None
+                run, self.run = self.run, None
                 self.plan = None
                 unsent, self.unsent = self.unsent, {}
                 waiters = list(self._pending.items())
-                self._pending.clear()
-                self._queue.clear()
-                self._large.clear()
-                self._batches.clear()
-                self._in_flight = self._bytes = 0
+                self._forget_calls()
             cancels = [{"type": "cancel", "run": run, "call": call} for call, waiter in waiters if waiter.sent]
             if cancels:
                 self._channel.send(b"".join(map(encode, cancels)))
@@ -239,7 +233,7 @@ class Calls:
 
     def _listed(self, server: str | None, tool: str, arguments: object) -> PlannedCall | None:
         plan = self.plan
-        if plan is None or RUN.get() != self._run or (server is None and tool not in _LISTED_HELPERS):
+        if plan is None or RUN.get() != self.run or (server is None and tool not in _LISTED_HELPERS):
             return None
         return plan.begin("runtime" if server is None else server, tool, arguments)
 
@@ -307,12 +301,12 @@ class Calls:
         self._flush_output()
         with self._interrupts:
             with self._lock:
-                if self._run is None:
+                if self.run is None:
                     raise MCPError("no run is active: the run that started this code has ended", code="not_running")
-                if RUN.get() != self._run:
+                if RUN.get() != self.run:
                     raise _of_another_run(RUN.get())
                 self._last = call = self._last + 1
-                line = b'{"type":"call","run":%d,"call":%d,%b,"arguments":%b}\n' % (self._run, call, names_json, body)
+                line = b'{"type":"call","run":%d,"call":%d,%b,"arguments":%b}\n' % (self.run, call, names_json, body)
                 self._pending[call] = waiter
                 self._arrange_reading(waiter)
                 if not self._has_room(line):
@@ -390,7 +384,7 @@ class Calls:
                     return
                 lines = []
                 if waiter.sent:
-                    lines.append(encode({"type": "cancel", "run": self._run, "call": call}))
+                    lines.append(encode({"type": "cancel", "run": self.run, "call": call}))
                 if waiter.sent or any(call == batched for batch in self._batches.values() for batched, _ in batch):
                     self._discount(waiter)
                     lines += self._refill()
@@ -454,9 +448,8 @@ def _of_another_run(run: int | None) -> MCPError:
 
 
 def _never_awaited(unsent: dict[str, int]) -> str:
-    shown = [f"{name} x {count}" if count > 1 else name for name, count in list(unsent.items())[:_NAMES_MAX]]
-    more = f" and {len(unsent) - _NAMES_MAX} more" if len(unsent) > _NAMES_MAX else ""
-    return f"called without `await`, hence not sent: {', '.join(shown)}{more}; put `await` before it, or use .sync(...)"
+    tools = listed([f"{name} x {count}" if count > 1 else name for name, count in unsent.items()], _NAMES_MAX)
+    return f"called without `await`, hence not sent: {tools}; put `await` before it, or use .sync(...)"
 
 
 def _fault(code: str, message: str) -> Frame:

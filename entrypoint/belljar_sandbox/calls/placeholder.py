@@ -6,12 +6,11 @@ It is true as a condition, and equal only to itself. Each use of it as if it wer
 
 from __future__ import annotations
 
-from .awaitable import Awaitable
+from collections.abc import Callable, Iterator
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
+from ..display.text import begin
+from ..kernel.type_names import Any
+from .awaitable import Awaitable
 
 _TEXT_CHARACTERS_MAX = 240
 _OPERAND_CHARACTERS_MAX = 60
@@ -117,8 +116,7 @@ class Placeholder(Awaitable):
 
 
 def _shown(operand: object) -> str:
-    text = repr(operand)
-    return text if len(text) <= _OPERAND_CHARACTERS_MAX else f"{text[: _OPERAND_CHARACTERS_MAX - 1]}…"
+    return begin(repr(operand), _OPERAND_CHARACTERS_MAX)
 
 
 def _before(symbol: str) -> Callable[[Placeholder, object], Placeholder]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..display.text import begin
 from ..wire.frames import Frame
 from .awaitable import Awaitable
 
@@ -43,10 +44,7 @@ class PlannedCall:
 
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
-        line = f"{self.server}.{self.tool}({arguments})"
-        if len(line) > _LINE_CHARACTERS_MAX:
-            line = line[: _LINE_CHARACTERS_MAX - 1] + "…"
-        return line
+        return begin(f"{self.server}.{self.tool}({arguments})", _LINE_CHARACTERS_MAX)
 
 
 class Plan(Awaitable):

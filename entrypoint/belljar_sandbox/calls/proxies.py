@@ -11,6 +11,7 @@ from collections.abc import Coroutine, Iterable
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+from ..display.text import listed
 from .calls import Calls
 from .port import Server
 from .results import MCPError
@@ -227,5 +228,4 @@ def _available(servers: Iterable[str], wanted: str) -> str:
     names = sorted(servers)
     near = get_close_matches(str(wanted), names, 1)
     meant = f"Did you mean {near[0]!r}? " if near else ""
-    more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
-    return f"{meant}In this run: {', '.join(names[:_NAMES_MAX]) or 'none'}{more}."
+    return f"{meant}In this run: {listed(names, _NAMES_MAX) or 'none'}."

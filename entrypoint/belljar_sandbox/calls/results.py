@@ -10,14 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ..display.images import IMAGES, kind_of
 from ..display.text import cut
+from ..kernel.type_names import Any
 from ..wire.frames import DEPTH_MAX, Frame, deeper_than
 from ..wire.json_reader import reader
 from .awaitable import Awaitable
 from .placeholder import Placeholder
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _MIME_TYPE_CHARACTERS_MAX = 100
 _ERROR_CHARACTERS_MAX = 2_000  # of each part of an error that is no text
@@ -74,11 +71,8 @@ class ToolError(MCPError):
         self.raw = raw
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _tool_error, (self.server, self.tool, self.message, self.hint, self.raw, self.data)
-
-
-def _tool_error(server: str, tool: str, message: str, hint: str | None, raw: object, data: object) -> ToolError:
-    return ToolError(server, tool, message, hint=hint, raw=raw, data=data)
+        # The other attributes follow from the dict.
+        return ToolError, (self.server, self.tool, *self.args), vars(self)
 
 
 class DictResult(dict[str, "Any"], Awaitable):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from json.encoder import JSONEncoder
 from typing import Any
 
+from ..display.text import begin
 from .awaitable import Awaitable
 
 _json = JSONEncoder(ensure_ascii=False).encode
@@ -53,10 +54,9 @@ class SearchResults(Awaitable, list[dict[str, Any]]):
     def __repr__(self) -> str:
         return "\n".join([self._header(), *self._not_answered(), *self._weak(), *self._lines(), *self._left_out()])
 
-    __str__ = __repr__
-
     def _header(self) -> str:
-        what = f"for {' or '.join(map(_quoted, self._asked))}" if self._asked else "of all"
+        quoted = " or ".join(repr(begin(query, _QUERY_CHARACTERS_MAX)) for query in self._asked)
+        what = f"for {quoted}" if quoted else "of all"
         if self._indexing_total:
             # First, so that the hits are not taken for all that there are.
             what += " so far"
@@ -144,8 +144,3 @@ def _call(hit: dict[str, Any]) -> str:
 
 def _count(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
-
-
-def _quoted(query: str) -> str:
-    cut = query if len(query) <= _QUERY_CHARACTERS_MAX else query[: _QUERY_CHARACTERS_MAX - 1] + "…"
-    return repr(cut)

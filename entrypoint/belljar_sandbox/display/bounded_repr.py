@@ -10,10 +10,6 @@ from collections.abc import Callable
 
 from ..kernel.signals import ITIMER_REAL, SIG_DFL, SIGALRM, getitimer, getsignal, setitimer, signal
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import NoReturn
-
 _MAIN_THREAD = get_ident()
 
 
@@ -37,5 +33,5 @@ def within(seconds: float, make: Callable[[], str]) -> str:
         signal(SIGALRM, SIG_DFL if before is None else before)
 
 
-def _ring(_number: int, _frame: object) -> NoReturn:
+def _ring(_number: int, _frame: object) -> None:
     raise TooSlow

@@ -8,13 +8,9 @@ from __future__ import annotations
 import sys
 from io import BytesIO
 
+from ..kernel.type_names import Any
 from ..worker.after_import import after_import
 from .images import IMAGES
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import ModuleType
-    from typing import Any
 
 _DPI = 100
 
@@ -37,10 +33,8 @@ def take_figures() -> None:
 
 def drop_figures() -> None:
     """Closes the figures of a run that failed half-way, which would appear in the next run's reply."""
-    pyplot = sys.modules.get("matplotlib.pyplot")
     try:
-        if pyplot is not None:
-            pyplot.close("all")
+        close("all")
     except BaseException:  # raised by callbacks of user code
         pass
 
@@ -62,7 +56,7 @@ def is_open(figure: object) -> bool:
 
 
 def close(figure: object) -> None:
-    """Closes the figure, so that it is not shown again at the end of the run."""
+    """Closes the figure, so that it is not shown again at the end of the run. "all" closes all."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None:
         pyplot.close(figure)
@@ -84,7 +78,4 @@ def install() -> None:
         if block is not False:
             take_figures()
 
-    def replace_show(pyplot: ModuleType) -> None:
-        vars(pyplot)["show"] = show
-
-    after_import("matplotlib.pyplot", replace_show)
+    after_import("matplotlib.pyplot", lambda pyplot: vars(pyplot).update(show=show))

@@ -8,9 +8,8 @@ from __future__ import annotations
 import sys
 from itertools import islice
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from ..kernel.type_names import Any
+from .text import begin
 
 _COLUMNS_MAX = 12
 _NAME_CHARACTERS_MAX = 40
@@ -54,5 +53,4 @@ def _is_a(value: object, module: str, name: str) -> bool:
 
 
 def _named(name: object) -> str:
-    text = str(name)
-    return text if len(text) <= _NAME_CHARACTERS_MAX else f"{text[: _NAME_CHARACTERS_MAX - 1]}…"
+    return begin(str(name), _NAME_CHARACTERS_MAX)

@@ -5,16 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
+from ..kernel.type_names import Any
 from .bounded_repr import TooSlow, within
 from .tables import summary, table
-from .text import cut
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from .text import begin, cut
 
 CHARACTERS_MAX = 4_000
 # About what a reply has room for, as with `print`.
@@ -85,7 +82,7 @@ def _in_one_line(value: object, characters_max: int) -> str:
         text = layout.flat(value, characters_max, 0)
         if text is None:
             text = _sized(value) + " ".join(layout.text(value, characters_max, 0, 0).split())
-    return text if len(text) <= characters_max else f"{text[: characters_max - 1]}…"
+    return begin(text, characters_max)
 
 
 def _sized(value: object) -> str:
@@ -234,13 +231,16 @@ def _in_order(value: set[Any] | frozenset[Any]) -> Any:
 def _joined(parts: list[str], indent: int) -> str:
     """Joins the parts. Short ones share lines, others have a line each."""
     if all(len(part) <= _SHORT_ITEM_MAX and "\n" not in part for part in parts):
-        lines, line = [], ""
-        for part in parts:
-            if line and indent + len(line) + len(part) + 2 > _WIDTH:
-                lines.append(line)
-                line = ""
-            line += f", {part}" if line else part
-        lines.append(line)
-    else:
-        lines = parts
-    return (",\n" + " " * indent).join(lines)
+        parts = filled(parts, _WIDTH - indent)
+    return (",\n" + " " * indent).join(parts)
+
+
+def filled(parts: Iterable[str], width: int) -> list[str]:
+    """Returns lines with as many of the parts as fit, between commas."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + len(part) + 2 <= width:
+            lines[-1] += f", {part}"
+        else:
+            lines.append(part)
+    return lines

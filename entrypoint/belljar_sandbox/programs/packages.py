@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.metadata import distributions
 
 from ..calls.awaitable import Awaitable
+from ..display.values import filled
 from .languages import available
 
 LINE_CHARACTERS_MAX = 100
@@ -47,15 +48,9 @@ class Packages(Awaitable, dict[str, str]):
         self.languages = available()
 
     def __repr__(self) -> str:
-        lines, line = [], ""
-        for name, version in self.items():
-            part = f"{name} {version}"
-            if line and len(line) + len(part) + 2 > LINE_CHARACTERS_MAX:
-                lines.append(f"{line},")
-                line = ""
-            line += f", {part}" if line else part
+        packages = ",\n".join(filled(map(" ".join, self.items()), LINE_CHARACTERS_MAX)) or "no package"
         hidden = [f"also there, and hidden by other versions: {', '.join(self._hidden)}"] if self._hidden else []
-        return "\n".join([*lines, line or "no package", *hidden, f"languages: {', '.join(self.languages)}"])
+        return "\n".join([packages, *hidden, f"languages: {', '.join(self.languages)}"])
 
 
 def installed_as(module: str) -> str:

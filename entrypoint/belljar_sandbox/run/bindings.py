@@ -9,11 +9,9 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from types import BuiltinFunctionType, CoroutineType, FunctionType, ModuleType
 
+from ..display.text import begin
 from ..display.values import guarded, in_one_line
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from ..kernel.type_names import Any
 
 NAMES_MAX = 8
 LINE_CHARACTERS_MAX = 160
@@ -82,8 +80,7 @@ def _targets(target: ast.expr) -> Iterator[str]:
 
 
 def _line(name: str, value: object) -> str:
-    text = guarded(value, lambda: _of(name, value))
-    return text if len(text) <= LINE_CHARACTERS_MAX else f"{text[: LINE_CHARACTERS_MAX - 1]}…"
+    return begin(guarded(value, lambda: _of(name, value)), LINE_CHARACTERS_MAX)
 
 
 def _of(name: str, value: object) -> str:

@@ -30,7 +30,7 @@ def check(name: str, source: str, test: str | None, lend: Callable[[ModuleType],
     if process == 0:
         try:
             os.close(reader)
-            _tell(writer, _tried(name, source, test, lend))
+            os.write(writer, _tried(name, source, test, lend).encode(errors="replace")[:_REPORT_BYTES_MAX])
         finally:
             os._exit(0)
     os.close(writer)
@@ -85,7 +85,3 @@ def _run(test: Callable[[], Any]) -> None:
 
         loop = asyncio.new_event_loop()
         loop.run_until_complete(awaited())
-
-
-def _tell(writer: int, text: str) -> None:
-    os.write(writer, text.encode(errors="replace")[:_REPORT_BYTES_MAX])

@@ -12,6 +12,8 @@ import symtable
 from collections.abc import Callable
 from types import CodeType, ModuleType
 
+from ..display.text import begin
+
 _FLAGS = __future__.annotations.compiler_flag
 # Names that every session has without an import.
 _SESSION_NAMES = frozenset(["LOADED_MCP_SERVERS", "asyncio", "mcp", "mcp_servers", "runtime", "save_tool"])
@@ -254,10 +256,9 @@ class _Definitions:
 
     def _refuse(self, node: ast.AST, what: str) -> None:
         line = getattr(node, "lineno", 0)
-        text = self._lines[line - 1].strip() if 0 < line <= len(self._lines) else ""
-        shown = text if len(text) <= _SHOWN_MAX else text[: _SHOWN_MAX - 1] + "…"
+        text = begin(self._lines[line - 1].strip(), _SHOWN_MAX) if 0 < line <= len(self._lines) else ""
         raise NotOnlyDefinitionsError(
-            f"line {line} would run at import ({what}): {shown}; only imports, functions, classes and constants may "
+            f"line {line} would run at import ({what}): {text}; only imports, functions, classes and constants may "
             "stand outside functions"
         )
 

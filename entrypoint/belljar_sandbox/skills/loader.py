@@ -12,16 +12,12 @@ from collections.abc import Iterable, Mapping
 from importlib.machinery import ModuleSpec
 from types import CodeType, ModuleType
 
+from ..calls.calls import Calls
 from ..calls.results import MCPError
+from ..kernel.type_names import Any
 from ..run.report import error_report
 from ..run.sources import SourceStore, plain
 from ..wire.names import SKILLS_MODULE
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from ..calls.calls import Calls
 
 _NAMES_MAX = 100
 _ASKED_MAX = 10_000
@@ -171,13 +167,9 @@ class SkillsModule(ModuleType):
 
     def __dir__(self) -> list[str]:
         try:
-            return names(self._calls)
+            return [str(row["name"]) for row in self._calls.call_sync(None, "list_skills", {})]
         except MCPError:  # then skills cannot be loaded either
             return []
 
     def __repr__(self) -> str:
         return "<skills: from skills import name; print(runtime.skills) lists them>"
-
-
-def names(calls: Calls) -> list[str]:
-    return [str(row["name"]) for row in calls.call_sync(None, "list_skills", {})]

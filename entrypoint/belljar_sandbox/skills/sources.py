@@ -60,7 +60,8 @@ class SourceCollector:
         if isfunction(inner := unwrap(thing)):
             self._add_function(inner, name)
         else:
-            self._add_definition(_class_source(thing), _module_names(thing, self._namespace), name, why)
+            names = self._namespace if thing.__module__ == "__main__" else vars(sys.modules[thing.__module__])
+            self._add_definition(_class_source(thing), names, name, why)
 
     def add_text(self, name: str, text: str) -> None:
         """Adds a function that is given as text."""
@@ -236,12 +237,6 @@ def _is_of_session(thing: Any) -> bool:
         return thing.__module__ == "__main__" or thing.__module__.startswith(f"{SKILLS_MODULE}.")
     inner = unwrap(thing) if callable(thing) else thing
     return isfunction(inner) and inner.__code__.co_filename.startswith(("<run ", "<skill "))
-
-
-def _module_names(thing: type, namespace: Mapping[str, Any]) -> Mapping[str, Any]:
-    if thing.__module__ == "__main__":
-        return namespace
-    return vars(sys.modules[thing.__module__])
 
 
 def _function_source(function: FunctionType) -> str:
