@@ -52,7 +52,6 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     # Imported only now, when the supervisor can already report that the worker has started.
     import mcp
 
-    from ..calls.call_check import CallCheck
     from ..calls.calls import Calls
     from ..calls.port import Server
     from ..calls.proxies import Proxies
@@ -82,8 +81,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     namespace = main_namespace()
     proxies = Proxies(calls, namespace, mcp)
     skills = SkillLoader(calls, namespace, proxies.names)
-    check = CallCheck(calls, namespace)
-    interpreter = Interpreter(namespace, streams, interrupts, calls, (proxies, skills, check), ends.record)
+    interpreter = Interpreter(namespace, streams, interrupts, calls, proxies, skills.load_for, ends.record)
 
     def in_child() -> None:
         calls.in_child = True
@@ -160,12 +158,12 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     def checkpoint_api() -> CheckpointApi:
         from ..run.checkpoint_api import CheckpointApi
 
-        return CheckpointApi(copy, calls, streams, interrupts, go_on_from_here)
+        return CheckpointApi(copy, interpreter, go_on_from_here)
 
     def spawner() -> Spawner:
         from ..run.job_spawn import Spawner
 
-        return Spawner(ends, channel, streams, interrupts, calls, interpreter)
+        return Spawner(ends, channel, interpreter)
 
     mcp.runtime.bind(calls, ends.record, skills, spawner, checkpoint_api)
     serve(number)

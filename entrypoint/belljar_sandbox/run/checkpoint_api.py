@@ -7,23 +7,17 @@ lists them. Imported when it is used.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from threading import get_ident, main_thread
+from types import FrameType
 
 from ..calls.awaitable import Awaitable
+from ..kernel.type_names import Any, NoReturn
 from ..wire.ends import KEPT
 from ..wire.fd_passing import NotTakenError
 from ..wire.names import CHECKPOINT_NAME_CHARACTERS_MAX, is_checkpoint_name
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
-    from typing import Any, NoReturn
-
-    from ..calls.calls import Calls
-    from ..worker.frozen_copy import FrozenCopy
-    from ..worker.interrupts import Interrupts
-    from ..worker.streams import Streams
+from ..worker.frozen_copy import FrozenCopy
+from .interpreter import Interpreter
 
 # A woken checkpoint continues on top of the stack on which it was made, and checkpoints made later add to that.
 FRAMES_MAX = 1_000
@@ -43,19 +37,10 @@ class RestoreRequested(SystemExit):
 
 
 class CheckpointApi:
-    def __init__(
-        self,
-        copy: FrozenCopy,
-        calls: Calls,
-        streams: Streams,
-        interrupts: Interrupts,
-        go_on_from_here: Callable[[], NoReturn],
-    ) -> None:
+    def __init__(self, copy: FrozenCopy, interpreter: Interpreter, go_on_from_here: Callable[[], NoReturn]) -> None:
         """`go_on_from_here` serves runs in a checkpoint that has become the worker."""
         self._copy = copy
-        self._calls = calls
-        self._streams = streams
-        self._interrupts = interrupts
+        self._calls, self._streams, self._interrupts = interpreter.calls, interpreter.streams, interpreter.interrupts
         self._go_on_from_here = go_on_from_here
 
     def checkpoint(self, name: str) -> str:
@@ -142,8 +127,6 @@ class Checkpoints(Awaitable, list["dict[str, Any]"]):
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         return "\n".join(lines)
-
-    __str__ = __repr__
 
 
 def _refuse_no_text(name: object) -> None:

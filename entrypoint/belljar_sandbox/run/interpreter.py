@@ -15,10 +15,12 @@ import threading
 from _thread import _count as _count_threads
 from types import CodeType, CoroutineType, ModuleType
 
+from ..calls.call_check import refuse_what_cannot_succeed
 from ..calls.results import InvalidCallError
 from ..display.images import IMAGES
 from ..display.matplotlib_figures import drop_figures, take_figures
 from ..display.matplotlib_figures import install as show_figures
+from ..display.text import listed
 from ..kernel.signals import ITIMER_REAL, setitimer
 from ..worker.saved_files import SAVED
 from .left_running import LeftRunning
@@ -30,10 +32,9 @@ from .sources import install as show_sources
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any, Protocol
+    from collections.abc import Callable
+    from typing import Any
 
-    from ..calls.call_check import CallCheck
     from ..calls.calls import Calls
     from ..calls.port import Server
     from ..calls.proxies import Proxies
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
     from ..worker.event_loop import EventLoop
     from ..worker.interrupts import Interrupts
     from ..worker.streams import Streams
-
-    class SkillLoader(Protocol):
-        def load_for(self, code: str, parts: Iterable[CodeType], notes: list[str]) -> None: ...
 
 
 _CO_COROUTINE = 0x80
@@ -74,19 +72,20 @@ class Interpreter:
         streams: Streams,
         interrupts: Interrupts,
         calls: Calls,
-        offered: tuple[Proxies, SkillLoader, CallCheck],
+        proxies: Proxies,
+        load_skills: Callable[[str, list[CodeType], list[str]], None],
         record: OutputRecord,
     ) -> None:
-        """`offered`: the servers and skills that code finds in the namespace, and the check of its calls."""
-        self._streams = streams
+        """`load_skills` loads what code names and nothing defines; it may add notes."""
+        self.streams = streams
         self._record = record
-        self._interrupts = interrupts
-        self._calls = calls
+        self.interrupts = interrupts
+        self.calls = calls
         interrupts.run_code = Interpreter.run.__code__
         self._sources = SourceStore()
         self._pid = _getpid()
         self._namespace = namespace
-        self._proxies, self._skills, self._call_check = offered
+        self._proxies, self._load_skills = proxies, load_skills
         show_figures()
         show_sources()
         count_repeated()
@@ -116,7 +115,7 @@ class Interpreter:
         if self._event_loop is None:
             from ..worker.event_loop import EventLoop
 
-            self._event_loop = EventLoop(self._interrupts, self._calls, self._left_running.watch)
+            self._event_loop = EventLoop(self.interrupts, self.calls, self._left_running.watch)
             self._event_loop.prepare()
         return self._event_loop
 
@@ -162,32 +161,30 @@ class Interpreter:
             self._is_restored()
         self._sources.keep(name, code)
         self._left_running.run = number
-        self._streams.begin_run(number)
-        self._calls.begin_run(number, self._proxies.offer(servers))
+        self.streams.begin_run(number)
+        self.calls.begin_run(number, self._proxies.offer(servers))
         self._record.begin_run()
         IMAGES.begin_run(number, as_files=images_as_files)
         SAVED.begin_run()
-        self._interrupts.begin_run()
+        self.interrupts.begin_run()
         value: str | None = None
         bound: list[str] = []
         failure: BaseException | None = None
         end: Frame = {"outcome": "finished"}
         try:
-            self._interrupts.run_active = True
+            self.interrupts.run_active = True
             value, bound = self._execute(name, code, notes)
             take_figures()
-            self._interrupts.run_active = False
+            self.interrupts.run_active = False
         except BaseException as error:
-            self._interrupts.run_active = False
+            self.interrupts.run_active = False
             failure = error
         # Until they are off, timers and hooks of user code may raise in our code. Python removes a hook that raises.
-        tries = 0
-        while tries < _STOPS_MAX:
+        for _ in range(_STOPS_MAX):
             try:
-                tries += 1
                 setitimer(ITIMER_REAL, 0)
                 self._stop_hooks()
-                tries = _STOPS_MAX
+                break
             except BaseException:
                 pass
         if failure is not None:
@@ -203,14 +200,14 @@ class Interpreter:
             self._end_child(end)
         IMAGES.note(notes)
         self._note_installing(code, end, notes)
-        self._threads_left = _count_threads() > self._calls.own_threads
+        self._threads_left = _count_threads() > self.calls.own_threads
         tasks = [] if self._event_loop is None else self._event_loop.unfinished()
         self._left_running.note(
-            notes, self._threads_left, tasks, self._streams.started_process, self._streams.earlier_runs
+            notes, self._threads_left, tasks, self.streams.started_process, self.streams.earlier_runs
         )
-        self._calls.end_run(notes)
-        say_repeated(self._streams.write_error)
-        self._streams.end_run()
+        self.calls.end_run(notes)
+        say_repeated(self.streams.write_error)
+        self.streams.end_run()
         # A copy, since a thread that outlives the run may add an image meanwhile.
         images = list(IMAGES.taken)
         done: Frame = {"type": "done", "run": number, **end, "value": value, "images": images, "notes": notes}
@@ -224,7 +221,7 @@ class Interpreter:
         """Restores what user code has replaced."""
         try:
             self._restore_builtins(self._notes)
-            self._interrupts.arm()
+            self.interrupts.arm()
         except BaseException:  # raised by a signal handler that user code left behind
             self._threads_left = True  # the next run tries again
         if not self._is_restored():
@@ -232,14 +229,14 @@ class Interpreter:
 
     def _execute(self, name: str, code: str, notes: list[str]) -> tuple[str | None, list[str]]:
         """Returns the value of a last expression, or else lines about the names that were bound."""
-        with self._interrupts:
+        with self.interrupts:
             pass  # an interrupt that came while the run was prepared takes effect here
         if "asyncio" in code:
             # The description of run_python uses asyncio without an import. A name of user code is not replaced.
             self._namespace.setdefault("asyncio", self.event_loop().asyncio)
         parts, names = self._compiled(code, name)
-        self._skills.load_for(code, parts, notes)
-        self._call_check.refuse_what_cannot_succeed(code)
+        self._load_skills(code, parts, notes)
+        refuse_what_cannot_succeed(code, self.calls, self._namespace)
         self.changed = may_change(parts, self._namespace)
         if self.changed and not self._is_equipped:
             self._equip()
@@ -259,7 +256,7 @@ class Interpreter:
             return None, bindings.lines(names, self._namespace)
         self._namespace["_"] = value
         self.changed = True
-        if isinstance(value, CoroutineType) and not self._calls.unsent:
+        if isinstance(value, CoroutineType) and not self.calls.unsent:
             notes.append("the last expression is a coroutine that was not awaited: put `await` before it")
         show.show_value(value)
         return values.shown(value), []
@@ -306,7 +303,7 @@ class Interpreter:
                 case SystemExit(code=text):
                     from ..display.values import shown
 
-                    self._streams.write_error(f"{text if isinstance(text, str) else shown(text)}\n")
+                    self.streams.write_error(f"{text if isinstance(text, str) else shown(text)}\n")
                     return {"outcome": "exited", "exit_code": 1}
                 case KeyboardInterrupt():
                     return {"outcome": "interrupted", "error": self._report(error, name, code)}
@@ -325,24 +322,21 @@ class Interpreter:
         """Ends a process that user code forked and that has reached the end of the code, as a script ends there."""
         error = end.get("error")
         if isinstance(error, dict):
-            self._streams.write_error(f"{error['traceback']}\n")
-        self._streams.flush()
+            self.streams.write_error(f"{error['traceback']}\n")
+        self.streams.flush()
         code = end.get("exit_code", 0 if error is None else 1)
         _exit(code if isinstance(code, int) else 1)
 
     def _is_restored(self) -> bool:
         try:
-            self._restore()
+            self._namespace.update(__name__="__main__", __builtins__=builtins)
+            self._restore_imports()
+            self.streams.restore()
+            if self._event_loop is not None:
+                self._event_loop.prepare()
         except BaseException:  # raised by an object of user code
             return False
         return True
-
-    def _restore(self) -> None:
-        self._namespace.update(__name__="__main__", __builtins__=builtins)
-        self._restore_imports()
-        self._streams.restore()
-        if self._event_loop is not None:
-            self._event_loop.prepare()
 
     def _allow_imports(self) -> None:
         """Makes imports of the runtime work again, right after user code."""
@@ -377,8 +371,7 @@ class Interpreter:
         replaced = [name for name, thing in self._builtins.items() if current.get(name, self) is not thing]
         if replaced:
             current.update(self._builtins)
-            more = f" and {len(replaced) - _NAMES_MAX} more" if len(replaced) > _NAMES_MAX else ""
-            notes.append(f"builtins that were replaced are restored: {', '.join(replaced[:_NAMES_MAX])}{more}")
+            notes.append(f"builtins that were replaced are restored: {listed(replaced, _NAMES_MAX)}")
 
     def _stop_hooks(self) -> None:
         """Removes hooks that would run user code inside ours, and a recursion limit that is too low for ours."""

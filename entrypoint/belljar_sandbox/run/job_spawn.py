@@ -10,29 +10,23 @@ import os
 import sys
 from binascii import b2a_base64
 from contextlib import suppress
+from functools import partial
 from select import poll
 from threading import current_thread, main_thread
 from types import CoroutineType
 
+from ..calls.calls import Calls
 from ..calls.job_handles import Job
 from ..calls.results import MCPError
 from ..kernel import landlock, system_calls
 from ..kernel.signals import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
+from ..kernel.type_names import Any, NoReturn
 from ..wire import fd_passing
-from ..wire.frames import encode
+from ..wire.ends import Ends
+from ..wire.frames import Frame, encode
+from ..worker.channel import Channel
 from ..worker.interrupts import OURS
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, NoReturn
-
-    from ..calls.calls import Calls
-    from ..wire.ends import Ends
-    from ..wire.frames import Frame
-    from ..worker.channel import Channel
-    from ..worker.interrupts import Interrupts
-    from ..worker.streams import Streams
-    from .interpreter import Interpreter
+from .interpreter import Interpreter
 
 RESULT_BYTES_MAX = 8 << 20
 _WORDS_BYTES_MAX = 64
@@ -41,24 +35,14 @@ _WORDS_BYTES_MAX = 64
 class Spawner:
     """Starts jobs. It holds the parts of the worker that a fork has to change."""
 
-    def __init__(
-        self,
-        ends: Ends,
-        channel: Channel,
-        streams: Streams,
-        interrupts: Interrupts,
-        calls: Calls,
-        interpreter: Interpreter,
-    ) -> None:
+    def __init__(self, ends: Ends, channel: Channel, interpreter: Interpreter) -> None:
         self.ends = ends
         self.channel = channel
-        self.streams = streams
-        self.interrupts = interrupts
-        self.calls = calls
         self.interpreter = interpreter
+        self.streams, self.interrupts, self.calls = interpreter.streams, interpreter.interrupts, interpreter.calls
 
     def spawn(
-        self, work: object, /, *args: Any, name: str | None = None, timeout: float | None = None, **kwargs: Any
+        self, work: Any, /, *args: Any, name: str | None = None, timeout: float | None = None, **kwargs: Any
     ) -> Job:
         """Runs `work(*args, **kwargs)`, or a coroutine, as a job: a process that goes on when the run ends.
 
@@ -78,34 +62,26 @@ class Spawner:
                 _let_go(work, self.calls)
             raise
         name = _named(work) if name is None else str(name)
-        number = self._number(name, timeout)
+        asked = {"name": name, **({} if timeout is None else {"timeout": timeout})}
+        number: dict[str, Any] = self.calls.call_sync(None, "spawn_job", asked)
         job = Job(int(number["job"]))
         if not number.get("recorded"):
-            self._start(job, work, args, kwargs)
+            self._start(job, work if isinstance(work, CoroutineType) else partial(work, *args, **kwargs))
         if isinstance(work, CoroutineType):
             _let_go(work, self.calls)
         return job
 
-    def _number(self, name: str, timeout: float | None) -> dict[str, Any]:
-        asked: dict[str, object] = {"name": name}
-        if timeout is not None:
-            asked["timeout"] = timeout
-        answer: dict[str, Any] = self.calls.call_sync(None, "spawn_job", asked)
-        return answer
-
-    def _start(self, job: Job, work: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _start(self, job: Job, work: Any) -> None:
         try:
-            answer = _forked(self, job.number, work, args, kwargs)
+            answer = _forked(self, job.number, work)
+            if answer != "taken":
+                raise OSError(answer.removeprefix("refused: "))
         except BaseException as error:
             with suppress(MCPError):
                 job.cancel()
             if isinstance(error, (OSError, fd_passing.NotTakenError)):
                 raise RuntimeError(f"the job could not be started: {error}") from None
             raise
-        if answer != "taken":
-            with suppress(MCPError):
-                job.cancel()
-            raise RuntimeError(f"the job could not be started: {answer.removeprefix('refused: ')}")
 
 
 def _check(work: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -141,8 +117,11 @@ def _let_go(work: CoroutineType[Any, Any, Any], calls: Calls) -> None:
     work.close()
 
 
-def _forked(parts: Spawner, number: int, work: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Forks the job and returns the supervisor's answer. The job itself never returns from here."""
+def _forked(parts: Spawner, number: int, work: Any) -> str:
+    """Forks the job and returns the supervisor's answer. The job itself never returns from here.
+
+    `work`: a coroutine, or a function without parameters.
+    """
     supervisor = os.getppid()
     parts.streams.flush()
     (ours, theirs), (output, output_end) = fd_passing.stream_pair(), os.pipe()
@@ -154,7 +133,7 @@ def _forked(parts: Spawner, number: int, work: Any, args: tuple[Any, ...], kwarg
         finally:
             parts.streams.process_starts_are_ours = False
         if pid == 0:
-            _begin(parts, supervisor, (ours, theirs, output, output_end), work, args, kwargs)
+            _begin(parts, supervisor, (ours, theirs, output, output_end), work)
         os.close(theirs)
         theirs = -1
         # The child only forks the job and ends at once, so that the job becomes the supervisor's child.
@@ -170,14 +149,7 @@ def _forked(parts: Spawner, number: int, work: Any, args: tuple[Any, ...], kwarg
                 os.close(fd)
 
 
-def _begin(
-    parts: Spawner,
-    supervisor: int,
-    ends: tuple[int, int, int, int],
-    work: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> NoReturn:
+def _begin(parts: Spawner, supervisor: int, ends: tuple[int, int, int, int], work: Any) -> NoReturn:
     try:
         ours, theirs, output, output_end = ends
         os.setsid()
@@ -200,20 +172,22 @@ def _begin(
         parts.channel.open(theirs)
         parts.calls.begin_job()
         parts.interpreter.begin_job()
-        _run(parts, theirs, work, args, kwargs)
+        _run(parts, theirs, work)
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
         os._exit(70)
 
 
-def _run(parts: Spawner, end: int, work: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _run(parts: Spawner, end: int, work: Any) -> None:
     interrupts = parts.interrupts
     interrupts.begin_run()
     interrupts.arm()
     try:
         interrupts.run_active = True
-        result = _result(parts, work, args, kwargs)
+        result = work if isinstance(work, CoroutineType) else work()
+        if isinstance(result, CoroutineType):
+            result = parts.interpreter.event_loop().drive(result)
         interrupts.run_active = False
         ended: Frame = {"outcome": "finished", "result": _packed(result)}
     except BaseException as error:
@@ -227,13 +201,6 @@ def _run(parts: Spawner, end: int, work: Any, args: tuple[Any, ...], kwargs: dic
         with suppress(BaseException):
             if not os.read(end, 1 << 16):
                 os._exit(0)
-
-
-def _result(parts: Spawner, work: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
-    result = work if isinstance(work, CoroutineType) else work(*args, **kwargs)
-    if isinstance(result, CoroutineType):
-        return parts.interpreter.event_loop().drive(result)
-    return result
 
 
 def _packed(result: object) -> str:

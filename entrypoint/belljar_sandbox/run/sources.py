@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from ..kernel.type_names import Any
 from ..worker.after_import import after_import
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    # By file name: size, time of change, lines and full name.
-    Cache = dict[str, tuple[int, None, list[str], str]]
+# By file name: size, time of change, lines and full name.
+Cache = dict[str, tuple[int, None, list[str], str]]
 
 CHARACTERS_MAX = 8_000_000
 SOURCES_MAX = 1_000
