@@ -25,24 +25,11 @@ TO_SANDBOX = {
         )
     ),
     WORKER: frozenset(("run", "result")),
-    JOB: frozenset(("result",)),
-}
-_OF_CHECKPOINTS = ("checkpoint", "checkpoint_gone")
-_OF_JOBS = ("job_started", "job_output", "job_taken", "job_ended")
-TO_BRIDGE = {
-    SUPERVISOR: frozenset(
-        (
-            *("hello", "worker_started", "worker_exited", "pong", "output", "file", "file_gone", "kept", "taken"),
-            *("code", "fault", "denied", "snapshot_done", *_OF_CHECKPOINTS, *_OF_JOBS),
-        )
-    ),
-    WORKER: frozenset(("call", "cancel", "done")),
-    JOB: frozenset(("call", "cancel", "done")),
 }
 
 
 class FrameError(ValueError):
-    """A line is not a frame. `kind` is one of address, utf8, depth, not_json, not_object, type."""
+    """A line is not a frame. `kind` is one of utf8, depth, not_json, not_object, type."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(kind)
@@ -100,19 +87,6 @@ def decode(body: bytes, types: frozenset[str], depth_max: int = DEPTH_MAX) -> Fr
     return frame
 
 
-def decode_line(line: bytes, direction: Mapping[bytes, frozenset[str]]) -> tuple[bytes, Frame]:
-    """Returns the address and the frame of a line without its line feed. The address of a job includes its number."""
-    types = direction.get(line[:1])
-    if types is None:
-        raise FrameError("address")
-    if line[:1] != JOB:
-        return line[:1], decode(line[1:], types)
-    number = line[1:].partition(b"{")[0]
-    if not number.isdigit() or len(number) > JOB_DIGITS_MAX:
-        raise FrameError("address")
-    return line[: 1 + len(number)], decode(line[1 + len(number) :], types)
-
-
 def deeper_than(depth_max: int, text: bytes) -> bool:
     """Whether JSON nests deeper than this. It is not parsed: each round of replacing brackets removes a level."""
     if text.count(b"[") + text.count(b"{") <= depth_max:
@@ -131,8 +105,6 @@ class LineSplitter:
 
     It drops and counts lines that are longer, or that did not fit into memory.
     """
-
-    __slots__ = ("_bound", "_held", "_parts", "_skipping", "dropped")
 
     def __init__(self, bound: int) -> None:
         self._bound = bound

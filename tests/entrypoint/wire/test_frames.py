@@ -6,25 +6,55 @@ import base64
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from belljar_sandbox.wire.frames import (
-    TO_BRIDGE,
+    JOB,
+    JOB_DIGITS_MAX,
+    SUPERVISOR,
     TO_SANDBOX,
+    WORKER,
+    Frame,
     FrameError,
     LineSplitter,
-    decode_line,
+    decode,
     deeper_than,
     encode,
 )
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "protocol"
-DIRECTIONS = {"to_sandbox": TO_SANDBOX, "to_bridge": TO_BRIDGE}
+OF_CHECKPOINTS = ("checkpoint", "checkpoint_gone")
+OF_JOBS = ("job_started", "job_output", "job_taken", "job_ended")
+TO_BRIDGE = {
+    SUPERVISOR: frozenset(
+        (
+            *("hello", "worker_started", "worker_exited", "pong", "output", "file", "file_gone", "kept", "taken"),
+            *("code", "fault", "denied", "snapshot_done", *OF_CHECKPOINTS, *OF_JOBS),
+        )
+    ),
+    WORKER: frozenset(("call", "cancel", "done")),
+    JOB: frozenset(("call", "cancel", "done")),
+}
+DIRECTIONS = {"to_sandbox": {**TO_SANDBOX, JOB: frozenset(("result",))}, "to_bridge": TO_BRIDGE}
 VALID = json.loads((FIXTURES / "valid.json").read_text())
 INVALID = json.loads((FIXTURES / "invalid.json").read_text())
+
+
+def decode_line(line: bytes, direction: Mapping[bytes, frozenset[str]]) -> tuple[bytes, Frame]:
+    """Returns the address and the frame of a line without its line feed. The address of a job includes its number."""
+    types = direction.get(line[:1])
+    if types is None:
+        raise FrameError("address")
+    if line[:1] != JOB:
+        return line[:1], decode(line[1:], types)
+    number = line[1:].partition(b"{")[0]
+    if not number.isdigit() or len(number) > JOB_DIGITS_MAX:
+        raise FrameError("address")
+    return line[: 1 + len(number)], decode(line[1 + len(number) :], types)
 
 
 def named(fixtures: list[dict[str, Any]]) -> pytest.MarkDecorator:
