@@ -6,6 +6,7 @@ import os
 import time
 
 from ..supervisor.main import supervise
+from .preload import load_the_rest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,13 +28,7 @@ def main(rest: bytes, importer: Importer, wants_code: bool) -> NoReturn:
         # Without a tz database the C library takes UTC for the zone, and shows it under the zone's name.
         os.environ["TZ"] = "UTC"
         time.tzset()
-    worker = supervise(rest, compile_ahead if wants_code else None, _preload)
+    worker = supervise(rest, compile_ahead if wants_code else None, load_the_rest)
     from .worker import main as work
 
     work(*worker)
-
-
-def _preload() -> None:
-    from .preload import load_the_rest
-
-    load_the_rest()

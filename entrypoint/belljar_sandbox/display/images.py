@@ -26,7 +26,8 @@ class Images:
         self._count = 0
         self._room = BASE64_BYTES_MAX
         self._files: list[str] = []
-        self._left_out = 0
+        # Also those that were not even drawn.
+        self.left_out = 0
 
     def show(self, mime_type: str, data: bytes) -> None:
         """Adds an image to the reply, or writes it to a file that the reply names if it does not fit."""
@@ -34,16 +35,12 @@ class Images:
         # The size in base64, computed without encoding the image: that might need more memory than there is.
         size = (len(data) + 2) // 3 * 4
         if not data:
-            self._left_out += 1
+            self.left_out += 1
         elif mime_type in SHOWN_TYPES and len(self.taken) < self._shown_max and size <= self._room:
             self._room -= size
             self.taken.append({"mime_type": mime_type, "base64": b2a_base64(data, newline=False).decode()})
         elif not self._save(mime_type, data):
-            self._left_out += 1
-
-    def leave_out(self, count: int) -> None:
-        """Counts images that were not drawn."""
-        self._left_out += count
+            self.left_out += 1
 
     def has_room(self) -> bool:
         """Whether one more image can be shown or saved."""
@@ -56,8 +53,8 @@ class Images:
             bounds = "this client shows no images"
         if self._files:
             notes.append(f"images saved as files: {', '.join(self._files)} ({bounds})")
-        if self._left_out:
-            notes.append(f"images left out: {self._left_out} ({bounds}, and saves {FILES_MAX})")
+        if self.left_out:
+            notes.append(f"images left out: {self.left_out} ({bounds}, and saves {FILES_MAX})")
 
     def _save(self, mime_type: str, data: bytes) -> bool:
         if len(self._files) >= FILES_MAX:

@@ -24,7 +24,7 @@ def take_figures() -> None:
     try:
         for done, number in enumerate(numbers):
             if not IMAGES.has_room():
-                IMAGES.leave_out(len(numbers) - done)
+                IMAGES.left_out += len(numbers) - done
                 break
             IMAGES.show("image/png", drawn(pyplot.figure(number)))
     finally:

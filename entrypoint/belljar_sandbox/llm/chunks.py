@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from array import array
 from codecs import getincrementaldecoder
 from collections.abc import Iterator, Sequence
@@ -222,12 +221,7 @@ def _source(text_or_path: Any) -> _Text | _File:
 
 
 def _is_file(text: str) -> bool:
-    if not text or len(text) > _PATH_CHARACTERS_MAX or "\n" in text or "\0" in text:
-        return False
-    try:
-        return stat.S_ISREG(os.stat(text).st_mode)
-    except (OSError, ValueError):
-        return False
+    return len(text) <= _PATH_CHARACTERS_MAX and "\n" not in text and os.path.isfile(text)
 
 
 def _whole_number(name: str, value: object, least: int, most: int) -> None:

@@ -5,7 +5,7 @@ The bridge knows the model, its limits, its costs and its key.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from ..calls.arguments import encode_arguments
 from ..calls.awaitable import Awaitable
@@ -79,14 +79,10 @@ class LanguageModel:
         return [answers[at] for at in range(len(answers))]
 
     def map_sync(self, chunks: Iterable[object], prompt: str, concurrency: int, on_error: str) -> list[Any]:
-        return _run(self.map(chunks, prompt, concurrency, on_error))
+        # Imported here, since it takes 40 ms. The session's asyncio.run also works while a loop runs.
+        import asyncio
 
-
-def _run(main: Coroutine[Any, Any, list[Any]]) -> list[Any]:
-    # Imported here, since it takes 40 ms. The session's asyncio.run also works while a loop runs.
-    import asyncio
-
-    return asyncio.run(main)
+        return asyncio.run(self.map(chunks, prompt, concurrency, on_error))
 
 
 def _answer(answer: Any) -> LLMAnswer:

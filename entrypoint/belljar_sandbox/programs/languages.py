@@ -12,8 +12,6 @@ BUILD = "belljar image build --with-languages"
 class Language:
     """How a source file becomes a process. `compiler` makes ./program from it; without one, `command` runs the file."""
 
-    __slots__ = ("command", "compiler", "endings", "file", "libraries", "name")
-
     def __init__(
         self,
         name: str,

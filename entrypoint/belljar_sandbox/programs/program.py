@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from _thread import start_new_thread
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from shutil import rmtree
 from tempfile import mkdtemp
 from time import monotonic
@@ -128,22 +128,14 @@ class Program:
         loop, stop = asyncio.get_running_loop(), Stop()
         outcome: asyncio.Future[Result] = loop.create_future()
 
-        def settle(result: Result | None, error: BaseException | None) -> None:
-            if outcome.done():
-                return
-            if result is not None:
-                outcome.set_result(result)
-            elif error is not None:
-                outcome.set_exception(error)
-
         def work() -> None:
-            result, error = None, None
+            settle: Callable[..., object] = outcome.set_result
             try:
-                result = self.run(stop)
-            except BaseException as raised:
-                error = raised
+                settled: object = self.run(stop)
+            except BaseException as error:
+                settle, settled = outcome.set_exception, error
             try:
-                loop.call_soon_threadsafe(settle, result, error)
+                loop.call_soon_threadsafe(lambda: outcome.done() or settle(settled))
             except RuntimeError:  # the loop is closed, so that nothing waits any more
                 pass
 

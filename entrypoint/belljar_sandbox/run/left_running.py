@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterable, Sequence
 from weakref import WeakKeyDictionary, WeakSet
 
 from ..display.text import listed
 from ..kernel.posture import read
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from asyncio import Task
-    from collections.abc import Iterable, Sequence
-    from typing import Any
+from ..kernel.type_names import Any
 
 _NAMES_MAX = 5
 _NAME_CHARACTERS_MAX = 80
@@ -36,7 +32,7 @@ class LeftRunning:
         self._failed: list[str] = []
 
     def note(
-        self, notes: list[str], threads: bool, tasks: Sequence[Task[Any]], started_process: bool, writers: Sequence[int]
+        self, notes: list[str], threads: bool, tasks: Sequence[Any], started_process: bool, writers: Sequence[int]
     ) -> None:
         """Adds notes at the end of a run. `threads` and `started_process`: whether there may be any. `writers`: the
         earlier runs whose threads or tasks have written."""

@@ -33,8 +33,6 @@ class SandboxEnd(Exception):  # noqa: N818 - it is not an error
 class _Piece:
     """Consecutive output of one stream: text, or bytes if some of it is not UTF-8."""
 
-    __slots__ = ("head", "is_text", "parts")
-
     def __init__(self, head: str, data: str | bytes) -> None:
         self.head = head
         self.is_text = isinstance(data, str)

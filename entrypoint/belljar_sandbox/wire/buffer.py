@@ -21,8 +21,6 @@ def unread_bytes(pipe: int) -> int:
 
 
 class Buffer:
-    __slots__ = ("_buffers", "_view")
-
     def __init__(self) -> None:
         self._view = memoryview(bytearray(BYTES))
         self._buffers = (self._view,)

@@ -22,8 +22,6 @@ class Slate:
     A worker may write anything there.
     """
 
-    __slots__ = ("_numbers",)
-
     def __init__(self) -> None:
         self._numbers = memoryview(mmap(-1, PAGESIZE)).cast("Q")
 

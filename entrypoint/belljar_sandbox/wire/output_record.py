@@ -20,8 +20,6 @@ _RUN, _FIRST_RECORD, _NUMBERS_OF_RECORD = 0, 1, 2
 class OutputRecord:
     """Shared memory for two runs. Pages that were never written to take no memory."""
 
-    __slots__ = ("_memory", "_numbers", "_run", "_traceback", "_written")
-
     def __init__(self) -> None:
         self._memory = memoryview(mmap(-1, PAGESIZE + _RECORDS * _RECORD_BYTES))
         self._numbers = self._memory[:PAGESIZE].cast("Q")
