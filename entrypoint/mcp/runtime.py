@@ -67,7 +67,7 @@ def __getattr__(name: str) -> Any:
     if name == "skills":
         from belljar_sandbox.skills.catalog import SkillCatalog
 
-        return SkillCatalog(_calls, _skills)
+        return SkillCatalog(_skills)
     if name in ("spawn", "spawn_sync"):
         return _spawner().spawn
     if name in _ELSEWHERE:
@@ -209,7 +209,7 @@ def ask_llm(
     """
     from belljar_sandbox.llm.models import LanguageModel
 
-    models = LanguageModel(_calls, max_tokens, system, temperature)
+    models = LanguageModel(max_tokens, system, temperature)
     return _made(models.ask, models.ask_sync, prompt, context)
 
 
@@ -228,7 +228,7 @@ def map_llm(
     """
     from belljar_sandbox.llm.models import LanguageModel
 
-    models = LanguageModel(_calls, max_tokens, system, temperature)
+    models = LanguageModel(max_tokens, system, temperature)
     return _made(models.map, models.map_sync, chunks, prompt, concurrency, on_error)
 
 
@@ -376,7 +376,7 @@ def save_tool(
     """
     from belljar_sandbox.skills.saving import saving
 
-    return _port.given(saving(_calls, _skills, func, description=description, tags=tags, test=test))
+    return _port.given(saving(_skills, func, description=description, tags=tags, test=test))
 
 
 def show(thing: object) -> None:

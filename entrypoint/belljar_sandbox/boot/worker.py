@@ -80,7 +80,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     calls = Calls(channel, interrupts, streams.flush_python, in_flight_max, number)
     namespace = main_namespace()
     proxies = Proxies(calls, namespace, mcp)
-    skills = SkillLoader(calls, namespace, proxies.names)
+    skills = SkillLoader(namespace, proxies.names)
     interpreter = Interpreter(namespace, streams, interrupts, calls, proxies, skills.load_for, ends.record)
 
     def in_child() -> None:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from ..calls.arguments import encode_arguments
 from ..calls.awaitable import Awaitable
-from ..calls.calls import Calls
 from ..calls.placeholder import Placeholder
+from ..calls.port import port
 from ..calls.results import MCPError
 from ..kernel.type_names import Any
 
@@ -31,22 +31,19 @@ class LLMAnswer(Awaitable, str):
 
 
 class LanguageModel:
-    def __init__(
-        self, calls: Calls, max_tokens: int, system: str | None = None, temperature: float | None = None
-    ) -> None:
+    def __init__(self, max_tokens: int, system: str | None = None, temperature: float | None = None) -> None:
         if type(max_tokens) is not int:
             raise TypeError(f"max_tokens is a whole number, not {type(max_tokens).__name__}")
         if system is not None and not isinstance(system, str):
             raise TypeError(f"system is text, not {type(system).__name__}")
-        self._calls = calls
         options = {"max_tokens": max_tokens, "system": system, "temperature": temperature}
         self._options = {name: value for name, value in options.items() if value is not None}
 
     async def ask(self, prompt: str, context: object) -> LLMAnswer:
-        return _answer(await self._calls.call(None, HELPER, self._asked(prompt, context)))
+        return _answer(await port().call(None, HELPER, self._asked(prompt, context)))
 
     def ask_sync(self, prompt: str, context: object) -> LLMAnswer:
-        return _answer(self._calls.call_sync(None, HELPER, self._asked(prompt, context)))
+        return _answer(port().call_sync(None, HELPER, self._asked(prompt, context)))
 
     def _asked(self, prompt: str, context: object) -> dict[str, Any]:
         return {"prompt": _whole(prompt, context), **self._options}

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..calls.awaitable import Awaitable
-from ..calls.calls import Calls
-from ..calls.port import given
+from ..calls.port import given, port
 from ..calls.results import MCPError
-from .loader import SkillLoader
+from .loader import SkillLoader, load_skills
 
 _SHOWN_MAX = 100
 
@@ -20,8 +19,7 @@ _SHOWN_MAX = 100
 class SkillCatalog:
     """The saved skills. Prints one line for each. .show(name), .history(name), .test(name), .rm(name)."""
 
-    def __init__(self, calls: Calls, skills: SkillLoader) -> None:
-        self._calls = calls
+    def __init__(self, skills: SkillLoader) -> None:
         self._skills = skills
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -42,17 +40,17 @@ class SkillCatalog:
 
     def show(self, name: str) -> Text:
         """Returns the source with its header."""
-        return given(Text(self._calls.call_sync(None, "show_skill", {"name": name})))
+        return given(Text(port().call_sync(None, "show_skill", {"name": name})))
 
     def history(self, name: str) -> Rows:
         """Returns the stored versions, the newest first. The user can restore each: `belljar skill restore`."""
-        return given(Rows(self._calls.call_sync(None, "skill_history", {"name": name})))
+        return given(Rows(port().call_sync(None, "skill_history", {"name": name})))
 
     def test(self, name: str) -> str:
         """Imports a skill and runs its test again, in a process of its own. MCPError if that fails."""
         from .check import check
 
-        rows = self._calls.call_sync(None, "load_skills", {"names": [name]})
+        rows = load_skills([name])
         row = rows[0] if rows else {"problem": f"there is no skill {name!r}"}
         if "problem" in row:
             raise MCPError(str(row["problem"]), code="unknown_tool")
@@ -62,12 +60,12 @@ class SkillCatalog:
 
     def rm(self, name: str) -> str:
         """Removes a skill. The user can restore it: `belljar skill restore`."""
-        answer = self._calls.call_sync(None, "remove_skill", {"name": name})
+        answer = port().call_sync(None, "remove_skill", {"name": name})
         self._skills.forget(name)
         return given(str(answer))
 
     def _rows(self) -> list[dict[str, Any]]:
-        return list(self._calls.call_sync(None, "list_skills", {}))
+        return list(port().call_sync(None, "list_skills", {}))
 
 
 class Text(Awaitable, str):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from importlib.machinery import ModuleSpec
 from types import CodeType, ModuleType
 
-from ..calls.calls import Calls
+from ..calls.port import port
 from ..calls.results import MCPError
 from ..kernel.type_names import Any
 from ..run.report import error_report
@@ -26,8 +26,7 @@ _ASKED_MAX = 10_000
 class SkillLoader:
     """Loads skills, and imports the module `skills`."""
 
-    def __init__(self, calls: Calls, namespace: dict[str, Any], lent: Mapping[str, Any]) -> None:
-        self._calls = calls
+    def __init__(self, namespace: dict[str, Any], lent: Mapping[str, Any]) -> None:
         self.namespace = namespace
         # What the runtime offers in this run, by name, even if code has replaced it in its namespace.
         self.lent = lent
@@ -41,7 +40,7 @@ class SkillLoader:
         return ModuleSpec(name, self, origin="belljar") if name == SKILLS_MODULE else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return SkillsModule(self, self._calls)
+        return SkillsModule(self)
 
     def exec_module(self, module: ModuleType) -> None:
         """Does nothing: the module is complete when it is created."""
@@ -49,8 +48,7 @@ class SkillLoader:
     def function(self, name: str) -> Any:
         """Returns the function. MCPError if the skill cannot be used, AttributeError if it does not exist."""
         if name not in self._loaded:
-            rows = self._calls.call_sync(None, "load_skills", {"names": [name]})
-            for row in rows if isinstance(rows, list) else ():
+            for row in load_skills([name]):
                 self._define(row)
         if name not in self._loaded:
             message = f"module {SKILLS_MODULE!r} has no attribute {name!r}: print(runtime.skills) lists what is kept"
@@ -90,12 +88,12 @@ class SkillLoader:
         if not unknown or len(self._asked) > _ASKED_MAX:
             return
         try:
-            rows = self._calls.call_sync(None, "load_skills", {"names": unknown})
+            rows = load_skills(unknown)
         except MCPError as error:
             notes.append(f"skills are not available: {error.message}")
             return
         self._asked.update(unknown)
-        for row in rows if isinstance(rows, list) else ():
+        for row in rows:
             name = str(row.get("name"))
             try:
                 self._define(row)
@@ -154,10 +152,9 @@ class SkillLoader:
 class SkillsModule(ModuleType):
     """The skills that sessions have saved: `from skills import name`. print(runtime.skills) lists them."""
 
-    def __init__(self, skills: SkillLoader, calls: Calls) -> None:
+    def __init__(self, skills: SkillLoader) -> None:
         super().__init__(SKILLS_MODULE, SkillsModule.__doc__)
         self.__dict__["_skills"] = skills
-        self.__dict__["_calls"] = calls
 
     def __getattr__(self, name: str) -> Any:
         # Python and notebooks look for such names on every object.
@@ -167,9 +164,15 @@ class SkillsModule(ModuleType):
 
     def __dir__(self) -> list[str]:
         try:
-            return [str(row["name"]) for row in self._calls.call_sync(None, "list_skills", {})]
+            return [str(row["name"]) for row in port().call_sync(None, "list_skills", {})]
         except MCPError:  # then skills cannot be loaded either
             return []
 
     def __repr__(self) -> str:
         return "<skills: from skills import name; print(runtime.skills) lists them>"
+
+
+def load_skills(names: list[str]) -> list[dict[str, Any]]:
+    """Returns what the bridge has of these skills: the source of each, or why there is none."""
+    rows = port().call_sync(None, "load_skills", {"names": names})
+    return rows if isinstance(rows, list) else []

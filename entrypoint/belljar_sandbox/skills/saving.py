@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from inspect import isfunction, unwrap
 from typing import Any
 
-from ..calls.calls import Calls
+from ..calls.port import port
 from ..calls.results import MCPError
 from .check import check
 from .definitions import NotOnlyDefinitionsError, compiled
@@ -19,7 +19,6 @@ from .sources import SourceCollector, servers_named, test_text
 
 
 def saving(
-    calls: Calls,
     skills: SkillLoader,
     function: Callable[..., Any],
     *,
@@ -56,6 +55,6 @@ def saving(
         "servers": servers_named(source, skills.lent),
         "test": test_name,
     }
-    answer = calls.call_sync(None, "save_tool", {key: value for key, value in arguments.items() if value})
+    answer = port().call_sync(None, "save_tool", {key: value for key, value in arguments.items() if value})
     skills.forget(name)
     return answer if isinstance(answer, str) else str(answer)
