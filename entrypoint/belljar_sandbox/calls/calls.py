@@ -45,10 +45,14 @@ _LISTED_HELPERS = {"ask_llm", "save_tool", "remove_skill", "read_resource", "get
 class _Waiter:
     """What waits for a call: a thread (`lock`), or a future of an event loop."""
 
-    __slots__ = ("bytes", "frame", "future", "leads", "lock", "loop", "needs_thread", "sent")
+    __slots__ = ("bytes", "call", "frame", "future", "leads", "listed", "lock", "loop", "needs_thread", "sent")
 
-    def __init__(self, loop: AbstractEventLoop | None) -> None:
+    def __init__(self, loop: AbstractEventLoop | None, listed: PlannedCall | None) -> None:
+        """`listed`: the call in the plan that is open."""
         self.loop = loop
+        self.listed = listed
+        # The number of the call.
+        self.call = 0
         self.future: Future[Frame] | None = loop.create_future() if loop is not None else None
         self.lock = allocate_lock()
         self.frame: Frame = {}
@@ -185,19 +189,14 @@ class Calls:
 
     async def call(self, server: str | None, tool: str, arguments: object, handle: bool = False) -> Any:
         """Makes a call. `handle`: the result stays on the host, and a handle of it is returned."""
-        waiter = _Waiter(self._running_loop())
-        future = waiter.future
-        assert future is not None
-        listed = self._listed(server, tool, arguments)
-        call = self._submit(server, tool, arguments, waiter, handle)
+        waiter = self._submit(server, tool, arguments, handle, self._running_loop())
+        assert waiter.future is not None
         try:
-            frame = await future
+            waiter.frame = await waiter.future
         except BaseException:
-            self._abandon(call)
+            self._abandon(waiter.call)
             raise
-        if listed is not None:
-            listed.ended(frame)
-        return self._answer(frame, server, tool, handle)
+        return self._answer(waiter, server, tool, handle)
 
     def _running_loop(self) -> AbstractEventLoop:
         if self._get_running_loop is None:
@@ -207,29 +206,27 @@ class Calls:
         return self._get_running_loop()
 
     def call_sync(self, server: str | None, tool: str, arguments: object, handle: bool = False) -> Any:
-        waiter = _Waiter(None)
-        listed = self._listed(server, tool, arguments)
-        call = self._submit(server, tool, arguments, waiter, handle)
+        waiter = self._submit(server, tool, arguments, handle, None)
         try:
             if waiter.leads:
                 self._lead(waiter)
             else:
                 waiter.lock.acquire()
         except BaseException:
-            self._abandon(call)
+            self._abandon(waiter.call)
             raise
-        if listed is not None:
-            listed.ended(waiter.frame)
-        return self._answer(waiter.frame, server, tool, handle)
+        return self._answer(waiter, server, tool, handle)
 
-    def _answer(self, frame: Frame, server: str | None, tool: str, handle: bool) -> Any:
-        value = frame.get("value") if handle else None
+    def _answer(self, waiter: _Waiter, server: str | None, tool: str, handle: bool) -> Any:
+        if waiter.listed is not None:
+            waiter.listed.ended(waiter.frame)
+        value = waiter.frame.get("value") if handle else None
         # Errors of the tool itself are raised as usual.
         if isinstance(value, dict) and "handle" in value:
             from .handles import Handle  # imported here, since few calls need it
 
             return Handle(value)
-        return answer(frame, server, tool)
+        return answer(waiter.frame, server, tool)
 
     def _listed(self, server: str | None, tool: str, arguments: object) -> PlannedCall | None:
         plan = self.plan
@@ -277,7 +274,11 @@ class Calls:
             if self.main_loop is not None and not self.main_loop.is_closed():
                 self.main_loop.remove_reader(self._channel.fileno())
 
-    def _submit(self, server: str | None, tool: str, arguments: object, waiter: _Waiter, handle: bool) -> int:
+    def _submit(
+        self, server: str | None, tool: str, arguments: object, handle: bool, loop: AbstractEventLoop | None
+    ) -> _Waiter:
+        """`loop`: the event loop that waits for the result; None if this thread does."""
+        waiter = _Waiter(loop, self._listed(server, tool, arguments))
         if self.in_child:
             raise MCPError("calls can only be made by the main process, not by a forked one", code="not_running")
         names_json = self._names_json.get((server, tool)) or self._encode_names(server, tool)
@@ -305,14 +306,13 @@ class Calls:
                     raise MCPError("no run is active: the run that started this code has ended", code="not_running")
                 if RUN.get() != self.run:
                     raise _of_another_run(RUN.get())
-                self._last = call = self._last + 1
+                self._last = waiter.call = call = self._last + 1
                 line = b'{"type":"call","run":%d,"call":%d,%b,"arguments":%b}\n' % (self.run, call, names_json, body)
                 self._pending[call] = waiter
                 self._arrange_reading(waiter)
                 if not self._has_room(line):
                     (self._large if len(line) > _SMALL_FRAME_BYTES else self._queue).append((call, line))
-                    return call
-                loop = waiter.loop
+                    return waiter
                 # If no other call is in flight, this may be the only one, and it does not wait for a batch.
                 if loop is not None and self._in_flight:
                     self._count(waiter, line)
@@ -321,11 +321,11 @@ class Calls:
                         self._batches[loop] = batch = []
                         loop.call_soon(self._send_batch, loop)
                     batch.append((call, line))
-                    return call
+                    return waiter
                 self._count(waiter, line)
                 waiter.sent = True
             self._channel.send(line)
-        return call
+        return waiter
 
     def _encode_names(self, server: str | None, tool: str) -> bytes:
         names_json = encode({"server": server, "tool": tool})[1:-2]

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 from fcntl import ioctl
-from select import POLLIN, poll
+from select import POLLIN
 from struct import pack, unpack_from
 
 from ..kernel import seccomp
 from ..kernel.posture import read
 from ..wire import fd_passing
+from ..wire.buffer import has_input
 from ..wire.names import LISTENER_COMES
 from .bridge_writer import BridgeWriter
 
@@ -39,9 +40,8 @@ class Denials:
         """Returns what a worker says about its filter within `ms_max`, and takes the listener that it sends."""
         first, listeners = fd_passing.receive(frame_socket, len(LISTENER_COMES))
         self._listeners += listeners
-        waiter = poll()
-        waiter.register(frame_socket, POLLIN)
-        return first.removeprefix(LISTENER_COMES) + (os.read(frame_socket, bytes_max) if waiter.poll(ms_max) else b"")
+        words = os.read(frame_socket, bytes_max) if has_input(frame_socket, ms_max) else b""
+        return first.removeprefix(LISTENER_COMES) + words
 
     def state(self) -> object:
         return len(self._listeners)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from select import POLLIN, poll
 
 from ..kernel.posture import descriptors, worker_posture
 from ..kernel.signals import SIGKILL, kill
+from ..wire.buffer import has_input
 from ..wire.frames import Frame
 from ..wire.limits import Limits
 from .bridge_writer import BridgeWriter
@@ -79,9 +79,7 @@ def inspect(
 
 def _line_of(worker: Worker, denials: Denials | None) -> bytes:
     """Returns what the worker says; empty if it says nothing in time."""
-    waiter = poll()
-    waiter.register(worker.socket, POLLIN)
-    if not waiter.poll(CONFINE_MS_MAX):
+    if not has_input(worker.socket, CONFINE_MS_MAX):
         return b""
     if denials is not None:
         return denials.receive(worker.socket, _WORDS_BYTES_MAX, CONFINE_MS_MAX)

@@ -6,22 +6,12 @@ It does not talk to the bridge, and of frames it knows only that they go through
 from __future__ import annotations
 
 import os
-from select import POLLIN, poll
 from time import monotonic
 
-from ..kernel import system_calls
-from ..kernel.signals import (
-    SIG_BLOCK,
-    SIG_DFL,
-    SIG_UNBLOCK,
-    SIGCHLD,
-    SIGINT,
-    pthread_sigmask,
-    set_wakeup_fd,
-    signal,
-)
+from ..kernel import signals, system_calls
 from ..kernel.sockets import MSG_DONTWAIT
 from ..wire import fd_passing
+from ..wire.buffer import has_input
 from ..wire.ends import READY, Ends, Slate
 from ..wire.frames import LineSplitter
 from ..wire.limits import Limits
@@ -98,15 +88,15 @@ def start_worker(number: int, limits: Limits, record: OutputRecord, of_libraries
     (stdout, stdout_end), (stderr, stderr_end) = os.pipe(), os.pipe()
     supervisor = os.getpid()
     # An interrupt that arrives before the worker has its handler waits instead of killing it.
-    pthread_sigmask(SIG_BLOCK, {SIGINT})
+    signals.pthread_sigmask(signals.SIG_BLOCK, {signals.SIGINT})
     pid = os.fork()
     if pid:
-        pthread_sigmask(SIG_UNBLOCK, {SIGINT})
+        signals.pthread_sigmask(signals.SIG_UNBLOCK, {signals.SIGINT})
         for fd in (theirs, spare_end, handed_end, stdout_end, stderr_end):
             os.close(fd)
         return Worker(number, pid, (ours, spare, handed), slate, outputs_of_worker(stdout, stderr), limits)
-    set_wakeup_fd(-1)
-    signal(SIGCHLD, SIG_DFL)
+    signals.set_wakeup_fd(-1)
+    signals.signal(signals.SIGCHLD, signals.SIG_DFL)
     os.setsid()
     for number_wanted, fd in enumerate((os.open("/dev/null", os.O_RDONLY), stdout_end, stderr_end)):
         os.dup2(fd, number_wanted)
@@ -146,11 +136,9 @@ def answer_of(copy: int, number: int, ends: tuple[int, ...], ms_max: int) -> byt
     try:
         # Without blocking, since user code at the other end may not read.
         fd_passing.send(copy, b"%d\n" % number, ends, MSG_DONTWAIT)
-        waiter = poll()
-        waiter.register(copy, POLLIN)
         deadline = monotonic() + ms_max / 1000
         # User code may have written there before, and in pieces.
-        while not answer.endswith(READY) and waiter.poll(max(0, int((deadline - monotonic()) * 1000))):
+        while not answer.endswith(READY) and has_input(copy, max(0, int((deadline - monotonic()) * 1000))):
             answer = os.read(copy, 1 << 12)
             if not answer:
                 break

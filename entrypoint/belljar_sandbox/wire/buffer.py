@@ -1,4 +1,4 @@
-"""Reads what a descriptor has at the moment, into one buffer that is reused.
+"""Waits for what a descriptor has to read, and reads it into one buffer that is reused.
 
 A new buffer for each read would be mapped, faulted in and unmapped by the allocator each time, which costs more than
 the rest of a small read.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fcntl import ioctl
 from os import readv
+from select import POLLIN, poll
 from sys import byteorder
 
 BYTES = 1 << 18
@@ -18,6 +19,13 @@ _NOTHING = bytes(4)
 def unread_bytes(pipe: int) -> int:
     """Returns how many bytes the pipe holds."""
     return int.from_bytes(ioctl(pipe, _FIONREAD, _NOTHING), byteorder)
+
+
+def has_input(fd: int, wait_ms: int) -> bool:
+    """Waits until there is something to read, at most so long."""
+    waiter = poll()
+    waiter.register(fd, POLLIN)
+    return bool(waiter.poll(wait_ms))
 
 
 class Buffer:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from select import POLLIN, poll
 
 from ..kernel.sockets import (
     AF_UNIX,
@@ -20,6 +19,7 @@ from ..kernel.sockets import (
     socket,
     socketpair,
 )
+from .buffer import has_input
 
 WORDS_BYTES_MAX = 512
 # How long a worker waits for the supervisor, which may be busy relaying.
@@ -74,9 +74,7 @@ def give(end: int, words: str, *fds: int) -> str:
     """Called in the worker: hands descriptors over and returns the supervisor's answer. They stay open here as well."""
     try:
         send(end, words.encode()[:WORDS_BYTES_MAX], fds)
-        waiter = poll()
-        waiter.register(end, POLLIN)
-        answer = receive(end, WORDS_BYTES_MAX)[0] if waiter.poll(_ANSWER_MS_MAX) else b""
+        answer = receive(end, WORDS_BYTES_MAX)[0] if has_input(end, _ANSWER_MS_MAX) else b""
     except OSError as error:
         raise NotTakenError(f"the socket to the supervisor no longer works: {error}") from None
     if not answer:
