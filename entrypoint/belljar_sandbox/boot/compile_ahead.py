@@ -8,19 +8,8 @@ from __future__ import annotations
 from binascii import b2a_base64
 from marshal import dumps
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import CodeType
-    from typing import Protocol
-
-    from ..wire.frames import Frame
-
-    class Importer(Protocol):
-        code: dict[str, memoryview | bytes]
-        fresh: dict[str, CodeType]
-        compiled: Callable[[str], CodeType]
-
+from ..kernel.type_names import Any
+from ..wire.frames import Frame
 
 # What a worker imports up to its first run, about in this order.
 _OF_WORKER = (
@@ -41,10 +30,11 @@ _OF_WORKER = (
 NAMES = ("mcp.runtime", *(f"belljar_sandbox.{name}" for name in _OF_WORKER), "mcp.servers", "mcp")
 
 
-def compile_ahead(importer: Importer) -> Frame:
+def compile_ahead(importer: Any) -> Frame:
     """Returns the frame with the code of what PID 1 has imported and of what a worker will import.
 
-    Called before the first worker exists, so that user code cannot have changed what is in the frame.
+    `importer`: that of bootstrap.py. Called before the first worker exists, so that user code cannot have changed what
+    is in the frame.
     """
     # Public as importlib.util.MAGIC_NUMBER, whose import would take a millisecond.
     from _frozen_importlib_external import MAGIC_NUMBER

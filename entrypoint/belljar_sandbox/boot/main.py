@@ -5,19 +5,15 @@ from __future__ import annotations
 import os
 import time
 
+from ..kernel.type_names import Any, NoReturn
 from ..supervisor.main import supervise
+from ..wire.frames import Frame
 from .preload import load_the_rest
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import NoReturn
 
-    from ..wire.frames import Frame
-    from .compile_ahead import Importer
-
-
-def main(rest: bytes, importer: Importer, wants_code: bool) -> NoReturn:
-    """`rest`: the bytes that were read after the bundle. `wants_code`: whether the bridge stores compiled code."""
+def main(rest: bytes, importer: Any, wants_code: bool) -> NoReturn:
+    """`rest`: the bytes that were read after the bundle. `importer`: that of bootstrap.py. `wants_code`: whether the
+    bridge stores compiled code."""
 
     def compile_ahead() -> Frame:
         from .compile_ahead import compile_ahead
