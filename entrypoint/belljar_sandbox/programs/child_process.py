@@ -89,7 +89,8 @@ class ProcessEnd:
 
 def run(command: list[str], folder: str, stdin: bytes, deadline: float, stop: Stop) -> ProcessEnd:
     """Runs a command to its end, or to the deadline of the monotonic clock. No process of its group is left."""
-    process = subprocess.Popen(
+    ended = ProcessEnd()
+    with subprocess.Popen(
         command,
         cwd=folder,
         env={**os.environ, "LC_ALL": "C.UTF-8"},
@@ -98,24 +99,19 @@ def run(command: list[str], folder: str, stdin: bytes, deadline: float, stop: St
         stderr=subprocess.PIPE,
         bufsize=0,
         start_new_session=True,
-    )
-    stop.begin(process.pid)
-    ended, in_time = ProcessEnd(), False
-    try:
-        assert process.stdout and process.stderr
-        read = {process.stdout.fileno(): ended.stdout, process.stderr.fileno(): ended.stderr}
-        for fd in read:
-            os.set_blocking(fd, False)
-        in_time = _talk(process, stdin, deadline, read)
-        stop.end()
-        for fd, kept in read.items():
-            _drain(fd, kept)
-    finally:
-        stop.end()
-        process.wait()
-        for pipe in (process.stdin, process.stdout, process.stderr):
-            if pipe is not None:
-                pipe.close()
+    ) as process:
+        stop.begin(process.pid)
+        try:
+            assert process.stdout and process.stderr
+            read = {process.stdout.fileno(): ended.stdout, process.stderr.fileno(): ended.stderr}
+            for fd in read:
+                os.set_blocking(fd, False)
+            in_time = _talk(process, stdin, deadline, read)
+            stop.end()
+            for fd, kept in read.items():
+                _drain(fd, kept)
+        finally:
+            stop.end()
     ended.code = process.returncode if in_time else None
     return ended
 

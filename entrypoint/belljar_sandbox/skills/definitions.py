@@ -98,6 +98,7 @@ class _Definitions:
         self._enums: set[str] = set()
 
     def check_module(self, body: list[ast.stmt]) -> None:
+        self._classes = {statement.name for statement in body if isinstance(statement, ast.ClassDef)}
         for statement in body:
             self._learn(statement)
         for statement in body:
@@ -110,10 +111,7 @@ class _Definitions:
                 bound = [(alias.asname or alias.name.partition(".")[0], alias.name) for alias in aliases]
             case ast.ImportFrom(module=module, names=aliases):
                 bound = [(alias.asname or alias.name, f"{module}.{alias.name}") for alias in aliases]
-            case ast.ClassDef(name=name):
-                bound = [(name, "")]
-                self._classes.add(name)
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 bound = [(name, "")]
             case ast.Assign(targets=targets):
                 bound = [(target.id, "") for target in targets if isinstance(target, ast.Name)]
