@@ -30,7 +30,7 @@ impl Echo {
         let locations = EngineLocations {
             choice: match engine.is_process() {
                 true => Choice::Process,
-                false => Choice::At(engine.address().to_owned()),
+                false => Choice::At(vec![engine.address().to_owned()]),
             },
             oci_runtime: None,
             container_host: None,
@@ -38,6 +38,7 @@ impl Echo {
             runtime_dir: None,
             root: false,
             podman: None,
+            certificates: None,
             ssh: None,
             desktops: vec![],
             environments: engine.is_process().then(environments::usual),
@@ -58,7 +59,7 @@ impl Echo {
             request: Duration::from_secs(30),
         };
         let StartedSandbox { instance, streams, .. } = runtime.block_on(async {
-            let engine = find(&locations, &spec.images, std::path::Path::new("/nowhere"))
+            let (engine, _) = find(&locations, &spec.images, std::path::Path::new("/nowhere"))
                 .await
                 .expect("the engine answers");
             engine.start(&spec).await.expect("the container starts")

@@ -14,7 +14,7 @@ use belljar_base::run::ToolFault;
 use belljar_base::text;
 use belljar_confine::ChangeablePlaces;
 use belljar_confine::ServerSandbox;
-use belljar_engine::{EngineInfo, Kernel, find};
+use belljar_engine::{EngineInfo, FleetMember, Kernel, find, survey};
 use belljar_guard::{Mark, SERVER_LABEL, engine_of, is_left_over};
 use belljar_protocol::{Posture, PostureField};
 use belljar_upstream::{ProcessSpec, ServerSpec, ServerTransport, Upstream, in_words};
@@ -70,6 +70,7 @@ pub(super) async fn doctor(
     }
     let limits = Arc::new(config.limits.clone());
     let progress = ProgressLine::new("starting a sandbox");
+    fleet(&config, &report).await;
     let probed = Session::probe(wiring::settings_once(&config), limits).await;
     match &probed {
         Ok((about, started)) => sandbox(about, started, &config, &report).await,
@@ -101,6 +102,21 @@ pub(super) async fn doctor(
     problems(&config, &report);
     report.end();
     ExitCode::from(u8::from(probed.is_err()))
+}
+
+/// Reports each of several engines.
+async fn fleet(config: &Config, report: &Report) {
+    let locations = wiring::locations(config, Some(Mark::new()));
+    let members = survey(locations.fleet(), &locations, &wiring::images(config), &config.lock_dir).await;
+    for (at, member) in members.into_iter().enumerate() {
+        let said = match member {
+            Ok(FleetMember { address, sandboxes, memory_bytes, .. }) => {
+                format!("{address}: {sandboxes} sandboxes, {} of memory", mebibytes(memory_bytes))
+            }
+            Err((address, reason)) => format!("{address}: NOT USED: {reason}"),
+        };
+        report.line(if at == 0 { "engines" } else { "" }, &text::inert_line(&said));
+    }
 }
 
 async fn sandbox(about: &EngineInfo, started: &SandboxReport, config: &Config, report: &Report) {
@@ -158,7 +174,7 @@ async fn sandbox(about: &EngineInfo, started: &SandboxReport, config: &Config, r
 /// Reports the engine if it works although no sandbox could be started.
 async fn engine_alone(config: &Config, report: &Report) {
     let locations = wiring::locations(config, Some(Mark::new()));
-    let Ok(engine) = find(&locations, &wiring::images(config), &config.lock_dir).await else { return };
+    let Ok((engine, _)) = find(&locations, &wiring::images(config), &config.lock_dir).await else { return };
     match engine.about().await {
         Ok(about) => {
             report.line("engine", &about.name);

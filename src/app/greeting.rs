@@ -109,7 +109,7 @@ fn titles(all: &[&Found]) -> String {
 async fn engine(config: &Config) -> String {
     let locations = wiring::locations(config, Some(Mark::new()));
     let about = match find(&locations, &wiring::images(config), &config.lock_dir).await {
-        Ok(engine) => engine.about().await,
+        Ok((engine, _)) => engine.about().await,
         Err(error) => Err(error),
     };
     match about {

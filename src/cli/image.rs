@@ -3,7 +3,7 @@
 use clap::Subcommand;
 
 /// The subcommands of `image`.
-#[derive(Debug, Subcommand)]
+#[derive(Debug, Clone, Subcommand)]
 pub enum Image {
     /// Build an image with additional packages or languages. Without any, build belljar's default image.
     Build(Build),
@@ -30,7 +30,7 @@ pub enum Image {
 }
 
 /// Arguments of `image build`.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub struct Build {
     /// Add this package: `NAME`, `NAME==VERSION` or `NAME[EXTRA]>=VERSION`; can be repeated.
     #[arg(long = "with", value_name = "PACKAGE", conflicts_with = "locked")]
@@ -60,7 +60,7 @@ pub struct Build {
 }
 
 /// Arguments of `image pull`.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub struct Pull {
     /// The image in your registry, with its digest: `REGISTRY/NAME@sha256:DIGEST`.
     #[arg(value_name = "REFERENCE")]

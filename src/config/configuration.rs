@@ -205,8 +205,9 @@ impl Config {
         {
             self.lock_dir = state.join("locks");
         }
-        // Code may change what it stores itself.
-        let stored = self.own_stores().chain([self.owner.saved_of_all()]);
+        // Code may change what it stores itself. Who can change the certificates of engines chooses the engine.
+        let stored =
+            self.own_stores().chain([self.owner.saved_of_all()]).chain(self.engine.certificates.clone());
         let of_server = stored.into_iter().find_map(|dir| of_configuration(given, &dir));
         of_server.or_else(|| check_folders(&self.stored(), self.home.as_deref()))
     }

@@ -530,7 +530,16 @@ fn unknown(names: Option<&[String]>, source: &Source, loaded: &LoadedServers) ->
 /// The engine that the operator asks for, and the places that the environment names.
 fn engine(settings: &mut Settings<'_>, environment: &Environment) -> EngineLocations {
     let text = |name: &str| environment.variable(name).and_then(|value| value.to_str()).map(str::to_owned);
+    // The variables of Docker's own client.
+    let of_docker = || {
+        let folder = text("DOCKER_CERT_PATH").map(PathBuf::from);
+        let folder = folder.or_else(|| environment.home.as_ref().map(|home| home.join(".docker")));
+        folder.filter(|_| text("DOCKER_TLS_VERIFY").is_some_and(|value| !value.is_empty()))
+    };
+    let certificates = settings.optional("MCP_BRIDGE_CERTIFICATES", read::text);
+    let certificates = certificates.map(|folder| environment.resolve(&folder, environment.cwd.as_deref()));
     EngineLocations {
+        certificates: certificates.or_else(of_docker),
         choice: settings.required("MCP_BRIDGE_RUNTIME", read::engine),
         oci_runtime: settings.optional("MCP_BRIDGE_OCI_RUNTIME", read::oci_runtime),
         container_host: text("CONTAINER_HOST"),

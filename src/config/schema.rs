@@ -147,6 +147,9 @@ fn of(row: &Definition) -> Value {
         ValueForm::Count => json!({"type": ["integer", "boolean"]}),
         ValueForm::Size => json!({"type": ["string", "integer"]}),
         ValueForm::List => json!({"type": "array", "items": {"type": "string", "pattern": "^[^,]*$"}}),
+        ValueForm::TextOrList => {
+            json!({"type": ["string", "array"], "items": {"type": "string", "pattern": "^[^,]*$"}})
+        }
     };
     let counts = match row.counts {
         EffectTime::NextRun => "for the next run",

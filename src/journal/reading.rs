@@ -133,6 +133,14 @@ impl RecordedSession {
         Some(last.begun.run)
     }
 
+    /// The last run that has kept its variables.
+    #[must_use]
+    pub fn last_run_with_variables(&self) -> Option<u64> {
+        let has_kept =
+            |run: &&RecordedRun| run.ended.as_ref().is_some_and(|ended| ended.state != StateNote::Lost);
+        self.runs.iter().rfind(has_kept).map(|run| run.begun.run)
+    }
+
     /// The time zone of its last sandbox; `None`: the journal does not have it.
     #[must_use]
     pub fn time_zone(&self) -> Option<String> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use belljar_base::run::{Reset, RunOutcome, RunReport, StateNote, ToolFault};
+use belljar_base::run::{FaultCode, Reset, RunOutcome, RunReport, StateNote, ToolFault};
 use tokio::sync::OnceCell;
 
 use super::own_runs::Requester;
@@ -70,6 +70,22 @@ impl Reruns {
                     notes = vec![format!("{}, so its variables are gone", fault.message)];
                 }
                 Err(fault) => return Ok(RunReport::not_started(fault)),
+            }
+        }
+        // One engine of several can be lost, and the session goes on at another one.
+        if submission.request.reset == Reset::No && !self.session.wanted_now().locations.fleet().is_empty() {
+            turn.begin(&submission).await?;
+            if turn.is_lost().await? {
+                match self.resume_itself(&mut turn, &requester).await {
+                    Ok(resumed) => notes.extend(resumed),
+                    Err(fault) if fault.code == FaultCode::Cancelled => {
+                        return Ok(RunReport::not_started(fault));
+                    }
+                    Err(fault) => {
+                        submission.request.reset = Reset::Fresh;
+                        notes.push(format!("{}, so its variables are gone", fault.message));
+                    }
+                }
             }
         }
         let FinishedRun { mut report, resumes, .. } = turn.run(submission).await?;

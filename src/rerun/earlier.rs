@@ -65,6 +65,34 @@ impl Reruns {
         Some(EarlierSession { words, way })
     }
 
+    /// Makes this session's own runs again, after its interpreter was lost. Returns a sentence about it; `None`: nothing was
+    /// run, since the journal cannot give the variables back. The reply to the next run says why.
+    ///
+    /// # Errors
+    /// A run could not be made again, or the request was cancelled.
+    pub(super) async fn resume_itself(
+        &self,
+        turn: &mut Turn,
+        requester: &Requester,
+    ) -> Result<Option<String>, ToolFault> {
+        let broker = Arc::clone(&self.broker);
+        let recorded = tokio::task::spawn_blocking(move || broker.journal().recorded().ok()).await;
+        let Some(recorded) = recorded.ok().flatten() else { return Ok(None) };
+        let Some(until) = recorded.last_run_with_variables() else { return Ok(None) };
+        let runs = recorded.leading_to(until).unwrap_or_default();
+        if what_is_lacking(runs).is_err() || self.mounted_writable().is_some() {
+            return Ok(None);
+        }
+        let said = ResumedSession::of_itself((recorded, until)).make(self, turn, requester).await??;
+        self.has_resumed.store(true, Ordering::Relaxed);
+        let broker = Arc::clone(&self.broker);
+        let recorded = tokio::task::spawn_blocking(move || broker.journal().recorded().ok()).await;
+        let sandbox = recorded.ok().flatten().and_then(|mut recorded| recorded.sandboxes.pop());
+        let place =
+            sandbox.map(|sandbox| format!("; the engine is {} now", text::inert_line(&sandbox.engine)));
+        Ok(Some(format!("the sandbox was lost; {said}{}", place.unwrap_or_default())))
+    }
+
     /// Makes the runs again of the session that the code has asked for, now that its own run has ended.
     pub(super) async fn resume_asked(
         &self,

@@ -14,6 +14,8 @@ pub(super) enum SessionRequest {
     Run(RunSubmission, oneshot::Sender<FinishedRun>),
     /// A snapshot to take or restore.
     Snapshot(Snapshot, oneshot::Sender<SnapshotEnd>),
+    /// Whether the interpreter with the variables of earlier runs was lost.
+    IsLost(oneshot::Sender<bool>),
 }
 
 /// An operation on the files of the workspace, before and after a replay of runs.

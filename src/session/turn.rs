@@ -89,6 +89,16 @@ impl Turn {
         ended.await.unwrap_or_else(|_| Err(closed()))
     }
 
+    /// Whether the interpreter with the variables of earlier runs was lost, in this turn.
+    ///
+    /// # Errors
+    /// `internal`: the session has ended.
+    pub async fn is_lost(&self) -> Result<bool, ToolFault> {
+        let (reply, answered) = oneshot::channel();
+        self.runs.send(SessionRequest::IsLost(reply)).await.map_err(|_| closed())?;
+        answered.await.map_err(|_| closed())
+    }
+
     async fn ended(&mut self, submission: RunSubmission) -> Result<FinishedRun, ToolFault> {
         let (reply, ended) = oneshot::channel();
         let waiting = Waiting::of(&submission);

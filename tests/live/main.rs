@@ -18,6 +18,7 @@ mod endings;
 mod engine_faults;
 mod failed_runs;
 mod files;
+mod fleet;
 mod floods;
 mod functions;
 mod handles;

@@ -251,6 +251,8 @@ mod tests {
         assert!(hint(Choice::Docker).starts_with("start Docker ("));
         let named = EngineError::NoEngine { tried: vec![], choice: Choice::Auto, is_named: true };
         assert!(named.hint().contains("correct CONTAINER_HOST or DOCKER_HOST"), "{}", named.hint());
-        assert!(hint(Choice::At("unix:///x".into())).contains("correct MCP_BRIDGE_RUNTIME, or unset it"));
+        assert!(
+            hint(Choice::At(vec!["unix:///x".into()])).contains("correct MCP_BRIDGE_RUNTIME, or unset it")
+        );
     }
 }

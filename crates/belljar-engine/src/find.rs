@@ -12,12 +12,25 @@ use super::processes::{Environments, ProcessEngine};
 use super::spec::Choice;
 
 /// The first engine that answers. If the operator accepts any engine and names no image, processes of this machine are
-/// used when no engine answers, or when the engine that answers has none of the images. `sockets` is the folder for
-/// sockets of the bridge's own, which is created when it is needed.
+/// used when no engine answers, or when the engine that answers has none of the images. Of several named engines, one is
+/// chosen, and the sentences name those that are left out. `sockets` is the folder for sockets of the bridge's own, which is
+/// created when it is needed.
 ///
 /// # Errors
 /// [`EngineError::NoEngine`] lists every place with the reason why it was not used.
 pub async fn find(
+    locations: &EngineLocations,
+    images: &[String],
+    sockets: &Path,
+) -> Result<(Arc<dyn Engine>, Vec<String>), EngineError> {
+    if !locations.fleet().is_empty() {
+        let (engine, left_out) = containers::choose(locations, images, sockets).await?;
+        return Ok((Arc::new(engine), left_out));
+    }
+    Ok((find_one(locations, images, sockets).await?, vec![]))
+}
+
+async fn find_one(
     locations: &EngineLocations,
     images: &[String],
     sockets: &Path,

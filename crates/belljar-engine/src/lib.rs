@@ -20,7 +20,7 @@ mod spec;
 mod usage;
 mod users;
 
-pub use containers::{CleanupList, EngineLocations};
+pub use containers::{CleanupList, EngineLocations, FleetMember, leave_out, survey};
 pub use error::EngineError;
 pub use fate::Fate;
 pub use find::{find, find_images};

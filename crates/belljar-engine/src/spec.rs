@@ -131,6 +131,6 @@ pub enum Choice {
     Docker,
     /// Processes of this machine, without a container engine.
     Process,
-    /// The engine at this address: `unix://`, `tcp://`, `http://` or `ssh://`.
-    At(String),
+    /// The engines at these addresses: `unix://`, `tcp://`, `http://` or `ssh://`. Of several, each new session gets one.
+    At(Vec<String>),
 }

@@ -180,23 +180,23 @@ impl Images<'_> {
             out!("{} at {at}", text::inert_line(&kind));
         }
         if let Some(own) = store.about_image(OWN_IMAGE).await.map_err(failed)? {
-            self.row("default", OWN_IMAGE, &own, as_json);
+            self.row(("default", OWN_IMAGE), &own, &at, as_json);
         }
         for name in self.names(&*store).await? {
             if let Some(about) = self.about(&*store, &name).await? {
-                self.row(name.as_str(), &name.reference(), &about, as_json);
+                self.row((name.as_str(), &name.reference()), &about, &at, as_json);
             }
         }
         Ok(())
     }
 
-    fn row(&self, name: &str, reference: &str, about: &ImageInfo, as_json: bool) {
+    fn row(&self, (name, reference): (&str, &str), about: &ImageInfo, at: &str, as_json: bool) {
         let is_used = self.config.image.as_deref().unwrap_or(OWN_IMAGE) == reference;
         let label = |name: &str| about.labels.get(name).map_or("", String::as_str);
         if as_json {
             let words = |name: &str| label(name).split_whitespace().collect::<Vec<_>>();
             let row = json!({
-                "name": name, "reference": reference, "used": is_used, "bytes": about.bytes, "created": about.created,
+                "name": name, "engine": at, "reference": reference, "used": is_used, "bytes": about.bytes, "created": about.created,
                 "base": label(labels::BASE), "with": words(labels::WITH), "languages": words(labels::LANGUAGES),
             });
             return out!("{row}");

@@ -56,6 +56,8 @@ pub(crate) enum ValueForm {
     Size,
     /// A list of texts; a variable separates them by commas.
     List,
+    /// A text, or a list of texts.
+    TextOrList,
 }
 
 /// The changes that a project's own file may make without the trust of the user.
@@ -92,7 +94,8 @@ impl Definition {
             ValueForm::Switch => values::switch(text).map_or_else(|_| json!(text), Value::Bool),
             ValueForm::Count => values::count(text, u64::MAX).map_or_else(|_| json!(text), Value::from),
             ValueForm::List => json!(values::list(text)),
-            ValueForm::Text | ValueForm::Size => json!(text),
+            ValueForm::TextOrList if text.contains(',') => json!(values::list(text)),
+            ValueForm::Text | ValueForm::Size | ValueForm::TextOrList => json!(text),
         }
     }
 }
@@ -118,6 +121,7 @@ fn definition(variable: String, row: &Value) -> Definition {
             Some("count") => ValueForm::Count,
             Some("size") => ValueForm::Size,
             Some("list") => ValueForm::List,
+            Some("text or list") => ValueForm::TextOrList,
             _ => ValueForm::Text,
         },
         default: text("default"),
@@ -163,7 +167,8 @@ mod tests {
         let rows: Map<String, Value> = serde_json::from_str(DEFAULTS).unwrap();
         for (variable, row) in rows {
             let form = row["type"].as_str().unwrap();
-            let known = ["string", "integer", "number", "boolean", "count", "size", "list"].contains(&form);
+            let known = ["string", "integer", "number", "boolean", "count", "size", "list", "text or list"]
+                .contains(&form);
             assert!(known, "{variable}: {form}");
             let project = row["project"].as_str().unwrap();
             assert!(

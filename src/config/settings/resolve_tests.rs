@@ -33,7 +33,8 @@ impl Home {
 const EVERYTHING: &str = r#"
 [sandbox]
 workspace = "sales"
-runtime = "ssh://me:s3cret@box"
+runtime = ["ssh://me:s3cret@box", "tcp://you:s3cret@two:2376"]
+certificates = "~/.docker"
 image = "python:3.13"
 oci_runtime = "runsc"
 memory = "1g"

@@ -485,7 +485,9 @@ fn may_mean_servers(key: &str) -> bool {
 /// The value as a variable would hold it, or a description of the required form.
 fn as_text(form: ValueForm, value: &Spanned<DeValue<'_>>) -> Result<String, &'static str> {
     match (form, value.get_ref()) {
-        (ValueForm::Text | ValueForm::Size, DeValue::String(text)) => Ok(text.to_string()),
+        (ValueForm::Text | ValueForm::Size | ValueForm::TextOrList, DeValue::String(text)) => {
+            Ok(text.to_string())
+        }
         (
             ValueForm::Integer | ValueForm::Number | ValueForm::Count | ValueForm::Size,
             DeValue::Integer(number),
@@ -496,7 +498,7 @@ fn as_text(form: ValueForm, value: &Spanned<DeValue<'_>>) -> Result<String, &'st
         (ValueForm::Switch | ValueForm::Count, DeValue::Boolean(on)) => {
             Ok(if *on { "1" } else { "0" }.to_owned())
         }
-        (ValueForm::List, DeValue::Array(items)) => {
+        (ValueForm::List | ValueForm::TextOrList, DeValue::Array(items)) => {
             let text = |item: &Spanned<DeValue<'_>>| match item.get_ref() {
                 DeValue::String(text) if !text.contains(',') => Some(text.to_string()),
                 _ => None,
@@ -510,6 +512,7 @@ fn as_text(form: ValueForm, value: &Spanned<DeValue<'_>>) -> Result<String, &'st
         (ValueForm::Switch, _) => Err("true or false"),
         (ValueForm::Size, _) => Err("a string such as \"512m\", or a number of bytes"),
         (ValueForm::List, _) => Err("an array of strings"),
+        (ValueForm::TextOrList, _) => Err("a string, or an array of strings"),
     }
 }
 

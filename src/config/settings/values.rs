@@ -2,6 +2,7 @@
 //!
 //! It does not know where a value was written, nor what it is used for.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use belljar_base::names::WorkspaceName;
@@ -80,8 +81,17 @@ pub(crate) fn list(value: &str) -> Vec<String> {
     value.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
-/// The address without its password and its query.
+/// The schemes of engines' addresses.
+const ENGINE_SCHEMES: [&str; 3] = ["unix://", "tcp://", "ssh://"];
+
+/// The address, or each address of a list, without its password and its query.
 pub(super) fn without_secrets(value: &str) -> String {
+    // A password can contain a comma.
+    let begins =
+        |at: usize| ENGINE_SCHEMES.iter().any(|scheme| value[at + 1..].trim_start().starts_with(scheme));
+    if let Some((at, _)) = value.match_indices(',').find(|(at, _)| begins(*at)) {
+        return format!("{},{}", without_secrets(&value[..at]), without_secrets(&value[at + 1..]));
+    }
     let Some((scheme, rest)) = value.split_once("://") else { return value.to_owned() };
     if let Some((before, _)) = rest.split_once('?') {
         return format!("{}?…", without_secrets(&format!("{scheme}://{before}")));
@@ -172,14 +182,23 @@ pub(crate) fn cpu_millis(value: &str) -> Result<u32, String> {
     }
 }
 
+/// The engine, or the addresses of several with commas.
 pub(crate) fn engine(value: &str) -> Result<Choice, String> {
-    let schemes = ["unix://", "tcp://", "ssh://"];
-    if let Some(scheme) = schemes.iter().find(|scheme| value.starts_with(**scheme)) {
-        return if value.len() > scheme.len() {
-            Ok(Choice::At(value.to_owned()))
+    let items = list(value);
+    let has_scheme = |item: &String| ENGINE_SCHEMES.iter().any(|scheme| item.starts_with(scheme));
+    if items.iter().all(has_scheme) && !items.is_empty() {
+        if let Some(bare) = items.iter().find(|item| ENGINE_SCHEMES.contains(&item.as_str())) {
+            return Err(format!("is {}, an address without a place", quoted(bare)));
+        }
+        let unique: BTreeSet<&String> = items.iter().collect();
+        return if unique.len() == items.len() {
+            Ok(Choice::At(items))
         } else {
-            Err(format!("is {}, an address without a place", quoted(value)))
+            Err("has one address twice".to_owned())
         };
+    }
+    if items.len() > 1 {
+        return Err("is a list, which can have unix://, tcp:// and ssh:// addresses only".to_owned());
     }
     // Earlier versions accepted the path of an engine's command.
     match value.rsplit('/').next().unwrap_or(value).to_ascii_lowercase().as_str() {
@@ -279,12 +298,19 @@ mod tests {
         assert_eq!(engine("Podman"), Ok(Choice::Podman));
         assert_eq!(engine("/usr/bin/docker"), Ok(Choice::Docker));
         assert_eq!(engine("process"), Ok(Choice::Process));
-        assert_eq!(engine("ssh://me@box"), Ok(Choice::At("ssh://me@box".into())));
+        assert_eq!(engine("ssh://me@box"), Ok(Choice::At(vec!["ssh://me@box".into()])));
         assert_eq!(engine("tcp://"), Err("is \"tcp://\", an address without a place".into()));
         assert_eq!(
             engine("http://user:pw@box"),
             Err("has the scheme \"http\", which is none of unix, tcp and ssh".into())
         );
+        let several = ["ssh://me@box", "tcp://two:2376", "unix:///run/x.sock"];
+        assert_eq!(engine(&several.join(", ")), Ok(Choice::At(several.map(str::to_owned).into())));
+        assert_eq!(engine("tcp://a,tcp://a"), Err("has one address twice".into()));
+        let mixed = "is a list, which can have unix://, tcp:// and ssh:// addresses only";
+        for list in ["podman,docker", "podman,tcp://a", "tcp://a,http://user:pw@box"] {
+            assert_eq!(engine(list), Err(mixed.into()), "{list}");
+        }
         assert_eq!(engine("lxc"), Err("is \"lxc\", no engine that is known".into()));
     }
 
@@ -306,6 +332,8 @@ mod tests {
     fn an_address_is_shown_without_its_password_and_its_query() {
         assert_eq!(without_secrets("ssh://me:s3cret@box/run/x.sock"), "ssh://me:…@box/run/x.sock");
         assert_eq!(without_secrets("https://box/v1?token=s3cret://"), "https://box/v1?…");
+        let list = "ssh://me:s3,cret@box,tcp://you:s3cret@two:1,unix:///x";
+        assert_eq!(without_secrets(list), "ssh://me:…@box,tcp://you:…@two:1,unix:///x");
         for plain in ["auto", "unix:///run/podman.sock", "ssh://me@box", "tcp://box:2375"] {
             assert_eq!(without_secrets(plain), plain);
         }

@@ -167,6 +167,11 @@ impl Actor {
                         self.snapshot = Some(reply);
                         self.machine.ask_snapshot(snapshot, Instant::now())
                     }
+                    SessionRequest::IsLost(reply) => {
+                        // Nobody waits if the request was cancelled.
+                        let _ = reply.send(self.machine.is_lost());
+                        vec![]
+                    }
                 },
                 failed = answered(self.pending_files.as_mut()) => self.kept(failed),
                 frame = next_frame(self.sandbox.as_mut()) => self.frame(frame).await,
@@ -245,6 +250,7 @@ impl Actor {
                         calls.join(", ")
                     ));
                 }
+                notices.append(&mut sandbox.report.left_out);
                 notices.extend(sandbox.files.said());
                 let (worker, report) = (sandbox.worker, &sandbox.report);
                 self.broker.journal_sandbox(&report.address, &report.image, &report.python);

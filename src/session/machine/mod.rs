@@ -139,6 +139,11 @@ impl Machine {
             && matches!(self.phase, Phase::Absent | Phase::Idle | Phase::Starting { run: None })
     }
 
+    /// Whether the interpreter with the variables of earlier runs was lost, and no run has begun in another one.
+    pub(super) fn is_lost(&self) -> bool {
+        self.fresh == Some(FreshReason::Lost)
+    }
+
     /// Starts the sandbox before anything is asked of it.
     pub(super) fn prewarm(&mut self) -> Vec<Effect> {
         if !matches!(self.phase, Phase::Absent) {

@@ -43,6 +43,8 @@ pub struct SandboxReport {
     pub worker: WorkerPosture,
     /// Notices for the reader of a session's first reply, such as limits that the engine does not enforce.
     pub notices: Vec<String>,
+    /// Sentences about engines that were left out when this one was chosen, for the next reply.
+    pub left_out: Vec<String>,
     /// Stale containers that were removed before the start.
     pub reaped: usize,
     /// The kernel that the sandbox runs on.

@@ -468,7 +468,7 @@ async fn all_guarantees() -> Vec<(&'static str, Guarantees)> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let choice = match name {
             "process" => Choice::Process,
-            _ => Choice::At(format!("tcp://{}", listener.local_addr().unwrap())),
+            _ => Choice::At(vec![format!("tcp://{}", listener.local_addr().unwrap())]),
         };
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
@@ -486,7 +486,7 @@ async fn all_guarantees() -> Vec<(&'static str, Guarantees)> {
         }
         let locations = EngineLocations { choice, ..EngineLocations::default() };
         let engine = find(&locations, &[], Path::new("/nowhere")).await.unwrap();
-        found.push((name, engine.guarantees()));
+        found.push((name, engine.0.guarantees()));
     }
     found
 }

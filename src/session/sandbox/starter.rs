@@ -15,7 +15,7 @@ use belljar_base::run::ToolFault;
 use belljar_confine::PrivatePlaces;
 use belljar_engine::{
     CleanupList, CpuQuota, Engine, EngineInfo, EngineLocations, Folder, Kernel, Owner, SandboxSpec,
-    StartFailure, User, find, lock_path, tmpfs_mib,
+    StartFailure, User, find, leave_out, lock_path, tmpfs_mib,
 };
 use belljar_guard::{Guardian, Mark};
 use belljar_protocol::{
@@ -120,6 +120,10 @@ pub(crate) struct SandboxStarter {
     settings: SandboxSettings,
     limits: Arc<Limits>,
     engine: Option<Arc<dyn Engine>>,
+    /// The addresses of the engines on which something could outlive this bridge.
+    used: BTreeSet<String>,
+    /// Sentences about engines that were left out when this one was chosen.
+    left_out: Vec<String>,
     owner: Option<Owner>,
     reaped: usize,
     /// The files that are restored into each sandbox.
@@ -149,6 +153,8 @@ impl SandboxStarter {
             settings,
             limits,
             engine: None,
+            used: BTreeSet::new(),
+            left_out: vec![],
             owner: None,
             reaped: 0,
             files,
@@ -170,12 +176,22 @@ impl SandboxStarter {
         if let Some(problem) = &self.settings.unrecorded {
             return Err(Failure::Unrecorded { problem: problem.clone() }.into_fault());
         }
-        match self.attempt().await {
-            // On Podman, about one start in a thousand ends before the first frame.
-            Err(Failure::Silent { stderr }) if stderr.is_empty() => self.attempt().await,
-            other => other,
+        let mut others = self.settings.locations.fleet().len().saturating_sub(1);
+        loop {
+            let failure = match self.attempt().await {
+                // On Podman, about one start in a thousand ends before the first frame.
+                Err(Failure::Silent { stderr }) if stderr.is_empty() => self.attempt().await,
+                other => other,
+            };
+            let failure = match failure {
+                Ok(sandbox) => return Ok(sandbox),
+                Err(failure) => failure,
+            };
+            // Another engine may start it.
+            let Some(engine) = self.engine.take_if(|_| others > 0) else { return Err(failure.into_fault()) };
+            leave_out(engine.address(), &failure.into_fault().message);
+            others -= 1;
         }
-        .map_err(Failure::into_fault)
     }
 
     /// The facts that the engine of the last sandbox reports about itself.
@@ -251,6 +267,7 @@ impl SandboxStarter {
                 posture: Posture::default(),
                 worker: WorkerPosture::default(),
                 notices,
+                left_out: std::mem::take(&mut self.left_out),
                 reaped: std::mem::take(&mut self.reaped),
                 kernel: Kernel::of_runtime(self.settings.oci_runtime.as_deref()),
                 allowed: vec![],
@@ -313,14 +330,20 @@ impl SandboxStarter {
             if engine.answers().await {
                 return Ok((Arc::clone(engine), false));
             }
+            leave_out(engine.address(), "it does not answer any more");
             self.engine = None;
         }
         let sockets = match &self.owner {
             Some(owner) => owner.sockets(),
             None => self.claim().await?,
         };
-        let engine = find(&self.settings.locations, &self.settings.images, &sockets).await?;
+        let found = find(&self.settings.locations, &self.settings.images, &sockets).await?;
+        let engine = found.0;
+        self.left_out = found.1;
         self.engine = Some(Arc::clone(&engine));
+        if engine.outlives_bridge() {
+            self.used.insert(engine.address().to_owned());
+        }
         self.tell().await;
         Ok((engine, true))
     }
@@ -356,12 +379,9 @@ impl SandboxStarter {
     async fn tell_of(&self, lock: PathBuf) {
         let cleanup_list = CleanupList {
             lock,
-            engine: self
-                .engine
-                .as_ref()
-                .filter(|engine| engine.outlives_bridge())
-                .map(|engine| engine.address().to_owned()),
+            engines: self.used.clone(),
             ssh: self.settings.locations.ssh.clone(),
+            certificates: self.settings.locations.certificates.clone(),
             creating: self.creating.clone(),
         };
         let resources = GuardedResources { cleanup_list, workspaces: self.settings.workspace.root.clone() };

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bollard::Docker;
 use bollard::query_parameters::KillContainerOptionsBuilder;
+use futures_util::future::join_all;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
@@ -26,10 +27,12 @@ use super::leftovers::{ContainerList, list, prune};
 pub struct CleanupList {
     /// The owner's lock.
     pub lock: PathBuf,
-    /// The address of the engine. It is absent until an engine was found.
-    pub engine: Option<String>,
+    /// The addresses of the engines that were used.
+    pub engines: BTreeSet<String>,
     /// The `ssh` program, which reaches some engines.
     pub ssh: Option<PathBuf>,
+    /// The folder of certificates, with which some engines are reached.
+    pub certificates: Option<PathBuf>,
     /// The numbers of the sandboxes that were requested from the engine, and whose fate is not known.
     pub creating: BTreeSet<u64>,
 }
@@ -54,12 +57,9 @@ impl CleanupList {
     pub async fn remove(&self) -> Result<(), EngineError> {
         // The lock is held meanwhile, so that no other bridge does the same.
         let Ok(_lock) = taken_over(&self.lock).await else { return Ok(()) };
-        let removed = match &self.engine {
-            Some(address) => self.remove_containers(address).await,
-            None => Ok(()),
-        };
+        let removed = join_all(self.engines.iter().map(|address| self.remove_containers(address))).await;
         remove_files(&self.lock);
-        removed
+        removed.into_iter().collect()
     }
 
     async fn remove_containers(&self, address: &str) -> Result<(), EngineError> {
@@ -128,8 +128,9 @@ impl CleanupList {
 
     fn locations(&self, address: &str) -> EngineLocations {
         EngineLocations {
-            choice: Choice::At(address.to_owned()),
+            choice: Choice::At(vec![address.to_owned()]),
             ssh: self.ssh.clone(),
+            certificates: self.certificates.clone(),
             ..EngineLocations::default()
         }
     }
@@ -167,7 +168,13 @@ mod tests {
     use super::*;
 
     fn cleanup_list(lock: PathBuf) -> CleanupList {
-        CleanupList { lock, engine: None, ssh: None, creating: BTreeSet::new() }
+        CleanupList {
+            lock,
+            engines: BTreeSet::new(),
+            ssh: None,
+            certificates: None,
+            creating: BTreeSet::new(),
+        }
     }
 
     #[tokio::test]
@@ -191,8 +198,8 @@ mod tests {
         let owner = Owner::claim(lock_path(dir.path(), "x")).unwrap();
         std::fs::create_dir(owner.sockets()).unwrap();
         // Nothing listens at this address, so a search for containers would fail.
-        let engine = Some(format!("unix://{}", owner.sockets().join("engine.sock").display()));
-        let told = CleanupList { engine, ..cleanup_list(owner.lock().to_owned()) };
+        let engines = BTreeSet::from([format!("unix://{}", owner.sockets().join("engine.sock").display())]);
+        let told = CleanupList { engines, ..cleanup_list(owner.lock().to_owned()) };
         told.remove().await.unwrap();
         assert!(owner.lock().exists() && owner.sockets().exists());
     }
@@ -202,8 +209,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let lock = lock_path(dir.path(), "x");
         let socket = sockets_of(&lock).join("engine-1/engine.sock");
-        let address = Some(format!("unix://{}", socket.display()));
-        let told = CleanupList { engine: address, ..cleanup_list(lock) };
+        let engines = BTreeSet::from([format!("unix://{}", socket.display())]);
+        let told = CleanupList { engines, ..cleanup_list(lock) };
         let bound = Duration::from_secs(30);
         assert!(tokio::time::timeout(bound, told.remove()).await.expect("it gives up at once").is_err());
     }
@@ -211,7 +218,7 @@ mod tests {
     #[test]
     fn what_is_told_reads_back_the_same() {
         let told = CleanupList {
-            engine: Some("unix:///run/x.sock".into()),
+            engines: ["unix:///run/x.sock", "tcp://one:2376"].map(str::to_owned).into(),
             creating: BTreeSet::from([3, 5]),
             ..cleanup_list("/run/belljar/owner-x.lock".into())
         };

@@ -425,7 +425,7 @@ mod tests {
     /// get no answer.
     async fn engine(answers: &'static [(&str, &str)]) -> ContainerEngine {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let choice = Choice::At(format!("tcp://{}", listener.local_addr().unwrap()));
+        let choice = Choice::At(vec![format!("tcp://{}", listener.local_addr().unwrap())]);
         tokio::spawn(async move {
             let mut open = Vec::new();
             while let Ok((mut stream, _)) = listener.accept().await {

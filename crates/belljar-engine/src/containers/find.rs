@@ -37,6 +37,9 @@ pub struct EngineLocations {
     pub podman: Option<PathBuf>,
     /// The `ssh` program, if there is one.
     pub ssh: Option<PathBuf>,
+    /// The folder of `ca.pem`, `cert.pem` and `key.pem`, with which engines at `tcp://` are reached by TLS; `None`: they
+    /// are reached without encryption.
+    pub certificates: Option<PathBuf>,
     /// Where engines of desktop programs may listen, but for places that code or a confined server can change.
     pub desktops: Vec<DesktopSocket>,
     /// The folder of the virtual environments for sandboxes without a container engine.
@@ -87,7 +90,10 @@ const ANSWER: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// [`EngineError::NoEngine`] lists every place with the reason why it was not used.
-pub async fn find(locations: &EngineLocations, sockets: &Path) -> Result<ContainerEngine, EngineError> {
+pub(crate) async fn find(
+    locations: &EngineLocations,
+    sockets: &Path,
+) -> Result<ContainerEngine, EngineError> {
     let mut tried = Vec::new();
     for candidate in candidates(locations) {
         let found = match candidate {
@@ -104,6 +110,15 @@ pub async fn find(locations: &EngineLocations, sockets: &Path) -> Result<Contain
 }
 
 impl EngineLocations {
+    /// The addresses of several engines, of which each new session gets one; empty: there is only one engine.
+    #[must_use]
+    pub fn fleet(&self) -> &[String] {
+        match &self.choice {
+            Choice::At(addresses) if addresses.len() > 1 => addresses,
+            _ => &[],
+        }
+    }
+
     /// Whether the operator has named no engine, no OCI runtime, and no place.
     pub(crate) fn takes_any(&self) -> bool {
         self.choice == Choice::Auto && self.oci_runtime.is_none() && named(self).is_empty()
@@ -116,7 +131,12 @@ fn named(locations: &EngineLocations) -> Vec<Candidate> {
     let container_host = at(&locations.container_host, None);
     let docker_host = |only| at(&locations.docker_host, only);
     let list = match &locations.choice {
-        Choice::At(address) => [at(&Some(address.clone()), None), None],
+        Choice::At(addresses) => {
+            return addresses
+                .iter()
+                .map(|address| Candidate::At { address: address.clone(), only: None })
+                .collect();
+        }
         Choice::Auto => [container_host, docker_host(None)],
         Choice::Podman => [container_host, docker_host(Some(EngineKind::Podman))],
         Choice::Docker => [docker_host(Some(EngineKind::Docker)), None],
@@ -175,7 +195,7 @@ async fn own_podman(locations: &EngineLocations, sockets: &Path) -> Result<Conta
             format!("podman service{}: {error}", of.unwrap_or_default())
         })?;
     let address = service.address();
-    connect(&address, Some(Arc::new(service))).await
+    connect(&address, Some(Arc::new(service)), locations).await
 }
 
 /// An engine behind ssh. Its socket is forwarded to a private socket on this machine. If the address names no socket,
@@ -186,18 +206,19 @@ async fn connect_by_ssh(
     sockets: &Path,
 ) -> Result<ContainerEngine, String> {
     let remote = SshAddress::parse(address)?;
-    let Some(socket) = remote.socket.clone() else { return connect(address, None).await };
+    let Some(socket) = remote.socket.clone() else { return connect(address, None, locations).await };
     let program = locations.ssh.as_ref().ok_or_else(|| format!("{address}: ssh is not installed"))?;
     let tunnel = Tunnel { program, remote: &remote, socket: &socket, mark: locations.mark.as_ref() };
     let tunnel = PrivateSocket::ssh(&tunnel, sockets).await.map_err(|error| format!("{address}: {error}"))?;
     let forwarded = tunnel.address();
-    let mut engine =
-        connect(&forwarded, Some(Arc::new(tunnel))).await.map_err(|error| format!("{address}: {error}"))?;
+    let mut engine = connect(&forwarded, Some(Arc::new(tunnel)), locations)
+        .await
+        .map_err(|error| format!("{address}: {error}"))?;
     engine.address = address.to_owned();
     Ok(engine)
 }
 
-async fn connect_to(
+pub(super) async fn connect_to(
     address: &str,
     wanted: Option<EngineKind>,
     locations: &EngineLocations,
@@ -206,7 +227,7 @@ async fn connect_to(
     let engine = if address.starts_with("ssh://") {
         connect_by_ssh(address, locations, sockets).await?
     } else {
-        connect(address, None).await?
+        connect(address, None, locations).await?
     };
     let Some(wanted) = wanted else { return Ok(engine) };
     if engine.kind == wanted {
@@ -215,12 +236,19 @@ async fn connect_to(
     Err(format!("{address}: answers as {}, which was not asked for", engine.kind))
 }
 
-async fn connect(address: &str, service: Option<Arc<PrivateSocket>>) -> Result<ContainerEngine, String> {
+async fn connect(
+    address: &str,
+    service: Option<Arc<PrivateSocket>>,
+    locations: &EngineLocations,
+) -> Result<ContainerEngine, String> {
     let seconds = 120;
     // No version is negotiated: bollard 0.21 sends requests without one, and the engine uses its newest version. The
     // negotiation would take half a second on Podman, which starts its runtime to report its version.
     let docker = if address.starts_with("unix://") {
         Docker::connect_with_unix(address, seconds, API_DEFAULT_VERSION)
+    } else if let (true, Some(folder)) = (address.starts_with("tcp://"), &locations.certificates) {
+        let [key, own, authority] = ["key.pem", "cert.pem", "ca.pem"].map(|file| folder.join(file));
+        Docker::connect_with_ssl(address, &key, &own, &authority, seconds, API_DEFAULT_VERSION)
     } else if address.starts_with("tcp://") || address.starts_with("http://") {
         Docker::connect_with_http(address, seconds, API_DEFAULT_VERSION)
     } else if address.starts_with("ssh://") {
@@ -418,7 +446,7 @@ mod tests {
         );
         assert_eq!(order(&locations(Choice::Podman, false)), here(&[&podman, own, podmans, &machine]));
         assert_eq!(order(&locations(Choice::Docker, false)), here(&[&docker, dockers, &desktop]));
-        assert_eq!(order(&locations(Choice::At("unix:///x".into()), false)), ["unix:///x"]);
+        assert_eq!(order(&locations(Choice::At(vec!["unix:///x".into()]), false)), ["unix:///x"]);
         let both = |choice: Choice| EngineLocations {
             container_host: Some("ssh://me@host".into()),
             docker_host: Some("tcp://host:1".into()),
@@ -428,7 +456,7 @@ mod tests {
             assert_eq!(order(&both(choice)), ["ssh://me@host", "tcp://host:1"]);
         }
         assert_eq!(order(&both(Choice::Docker)), ["tcp://host:1"]);
-        assert_eq!(order(&both(Choice::At("unix:///x".into()))), ["unix:///x"]);
+        assert_eq!(order(&both(Choice::At(vec!["unix:///x".into()]))), ["unix:///x"]);
         let nothing = EngineLocations { podman: None, ..locations(Choice::Auto, false) };
         assert_eq!(order(&nothing), here(&[&podman, &docker, podmans, dockers, &machine, &desktop]));
     }

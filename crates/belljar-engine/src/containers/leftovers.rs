@@ -130,7 +130,7 @@ mod tests {
                 stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
             }
         });
-        let locations = EngineLocations { choice: Choice::At(address), ..EngineLocations::default() };
+        let locations = EngineLocations { choice: Choice::At(vec![address]), ..EngineLocations::default() };
         (find(&locations, Path::new("/nowhere")).await.unwrap(), asked)
     }
 

@@ -5,6 +5,7 @@ mod container;
 mod engine;
 mod fate;
 mod find;
+mod fleet;
 mod images;
 mod leftovers;
 mod masks;
@@ -12,4 +13,7 @@ mod private_socket;
 mod runtime;
 
 pub use cleanup_list::CleanupList;
-pub use find::{EngineLocations, find};
+pub use find::EngineLocations;
+pub(crate) use find::find;
+pub(crate) use fleet::choose;
+pub use fleet::{FleetMember, leave_out, survey};

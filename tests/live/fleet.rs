@@ -1,0 +1,199 @@
+//! Several engines: each new session gets one, and goes on at another one if its engine is lost.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+
+use crate::support::engine_gate::{EngineGate, Hold};
+use crate::support::engines::cache;
+use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
+
+/// The answer of an engine that has two sandboxes.
+const TWO: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 45\r\nConnection: close\r\n\r\n\
+                   [{\"Id\":\"a\",\"State\":\"\"},{\"Id\":\"b\",\"State\":\"\"}]";
+
+/// Two different engines that are there.
+fn two() -> Option<[Engine; 2]> {
+    let all = Engine::all();
+    let [one, other, ..] = all.as_slice() else {
+        eprintln!("SKIPPED: there are no two container engines");
+        return None;
+    };
+    Some([one.clone(), other.clone()])
+}
+
+/// A home whose sandboxes run on these engines.
+fn home_on(engines: &[&str]) -> Home {
+    Home::new().env("MCP_BRIDGE_RUNTIME", &engines.join(","))
+}
+
+/// Something in front of an engine, until it is dropped.
+struct Front {
+    child: Child,
+    port: u16,
+}
+
+impl Front {
+    fn new(words: &[&str]) -> Self {
+        let program = cache().join("dev/bin/python");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/engine_fronts.py");
+        let mut command = Command::new(program);
+        command.arg(script).args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self { child, port: line.trim().parse().expect("it prints its port") }
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_session_begins_where_the_fewest_sandboxes_are_and_a_place_that_fails_is_named() {
+    let Some([one, other]) = two() else { return };
+    let busy = EngineGate::new(&one, Hold::Instead("/containers/json", TWO));
+    let free = EngineGate::new(
+        &other,
+        Hold::Instead(
+            "/containers/json",
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n[]",
+        ),
+    );
+    let gone = "unix:///nowhere.sock";
+    let home = home_on(&[&busy.address(), gone, &free.address()]);
+    let mut bridge = Bridge::start(&home);
+    let reply = bridge.ok("1 + 1");
+    let named = format!("note: the engine {gone} is left out: ");
+    assert!(reply.starts_with('2') && reply.contains(&named), "{reply}");
+    let owners = home.owners();
+    assert_eq!((one.containers_of(&owners).len(), other.containers_of(&owners).len()), (0, 1));
+    let doctor = home.run(&["doctor"]).stdout;
+    let line = |address: &str, said: &str| {
+        doctor.lines().any(|line| line.contains(&format!("{address}: ")) && line.contains(said))
+    };
+    assert!(line(&busy.address(), " sandboxes, ") && line(&free.address(), " MiB of memory"), "{doctor}");
+    assert!(line(gone, "NOT USED: "), "{doctor}");
+}
+
+#[test]
+fn a_session_goes_on_at_another_engine_when_its_own_is_lost_under_load() {
+    let Some([one, other]) = two() else { return };
+    let fixture = Fixture::new(&[]);
+    let first = EngineGate::new(&one, Hold::Until("POST /nothing"));
+    let second = EngineGate::new(&other, Hold::Instead("/containers/json", TWO));
+    let home = home_on(&[&first.address(), &second.address()]).server("fixture", fixture.entry());
+    let home = home.env("MCP_BRIDGE_JOURNAL", "full");
+    let mut bridge = Bridge::start(&home);
+    bridge.ok("total = (await mcp_fixture.add(a=40, b=1))['sum']\nopen('kept.txt', 'w').write('written')");
+    bridge.ok("def twice(x):\n    return 2 * x");
+    let owners = home.owners();
+    assert_eq!((one.containers_of(&owners).len(), other.containers_of(&owners).len()), (1, 0));
+    let calls = fixture.ledger().len();
+    let lost = bridge.send_run(json!({"code": "await mcp_fixture.hang()", "timeout": 60}));
+    eventually("the run is under way", PATIENCE, || fixture.ledger().len() > calls);
+    first.go_down();
+    let reply = bridge.reply(lost).text;
+    assert!(reply.contains("the sandbox went away") && reply.contains("state: variables lost"), "{reply}");
+    let adds = || fixture.ledger().iter().filter(|event| event.starts_with("call add")).count();
+    let reply = bridge.ok("print(twice(total), open('kept.txt').read())");
+    assert!(reply.starts_with("82.0 written\n"), "{reply}");
+    let said = "note: the sandbox was lost; variables are as after run 2 of this session: 2 runs were made once more, with calls answered from its journal";
+    let place = format!("; the engine is {} now", second.address());
+    assert!(reply.contains(said) && reply.contains(&place), "{reply}");
+    assert_eq!(adds(), 1, "no call is made twice");
+    assert_eq!(other.containers_of(&owners).len(), 1);
+    assert_eq!(bridge.ok("print(await mcp_fixture.echo(text='new'), total)"), "new 41.0");
+    // The engine that is back has nothing of this session when it has ended.
+    first.set_down(false);
+    bridge.hang_up();
+    bridge.wait(PATIENCE);
+    eventually("nothing is left", PATIENCE, || {
+        [&one, &other].iter().all(|engine| engine.containers_of(&owners).is_empty())
+    });
+}
+
+#[test]
+fn an_engine_whose_image_has_other_packages_is_left_out() {
+    let Some([one, other]) = two() else { return };
+    let image = format!("localhost/belljar-fleet-{}:latest", std::process::id());
+    let build = |engine: &Engine, packages: &str| {
+        let recipe = format!("FROM localhost/belljar-sandbox:latest\nLABEL org.belljar.with={packages}\n");
+        engine.build_image(&image, &[("Dockerfile", &recipe)]);
+    };
+    build(&one, "one");
+    build(&other, "another");
+    let home = home_on(&[one.address(), other.address()]).env("MCP_BRIDGE_IMAGE", &image);
+    let reply = Bridge::start(&home).ok("1");
+    let said = format!(
+        "the engine {} is left out: its image has other packages than the one of {}",
+        other.address(),
+        one.address()
+    );
+    assert!(reply.contains(&said), "{reply}");
+    build(&other, "one");
+    let reply = Bridge::start(&home).ok("1");
+    assert!(!reply.contains("is left out"), "{reply}");
+    [&one, &other].iter().for_each(|engine| engine.remove_image(&image));
+}
+
+#[test]
+fn engines_are_reached_by_tls_with_a_certificate_and_by_ssh_and_one_that_is_killed_is_replaced() {
+    let Some([by_tls, by_ssh]) = two() else { return };
+    let keys = tempfile::tempdir().unwrap();
+    let [tls, ssh] = ["tls", "ssh"].map(|name| {
+        let folder = keys.path().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        folder
+    });
+    let path = |engine: &Engine| engine.address().strip_prefix("unix://").unwrap().to_owned();
+    let front = Front::new(&["tls", tls.to_str().unwrap(), &path(&by_tls)]);
+    let tls_address = format!("tcp://127.0.0.1:{}", front.port);
+    let server = Front::new(&["ssh", ssh.to_str().unwrap()]);
+    let ssh_address = format!("ssh://127.0.0.1:{}{}", server.port, path(&by_ssh));
+    // In place of the user's own configuration, which ssh reads from the user's real home.
+    let home = home_on(&[&tls_address]).file("bin/ssh", "");
+    let wrapper = format!(
+        "#!/bin/sh\nexec /usr/bin/ssh -F none -i {0}/key -o UserKnownHostsFile={0}/known_hosts -o StrictHostKeyChecking=yes \"$@\"\n",
+        ssh.display()
+    );
+    let home = home.file("bin/ssh", &wrapper);
+    let programs = home.path().join("bin");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(programs.join("ssh"), mode).unwrap();
+    let search = format!("{}:{}", programs.display(), home.search_path());
+    let home = home.env("PATH", &search);
+
+    // Without a certificate, the engine is not reached.
+    let reply = Bridge::start(&home).run("1");
+    assert!(reply.is_error && reply.text.contains(&tls_address), "{}", reply.text);
+    let home = home.env("MCP_BRIDGE_CERTIFICATES", tls.to_str().unwrap());
+    assert!(Bridge::start(&home).ok("6 * 7").starts_with("42"));
+    // Docker's own variables say the same.
+    let of_docker = home.without_env("MCP_BRIDGE_CERTIFICATES").env("DOCKER_TLS_VERIFY", "1");
+    let of_docker = of_docker.env("DOCKER_CERT_PATH", tls.to_str().unwrap());
+    assert!(Bridge::start(&of_docker).ok("6 * 7").starts_with("42"));
+
+    let home = of_docker.env("MCP_BRIDGE_RUNTIME", &ssh_address);
+    assert!(Bridge::start(&home).ok("6 * 7").starts_with("42"));
+    let home = home.env("MCP_BRIDGE_RUNTIME", &format!("{ssh_address},{tls_address}"));
+    let mut bridge = Bridge::start(&home);
+    bridge.ok("x = 'kept'");
+    let owners = home.owners();
+    let is_by_ssh = by_ssh.containers_of(&owners).len() == 1;
+    let (killed, stays) = if is_by_ssh { (server, front) } else { (front, server) };
+    drop(killed);
+    let reply = bridge.run("x");
+    let reply = if reply.is_error { bridge.ok("x") } else { reply.text };
+    assert!(reply.starts_with("'kept'\n"), "{reply}");
+    let there = if is_by_ssh { &by_tls } else { &by_ssh };
+    assert_eq!(there.containers_of(&owners).len(), 1);
+    drop(bridge);
+    drop(stays);
+}
