@@ -209,9 +209,7 @@ mod tests {
     #[expect(dead_code, reason = "only refusals are looked at")]
     struct TestArguments {
         name: String,
-        #[serde(default)]
         seconds: Option<f64>,
-        #[serde(default)]
         number: Option<u32>,
         #[serde(default)]
         tags: Vec<String>,

@@ -48,7 +48,6 @@ impl Broker {
         struct Arguments {
             reference: Reference,
             /// The range of a text to return, in characters; `None`: the whole value.
-            #[serde(default)]
             chars: Option<(usize, usize)>,
         }
         let Arguments { reference, chars } = self.read(call)?;

@@ -120,9 +120,7 @@ impl Broker {
         #[derive(Deserialize)]
         struct Arguments {
             server: String,
-            #[serde(default)]
             tool: Option<String>,
-            #[serde(default)]
             detail: Option<String>,
         }
         let Arguments { server, tool, detail } = self.read(call)?;

@@ -21,9 +21,7 @@ const SPAWN: &str = "spawn_job";
 #[derive(Deserialize)]
 struct Arguments {
     job: u64,
-    #[serde(default)]
     timeout: Option<f64>,
-    #[serde(default)]
     lines: Option<usize>,
 }
 
@@ -31,7 +29,6 @@ struct Arguments {
 #[derive(Deserialize)]
 struct SpawnArguments {
     name: String,
-    #[serde(default)]
     timeout: Option<f64>,
 }
 

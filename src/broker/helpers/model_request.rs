@@ -21,10 +21,8 @@ const ASKER: &str = "Code that runs in belljar's sandbox asks this.";
 #[derive(Deserialize)]
 struct Arguments {
     prompt: String,
-    #[serde(default)]
     system: Option<String>,
     max_tokens: u64,
-    #[serde(default)]
     temperature: Option<f64>,
 }
 

@@ -84,7 +84,6 @@ impl Broker {
         #[derive(Deserialize)]
         struct Arguments {
             uri: String,
-            #[serde(default)]
             server: Option<String>,
         }
         let Arguments { uri, server } = self.read(call)?;

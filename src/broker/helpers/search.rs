@@ -50,15 +50,11 @@ const SERVERS_MAX: usize = 1_000;
 struct Arguments {
     #[serde(default)]
     query: OneOrSeveral,
-    #[serde(default)]
     limit: Option<usize>,
     #[serde(default)]
     offset: usize,
-    #[serde(default)]
     detail: Option<String>,
-    #[serde(default)]
     group_by: Option<String>,
-    #[serde(default)]
     servers: Option<Vec<String>>,
 }
 

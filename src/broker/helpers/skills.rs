@@ -29,13 +29,11 @@ impl Broker {
         struct Arguments {
             name: String,
             source: String,
-            #[serde(default)]
             description: Option<String>,
             #[serde(default)]
             tags: Vec<String>,
             #[serde(default)]
             servers: Vec<String>,
-            #[serde(default)]
             test: Option<String>,
         }
         let Arguments { name, source: body, description, tags, servers, test } = self.read(call)?;

@@ -11,7 +11,7 @@ use super::verdict::{Effect, Verdict};
 
 /// The whole policy. The default allows every call.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Policy {
     /// The profile, which decides if no rule matches. It comes from a setting.
     #[serde(skip)]
@@ -20,13 +20,11 @@ pub struct Policy {
     #[serde(skip)]
     pub defect: Option<String>,
     /// The rules. The first one that matches a call decides.
-    #[serde(default, rename = "rule")]
+    #[serde(rename = "rule")]
     pub rules: Vec<Rule>,
     /// The labels of servers.
-    #[serde(default)]
     pub labels: Labels,
     /// The budgets of calls.
-    #[serde(default)]
     pub budgets: Budgets,
 }
 
@@ -81,10 +79,8 @@ pub struct Rule {
     #[serde(default = "Pattern::any")]
     pub tool: Pattern,
     /// The wanted value of the tool's `readOnlyHint`; a tool without the hint is not read-only.
-    #[serde(default)]
     pub read_only: Option<bool>,
     /// The wanted value of the tool's `destructiveHint`; without the hint, a tool that is not read-only is destructive.
-    #[serde(default)]
     pub destructive: Option<bool>,
     /// Patterns of arguments by name, or by path with dots. They match strings as they are, and other values as JSON.
     /// If the value is an array, or the path leads through one, one matching item is enough. For `allow` and `warn`,
@@ -102,20 +98,16 @@ pub struct Rule {
 
 /// The labels of servers, by patterns of their names.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Labels {
     /// Servers that have private data.
-    #[serde(default)]
     pub private: Vec<Pattern>,
     /// Servers that bring in content of strangers.
-    #[serde(default)]
     pub untrusted: Vec<Pattern>,
     /// Servers that can send data out.
-    #[serde(default)]
     pub egress: Vec<Pattern>,
     /// The decision about a call of a server of `egress` after the session has touched data of both other labels.
     /// `None`: the call is allowed with a warning, and under `careful` the human is asked.
-    #[serde(default)]
     pub when_mixed: Option<Verdict>,
 }
 
@@ -145,18 +137,14 @@ impl Labels {
 
 /// The budgets of calls; `None`: no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Budgets {
     /// The largest number of calls of one run.
-    #[serde(default)]
     pub calls_per_run: Option<u64>,
     /// The largest number of calls of one session.
-    #[serde(default)]
     pub calls_per_session: Option<u64>,
     /// The largest number of bytes of arguments and results of one run.
-    #[serde(default)]
     pub bytes_per_run: Option<u64>,
     /// The largest number of bytes of arguments and results of one session.
-    #[serde(default)]
     pub bytes_per_session: Option<u64>,
 }

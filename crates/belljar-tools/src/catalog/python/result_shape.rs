@@ -35,19 +35,14 @@ struct CallResult<'r> {
 struct Block {
     #[serde(rename = "type")]
     kind: String,
-    #[serde(default)]
     text: Option<String>,
-    #[serde(default)]
     data: Option<IgnoredAny>,
-    #[serde(default)]
     resource: Option<Resource>,
 }
 
 #[derive(Deserialize)]
 struct Resource {
-    #[serde(default)]
     text: Option<IgnoredAny>,
-    #[serde(default)]
     blob: Option<IgnoredAny>,
 }
 
