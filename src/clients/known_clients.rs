@@ -204,16 +204,12 @@ impl Client {
 }
 
 impl FileLocation {
-    const fn new(
-        base: Base,
-        path: &'static str,
-        format: Format,
-        servers: &'static [&'static [&'static str]],
-    ) -> Self {
+    /// A file of JSON that belljar writes.
+    const fn new(base: Base, path: &'static str, servers: &'static [&'static [&'static str]]) -> Self {
         Self {
             base,
             path,
-            format,
+            format: Format::Json,
             servers,
             switched_off: &[],
             switched_on: &[],
@@ -222,12 +218,13 @@ impl FileLocation {
         }
     }
 
-    const fn with_switches(
-        self,
-        switched_off: &'static [&'static str],
-        switched_on: &'static [&'static str],
-    ) -> Self {
-        Self { switched_off, switched_on, ..self }
+    const fn format(self, format: Format) -> Self {
+        Self { format, ..self }
+    }
+
+    /// A file with the switches of Gemini CLI.
+    const fn with_switches(self) -> Self {
+        Self { switched_off: &["mcp", "excluded"], switched_on: &["mcp", "allowed"], ..self }
     }
 
     const fn with_new_text(self, new_text: &'static str) -> Self {
@@ -245,8 +242,6 @@ const VSCODE_SETTINGS: &[&[&str]] = &[&["mcp", "servers"], &["mcp.servers"]];
 const OPENCODE: &[&[&str]] = &[&["mcp"]];
 const VIBE: &[&[&str]] = &[&["mcp_servers"]];
 const ZED: &[&[&str]] = &[&["context_servers"]];
-const GEMINI_OFF: &[&str] = &["mcp", "excluded"];
-const GEMINI_ON: &[&str] = &["mcp", "allowed"];
 
 const GEMINI_SECRET: &[&str] =
     &["TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "AUTH", "CREDENTIAL", "CREDS", "PRIVATE", "CERT"];
@@ -305,27 +300,15 @@ static TABLE: [Client; 16] = [
     Client {
         name: "claude-desktop",
         title: "Claude Desktop",
-        places: &[FileLocation::new(
-            Base::Application,
-            "Claude/claude_desktop_config.json",
-            Format::Json,
-            MCP_SERVERS,
-        )],
-        dialect: &dialect::CLAUDE_DESKTOP,
-        own_entry: own_entry::plain,
+        places: &[FileLocation::new(Base::Application, "Claude/claude_desktop_config.json", MCP_SERVERS)],
         ..USUAL
     },
     Client {
         name: "claude-code",
         title: "Claude Code",
         places: &[
-            FileLocation::new(
-                Base::Named("CLAUDE_CONFIG_DIR", ""),
-                ".claude.json",
-                Format::Json,
-                MCP_SERVERS,
-            ),
-            FileLocation::new(Base::Project, ".mcp.json", Format::Json, MCP_SERVERS),
+            FileLocation::new(Base::Named("CLAUDE_CONFIG_DIR", ""), ".claude.json", MCP_SERVERS),
+            FileLocation::new(Base::Project, ".mcp.json", MCP_SERVERS),
         ],
         dialect: &dialect::CLAUDE_CODE,
         own_entry: own_entry::claude_code,
@@ -337,8 +320,8 @@ static TABLE: [Client; 16] = [
         name: "cursor",
         title: "Cursor",
         places: &[
-            FileLocation::new(Base::Home, ".cursor/mcp.json", Format::Json, MCP_SERVERS),
-            FileLocation::new(Base::Project, ".cursor/mcp.json", Format::Json, MCP_SERVERS),
+            FileLocation::new(Base::Home, ".cursor/mcp.json", MCP_SERVERS),
+            FileLocation::new(Base::Project, ".cursor/mcp.json", MCP_SERVERS),
         ],
         dialect: &dialect::CURSOR,
         own_entry: own_entry::with_type,
@@ -349,29 +332,15 @@ static TABLE: [Client; 16] = [
         name: "vscode",
         title: "VS Code",
         places: &[
-            FileLocation::new(Base::Application, "Code/User/mcp.json", Format::Json, VSCODE),
-            FileLocation::new(Base::Application, "Code/User/settings.json", Format::Json, VSCODE_SETTINGS)
+            FileLocation::new(Base::Application, "Code/User/mcp.json", VSCODE),
+            FileLocation::new(Base::Application, "Code/User/settings.json", VSCODE_SETTINGS).read_only(),
+            FileLocation::new(Base::Application, "Code - Insiders/User/mcp.json", VSCODE).read_only(),
+            FileLocation::new(Base::Application, "Code - Insiders/User/settings.json", VSCODE_SETTINGS)
                 .read_only(),
-            FileLocation::new(Base::Application, "Code - Insiders/User/mcp.json", Format::Json, VSCODE)
-                .read_only(),
-            FileLocation::new(
-                Base::Application,
-                "Code - Insiders/User/settings.json",
-                Format::Json,
-                VSCODE_SETTINGS,
-            )
-            .read_only(),
-            FileLocation::new(Base::Application, "VSCodium/User/mcp.json", Format::Json, VSCODE).read_only(),
-            FileLocation::new(
-                Base::Application,
-                "VSCodium/User/settings.json",
-                Format::Json,
-                VSCODE_SETTINGS,
-            )
-            .read_only(),
-            FileLocation::new(Base::Project, ".vscode/mcp.json", Format::Json, VSCODE),
-            FileLocation::new(Base::Project, ".vscode/settings.json", Format::Json, VSCODE_SETTINGS)
-                .read_only(),
+            FileLocation::new(Base::Application, "VSCodium/User/mcp.json", VSCODE).read_only(),
+            FileLocation::new(Base::Application, "VSCodium/User/settings.json", VSCODE_SETTINGS).read_only(),
+            FileLocation::new(Base::Project, ".vscode/mcp.json", VSCODE),
+            FileLocation::new(Base::Project, ".vscode/settings.json", VSCODE_SETTINGS).read_only(),
         ],
         dialect: &dialect::VSCODE,
         own_entry: own_entry::with_type,
@@ -381,14 +350,8 @@ static TABLE: [Client; 16] = [
     Client {
         name: "windsurf",
         title: "Windsurf",
-        places: &[FileLocation::new(
-            Base::Home,
-            ".codeium/windsurf/mcp_config.json",
-            Format::Json,
-            MCP_SERVERS,
-        )],
+        places: &[FileLocation::new(Base::Home, ".codeium/windsurf/mcp_config.json", MCP_SERVERS)],
         dialect: &dialect::WINDSURF,
-        own_entry: own_entry::plain,
         http: Ok(over_http::WINDSURF),
         ..USUAL
     },
@@ -396,10 +359,8 @@ static TABLE: [Client; 16] = [
         name: "gemini",
         title: "Gemini CLI",
         places: &[
-            FileLocation::new(Base::Home, ".gemini/settings.json", Format::Json, MCP_SERVERS)
-                .with_switches(GEMINI_OFF, GEMINI_ON),
-            FileLocation::new(Base::Project, ".gemini/settings.json", Format::Json, MCP_SERVERS)
-                .with_switches(GEMINI_OFF, GEMINI_ON),
+            FileLocation::new(Base::Home, ".gemini/settings.json", MCP_SERVERS).with_switches(),
+            FileLocation::new(Base::Project, ".gemini/settings.json", MCP_SERVERS).with_switches(),
         ],
         dialect: &dialect::GEMINI,
         own_entry: own_entry::gemini,
@@ -411,13 +372,9 @@ static TABLE: [Client; 16] = [
         name: "codex",
         title: "Codex",
         places: &[
-            FileLocation::new(
-                Base::Named("CODEX_HOME", ".codex"),
-                "config.toml",
-                Format::Toml,
-                &[&["mcp_servers"]],
-            ),
-            FileLocation::new(Base::Project, ".codex/config.toml", Format::Toml, &[&["mcp_servers"]]),
+            FileLocation::new(Base::Named("CODEX_HOME", ".codex"), "config.toml", &[&["mcp_servers"]])
+                .format(Format::Toml),
+            FileLocation::new(Base::Project, ".codex/config.toml", &[&["mcp_servers"]]).format(Format::Toml),
         ],
         dialect: &dialect::CODEX,
         own_entry: own_entry::codex,
@@ -430,10 +387,10 @@ static TABLE: [Client; 16] = [
         name: "opencode",
         title: "OpenCode",
         places: &[
-            FileLocation::new(Base::Config, "opencode/opencode.json", Format::Json, OPENCODE),
-            FileLocation::new(Base::Config, "opencode/opencode.jsonc", Format::Json, OPENCODE),
-            FileLocation::new(Base::Project, "opencode.json", Format::Json, OPENCODE),
-            FileLocation::new(Base::Project, "opencode.jsonc", Format::Json, OPENCODE),
+            FileLocation::new(Base::Config, "opencode/opencode.json", OPENCODE),
+            FileLocation::new(Base::Config, "opencode/opencode.jsonc", OPENCODE),
+            FileLocation::new(Base::Project, "opencode.json", OPENCODE),
+            FileLocation::new(Base::Project, "opencode.jsonc", OPENCODE),
         ],
         dialect: &dialect::OPENCODE,
         own_entry: own_entry::opencode,
@@ -445,10 +402,9 @@ static TABLE: [Client; 16] = [
         name: "qwen",
         title: "Qwen Code",
         places: &[
-            FileLocation::new(Base::Named("QWEN_HOME", ".qwen"), "settings.json", Format::Json, MCP_SERVERS)
-                .with_switches(GEMINI_OFF, GEMINI_ON),
-            FileLocation::new(Base::Project, ".qwen/settings.json", Format::Json, MCP_SERVERS)
-                .with_switches(GEMINI_OFF, GEMINI_ON),
+            FileLocation::new(Base::Named("QWEN_HOME", ".qwen"), "settings.json", MCP_SERVERS)
+                .with_switches(),
+            FileLocation::new(Base::Project, ".qwen/settings.json", MCP_SERVERS).with_switches(),
         ],
         dialect: &dialect::GEMINI,
         own_entry: own_entry::gemini,
@@ -458,12 +414,7 @@ static TABLE: [Client; 16] = [
     Client {
         name: "copilot",
         title: "GitHub Copilot CLI",
-        places: &[FileLocation::new(
-            Base::Named("COPILOT_HOME", ".copilot"),
-            "mcp-config.json",
-            Format::Json,
-            MCP_SERVERS,
-        )],
+        places: &[FileLocation::new(Base::Named("COPILOT_HOME", ".copilot"), "mcp-config.json", MCP_SERVERS)],
         dialect: &dialect::COPILOT,
         own_entry: own_entry::copilot,
         http: Ok(over_http::COPILOT),
@@ -475,7 +426,6 @@ static TABLE: [Client; 16] = [
         places: &[FileLocation::new(
             Base::Named("CLINE_DIR", ".cline"),
             "data/settings/cline_mcp_settings.json",
-            Format::Json,
             MCP_SERVERS,
         )],
         dialect: &dialect::CLINE,
@@ -489,12 +439,12 @@ static TABLE: [Client; 16] = [
         name: "kilo",
         title: "Kilo Code",
         places: &[
-            FileLocation::new(Base::Config, "kilo/kilo.json", Format::Json, OPENCODE),
-            FileLocation::new(Base::Config, "kilo/kilo.jsonc", Format::Json, OPENCODE),
-            FileLocation::new(Base::Project, "kilo.json", Format::Json, OPENCODE),
-            FileLocation::new(Base::Project, "kilo.jsonc", Format::Json, OPENCODE),
-            FileLocation::new(Base::Project, ".kilo/kilo.json", Format::Json, OPENCODE),
-            FileLocation::new(Base::Project, ".kilo/kilo.jsonc", Format::Json, OPENCODE),
+            FileLocation::new(Base::Config, "kilo/kilo.json", OPENCODE),
+            FileLocation::new(Base::Config, "kilo/kilo.jsonc", OPENCODE),
+            FileLocation::new(Base::Project, "kilo.json", OPENCODE),
+            FileLocation::new(Base::Project, "kilo.jsonc", OPENCODE),
+            FileLocation::new(Base::Project, ".kilo/kilo.json", OPENCODE),
+            FileLocation::new(Base::Project, ".kilo/kilo.jsonc", OPENCODE),
         ],
         dialect: &dialect::OPENCODE,
         own_entry: own_entry::opencode,
@@ -505,8 +455,9 @@ static TABLE: [Client; 16] = [
         name: "vibe",
         title: "Vibe",
         places: &[
-            FileLocation::new(Base::Named("VIBE_HOME", ".vibe"), "config.toml", Format::TomlList, VIBE),
-            FileLocation::new(Base::Project, ".vibe/config.toml", Format::TomlList, VIBE),
+            FileLocation::new(Base::Named("VIBE_HOME", ".vibe"), "config.toml", VIBE)
+                .format(Format::TomlList),
+            FileLocation::new(Base::Project, ".vibe/config.toml", VIBE).format(Format::TomlList),
         ],
         dialect: &dialect::VIBE,
         own_entry: own_entry::vibe,
@@ -522,23 +473,15 @@ static TABLE: [Client; 16] = [
             FileLocation::new(
                 Base::Named("CONTINUE_GLOBAL_DIR", ".continue"),
                 "mcpServers/belljar.yaml",
-                Format::YamlList,
                 MCP_SERVERS,
             )
+            .format(Format::YamlList)
             .with_new_text(CONTINUE_BLOCK),
-            FileLocation::new(
-                Base::Named("CONTINUE_GLOBAL_DIR", ".continue"),
-                "config.yaml",
-                Format::YamlList,
-                MCP_SERVERS,
-            ),
-            FileLocation::new(
-                Base::Project,
-                ".continue/mcpServers/belljar.yaml",
-                Format::YamlList,
-                MCP_SERVERS,
-            )
-            .with_new_text(CONTINUE_BLOCK),
+            FileLocation::new(Base::Named("CONTINUE_GLOBAL_DIR", ".continue"), "config.yaml", MCP_SERVERS)
+                .format(Format::YamlList),
+            FileLocation::new(Base::Project, ".continue/mcpServers/belljar.yaml", MCP_SERVERS)
+                .format(Format::YamlList)
+                .with_new_text(CONTINUE_BLOCK),
         ],
         dialect: &dialect::CONTINUE,
         own_entry: own_entry::continue_dev,
@@ -553,8 +496,8 @@ static TABLE: [Client; 16] = [
         name: "zed",
         title: "Zed",
         places: &[
-            FileLocation::new(Base::Config, "zed/settings.json", Format::Json, ZED),
-            FileLocation::new(Base::Project, ".zed/settings.json", Format::Json, ZED),
+            FileLocation::new(Base::Config, "zed/settings.json", ZED),
+            FileLocation::new(Base::Project, ".zed/settings.json", ZED),
         ],
         dialect: &dialect::ZED,
         own_entry: own_entry::zed,
@@ -566,7 +509,9 @@ static TABLE: [Client; 16] = [
     Client {
         name: "goose",
         title: "Goose",
-        places: &[FileLocation::new(Base::Config, "goose/config.yaml", Format::Yaml, &[&["extensions"]])],
+        places: &[
+            FileLocation::new(Base::Config, "goose/config.yaml", &[&["extensions"]]).format(Format::Yaml)
+        ],
         dialect: &dialect::GOOSE,
         own_entry: own_entry::goose,
         http: Ok(over_http::GOOSE),

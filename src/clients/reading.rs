@@ -18,8 +18,8 @@ use super::own_entry::OWN_NAME;
 use super::places::{ClientFile, Scope, Surroundings};
 use super::translate::entry;
 use super::translate::redact_keeping_references::{part_with_references, references, shown_reference};
-use super::translate::references::{escaped, is_literal};
-use super::translate::translator::{EntryContext, Translation};
+use super::translate::references::{Context, escaped, is_literal};
+use super::translate::translator::Translation;
 use super::{file, opencode_switches};
 
 /// The files that are read.
@@ -300,13 +300,14 @@ impl Reading<'_> {
         inputs: &BTreeMap<String, String>,
         problems: &mut Vec<Problem>,
     ) -> Option<ClientServer> {
-        let surroundings = EntryContext {
-            dialect: self.client.dialect,
+        let context = Context {
+            style: self.client.dialect.references,
             title: self.client.title,
             home: &self.surroundings.home,
             project: self.file.project.as_deref(),
             folder: self.file.path.parent().unwrap_or(Path::new("/")),
             inputs,
+            own: &BTreeMap::new(),
         };
         if member.key.is_empty() {
             let message = format!("has no name in {}, and is left out", self.client.title);
@@ -322,7 +323,7 @@ impl Reading<'_> {
             problems.push(self.problem(Severity::Note, member.at, key, IS_BELLJAR));
             return None;
         }
-        let translation = match entry::translate(&member.value, &surroundings) {
+        let translation = match entry::translate(&member.value, self.client.dialect, context) {
             Ok(translation) => translation,
             Err(left) => {
                 let key = if left.key.is_empty() { key.to_owned() } else { format!("{key}.{}", left.key) };

@@ -5,7 +5,7 @@
 /// The syntax and the meaning of a client's entries.
 #[derive(Debug)]
 pub(crate) struct Dialect {
-    /// The keys besides [`COMMON`].
+    /// The keys besides [`COMMON`] that have a meaning here, that there is advice for, or that belljar's own entry has.
     pub(crate) own_keys: &'static [(&'static str, KeyMeaning)],
     pub(crate) references: References,
     /// The transport that the type `http` stands for.
@@ -51,7 +51,7 @@ pub(crate) enum KeyMeaning {
     Description,
     /// A key that only affects how the client shows the server.
     Silent,
-    /// A key without a counterpart in belljar, with advice or an empty text.
+    /// A key without a counterpart in belljar, with advice or an empty text. A key that no table has is one without advice.
     Foreign(&'static str),
 }
 
@@ -143,8 +143,6 @@ const COMMON: [(&str, KeyMeaning); 8] = [
 const ENV_FILE: KeyMeaning = KeyMeaning::Foreign(
     "write its variables as env, or set them where belljar is started and name them as env_inherit",
 );
-const LOGIN: KeyMeaning = KeyMeaning::Foreign("");
-const OWN: KeyMeaning = KeyMeaning::Foreign("");
 
 pub(crate) const CLAUDE_DESKTOP: Dialect = Dialect {
     own_keys: &[("type", KeyMeaning::Kind), ("transport", KeyMeaning::Kind)],
@@ -156,35 +154,20 @@ pub(crate) const CLAUDE_CODE: Dialect = Dialect {
     own_keys: &[
         ("timeout", KeyMeaning::Milliseconds),
         ("headersHelper", KeyMeaning::Foreign("write its header as a reference, such as ${VAR}")),
-        ("oauth", LOGIN),
-        ("alwaysLoad", OWN),
+        ("alwaysLoad", KeyMeaning::Foreign("")),
     ],
     references: References::Shell,
     http: Http::Streamable,
 };
 
-pub(crate) const CURSOR: Dialect = Dialect {
-    own_keys: &[("envFile", ENV_FILE), ("auth", LOGIN)],
-    references: References::Editor,
-    http: Http::Either,
-};
+pub(crate) const CURSOR: Dialect =
+    Dialect { own_keys: &[("envFile", ENV_FILE)], references: References::Editor, http: Http::Either };
 
-pub(crate) const VSCODE: Dialect = Dialect {
-    own_keys: &[
-        ("envFile", ENV_FILE),
-        ("dev", OWN),
-        ("gallery", OWN),
-        ("version", OWN),
-        ("sandboxEnabled", OWN),
-        ("sandbox", OWN),
-        ("oauth", LOGIN),
-    ],
-    references: References::Editor,
-    http: Http::Either,
-};
+pub(crate) const VSCODE: Dialect =
+    Dialect { own_keys: &[("envFile", ENV_FILE)], references: References::Editor, http: Http::Either };
 
 pub(crate) const WINDSURF: Dialect = Dialect {
-    own_keys: &[("serverUrl", KeyMeaning::Url), ("disabledTools", KeyMeaning::Deny), ("alwaysAllow", OWN)],
+    own_keys: &[("serverUrl", KeyMeaning::Url), ("disabledTools", KeyMeaning::Deny)],
     references: References::EnvAndFile,
     http: Http::Either,
 };
@@ -196,11 +179,6 @@ pub(crate) const GEMINI: Dialect = Dialect {
         ("description", KeyMeaning::Description),
         ("includeTools", KeyMeaning::Allow),
         ("excludeTools", KeyMeaning::Deny),
-        ("trust", OWN),
-        ("oauth", LOGIN),
-        ("authProviderType", LOGIN),
-        ("targetAudience", LOGIN),
-        ("targetServiceAccount", LOGIN),
     ],
     references: References::Dollar,
     http: Http::Streamable,
@@ -218,11 +196,6 @@ pub(crate) const CLINE: Dialect = Dialect {
         ("transportType", KeyMeaning::Kind),
         ("timeout", KeyMeaning::Seconds),
         ("transport", KeyMeaning::Foreign("write its keys into the entry itself, as Cline takes them too")),
-        ("autoApprove", OWN),
-        ("alwaysAllow", OWN),
-        ("metadata", OWN),
-        ("oauth", LOGIN),
-        ("oauthClient", LOGIN),
     ],
     references: References::None,
     http: Http::Streamable,
@@ -245,15 +218,6 @@ pub(crate) const CODEX: Dialect = Dialect {
         ),
         ("startup_timeout_sec", KeyMeaning::StartSeconds),
         ("startup_timeout_ms", KeyMeaning::StartMilliseconds),
-        ("required", OWN),
-        ("supports_parallel_tool_calls", OWN),
-        ("experimental_environment", OWN),
-        ("default_tools_approval_mode", OWN),
-        ("tools", OWN),
-        ("scopes", LOGIN),
-        ("oauth", LOGIN),
-        ("oauth_resource", LOGIN),
-        ("name", OWN),
     ],
     references: References::None,
     http: Http::Streamable,
@@ -264,7 +228,6 @@ pub(crate) const OPENCODE: Dialect = Dialect {
         ("environment", KeyMeaning::Env),
         ("enabled", KeyMeaning::Enabled),
         ("timeout", KeyMeaning::Milliseconds),
-        ("oauth", LOGIN),
     ],
     references: References::Braces,
     http: Http::Either,
@@ -277,13 +240,10 @@ pub(crate) const VIBE: Dialect = Dialect {
         ("command", KeyMeaning::CommandLine),
         ("auth", KeyMeaning::Foreign("write its headers as headers, with references such as ${VAR}")),
         ("api_key_env", KeyMeaning::Foreign("write the header with a reference, such as ${VAR}")),
-        ("api_key_header", OWN),
-        ("api_key_format", OWN),
         ("startup_timeout_sec", KeyMeaning::StartSeconds),
         ("tool_timeout_sec", KeyMeaning::Seconds),
         ("disabled_tools", KeyMeaning::Deny),
         ("prompt", KeyMeaning::Description),
-        ("sampling_enabled", OWN),
     ],
     references: References::None,
     http: Http::Streamable,
@@ -298,9 +258,6 @@ pub(crate) const CONTINUE: Dialect = Dialect {
             "apiKey",
             KeyMeaning::Foreign("write it as the header Authorization, with a reference such as ${VAR}"),
         ),
-        ("uses", OWN),
-        ("with", OWN),
-        ("override", OWN),
         ("faviconUrl", KeyMeaning::Silent),
         ("serverName", KeyMeaning::Silent),
         ("sourceFile", KeyMeaning::Silent),
@@ -314,9 +271,6 @@ pub(crate) const ZED: Dialect = Dialect {
         ("enabled", KeyMeaning::Enabled),
         ("timeout", KeyMeaning::Seconds),
         ("source", KeyMeaning::Kind),
-        ("settings", OWN),
-        ("remote", OWN),
-        ("oauth", LOGIN),
     ],
     references: References::None,
     http: Http::Either,
@@ -335,7 +289,6 @@ pub(crate) const GOOSE: Dialect = Dialect {
         ("name", KeyMeaning::Silent),
         ("display_name", KeyMeaning::Silent),
         ("bundled", KeyMeaning::Silent),
-        ("socket", OWN),
     ],
     references: References::OwnVariables,
     http: Http::Streamable,

@@ -9,16 +9,17 @@ use serde_json::{Map, Value as Json};
 use super::dialect::{Dialect, KeyMeaning, References};
 use super::entry_values::{Values, boolean, left_out, scalar, variable};
 use super::references::{Context, escaped};
-use super::translator::{EntryContext, Translation, Translator, UntranslatedEntry};
+use super::translator::{Translation, Translator, UntranslatedEntry};
 use crate::clients::formats::spanned::{Member, Node, Value};
 
 /// The largest number of keys of one entry, and of its variables.
 const KEYS_MAX: usize = 200;
 
-/// Translates the entry into belljar's form.
+/// Translates the entry into belljar's form. `own` of the context is replaced by the variables of the entry itself.
 pub(crate) fn translate(
     value: &Value,
-    surroundings: &EntryContext<'_>,
+    dialect: &'static Dialect,
+    context: Context<'_>,
 ) -> Result<Translation, UntranslatedEntry> {
     if !matches!(value.node, Node::Table(_)) {
         return Err(left_out(value, "", format!("must be a table of keys, not {}", value.kind())));
@@ -28,17 +29,9 @@ pub(crate) fn translate(
         let count = part.members().len();
         return Err(left_out(value, "", format!("has {count} keys, more than the {KEYS_MAX} that are read")));
     }
-    let own = own_variables(value, surroundings.dialect);
-    let context = Context {
-        style: surroundings.dialect.references,
-        title: surroundings.title,
-        home: surroundings.home,
-        project: surroundings.project,
-        folder: surroundings.folder,
-        inputs: surroundings.inputs,
-        own: &own,
-    };
-    let mut translator = Translator { surroundings, context, done: Translation::default() };
+    let own = own_variables(value, dialect);
+    let context = Context { own: &own, ..context };
+    let mut translator = Translator { dialect, context, done: Translation::default() };
     let mut seen: Vec<&str> = Vec::new();
     // If a key is repeated, the last one counts, as in every client.
     for member in value.members().iter().rev() {
@@ -64,7 +57,7 @@ fn own_variables(value: &Value, dialect: &Dialect) -> BTreeMap<String, String> {
 
 impl Translator<'_> {
     fn member(&mut self, key: &str, value: &Value, entry: &Value) -> Result<(), UntranslatedEntry> {
-        let meaning = self.surroundings.dialect.keys().find(|(known, _)| *known == key);
+        let meaning = self.dialect.keys().find(|(known, _)| *known == key);
         let Some((_, meaning)) = meaning else {
             self.done.foreign.push((key.to_owned(), ""));
             return Ok(());
@@ -77,8 +70,7 @@ impl Translator<'_> {
             return Ok(());
         }
         if let Some(other) = self.preferred(key, entry) {
-            let message =
-                format!("is left out: {} takes {other} where both are there", self.surroundings.title);
+            let message = format!("is left out: {} takes {other} where both are there", self.context.title);
             self.done.notes.push((key.to_owned(), message));
             return Ok(());
         }
@@ -148,7 +140,7 @@ impl Translator<'_> {
     /// The key that counts instead of this one, if several keys with one meaning are given: the first one of the
     /// dialect counts.
     fn preferred(&self, key: &str, entry: &Value) -> Option<&'static str> {
-        let keys = || self.surroundings.dialect.keys();
+        let keys = || self.dialect.keys();
         let (_, meaning) = keys().find(|(known, _)| *known == key)?;
         let is_same = |other: KeyMeaning| match meaning {
             KeyMeaning::Url | KeyMeaning::StreamableUrl => {
@@ -193,7 +185,7 @@ impl Translator<'_> {
                 |path: &str| path.starts_with('/') || path.starts_with("~/") || path.starts_with("${");
             let cwd = entry.get("cwd").and_then(Json::as_str).map(str::to_owned);
             let command = entry.get("command").and_then(Json::as_str).unwrap_or_default();
-            let project = self.surroundings.project.map(|project| escaped(&project.display().to_string()));
+            let project = self.context.project.map(|project| escaped(&project.display().to_string()));
             match (project, cwd) {
                 // A client starts a project's servers in the project's folder.
                 (Some(project), None) => drop(entry.insert("cwd".into(), project.into())),
@@ -201,10 +193,10 @@ impl Translator<'_> {
                     entry.insert("cwd".into(), format!("{project}/{cwd}").into());
                 }
                 (None, Some(cwd)) if !at_home(&cwd) => {
-                    return Err(left_out(value, "cwd", relative(self.surroundings.title)));
+                    return Err(left_out(value, "cwd", relative(self.context.title)));
                 }
                 (None, None) if command.contains('/') && !at_home(command) => {
-                    return Err(left_out(value, "command", relative(self.surroundings.title)));
+                    return Err(left_out(value, "command", relative(self.context.title)));
                 }
                 _ => {}
             }

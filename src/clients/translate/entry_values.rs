@@ -124,7 +124,7 @@ impl Translator<'_> {
             return self.command(key, value);
         }
         if line.contains(['"', '\'', '\\']) {
-            let title = self.surroundings.title;
+            let title = self.context.title;
             let message =
                 format!("is a line with quotes; write it as a list of words, which {title} takes too");
             return Err(left_out(value, key, message));
@@ -204,7 +204,7 @@ impl Translator<'_> {
         for (index, item) in items.iter().enumerate() {
             let named = item.get("name").unwrap_or(item);
             let variable = variable(&format!("{key}[{index}]"), named)?;
-            let what_for = format!("what {} passes on under that name", self.surroundings.title);
+            let what_for = format!("what {} passes on under that name", self.context.title);
             self.done.needs.push((variable.clone(), what_for));
             self.merge("env", (variable.clone(), format!("${{{variable}}}")));
         }
@@ -219,12 +219,12 @@ impl Translator<'_> {
             "stdio" | "local" | "custom" | "remote" => {}
             "sse" => self.put("type", "sse"),
             "http" | "streamable-http" | "streamable_http" | "streamableHttp" => {
-                if self.surroundings.dialect.http == Http::Streamable {
+                if self.dialect.http == Http::Streamable {
                     self.put("type", "http");
                 }
             }
             "builtin" | "platform" | "frontend" | "inline_python" | "extension" | "sdk" => {
-                let message = format!("is {kind:?}: a part of {} itself", self.surroundings.title);
+                let message = format!("is {kind:?}: a part of {} itself", self.context.title);
                 return Err(left_out(value, key, message));
             }
             _ => {

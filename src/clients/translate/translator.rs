@@ -2,23 +2,10 @@
 //!
 //! It does not know which key means what: `entry` does.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
 use serde_json::{Map, Value as Json};
 
 use super::dialect::Dialect;
 use super::references::Context;
-
-/// The client and the folders that an entry is translated for.
-pub(crate) struct EntryContext<'s> {
-    pub(crate) dialect: &'static Dialect,
-    pub(crate) title: &'static str,
-    pub(crate) home: &'s Path,
-    pub(crate) project: Option<&'s Path>,
-    pub(crate) folder: &'s Path,
-    pub(crate) inputs: &'s BTreeMap<String, String>,
-}
 
 /// A translated entry.
 #[derive(Debug, Default)]
@@ -44,7 +31,7 @@ pub(crate) struct UntranslatedEntry {
 
 /// An entry that is being translated.
 pub(super) struct Translator<'t> {
-    pub(super) surroundings: &'t EntryContext<'t>,
+    pub(super) dialect: &'static Dialect,
     pub(super) context: Context<'t>,
     pub(super) done: Translation,
 }
