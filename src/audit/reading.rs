@@ -3,7 +3,7 @@
 use belljar_base::clock;
 use belljar_base::own_file;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, ErrorKind};
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 use std::time::Duration;
@@ -62,11 +62,8 @@ pub fn time(text: &str) -> Result<String, String> {
 pub fn entries(dir: &Path, filter: &Filter) -> io::Result<Vec<Entry>> {
     let mut found = Vec::new();
     for name in RINGS.iter().flat_map(Ring::names) {
-        let file = match own_file::open(&dir.join(name), File::options().read(true)) {
-            Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            Err(error) => return Err(error),
-        };
+        let file = own_file::open(&dir.join(name), File::options().read(true));
+        let Some(file) = own_file::unless_missing(file)? else { continue };
         for line in BufReader::new(file).split(b'\n') {
             if let Ok(entry) = serde_json::from_slice::<Entry>(&line?)
                 && filter.wants(&entry)

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -179,11 +179,8 @@ fn forget_the_silent(dir: &Path) -> io::Result<()> {
 }
 
 fn read(path: &Path) -> io::Result<VecDeque<ServerLogEntry>> {
-    let file = match own_file::open(path, File::options().read(true)) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(VecDeque::new()),
-        Err(error) => return Err(error),
-    };
+    let file = own_file::unless_missing(own_file::open(path, File::options().read(true)))?;
+    let Some(file) = file else { return Ok(VecDeque::new()) };
     let mut text = String::new();
     file.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
     Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())

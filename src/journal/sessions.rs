@@ -1,7 +1,7 @@
 //! The journals that there are: listed, found by the beginning of their names, removed, and kept few and small.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use belljar_base::limits::Limits;
@@ -265,19 +265,9 @@ impl Sessions {
     }
 
     fn ids(&self) -> io::Result<Vec<String>> {
-        let entries = match fs::read_dir(&self.dir) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(vec![]),
-            Err(error) => return Err(error),
-        };
-        let mut ids = Vec::new();
-        for entry in entries {
-            let name = entry?.file_name();
-            let id = name.to_str().and_then(|name| name.strip_suffix(".jsonl"));
-            ids.extend(id.filter(|id| is_id(id)).map(str::to_owned));
-        }
-        ids.sort();
-        Ok(ids)
+        let names = own_file::names(&self.dir)?;
+        let ids = names.iter().filter_map(|name| name.strip_suffix(".jsonl"));
+        Ok(ids.filter(|id| is_id(id)).map(str::to_owned).collect())
     }
 
     /// When it was written last, and its size.

@@ -3,7 +3,7 @@
 //! Others may read them, as in a checkout; what is for the user alone is in `own_file`. It knows nothing of what is in them.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -74,31 +74,9 @@ pub(super) fn write(dir: &Path, name: &str, text: &str) -> io::Result<()> {
     whole
 }
 
-/// Removes a file that may have gone.
-pub(super) fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// The names in a folder, which may not be there.
-pub(super) fn names(dir: &Path) -> io::Result<Vec<String>> {
-    let entries = match fs::read_dir(dir) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(vec![]),
-        entries => entries?,
-    };
-    let mut names = Vec::new();
-    for entry in entries {
-        names.extend(entry?.file_name().into_string().ok());
-    }
-    names.sort();
-    Ok(names)
-}
-
 fn write_part(part: &Path, text: &str) -> io::Result<()> {
     // One that a killed writer left is no use to anybody.
-    remove(part)?;
+    own_file::remove(part)?;
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(part)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
@@ -154,7 +132,7 @@ mod tests {
         fs::write(dir.path().join(PART), "half").unwrap();
         write(dir.path(), "a.py", "one").unwrap();
         assert_eq!(
-            (read(&dir.path().join("a.py"), 9), names(dir.path()).unwrap()),
+            (read(&dir.path().join("a.py"), 9), own_file::names(dir.path()).unwrap()),
             (Ok("one".into()), vec!["a.py".to_owned()])
         );
         let before = fingerprint(&dir.path().join("a.py"));
@@ -162,6 +140,6 @@ mod tests {
         assert_ne!(fingerprint(&dir.path().join("a.py")), before);
         fs::create_dir(dir.path().join("b.py")).unwrap();
         assert!(write(dir.path(), "b.py", "three").is_err());
-        assert_eq!(names(dir.path()).unwrap(), ["a.py", "b.py"], "no half of a file");
+        assert_eq!(own_file::names(dir.path()).unwrap(), ["a.py", "b.py"], "no half of a file");
     }
 }

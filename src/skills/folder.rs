@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use belljar_base::limits::Limits;
+use belljar_base::own_file;
 use belljar_base::text::suggest;
 use parking_lot::Mutex;
 
@@ -180,7 +181,7 @@ impl Skills {
     pub fn remove(&self, name: &SkillName) -> Result<u64, SkillError> {
         let _lock = disk::lock(&self.dir)?;
         let version = self.ready(name)?.header.version;
-        disk::remove(&self.dir.join(name.file()))?;
+        own_file::remove(&self.dir.join(name.file()))?;
         Ok(version)
     }
 
@@ -196,7 +197,8 @@ impl Skills {
             let (header, body) = parted(name, &text);
             self.keep(name, header, body)?;
         }
-        Ok(disk::remove(&self.dir.join(name.file()))?)
+        own_file::remove(&self.dir.join(name.file()))?;
+        Ok(())
     }
 
     /// Forgets all versions of a skill.
@@ -208,11 +210,9 @@ impl Skills {
         if !self.with_history()?.contains(name) {
             return Err(self.unknown(name));
         }
-        disk::remove(&self.dir.join(name.file()))?;
-        match fs::remove_dir_all(self.dir.join(HISTORY).join(name.as_str())) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
-            _ => Ok(()),
-        }
+        own_file::remove(&self.dir.join(name.file()))?;
+        own_file::unless_missing(fs::remove_dir_all(self.dir.join(HISTORY).join(name.as_str())))?;
+        Ok(())
     }
 
     /// The versions that are kept, the newest first.
@@ -321,7 +321,7 @@ impl Skills {
             let path = dir.join(version_file(*version));
             bytes += fs::symlink_metadata(&path).map_or(0, |about| about.len());
             if place + 1 >= VERSIONS_MAX || bytes + text.len() as u64 > HISTORY_BYTES_MAX {
-                disk::remove(&path)?;
+                own_file::remove(&path)?;
             }
         }
         Ok((version, text))
@@ -348,7 +348,7 @@ impl Skills {
 
     /// The numbers of the versions in the history, the oldest first.
     fn versions(&self, name: &SkillName) -> Result<Vec<u64>, SkillError> {
-        let names = disk::names(&self.dir.join(HISTORY).join(name.as_str()))?;
+        let names = own_file::names(&self.dir.join(HISTORY).join(name.as_str()))?;
         let mut versions: Vec<u64> =
             names.iter().filter_map(|file| file.strip_suffix(".py")?.parse().ok()).collect();
         versions.sort_unstable();
@@ -356,7 +356,7 @@ impl Skills {
     }
 
     fn names(&self) -> Result<BTreeSet<SkillName>, SkillError> {
-        let names = disk::names(&self.dir)?;
+        let names = own_file::names(&self.dir)?;
         let names = names.iter().filter_map(|file| SkillName::new(file.strip_suffix(".py")?).ok());
         Ok(names.take(self.count_max).collect())
     }
@@ -364,7 +364,7 @@ impl Skills {
     /// The names that are taken, those of removed skills with a history among them.
     fn with_history(&self) -> Result<BTreeSet<SkillName>, SkillError> {
         let mut names = self.names()?;
-        let removed = disk::names(&self.dir.join(HISTORY))?;
+        let removed = own_file::names(&self.dir.join(HISTORY))?;
         names.extend(removed.iter().filter_map(|name| SkillName::new(name).ok()));
         Ok(names)
     }

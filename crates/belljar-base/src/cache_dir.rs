@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
@@ -72,10 +72,7 @@ impl CacheDir {
             entries += 1;
             bytes += len;
             if entries > self.entries_max || bytes > self.bytes_max {
-                match fs::remove_file(path) {
-                    Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-                    _ => {}
-                }
+                own_file::remove(&path)?;
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 //! It knows nothing of what is in them.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
@@ -142,6 +142,38 @@ pub fn write(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
 pub fn create(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     written(dir, bytes)?.persist_noclobber(dir.join(name)).map_err(|error| error.error)?;
     Ok(())
+}
+
+/// What was found or done, and `None` if the file or folder is missing.
+///
+/// # Errors
+/// Every other error.
+pub fn unless_missing<T>(done: io::Result<T>) -> io::Result<Option<T>> {
+    match done {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        done => done.map(Some),
+    }
+}
+
+/// Removes a file. Returns whether it was there.
+///
+/// # Errors
+/// It cannot be removed.
+pub fn remove(path: &Path) -> io::Result<bool> {
+    Ok(unless_missing(fs::remove_file(path))?.is_some())
+}
+
+/// The names in a folder, sorted; a missing folder has none. Names that are not UTF-8 are left out.
+///
+/// # Errors
+/// The folder cannot be listed.
+pub fn names(dir: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in unless_missing(fs::read_dir(dir))?.into_iter().flatten() {
+        names.extend(entry?.file_name().into_string().ok());
+    }
+    names.sort();
+    Ok(names)
 }
 
 /// A file of these bytes in the folder, which has no name that lasts yet.

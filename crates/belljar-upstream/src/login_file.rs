@@ -4,7 +4,7 @@
 //! This module sends no requests, and does not know whether a server still accepts a login.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -75,12 +75,10 @@ pub(super) struct Login {
     /// The time from which the access token is renewed, in seconds since 1970.
     pub(super) renew_from: Option<u64>,
     /// The key that the token is bound to (DPoP); `None` for bearer tokens.
-    #[serde(default)]
     pub(super) dpop_key: Option<String>,
     /// The identity of the login without a user, from [`ServiceLogin::identity`]; `None` for a login of the user.
     ///
     /// [`ServiceLogin::identity`]: crate::service_login::ServiceLogin::identity
-    #[serde(default)]
     pub(super) service: Option<String>,
 }
 
@@ -159,15 +157,10 @@ impl LoginFile {
 
     /// The stored login, even if it was made for another address.
     pub(super) fn kept(&self) -> io::Result<Option<Login>> {
-        match own_file::read(&self.path(), FILE_BYTES_MAX) {
-            Ok(bytes) => {
-                // serde's message would quote the file.
-                let misshapen = |_| io::Error::other("it is no login as belljar writes it");
-                serde_json::from_slice(&bytes).map(Some).map_err(misshapen)
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        let bytes = own_file::unless_missing(own_file::read(&self.path(), FILE_BYTES_MAX))?;
+        // serde's message would quote the file.
+        let misshapen = |_| io::Error::other("it is no login as belljar writes it");
+        bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(misshapen)).transpose()
     }
 
     pub(super) fn write(&self, login: &Login) -> io::Result<()> {
@@ -176,11 +169,7 @@ impl LoginFile {
 
     /// Removes the file. Returns whether there was one.
     pub(super) fn remove(&self) -> io::Result<bool> {
-        match fs::remove_file(self.path()) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
-        }
+        own_file::remove(&self.path())
     }
 
     pub(super) fn fingerprint(&self) -> Option<LoginFingerprint> {

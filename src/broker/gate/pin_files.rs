@@ -129,11 +129,9 @@ impl PinFiles {
     pub(crate) fn others_called(&self, pin: &Pin) -> io::Result<Vec<String>> {
         let mut others = Vec::new();
         for key in pin.called_keys() {
-            match own_file::read(&self.dir.join(format!("{key}.{CALLED}")), FILE_BYTES_MAX) {
-                Ok(name) => others.push(String::from_utf8_lossy(&name).into_owned()),
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
+            let name = own_file::read(&self.dir.join(format!("{key}.{CALLED}")), FILE_BYTES_MAX);
+            let name = own_file::unless_missing(name)?;
+            others.extend(name.map(|name| String::from_utf8_lossy(&name).into_owned()));
         }
         others.retain(|other| other != pin.name());
         Ok(others)
@@ -208,20 +206,10 @@ impl PinFiles {
     /// # Errors
     /// The folder cannot be listed.
     pub(crate) fn names(&self) -> io::Result<BTreeSet<String>> {
-        let entries = match fs::read_dir(&self.dir) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeSet::new()),
-            Err(error) => return Err(error),
-        };
-        let mut names = BTreeSet::new();
-        for entry in entries {
-            let name = entry?.file_name();
-            let name = name.to_str().and_then(|name| name.rsplit_once('.'));
-            names.extend(
-                name.filter(|(_, end)| [FIRST, CHANGED, CALLED].contains(end)).map(|(key, _)| key.to_owned()),
-            );
-        }
-        Ok(names)
+        let names = own_file::names(&self.dir)?;
+        let parts = names.iter().filter_map(|name| name.rsplit_once('.'));
+        let keys = parts.filter(|(_, end)| [FIRST, CHANGED, CALLED].contains(end));
+        Ok(keys.map(|(key, _)| key.to_owned()).collect())
     }
 
     /// The pin and the changed definition of the tool with this key from [`Self::names`].
@@ -238,18 +226,12 @@ impl PinFiles {
     }
 
     fn read(&self, name: &str) -> io::Result<Option<Pin>> {
-        match own_file::read(&self.dir.join(name), FILE_BYTES_MAX) {
-            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        let bytes = own_file::unless_missing(own_file::read(&self.dir.join(name), FILE_BYTES_MAX))?;
+        Ok(bytes.map(|bytes| serde_json::from_slice(&bytes)).transpose()?)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        match fs::remove_file(self.dir.join(name)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        own_file::remove(&self.dir.join(name)).map(drop)
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use belljar_base::limits::Limits;
@@ -70,11 +70,7 @@ impl ShapeStore {
 }
 
 fn read_all(dir: &Path, shapes: &mut Shapes, bytes_max: u64) -> io::Result<()> {
-    let entries = match fs::read_dir(dir) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    };
+    let entries = own_file::unless_missing(fs::read_dir(dir))?.into_iter().flatten();
     let entries: io::Result<Vec<_>> = entries.take(FILES_MAX).collect();
     let paths = entries?.into_iter().map(|entry| entry.path());
     for path in paths.filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION)) {

@@ -3,7 +3,7 @@
 //! The copy may contain secrets of the client, so only the user can read the copy and its folder.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -49,11 +49,8 @@ impl Backup {
 
     /// The earlier content of the file; `None`: there was no file.
     pub(crate) fn former(&self) -> Result<Option<String>, InstallError> {
-        match read(&self.copy) {
-            Ok(text) => Ok(Some(text)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(InstallError::Backup { path: self.copy.clone(), source }),
-        }
+        own_file::unless_missing(read(&self.copy))
+            .map_err(|source| InstallError::Backup { path: self.copy.clone(), source })
     }
 
     /// Stores the earlier content of the file, if `before` has it, and the hash of the content that is written now.
@@ -64,7 +61,7 @@ impl Backup {
         };
         match before {
             Some(Some(text)) => write(&self.copy, text).map_err(unkept(&self.copy))?,
-            Some(None) => removed(&self.copy).map_err(unkept(&self.copy))?,
+            Some(None) => drop(own_file::remove(&self.copy).map_err(unkept(&self.copy))?),
             None => {}
         }
         let record = json!({
@@ -78,7 +75,7 @@ impl Backup {
     /// Removes the backup.
     pub(super) fn forget(&self) -> Result<(), InstallError> {
         for path in [&self.record, &self.copy] {
-            removed(path).map_err(|source| InstallError::Backup { path: path.clone(), source })?;
+            own_file::remove(path).map_err(|source| InstallError::Backup { path: path.clone(), source })?;
         }
         Ok(())
     }
@@ -94,11 +91,4 @@ fn read(path: &Path) -> io::Result<String> {
 fn write(path: &Path, text: &str) -> io::Result<()> {
     let (folder, name) = (path.parent().unwrap_or(path), path.file_name().and_then(OsStr::to_str));
     own_file::write(folder, name.unwrap_or_default(), text.as_bytes())
-}
-
-fn removed(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }
