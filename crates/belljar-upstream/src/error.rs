@@ -256,42 +256,35 @@ impl UpstreamError {
     }
 
     /// The same error with other texts from the server: each is what `changed` makes of it.
-    pub(super) fn with_texts(self, changed: &dyn Fn(String) -> String) -> Self {
-        let of_stderr = |stderr: StderrSummary| StderrSummary { text: changed(stderr.text), ..stderr };
-        match self {
-            Self::Unavailable { server, reason } => Self::Unavailable { server, reason: changed(reason) },
-            Self::Spawn { server, reason } => Self::Spawn { server, reason: changed(reason) },
-            Self::NotConfined { server, reason, remedy } => {
-                Self::NotConfined { server, reason: changed(reason), remedy }
+    pub(super) fn with_texts(mut self, changed: &dyn Fn(String) -> String) -> Self {
+        let change = |text: &mut String| *text = changed(std::mem::take(text));
+        match &mut self {
+            Self::Unavailable { reason, .. }
+            | Self::Spawn { reason, .. }
+            | Self::NotConfined { reason, .. }
+            | Self::NotReached { reason, .. }
+            | Self::SessionLost { reason, .. }
+            | Self::NotAllowed { reason, .. }
+            | Self::LoginFailed { reason, .. }
+            | Self::Busy { reason, .. }
+            | Self::Broken { reason, .. }
+            | Self::Nonsense { reason, .. } => change(reason),
+            Self::Handshake { reason, stderr, .. } => [reason, &mut stderr.text].into_iter().for_each(change),
+            Self::NeedsLogin { reason, command, .. } => [reason, command].into_iter().for_each(change),
+            Self::Died { stderr, .. } => change(&mut stderr.text),
+            Self::Refused { message, data, .. } => {
+                change(message);
+                *data = data.take().map(|data| with_json_texts(data, changed));
             }
-            Self::Handshake { server, reason, is_late, stderr } => {
-                Self::Handshake { server, reason: changed(reason), is_late, stderr: of_stderr(stderr) }
-            }
-            Self::NotReached { server, reason } => Self::NotReached { server, reason: changed(reason) },
-            Self::SessionLost { server, reason } => Self::SessionLost { server, reason: changed(reason) },
-            Self::NotAllowed { server, reason } => Self::NotAllowed { server, reason: changed(reason) },
-            Self::NeedsLogin { server, reason, command } => {
-                Self::NeedsLogin { server, reason: changed(reason), command: changed(command) }
-            }
-            Self::LoginFailed { server, reason } => Self::LoginFailed { server, reason: changed(reason) },
-            Self::Broken { server, reason } => Self::Broken { server, reason: changed(reason) },
-            Self::Died { server, stderr } => Self::Died { server, stderr: of_stderr(stderr) },
-            Self::Refused { server, message, data } => {
-                let data = data.map(|data| with_json_texts(data, changed));
-                Self::Refused { server, message: changed(message), data }
-            }
-            Self::Busy { server, reason, after, was_refused } => {
-                Self::Busy { server, reason: changed(reason), after, was_refused }
-            }
-            Self::Nonsense { server, reason } => Self::Nonsense { server, reason: changed(reason) },
             Self::Unknown { .. }
             | Self::Overlong { .. }
             | Self::NotOffered { .. }
             | Self::Deadline { .. }
             | Self::CallTime { .. }
             | Self::Cancelled { .. }
-            | Self::Closing => self,
+            | Self::Closing => {}
         }
+        self
     }
 
     /// The variables that the failed server named, and that the bridge has and does not pass on to it.

@@ -31,7 +31,8 @@ pub(super) struct Redaction {
 }
 
 /// An error whose texts have no secret of its server. Only a redaction makes one.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
 pub struct Redacted(UpstreamError);
 
 impl Deref for Redacted {
@@ -41,14 +42,6 @@ impl Deref for Redacted {
         &self.0
     }
 }
-
-impl fmt::Display for Redacted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl std::error::Error for Redacted {}
 
 impl From<Redacted> for UpstreamError {
     fn from(Redacted(error): Redacted) -> Self {

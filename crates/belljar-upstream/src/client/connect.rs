@@ -354,12 +354,12 @@ where
             match list_tools(&peer, answers, parameters, limits).await {
                 Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
                     answers.unread().items(vec!["all tools, since it has no tools/list".into()]);
-                    Tools { all: Arc::from([]), stale_at: None }
+                    Tools::default()
                 }
                 tools => tools.map_err(|error| HandshakeError::Refused(format!("tools/list: {error}")))?,
             }
         } else {
-            Tools { all: Arc::from([]), stale_at: None }
+            Tools::default()
         };
         if peer.peer_info().is_some_and(|info| info.capabilities.logging.is_some()) {
             ask_for_words(&peer).await;

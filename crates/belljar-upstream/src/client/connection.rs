@@ -41,6 +41,7 @@ const NAME_CHARS_MAX: usize = 100;
 const DATA_BYTES_MAX: usize = 64 * 1024;
 
 /// An initialized client to a running server; the server's task ends it.
+#[derive(Clone)]
 pub struct Connection {
     pub(crate) server: ServerName,
     pub(super) peer: Peer<RoleClient>,
@@ -142,25 +143,9 @@ impl Connection {
             list_tools(&self.peer, &self.answers, self.parameters.as_ref(), &self.limits),
         );
         match listing.await {
-            Ok(Ok(tools)) => Ok(self.with_tools(tools, listed_at)),
+            Ok(Ok(tools)) => Ok(Self { tools, listed_at, ..self.clone() }),
             Ok(Err(error)) => Err(self.failure(error)),
             Err(_) => Err(UpstreamError::Deadline { server: self.server.clone() }),
-        }
-    }
-
-    fn with_tools(&self, tools: Tools, listed_at: u64) -> Self {
-        Self {
-            server: self.server.clone(),
-            peer: self.peer.clone(),
-            stderr: self.stderr.clone(),
-            permits: Arc::clone(&self.permits),
-            tools,
-            handler: self.handler.clone(),
-            listed_at,
-            answers: self.answers.clone(),
-            parameters: self.parameters.clone(),
-            bounds: self.bounds.clone(),
-            limits: Arc::clone(&self.limits),
         }
     }
 
@@ -226,25 +211,19 @@ impl Connection {
         clock: &impl Clock,
         cancel: &CancellationToken,
     ) -> Result<(Vec<Value>, Option<String>), Redacted> {
-        self.listed(kind, clock, cancel).await.map_err(|error| self.answers.redaction().error(error))
-    }
-
-    async fn listed(
-        &self,
-        kind: ListKind,
-        clock: &impl Clock,
-        cancel: &CancellationToken,
-    ) -> Result<(Vec<Value>, Option<String>), UpstreamError> {
-        self.check_offered(kind)?;
-        let mut pages = Pages::of(kind, &self.limits);
-        while let Some(request) = pages.next() {
-            let page = self.exchange(request, &mut CallTimeout::new(clock), cancel, None).await?;
-            let invalid = |InvalidPage(why)| self.nonsense(format!("its list of {}: {why}", kind.name()));
-            pages.take(&page).map_err(invalid)?;
-        }
-        let (items, lacks) = pages.into_items();
-        let lacks = (!lacks.is_empty()).then(|| left_out(&lacks));
-        Ok((items, lacks))
+        let listed = async {
+            self.check_offered(kind)?;
+            let mut pages = Pages::of(kind, &self.limits);
+            while let Some(request) = pages.next() {
+                let page = self.exchange(request, &mut CallTimeout::new(clock), cancel, None).await?;
+                let invalid = |InvalidPage(why)| self.nonsense(format!("its list of {}: {why}", kind.name()));
+                pages.take(&page).map_err(invalid)?;
+            }
+            let (items, lacks) = pages.into_items();
+            let lacks = (!lacks.is_empty()).then(|| left_out(&lacks));
+            Ok((items, lacks))
+        };
+        listed.await.map_err(|error| self.answers.redaction().error(error))
     }
 
     /// Whether the server's capabilities include this list.

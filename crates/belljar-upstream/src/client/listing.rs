@@ -59,25 +59,13 @@ impl ListKind {
     pub(crate) fn request(self, cursor: Option<String>) -> ClientRequest {
         let mut params = PaginatedRequestParams::default();
         params.cursor = cursor;
-        let params = Some(params);
         match self {
-            Self::Tools => {
-                ClientRequest::ListToolsRequest(ListToolsRequest { params, ..ListToolsRequest::default() })
-            }
-            Self::Resources => ClientRequest::ListResourcesRequest(ListResourcesRequest {
-                params,
-                ..ListResourcesRequest::default()
-            }),
+            Self::Tools => ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params)),
+            Self::Resources => ClientRequest::ListResourcesRequest(ListResourcesRequest::with_param(params)),
             Self::ResourceTemplates => {
-                ClientRequest::ListResourceTemplatesRequest(ListResourceTemplatesRequest {
-                    params,
-                    ..ListResourceTemplatesRequest::default()
-                })
+                ClientRequest::ListResourceTemplatesRequest(ListResourceTemplatesRequest::with_param(params))
             }
-            Self::Prompts => ClientRequest::ListPromptsRequest(ListPromptsRequest {
-                params,
-                ..ListPromptsRequest::default()
-            }),
+            Self::Prompts => ClientRequest::ListPromptsRequest(ListPromptsRequest::with_param(params)),
         }
     }
 }
@@ -235,6 +223,7 @@ impl<'l> Pages<'l> {
 }
 
 /// The tools of a server.
+#[derive(Clone, Default)]
 pub(crate) struct Tools {
     pub(crate) all: Arc<[Value]>,
     /// The time when the lifetime of the list ends, if the server gives one.
