@@ -378,29 +378,21 @@ impl Upstream {
         deadline: Instant,
         cancel: &CancellationToken,
     ) -> Result<T, Redacted> {
-        let asked = self.asked((server, asks), ask, deadline, cancel).await;
-        asked.map_err(|error| self.failure(server, error))
-    }
-
-    async fn asked<T>(
-        &self,
-        (server, asks): (&ServerName, Option<mpsc::Sender<ServerTaskRequest>>),
-        ask: fn(oneshot::Sender<Result<T, UpstreamError>>) -> ServerTaskRequest,
-        deadline: Instant,
-        cancel: &CancellationToken,
-    ) -> Result<T, UpstreamError> {
-        let asks = asks.ok_or_else(|| UpstreamError::Unknown { server: server.clone() })?;
-        let answering = async {
-            let (reply, answer) = oneshot::channel();
-            asks.send(ask(reply)).await.map_err(|_| UpstreamError::Closing)?;
-            answer.await.map_err(|_| UpstreamError::Closing)?
+        let answered = async {
+            let asks = asks.ok_or_else(|| UpstreamError::Unknown { server: server.clone() })?;
+            let answering = async {
+                let (reply, answer) = oneshot::channel();
+                asks.send(ask(reply)).await.map_err(|_| UpstreamError::Closing)?;
+                answer.await.map_err(|_| UpstreamError::Closing)?
+            };
+            tokio::select! {
+                answered = answering => answered,
+                () = self.closing.cancelled() => Err(UpstreamError::Closing),
+                () = cancel.cancelled() => Err(UpstreamError::Cancelled { server: server.clone() }),
+                () = tokio::time::sleep_until(deadline) => Err(UpstreamError::Deadline { server: server.clone() }),
+            }
         };
-        tokio::select! {
-            answered = answering => answered,
-            () = self.closing.cancelled() => Err(UpstreamError::Closing),
-            () = cancel.cancelled() => Err(UpstreamError::Cancelled { server: server.clone() }),
-            () = tokio::time::sleep_until(deadline) => Err(UpstreamError::Deadline { server: server.clone() }),
-        }
+        answered.await.map_err(|error| self.failure(server, error))
     }
 
     fn start_time(&self, entry: &Entry) -> Duration {

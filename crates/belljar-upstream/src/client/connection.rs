@@ -161,44 +161,36 @@ impl Connection {
         cancel: &CancellationToken,
         hears: Option<watch::Sender<Option<ProgressUpdate>>>,
     ) -> Result<Box<RawValue>, Redacted> {
-        let answered = self.answered(request, clock, cancel, hears).await;
-        answered.map_err(|error| self.answers.redaction().error(error))
-    }
-
-    async fn answered(
-        &self,
-        request: Request,
-        clock: &impl Clock,
-        cancel: &CancellationToken,
-        hears: Option<watch::Sender<Option<ProgressUpdate>>>,
-    ) -> Result<Box<RawValue>, UpstreamError> {
-        self.check_offered(match &request {
-            Request::Tool { .. } => ListKind::Tools,
-            Request::Resource { .. } => ListKind::Resources,
-            Request::Prompt { .. } => ListKind::Prompts,
-        })?;
-        let mut input = Input::default();
-        let mut timeout = CallTimeout::new(clock);
-        for round in 1..=input::ROUNDS_MAX {
-            let result = self.patient((&request, &input), &mut timeout, cancel, hears.clone()).await?;
-            let result = match &request {
-                Request::Tool { name, .. } if self.needs_task(name) => {
-                    self.result_of_task(result, &mut timeout, cancel).await?
-                }
-                _ => result,
-            };
-            let required = input::required(&result);
-            let required = required.map_err(|why| self.nonsense(why))?;
-            let Some(required) = required else { return Ok(result) };
-            input = tokio::select! {
-                answered = Input::of(required, round, &self.handler, cancel) => {
-                    answered.map_err(|error| self.failure(ServiceError::McpError(error)))?
-                }
-                error = timeout.of_run(&self.server) => return Err(error),
-                () = cancel.cancelled() => return Err(UpstreamError::Cancelled { server: self.server.clone() }),
-            };
-        }
-        Err(self.nonsense(format!("it has asked {} times, and not answered", input::ROUNDS_MAX)))
+        let answered = async {
+            self.check_offered(match &request {
+                Request::Tool { .. } => ListKind::Tools,
+                Request::Resource { .. } => ListKind::Resources,
+                Request::Prompt { .. } => ListKind::Prompts,
+            })?;
+            let mut input = Input::default();
+            let mut timeout = CallTimeout::new(clock);
+            for round in 1..=input::ROUNDS_MAX {
+                let result = self.patient((&request, &input), &mut timeout, cancel, hears.clone()).await?;
+                let result = match &request {
+                    Request::Tool { name, .. } if self.needs_task(name) => {
+                        self.result_of_task(result, &mut timeout, cancel).await?
+                    }
+                    _ => result,
+                };
+                let required = input::required(&result);
+                let required = required.map_err(|why| self.nonsense(why))?;
+                let Some(required) = required else { return Ok(result) };
+                input = tokio::select! {
+                    answered = Input::of(required, round, &self.handler, cancel) => {
+                        answered.map_err(|error| self.failure(ServiceError::McpError(error)))?
+                    }
+                    error = timeout.of_run(&self.server) => return Err(error),
+                    () = cancel.cancelled() => return Err(UpstreamError::Cancelled { server: self.server.clone() }),
+                };
+            }
+            Err(self.nonsense(format!("it has asked {} times, and not answered", input::ROUNDS_MAX)))
+        };
+        answered.await.map_err(|error| self.answers.redaction().error(error))
     }
 
     /// Reads all pages of a list, within the bounds; otherwise as [`Self::ask`]. The sentence says what was left out.

@@ -19,7 +19,7 @@ use super::resolve::{beginning, inside, is_file, is_folder, names_in, resolve_wi
 use super::surroundings::Surroundings;
 
 /// The files that a confined server sees, as far as they were found.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct VisibleFiles {
     /// Symlinks and their targets.
     pub(super) links: BTreeMap<PathBuf, PathBuf>,
@@ -75,16 +75,7 @@ const SCRIPT_RUNNERS: [&str; 2] = ["mcp", "fastmcp"];
 impl VisibleFiles {
     /// Begins without visible files.
     pub(super) fn new(at: &Surroundings<'_>) -> Self {
-        let mut found = Self {
-            links: BTreeMap::new(),
-            visible: BTreeMap::new(),
-            stores: Vec::new(),
-            unfollowed: BTreeSet::new(),
-            named: BTreeSet::new(),
-            led: BTreeSet::new(),
-            environments: BTreeSet::new(),
-            runner: None,
-        };
+        let mut found = Self::default();
         let stores = caches::stores(at).into_iter().filter_map(|store| found.way(&store, at));
         let stores = stores.filter(|way| !is_chosen_by_others(way)).map(|way| way.end);
         found.stores = stores.filter(|store| is_folder(store, &at.looks) && !at.is_too_wide(store)).collect();

@@ -9,7 +9,7 @@ use belljar_base::secret::{SECRET_BYTES_MIN, Secret};
 use parking_lot::RwLock;
 use url::Url;
 
-use super::{ProcessSpec, RemoteSpec, ServerSpec, ServerTransport};
+use super::{RemoteSpec, ServerSpec, ServerTransport};
 
 /// The shortest part of an address that counts as a secret, in bytes.
 const PATH_SECRET_BYTES_MIN: usize = 16;
@@ -46,15 +46,14 @@ impl Secrets {
 
     /// Adds secrets. Earlier ones stay, since a server may still repeat them.
     pub(super) fn add(&self, transport: &ServerTransport, further: &[(String, String)]) {
-        let mut values: Vec<(String, String)> = match transport {
-            ServerTransport::Process(ProcessSpec { env, .. }) => env.clone(),
-            ServerTransport::Remote(RemoteSpec { headers, .. }) => {
-                headers.iter().flat_map(of_header).collect()
+        let (mut values, address, arguments, inherited) = match transport {
+            ServerTransport::Process(process) => {
+                (process.env.clone(), vec![], process.args.as_slice(), process.inherited_texts())
             }
-        };
-        let address: Vec<(String, String)> = match transport {
-            ServerTransport::Process(_) => vec![],
-            ServerTransport::Remote(RemoteSpec { url, .. }) => of_address(url).collect(),
+            ServerTransport::Remote(RemoteSpec { url, headers, .. }) => {
+                let headers = headers.iter().flat_map(of_header).collect();
+                (headers, of_address(url).collect::<Vec<_>>(), &[][..], vec![])
+            }
         };
         values.extend(address.iter().chain(further).cloned());
         // The parts of an address have no names that say which of them are credentials.
@@ -62,10 +61,6 @@ impl Secrets {
         let found: Vec<&str> = further.iter().map(|(_, found)| found.trim()).collect();
         let holds_reference =
             |value: &str| found.iter().any(|found| found.len() >= SECRET_BYTES_MIN && value.contains(found));
-        let arguments: &[String] = match transport {
-            ServerTransport::Process(ProcessSpec { args, .. }) => args,
-            ServerTransport::Remote(_) => &[],
-        };
         let mut all: Vec<(&str, String, bool)> = values
             .iter()
             .map(|(name, value)| {
@@ -73,10 +68,6 @@ impl Secrets {
                 (name.as_str(), value.clone(), is_credential)
             })
             .collect();
-        let inherited = match transport {
-            ServerTransport::Process(process) => process.inherited_texts(),
-            ServerTransport::Remote(_) => vec![],
-        };
         // Most inherited variables name places and languages, which may appear in results.
         let of_secrets = inherited.iter().filter(|(name, value)| {
             !names_place(value) && (parts::is_secret(name, value) || parts::is_token(value))
@@ -155,6 +146,7 @@ mod tests {
     use belljar_base::secret::replaced_in;
 
     use super::*;
+    use crate::ProcessSpec;
 
     fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
