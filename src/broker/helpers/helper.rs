@@ -14,6 +14,7 @@ use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::jobs::SPAWN;
 use super::model_request::RUNTIME;
 use crate::broker::answer::Answer;
 use crate::broker::arguments;
@@ -60,8 +61,9 @@ impl Broker {
             "list_skills" => self.list_skills()?,
             "show_skill" => self.show_skill(call)?,
             "jobs" => self.list_jobs(),
-            "spawn_job" | "job" | "job_result" | "job_tail" | "wait_job" | "cancel_job" => {
-                self.of_jobs(call, cancel).await?
+            SPAWN => self.spawn_job(call)?,
+            "job" | "job_result" | "job_tail" | "wait_job" | "cancel_job" => {
+                self.of_job(call, cancel).await?
             }
             "skill_history" => self.skill_history(call)?,
             unknown => {

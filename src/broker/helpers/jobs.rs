@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use belljar_base::run::{FaultCode, ToolFault};
-use belljar_base::text;
 use serde::Deserialize;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
@@ -16,7 +15,7 @@ use crate::broker::parts::Broker;
 use crate::jobs::{JobRequest, JobSummary};
 
 /// The helper that reserves a job.
-const SPAWN: &str = "spawn_job";
+pub(super) const SPAWN: &str = "spawn_job";
 
 #[derive(Deserialize)]
 struct Arguments {
@@ -33,26 +32,22 @@ struct SpawnArguments {
 }
 
 impl Broker {
-    pub(super) async fn of_jobs(
+    pub(super) fn spawn_job(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
+        if call.run().job_number().is_some() {
+            return Err(ToolFault::new(FaultCode::Denied, "a job cannot start jobs: start them in a run"));
+        }
+        let SpawnArguments { name, timeout } = self.read(call)?;
+        let time = timeout.map(|seconds| seconds_of("timeout", seconds)).transpose()?;
+        let job = self.jobs.reserve(JobRequest { run: call.run().id.0, name, time })?;
+        Ok(json!({"job": job}))
+    }
+
+    /// Answers a helper that is about one job.
+    pub(super) async fn of_job(
         &self,
         call: &Call<'_>,
         cancel: &CancellationToken,
     ) -> Result<Value, ToolFault> {
-        match call.tool.as_str() {
-            SPAWN if call.run().job_number().is_some() => {
-                return Err(ToolFault::new(
-                    FaultCode::Denied,
-                    "a job cannot start jobs: start them in a run",
-                ));
-            }
-            SPAWN => {
-                let SpawnArguments { name, timeout } = self.read(call)?;
-                let time = timeout.map(|seconds| seconds_of("timeout", seconds)).transpose()?;
-                let job = self.jobs.reserve(JobRequest { run: call.run().id.0, name, time })?;
-                return Ok(json!({"job": job}));
-            }
-            _ => {}
-        }
         let Arguments { job, timeout, lines } = self.read(call)?;
         match call.tool.as_str() {
             "job" => self.jobs.summary(job).map(|summary| row(&summary)),
@@ -65,15 +60,12 @@ impl Broker {
                 let until = until.map_or(call.deadline, |until| call.deadline.min(until));
                 self.job_ended(job, until, cancel).await
             }
-            "cancel_job" => {
+            // "cancel_job"
+            _ => {
                 self.jobs.cancel(job)?;
                 // The wait covers the interruption of the job and, if the job does not end then, its kill.
                 let until = Instant::now() + self.limits.grace + self.limits.replace;
                 self.job_ended(job, call.deadline.min(until), cancel).await
-            }
-            unknown => {
-                let shown = text::inert_excerpt(unknown, 100);
-                Err(ToolFault::new(FaultCode::UnknownTool, format!("there is no helper '{shown}'")))
             }
         }
     }
