@@ -66,6 +66,7 @@ impl Ring {
 }
 
 /// The writer of the log file, for all sessions of this process.
+#[derive(Default)]
 pub struct AuditLog {
     dir: Option<PathBuf>,
     /// The owner of the sessions; `None`: the user.
@@ -77,9 +78,10 @@ pub struct AuditLog {
 }
 
 /// Whether lines can be written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 enum Trouble {
     /// Nobody has tried.
+    #[default]
     Unknown,
     None,
     /// The reason why they cannot.
@@ -97,14 +99,7 @@ impl AuditLog {
     /// tokio runtime.
     #[must_use]
     pub fn start(dir: Option<PathBuf>, limits: &Limits) -> Self {
-        let log = Self {
-            dir: dir.clone(),
-            owner: None,
-            metrics: None,
-            lines: Mutex::default(),
-            writing: Mutex::default(),
-            trouble: Arc::new(Mutex::new(Trouble::Unknown)),
-        };
+        let log = Self { dir: dir.clone(), ..Self::default() };
         if let Some(dir) = dir {
             let (sender, lines) = mpsc::channel(WAITING_MAX);
             let writer = Writer {
@@ -136,14 +131,8 @@ impl AuditLog {
     /// A log that should be written, and cannot be for this reason.
     #[must_use]
     pub fn nowhere(reason: &str) -> Self {
-        Self {
-            dir: None,
-            owner: None,
-            metrics: None,
-            lines: Mutex::default(),
-            writing: Mutex::default(),
-            trouble: Arc::new(Mutex::new(Trouble::Known(reason.to_owned()))),
-        }
+        let trouble = Arc::new(Mutex::new(Trouble::Known(reason.to_owned())));
+        Self { trouble, ..Self::default() }
     }
 
     /// Whether anything is written.

@@ -51,30 +51,23 @@ pub(super) fn error_line(outcome: &RunOutcome) -> Option<String> {
 
 /// What became of the variables, when the reader could take it to be otherwise.
 pub(super) fn change(report: &RunReport) -> Option<String> {
-    let sentence = match (report.state, &report.outcome) {
-        (_, RunOutcome::NotStarted(_))
-        | (StateNote::Kept, RunOutcome::Finished | RunOutcome::Exited { exit_code: 0 }) => {
-            return None;
-        }
-        (
-            StateNote::Fresh(FreshReason::First),
-            RunOutcome::Finished | RunOutcome::Exited { exit_code: 0 },
-        ) => return None,
-        (StateNote::Kept | StateNote::Fresh(FreshReason::First), _) => "variables kept",
-        (StateNote::Fresh(FreshReason::Reset), _) => "fresh interpreter, as requested by reset",
-        (StateNote::Fresh(FreshReason::IdleStop), _) => {
+    let is_done = matches!(report.outcome, RunOutcome::Finished | RunOutcome::Exited { exit_code: 0 });
+    let sentence = match report.state {
+        _ if matches!(report.outcome, RunOutcome::NotStarted(_)) => return None,
+        StateNote::Kept | StateNote::Fresh(FreshReason::First) if is_done => return None,
+        StateNote::Kept | StateNote::Fresh(FreshReason::First) => "variables kept",
+        StateNote::Fresh(FreshReason::Reset) => "fresh interpreter, as requested by reset",
+        StateNote::Fresh(FreshReason::IdleStop) => {
             "fresh interpreter: the sandbox had been stopped for being idle; earlier variables are gone"
         }
-        (StateNote::Fresh(FreshReason::NewSession), _) => "new session: variables of earlier ones are gone",
-        (StateNote::Fresh(FreshReason::Lost), _) => {
+        StateNote::Fresh(FreshReason::NewSession) => "new session: variables of earlier ones are gone",
+        StateNote::Fresh(FreshReason::Lost) => {
             "fresh interpreter: the previous one was lost; earlier variables are gone"
         }
-        (StateNote::RolledBack, _) => "variables as before this run",
-        (StateNote::RolledBackFurther, _) => {
-            "variables as after an earlier run; what later runs changed is gone"
-        }
-        (StateNote::Restored, _) => "variables as at the checkpoint",
-        (StateNote::Lost, _) => "variables lost; the next run starts with a fresh interpreter",
+        StateNote::RolledBack => "variables as before this run",
+        StateNote::RolledBackFurther => "variables as after an earlier run; what later runs changed is gone",
+        StateNote::Restored => "variables as at the checkpoint",
+        StateNote::Lost => "variables lost; the next run starts with a fresh interpreter",
     };
     Some(format!("state: {sentence}"))
 }

@@ -148,11 +148,9 @@ impl Skills {
             name: name.to_string(),
             description: description.filter(|said| !said.trim().is_empty()).unwrap_or(definition.doc),
             tags,
-            version: 0,
-            saved: String::new(),
             servers,
             test,
-            sha256: String::new(),
+            ..Header::default()
         };
         match self.ready(&name) {
             Ok(Skill { header: before, body: same, .. }) => {

@@ -23,7 +23,7 @@ const SERVER_CHARS_MAX: usize = 100;
 const SAVED_CHARS_MAX: usize = 40;
 
 /// The header of a skill's file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// The function's name.
     pub name: String,

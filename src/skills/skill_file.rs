@@ -74,15 +74,6 @@ pub(super) fn parted<'t>(name: &SkillName, text: &'t str) -> (Header, &'t str) {
         None => (None, text),
     };
     let described = || definition(body, name.as_str()).map(|definition| definition.doc).unwrap_or_default();
-    let header = header.map(|header| Header { name: name.to_string(), ..header }).unwrap_or_else(|| Header {
-        name: name.to_string(),
-        description: described(),
-        tags: vec![],
-        version: 0,
-        saved: String::new(),
-        servers: vec![],
-        test: None,
-        sha256: String::new(),
-    });
-    (header, body)
+    let header = header.unwrap_or_else(|| Header { description: described(), ..Header::default() });
+    (Header { name: name.to_string(), ..header }, body)
 }

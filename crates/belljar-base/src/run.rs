@@ -118,7 +118,7 @@ pub enum OutputMode {
 }
 
 /// The report on a run that has ended.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunReport {
     /// How it ended.
     pub outcome: RunOutcome,
@@ -150,27 +150,15 @@ impl RunReport {
     /// The report of a run that never started.
     #[must_use]
     pub fn not_started(fault: ToolFault) -> Self {
-        Self {
-            outcome: RunOutcome::NotStarted(fault),
-            output: Output::default(),
-            value: None,
-            bound: vec![],
-            images: vec![],
-            saved: vec![],
-            state: StateNote::Kept,
-            notes: vec![],
-            sandbox_notes: vec![],
-            servers: vec![],
-            calls: Calls::default(),
-            goes_back_to: None,
-        }
+        Self { outcome: RunOutcome::NotStarted(fault), ..Self::default() }
     }
 }
 
 /// The outcome of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum RunOutcome {
     /// To the end of the code.
+    #[default]
     Finished,
     /// With an exception.
     Raised(PythonError),
@@ -262,10 +250,11 @@ fn is_none_kept(chars: &u64) -> bool {
 }
 
 /// The state of the session's variables after a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StateNote {
     /// They are as the run left them.
+    #[default]
     Kept,
     /// The run began with an empty namespace, for this reason, and keeps what it made.
     Fresh(FreshReason),

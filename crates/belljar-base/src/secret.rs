@@ -8,8 +8,10 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::ops::Range;
 
+use memchr::memchr;
 use memchr::memmem::{self, Finder};
-use memchr::{memchr, memchr2};
+
+use crate::text;
 
 /// Shorter values are words like any other, and replacing them would make texts unreadable.
 pub const SECRET_BYTES_MIN: usize = 6;
@@ -187,7 +189,8 @@ pub fn replaced_in_json(json: &str, secrets: &[&Secret]) -> Option<String> {
     let mut rest = json;
     while let Some(begin) = memchr(b'"', rest.as_bytes()) {
         let (before, from_string) = rest.split_at(begin + 1);
-        let (string, behind) = from_string.split_at(content_bytes(from_string.as_bytes()));
+        let (string, behind) =
+            from_string.split_at(text::end_of_string(from_string.as_bytes()).unwrap_or(from_string.len()));
         written.push_str(before);
         let found = found_in(string, &secrets);
         match found.is_empty() {
@@ -390,19 +393,6 @@ fn unicode_escape(text: &[u8]) -> Escape {
 
 fn hexadecimal(digits: &[u8]) -> Option<u32> {
     digits.iter().try_fold(0, |number, digit| Some(number * 16 + char::from(*digit).to_digit(16)?))
-}
-
-/// Length of the content of the JSON string behind its first quote: up to the quote that ends it.
-fn content_bytes(json: &[u8]) -> usize {
-    let mut at = 0;
-    while let Some(next) = memchr2(b'"', b'\\', json.get(at..).unwrap_or_default()) {
-        at += next;
-        if json[at] == b'"' {
-            return at;
-        }
-        at += 2;
-    }
-    json.len()
 }
 
 #[cfg(test)]

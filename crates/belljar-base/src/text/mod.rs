@@ -199,7 +199,8 @@ pub fn has_reserved_key(json: &[u8]) -> bool {
     false
 }
 
-fn end_of_string(text: &[u8]) -> Option<usize> {
+/// The place of the quote that ends a JSON string, in the text behind its first quote.
+pub(crate) fn end_of_string(text: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
         at += memchr::memchr2(b'"', b'\\', &text[at..])?;

@@ -63,20 +63,14 @@ impl CostCounter<'_> {
                     }
                 }
                 ("anyOf" | "oneOf", Value::Array(schemas)) => {
-                    for schema in schemas {
-                        self.of(schema, value, again)?;
-                    }
+                    schemas.iter().try_for_each(|schema| self.of(schema, value, again))?;
                 }
                 ("allOf", Value::Array(schemas)) => {
-                    for schema in schemas {
-                        self.of(schema, value, at)?;
-                    }
+                    schemas.iter().try_for_each(|schema| self.of(schema, value, at))?;
                 }
                 ("not" | "if" | "then" | "else", _) => self.of(inner, value, again)?,
                 ("dependentSchemas" | "dependencies", Value::Object(schemas)) => {
-                    for schema in schemas.values() {
-                        self.of(schema, value, at)?;
-                    }
+                    schemas.values().try_for_each(|schema| self.of(schema, value, at))?;
                 }
                 _ => match value {
                     Value::Object(members) => self.of_members(keyword, inner, members, at)?,
@@ -97,50 +91,33 @@ impl CostCounter<'_> {
     ) -> Option<()> {
         match (keyword, inner) {
             ("properties", Value::Object(schemas)) => {
-                for (name, schema) in schemas {
-                    if let Some(member) = members.get(name) {
-                        self.of(schema, member, at)?;
-                    }
-                }
+                let mut met = schemas.iter().filter_map(|(name, schema)| Some((schema, members.get(name)?)));
+                met.try_for_each(|(schema, member)| self.of(schema, member, at))
             }
-            ("patternProperties", Value::Object(schemas)) => {
-                for schema in schemas.values() {
-                    for (name, member) in members {
-                        self.spend((1 + name.len() / TEXT_BYTES) * at.times)?;
-                        self.of(schema, member, at)?;
-                    }
-                }
-            }
-            ("additionalProperties", _) => {
-                for member in members.values() {
-                    self.of(inner, member, at)?;
-                }
-            }
+            ("patternProperties", Value::Object(schemas)) => schemas.values().try_for_each(|schema| {
+                members.iter().try_for_each(|(name, member)| {
+                    self.spend((1 + name.len() / TEXT_BYTES) * at.times)?;
+                    self.of(schema, member, at)
+                })
+            }),
+            ("additionalProperties", _) => members.values().try_for_each(|member| self.of(inner, member, at)),
             ("propertyNames", _) => {
-                for name in members.keys() {
-                    self.of(inner, &Value::String(name.clone()), at)?;
-                }
+                members.keys().try_for_each(|name| self.of(inner, &Value::String(name.clone()), at))
             }
-            _ => {}
+            _ => Some(()),
         }
-        Some(())
     }
 
     fn of_items(&mut self, keyword: &str, inner: &Value, items: &[Value], at: CostPosition) -> Option<()> {
         match (keyword, inner) {
             ("items" | "prefixItems", Value::Array(schemas)) => {
-                for (schema, item) in schemas.iter().zip(items) {
-                    self.of(schema, item, at)?;
-                }
+                schemas.iter().zip(items).try_for_each(|(schema, item)| self.of(schema, item, at))
             }
             ("items" | "additionalItems" | "contains", _) => {
-                for item in items {
-                    self.of(inner, item, at)?;
-                }
+                items.iter().try_for_each(|item| self.of(inner, item, at))
             }
-            _ => {}
+            _ => Some(()),
         }
-        Some(())
     }
 
     fn spend(&mut self, work: usize) -> Option<()> {
