@@ -162,7 +162,7 @@ impl Root {
     /// See [`Self::new`].
     pub fn writable(&self, path: &str, mib: u64) -> Result<(), StepFailure> {
         let files = files_of_place_max(mib);
-        self.memory(path, &format!("size={mib}m,nr_inodes={files},mode=1777"), MsFlags::empty())
+        self.memory(path, &format!("size={mib}m,nr_inodes={files},mode=1777"), SHUT)
     }
 
     /// Mounts a writable place in memory, of `mib` MiB, in which files can be executed.
@@ -171,10 +171,7 @@ impl Root {
     /// See [`Self::new`].
     pub fn private(&self, path: &str, mib: u64, mode: &str) -> Result<(), StepFailure> {
         let files = files_of_place_max(mib);
-        fs::create_dir_all(self.at(path)).step(format!("make {}", quoted(path)))?;
-        let options = format!("size={mib}m,nr_inodes={files},mode={mode}");
-        mount(Some("tmpfs"), &self.at(path), Some("tmpfs"), INERT, Some(options.as_str()))
-            .step(format!("mount {}", quoted(path)))
+        self.memory(path, &format!("size={mib}m,nr_inodes={files},mode={mode}"), INERT)
     }
 
     /// Writes a file of the root itself.
@@ -287,7 +284,7 @@ impl Root {
     /// Mounts an empty file system in memory.
     fn memory(&self, path: &str, options: &str, flags: MsFlags) -> Result<(), StepFailure> {
         fs::create_dir_all(self.at(path)).step(format!("make {}", quoted(path)))?;
-        mount(Some("tmpfs"), &self.at(path), Some("tmpfs"), SHUT | flags, Some(options))
+        mount(Some("tmpfs"), &self.at(path), Some("tmpfs"), flags, Some(options))
             .step(format!("mount {}", quoted(path)))
     }
 
@@ -325,7 +322,7 @@ impl Root {
         for path in paths {
             let at = self.at(path);
             if at.is_dir() {
-                self.memory(path, EMPTY_OPTIONS, MsFlags::MS_RDONLY)?;
+                self.memory(path, EMPTY_OPTIONS, SHUT | MsFlags::MS_RDONLY)?;
             } else if at.exists() {
                 self.device(&null, path)?;
             }

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use reqwest::header::CONTENT_TYPE;
 use reqwest::redirect::Attempt;
 use reqwest::{Client, ClientBuilder, Response, StatusCode};
 use rustls::ClientConfig;
@@ -68,11 +69,26 @@ pub async fn beginning_of(mut response: Response, bytes_max: usize) -> (Vec<u8>,
     (body, false)
 }
 
+/// The media type of a response in lower case, without parameters; empty if it has none.
+pub fn media_type(response: &Response) -> String {
+    written_type(response).split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// The media type as the server has written it, for an error: credentials in it can still be recognised.
+pub fn written_type(response: &Response) -> String {
+    let named = response.headers().get(CONTENT_TYPE).and_then(|named| named.to_str().ok());
+    named.unwrap_or_default().to_owned()
+}
+
 /// Its words with those of its causes, without the address, which may hold a secret.
 pub fn said(error: reqwest::Error) -> String {
-    let error = error.without_url();
+    with_causes(&error.without_url())
+}
+
+/// The words of an error with those of its causes.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut said = error.to_string();
-    let mut cause = std::error::Error::source(&error);
+    let mut cause = error.source();
     while let Some(error) = cause {
         said = format!("{said}: {error}");
         cause = error.source();

@@ -71,18 +71,14 @@ impl Runner {
 
     /// Variables that make it use stored packages if it has no network, and keep it from looking for updates.
     pub(super) fn variables(self, network: Network) -> Vec<(String, String)> {
-        let offline: &[(&str, &str)] = match self {
-            Self::Npm | Self::Pnpm => &[("npm_config_offline", "true")],
-            Self::Uv => &[("UV_OFFLINE", "1")],
-            _ => &[],
+        let offline = match self {
+            Self::Npm | Self::Pnpm => Some(("npm_config_offline", "true")),
+            Self::Uv => Some(("UV_OFFLINE", "1")),
+            _ => None,
         };
-        let quiet: &[(&str, &str)] = match self {
-            Self::Npm => &[("npm_config_update_notifier", "false")],
-            _ => &[],
-        };
-        let offline = if network == Network::None { offline } else { &[] };
-        let all = offline.iter().chain(quiet);
-        all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        let offline = offline.filter(|_| network == Network::None);
+        let quiet = (self == Self::Npm).then_some(("npm_config_update_notifier", "false"));
+        offline.into_iter().chain(quiet).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     }
 }
 
@@ -123,6 +119,7 @@ pub(super) fn stores(at: &Surroundings<'_>) -> Vec<PathBuf> {
 
 /// The folders in which a runner stores packages. No word of the entry names them.
 pub(super) fn stored(runner: Runner, at: &Surroundings<'_>) -> Vec<PathBuf> {
+    let in_home = |places: &[&str]| places.iter().map(|place| at.home.join(place)).collect();
     match runner {
         Runner::Npm => {
             let cache = of_variables(at, &["npm_config_cache", "NPM_CONFIG_CACHE"], ".npm");
@@ -140,18 +137,13 @@ pub(super) fn stored(runner: Runner, at: &Surroundings<'_>) -> Vec<PathBuf> {
         .into_iter()
         .flatten()
         .collect(),
-        Runner::Pipx => {
-            let places = [".local/share/pipx", ".local/pipx", ".cache/pipx"];
-            places.iter().map(|place| at.home.join(place)).collect()
-        }
-        Runner::Bun => vec![at.home.join(".bun")],
+        Runner::Pipx => in_home(&[".local/share/pipx", ".local/pipx", ".cache/pipx"]),
+        Runner::Bun => in_home(&[".bun"]),
         Runner::Deno => of_variables(at, &["DENO_DIR"], below(at, "XDG_CACHE_HOME", ".cache", "deno"))
             .into_iter()
             .collect(),
-        Runner::Pnpm => {
-            [".local/share/pnpm", ".cache/pnpm"].iter().map(|place| at.home.join(place)).collect()
-        }
-        Runner::Yarn => [".yarn", ".cache/yarn"].iter().map(|place| at.home.join(place)).collect(),
+        Runner::Pnpm => in_home(&[".local/share/pnpm", ".cache/pnpm"]),
+        Runner::Yarn => in_home(&[".yarn", ".cache/yarn"]),
         Runner::Containers => vec![],
     }
 }

@@ -7,9 +7,10 @@ use url::Url;
 
 use super::events::{BodyError, BodyLimits, Events};
 use super::lines::{Deliveries, SentMessage};
-use super::requests::{Requests, media_type, written_type};
+use super::requests::Requests;
 use crate::jsonrpc::Line;
 use crate::no_response::NoResponse;
+use crate::web::{media_type, written_type};
 
 /// One server over HTTP+SSE. When its stream ends, the connection ends.
 pub(super) struct Legacy {

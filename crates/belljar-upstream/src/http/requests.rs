@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use reqwest::header::{AUTHORIZATION, HeaderValue};
 use reqwest::{Client, Method, Request, RequestBuilder, Response, StatusCode};
 use url::Url;
 
@@ -125,17 +125,6 @@ impl Requests {
             _ => Ok(response),
         }
     }
-}
-
-/// The media type of a response in lower case, without parameters; empty if it has none.
-pub(super) fn media_type(response: &Response) -> String {
-    written_type(response).split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
-}
-
-/// The media type as the server has written it, for an error: credentials in it can still be recognised.
-pub(super) fn written_type(response: &Response) -> String {
-    let named = response.headers().get(CONTENT_TYPE).and_then(|named| named.to_str().ok());
-    named.unwrap_or_default().to_owned()
 }
 
 /// `Some` if a login would help, with the scope that the login must have if the server names one.

@@ -14,9 +14,10 @@ use url::Url;
 use super::events::{BodyError, BodyLimits, Events};
 use super::lines::{Deliveries, SentMessage};
 use super::parameter_headers::{ParameterHeaders, header_of};
-use super::requests::{Requests, media_type, written_type};
+use super::requests::Requests;
 use crate::jsonrpc::{Line, answer_with_id, answered_error, answered_id, is_message, repaired};
 use crate::no_response::NoResponse;
+use crate::web::{media_type, written_type};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");

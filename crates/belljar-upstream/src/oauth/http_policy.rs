@@ -6,7 +6,6 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use reqwest::header::CONTENT_TYPE;
 use reqwest::redirect::Policy;
 use rmcp::transport::auth::{
     OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRedirectPolicy, OAuthHttpRequest,
@@ -15,7 +14,7 @@ use serde::Deserialize;
 use url::Url;
 
 use super::dpop::{DpopKey, Nonces};
-use crate::web::{builder, followed, is_loopback, said};
+use crate::web::{builder, followed, is_loopback, said, written_type};
 
 /// The largest response, in bytes.
 const ANSWER_BYTES_MAX: usize = 256 * 1024;
@@ -129,11 +128,9 @@ impl HttpPolicy {
             whole = whole.header(name, value);
         }
         let mut body = Vec::new();
-        let kind =
-            response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         // An MCP server that is asked at its own address may begin an endless stream, so the body of a stream is not
         // read.
-        if !kind.starts_with("text/event-stream") {
+        if !written_type(&response).starts_with("text/event-stream") {
             while let Some(chunk) = response.chunk().await.map_err(said)? {
                 if body.len() + chunk.len() > ANSWER_BYTES_MAX {
                     return Err(format!("its answer has more than {ANSWER_BYTES_MAX} bytes"));

@@ -20,7 +20,7 @@ use super::probe::{ProbeResult, probe};
 use super::token_endpoint::spellings;
 use crate::login_file::{ClientRegistration, Grant, LoginFile, SecretIn};
 use crate::secrets::Secrets;
-use crate::web::is_loopback;
+use crate::web::{is_loopback, with_causes};
 use crate::{RemoteSpec, ServerTransport};
 
 /// The time that the user has to log in.
@@ -406,13 +406,7 @@ fn secret_in(metadata: &AuthorizationMetadata) -> SecretIn {
 }
 
 fn refused(error: AuthError) -> LoginError {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(&error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    said(&text)
+    said(&with_causes(&error))
 }
 
 fn said(text: &str) -> LoginError {

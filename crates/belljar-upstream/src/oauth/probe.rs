@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use reqwest::StatusCode;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
-use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::challenge::{Challenge, Scheme};
 use crate::http_client::http_client;
-use crate::web::{beginning_of, said};
+use crate::web::{beginning_of, media_type, said};
 use crate::{RemoteSpec, RemoteTransport};
 
 /// The longest wait for the answer.
@@ -53,7 +53,7 @@ pub async fn probe(spec: &RemoteSpec) -> Result<ProbeResult, String> {
         let is_bound = challenge.as_ref().is_some_and(|challenge| challenge.scheme == Scheme::Dpop);
         return Ok(ProbeResult::Wants { challenge: challenge.map(|challenge| challenge.text), is_bound });
     }
-    let (status, kind) = (response.status(), content_type(&response));
+    let (status, kind) = (response.status(), media_type(&response));
     let is_older = matches!(status.as_u16(), 400 | 404 | 405) && spec.transport.is_none();
     if let Some(session) = response.headers().get("mcp-session-id") {
         let ending = client.delete(spec.url.clone()).header("mcp-session-id", session.clone()).timeout(PROBE);
@@ -77,12 +77,6 @@ pub async fn probe(spec: &RemoteSpec) -> Result<ProbeResult, String> {
     let is_common = ["application/json", "text/html", "text/plain"].contains(&kind.as_str());
     let kind = if status.is_success() && is_common { format!(" with {kind}") } else { String::new() };
     Ok(ProbeResult::Other(format!("it answers HTTP {status}{kind}, not MCP")))
-}
-
-fn content_type(response: &Response) -> String {
-    let value =
-        response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 /// Whether the body is a JSON-RPC message. An error counts too: a server of MCP may not know `initialize`.

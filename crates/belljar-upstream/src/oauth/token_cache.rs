@@ -68,13 +68,16 @@ pub(crate) struct Token {
 }
 
 /// The reason for which there is no token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MissingToken {
     /// Nobody has logged in.
+    #[error("there is none")]
     Login,
     /// The login under this name is for another address.
+    #[error("the one that there is was made for another address")]
     OfAnotherAddress,
     /// The file of the login cannot be used.
+    #[error("the one that there is cannot be read")]
     Unreadable,
 }
 
@@ -345,15 +348,5 @@ impl CachedLogin {
             self.secrets.push_front(Arc::new(secret));
             self.secrets.truncate(SECRETS_MAX);
         }
-    }
-}
-
-impl std::fmt::Display for MissingToken {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Login => "there is none",
-            Self::OfAnotherAddress => "the one that there is was made for another address",
-            Self::Unreadable => "the one that there is cannot be read",
-        })
     }
 }
