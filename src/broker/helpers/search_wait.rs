@@ -33,10 +33,7 @@ impl Broker {
             servers.iter().cloned().partition(|server| is_named(server.as_str(), query));
         self.shared.indexing.begin(&[named.clone(), others].concat()).await;
         let tell = |awaited: &[&ServerName]| {
-            let progress = Progress::AwaitsTools { servers: shortened(awaited) };
-            if call.run().progress.try_send(progress).is_err() {
-                tracing::trace!("progress that nobody has read yet is left out");
-            }
+            call.run().tell(Progress::AwaitsTools { servers: shortened(awaited) });
         };
         let now = Instant::now();
         let half = call.deadline.saturating_duration_since(now) / 2;

@@ -7,6 +7,8 @@ use belljar_base::text;
 use belljar_upstream::QuestionKind;
 use serde_json::{Map, Value, json};
 
+use crate::broker::failure_text::redact;
+
 /// Longest message of a server, in characters.
 const MESSAGE_CHARS_MAX: usize = 2_000;
 /// Longest title or description in a form, in characters.
@@ -119,7 +121,7 @@ fn sampling(server: &ServerName, params: &Value) -> Value {
     for key in SAMPLING_KEYS {
         if let Some(value) = params.get(key) {
             let mut value = value.clone();
-            write_out(&mut value);
+            redact(&mut value, &|text| text::inert(&text).into_owned());
             shown.insert(key.to_owned(), value);
         }
     }
@@ -127,16 +129,6 @@ fn sampling(server: &ServerName, params: &Value) -> Value {
     let prompt = format!("{} this, by way of belljar.\n{}", asker(server), text::inert(prompt));
     shown.insert("systemPrompt".to_owned(), Value::String(prompt.trim_end().to_owned()));
     Value::Object(shown)
-}
-
-/// Escapes invisible characters in every text.
-fn write_out(value: &mut Value) {
-    match value {
-        Value::String(text) => *text = text::inert(text).into_owned(),
-        Value::Array(items) => items.iter_mut().for_each(write_out),
-        Value::Object(fields) => fields.values_mut().for_each(write_out),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
 }
 
 #[cfg(test)]
