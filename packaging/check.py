@@ -470,6 +470,8 @@ REMOVALS: dict[str, tuple[tuple[str, ...], int]] = {
 }
 # What the user has, and keeps, in HOME: settings, the log of calls, sessions.
 KEPT = (".config/belljar", ".local/state/belljar")
+# The cache of uv, through which newer versions of pipx install. `uv cache clean` empties it.
+FOREIGN = ".cache/uv"
 
 
 def check_removal(root: Root, channel: str) -> None:
@@ -483,7 +485,8 @@ def check_removal(root: Root, channel: str) -> None:
     kept = [root.folder / "home/user" / place for place in KEPT]
     assert all(f"/home/user/{place}" in said for place, path in zip(KEPT, kept, strict=True) if path.exists()), said
     named = (path for path in root.folder.rglob("*belljar*") if path.name != "belljar.deb")
-    left = [path for path in named if not any(path.is_relative_to(place) for place in kept)]
+    passed_over = [*kept, root.folder / "home/user" / FOREIGN]
+    left = [path for path in named if not any(path.is_relative_to(place) for place in passed_over)]
     assert not left and not client_file.exists(), (left, said)
 
 
