@@ -35,7 +35,7 @@ const LEFT: &[(&str, &str)] = &[
     (
         "h = mcp_one.echo.handle_sync(text='CANARY')",
         "own = mcp_one.add.handle_sync(a=1, b=2)\nfor number in range(9):\n    try:\n        \
-         print(runtime.Handle(own._calls, {**own._told, 'handle': number}).load())\n    except Exception:\n        pass",
+         print(runtime.Handle({**own._told, 'handle': number}).load())\n    except Exception:\n        pass",
     ),
     (
         "import time\ndef work():\n    print('CANARY', flush=True)\n    time.sleep(60)\njob = runtime.spawn(work)",

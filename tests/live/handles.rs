@@ -91,7 +91,7 @@ fn a_handle_that_stands_for_nothing_is_said_and_nothing_is_sent(engine: &Engine)
     assert!(gone.contains("make its call again"), "{gone}");
     let looked = raised(&mut bridge, "for row in rows: pass");
     assert!(looked.contains("TypeError a handle cannot be gone through"), "{looked}");
-    let made_up = "await runtime.call_tool('fixture', 'echo', {'text': type(rows)(rows._calls, {'handle': 99, 'server': 'x', 'tool': 'y', 'bytes': 1, 'told': ''})})";
+    let made_up = "await runtime.call_tool('fixture', 'echo', {'text': type(rows)({'handle': 99, 'server': 'x', 'tool': 'y', 'bytes': 1, 'told': ''})})";
     let made_up = raised(&mut bridge, made_up);
     assert!(made_up.contains("there is no handle 99"), "{made_up}");
     assert!(calls(&fixture, "echo").is_empty(), "{:?}", fixture.ledger());

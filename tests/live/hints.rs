@@ -157,7 +157,7 @@ fn rows() -> Vec<(Value, &'static str, Vec<Value>)> {
         ),
         (run("h = mcp_one.add.handle_sync(a=1, b=2)\nh['nope'].load()"), "it is ", vec![run("h.load()")]),
         (
-            run("runtime.Handle(runtime.handles()[0]._calls, {**h._told, 'handle': 77}).load()"),
+            run("runtime.Handle({**h._told, 'handle': 77}).load()"),
             "handles go with the session that made them: make the call again",
             vec![run("h = mcp_one.add.handle_sync(a=1, b=2)\nh.load()")],
         ),
