@@ -57,7 +57,7 @@ fn state_of_version_1_is_read(engine: &Engine) {
         said(&["session", "ls"]).starts_with(&format!("{SESSION}  2026-11-30T15:37:19.020Z  2 runs, 1 call"))
     );
     assert!(said(&["session", "export", SESSION]).contains("x = 6"));
-    assert_eq!(said(&["token", "ls"]), "laptop created 2026-11-30T15:37:25.021Z\n");
+    assert_eq!(said(&["token", "ls"]), "laptop  created 2026-11-30T15:37:25.021Z\n");
     assert_eq!(said(&["files", "--session", SESSION, "get", "a.txt", "-"]), "a");
 
     let fixture = Fixture::new(&[]);
