@@ -117,9 +117,8 @@ impl ImagesThere {
         let mut stores: Vec<Arc<dyn ImageStore>> = Vec::new();
         let process = EngineLocations { choice: Choice::Process, ..config.engine.clone() };
         let has_environments = config.engine.environments.as_ref().is_some_and(|dir| dir.is_dir());
-        for locations in
-            [Some(&config.engine), Some(&process).filter(|_| has_environments)].into_iter().flatten()
-        {
+        let of_fleet = config.engine.each();
+        for locations in of_fleet.iter().chain(Some(&process).filter(|_| has_environments)) {
             match find_images(locations, &config.lock_dir).await {
                 // Without a container engine, both are the same.
                 Ok(store) if stores.iter().any(|known| known.place() == store.place()) => {}

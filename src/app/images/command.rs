@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use belljar_base::text;
-use belljar_engine::{Choice, EngineLocations};
+use belljar_engine::Choice;
 
 use super::build::build;
 use super::engine_images::Images;
@@ -15,16 +15,14 @@ use crate::config::{Config, Environment};
 
 /// Executes the subcommand.
 pub(crate) async fn image(config: &Config, environment: &Environment, command: cli::Image) -> ExitCode {
-    let fleet = config.engine.fleet();
-    if fleet.is_empty() {
-        return told(on_engine(config, environment, command).await);
-    }
     // Each engine has images of its own. A failure at one does not stop the others.
     let mut code = ExitCode::SUCCESS;
-    for address in fleet {
-        err!("belljar: at {}:", text::inert_line(address));
-        let choice = Choice::At(vec![address.clone()]);
-        let config = Config { engine: EngineLocations { choice, ..config.engine.clone() }, ..config.clone() };
+    let is_fleet = !config.engine.fleet().is_empty();
+    for engine in config.engine.each() {
+        if let (true, Choice::At(addresses)) = (is_fleet, &engine.choice) {
+            err!("belljar: at {}:", text::inert_line(&addresses.join(",")));
+        }
+        let config = Config { engine, ..config.clone() };
         let done = told(on_engine(&config, environment, command.clone()).await);
         if done != ExitCode::SUCCESS {
             code = done;

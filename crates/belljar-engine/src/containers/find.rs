@@ -119,6 +119,18 @@ impl EngineLocations {
         }
     }
 
+    /// The locations of each of several engines, or these.
+    #[must_use]
+    pub fn each(&self) -> Vec<Self> {
+        match self.fleet() {
+            [] => vec![self.clone()],
+            addresses => addresses
+                .iter()
+                .map(|address| Self { choice: Choice::At(vec![address.clone()]), ..self.clone() })
+                .collect(),
+        }
+    }
+
     /// Whether the operator has named no engine, no OCI runtime, and no place.
     pub(crate) fn takes_any(&self) -> bool {
         self.choice == Choice::Auto && self.oci_runtime.is_none() && named(self).is_empty()
