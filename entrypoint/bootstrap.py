@@ -1,4 +1,4 @@
-"""The text that `python3 -I -u -c` runs: it reads the bundle from stdin and starts its main module.
+"""The text that `python3 -I -u -c` runs: it reads the bundle and starts its main module.
 
 The bytes that were read after the bundle are passed to main().
 """
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 BUNDLE_BYTES_MAX = 16 << 20
+# Made by remote/stream.py, if that text is in front.
+stream = globals().get("stream")
 
 
 class Importer:
@@ -86,9 +88,9 @@ def read_bundle() -> "tuple[dict[str, Any], memoryview, bytes]":
 
 
 def read_more(data: bytearray) -> None:
-    chunk = os.read(0, 1 << 18)
+    chunk = os.read(0, 1 << 18) if stream is None else stream.wait()
     if not chunk:
-        sys.exit("belljar: stdin ended before the bundle was complete")
+        sys.exit("belljar: the bundle was not complete")
     data += chunk
     if len(data) > BUNDLE_BYTES_MAX:
         sys.exit("belljar: the bundle is longer than 16 MiB")
@@ -102,4 +104,4 @@ if __name__ == "__main__":
     importer = Importer(content, header["files"], code["modules"] if fits else {})
     sys.meta_path.insert(0, importer)
     __import__(header["main"])
-    sys.modules[header["main"]].main(rest, importer, "code" in header and not fits)
+    sys.modules[header["main"]].main(rest, importer, "code" in header and not fits, stream)

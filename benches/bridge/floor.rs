@@ -57,6 +57,7 @@ impl Echo {
             folders: vec![],
             labels: HashMap::new(),
             request: Duration::from_secs(30),
+            reconnection: Duration::ZERO,
         };
         let StartedSandbox { instance, streams, .. } = runtime.block_on(async {
             let (engine, _) = find(&locations, &spec.images, std::path::Path::new("/nowhere"))

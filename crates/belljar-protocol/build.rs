@@ -4,8 +4,8 @@ use std::io::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// Given to the interpreter as an argument, not as a file.
-const BOOTSTRAP: &str = "bootstrap.py";
+/// Given to the interpreter as arguments, not as files.
+const ARGUMENTS: [&str; 3] = ["bootstrap.py", "remote/relay.py", "remote/stream.py"];
 
 fn main() -> Result<()> {
     println!("cargo::rerun-if-changed=entrypoint");
@@ -34,7 +34,7 @@ fn add_files(folder: &Path, prefix: &str, files: &mut Vec<String>) -> Result<()>
         let path = format!("{prefix}{name}");
         if entry.file_type()?.is_dir() {
             add_files(&entry.path(), &format!("{path}/"), files)?;
-        } else if name.ends_with(".py") && path != BOOTSTRAP {
+        } else if name.ends_with(".py") && !ARGUMENTS.contains(&path.as_str()) {
             files.push(path);
         }
     }

@@ -390,6 +390,8 @@ impl ReadSettings {
             resume: settings.optional("MCP_BRIDGE_RESUME", str::parse),
             own_state_dir: environment.state_dir(),
             limits: Limits {
+                reconnection: settings
+                    .required("MCP_BRIDGE_RECONNECT_TIMEOUT", |text| read::seconds(text, 1, 3600)),
                 jobs_max: settings.required("MCP_BRIDGE_JOBS", |text| read::whole(text, 0, 16)) as usize,
                 job_time: settings.required("MCP_BRIDGE_JOB_TIMEOUT", |text| read::seconds(text, 1, DAY_S)),
                 ..limits.clone()

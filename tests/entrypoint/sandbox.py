@@ -50,7 +50,7 @@ def bundle(change: tuple[str, str] | None = None, **members: Any) -> bytes:
     files = {
         str(path.relative_to(ENTRYPOINT)): path.read_text()
         for path in sorted(ENTRYPOINT.rglob("*.py"))
-        if path.name != "bootstrap.py"
+        if path.name != "bootstrap.py" and path.parent.name != "remote"
     }
     if change is not None:
         (changed,) = (name for name, text in files.items() if change[0] in text)

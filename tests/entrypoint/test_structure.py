@@ -9,6 +9,7 @@ from pathlib import Path
 ENTRYPOINT = Path(__file__).parents[2] / "entrypoint"
 # From the lowest to the highest, with the process in which its code runs. A folder imports from lower ones only.
 FOLDERS = {
+    "remote": "supervisor",
     "kernel": "both",
     "wire": "both",
     "supervisor": "supervisor",

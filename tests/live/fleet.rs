@@ -1,8 +1,8 @@
 //! Several engines: each new session gets one, and goes on at another one if its engine is lost.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::json;
 
@@ -29,9 +29,15 @@ fn home_on(engines: &[&str]) -> Home {
     Home::new().env("MCP_BRIDGE_RUNTIME", &engines.join(","))
 }
 
+/// The path of the engine's socket.
+fn path(engine: &Engine) -> String {
+    engine.address().strip_prefix("unix://").unwrap().to_owned()
+}
+
 /// Something in front of an engine, until it is dropped.
 struct Front {
     child: Child,
+    said: BufReader<ChildStdout>,
     port: u16,
 }
 
@@ -43,8 +49,14 @@ impl Front {
         command.arg(script).args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self { child, port: line.trim().parse().expect("it prints its port") }
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        said.read_line(&mut line).unwrap();
+        Self { child, said, port: line.trim().parse().expect("it prints its port") }
+    }
+
+    fn tell(&mut self, command: &str) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{command}").unwrap();
+        self.said.read_line(&mut String::new()).unwrap();
     }
 }
 
@@ -152,7 +164,6 @@ fn engines_are_reached_by_tls_with_a_certificate_and_by_ssh_and_one_that_is_kill
         std::fs::create_dir(&folder).unwrap();
         folder
     });
-    let path = |engine: &Engine| engine.address().strip_prefix("unix://").unwrap().to_owned();
     let front = Front::new(&["tls", tls.to_str().unwrap(), &path(&by_tls)]);
     let tls_address = format!("tcp://127.0.0.1:{}", front.port);
     let server = Front::new(&["ssh", ssh.to_str().unwrap()]);
@@ -183,6 +194,7 @@ fn engines_are_reached_by_tls_with_a_certificate_and_by_ssh_and_one_that_is_kill
     let home = of_docker.env("MCP_BRIDGE_RUNTIME", &ssh_address);
     assert!(Bridge::start(&home).ok("6 * 7").starts_with("42"));
     let home = home.env("MCP_BRIDGE_RUNTIME", &format!("{ssh_address},{tls_address}"));
+    let home = home.env("MCP_BRIDGE_RECONNECT_TIMEOUT", "2");
     let mut bridge = Bridge::start(&home);
     bridge.ok("x = 'kept'");
     let owners = home.owners();
@@ -196,4 +208,53 @@ fn engines_are_reached_by_tls_with_a_certificate_and_by_ssh_and_one_that_is_kill
     assert_eq!(there.containers_of(&owners).len(), 1);
     drop(bridge);
     drop(stays);
+}
+
+crate::on_every_container_engine!(a_session_does_not_notice_that_its_connections_break);
+
+fn a_session_does_not_notice_that_its_connections_break(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut front = Front::new(&["tcp", &path(engine)]);
+    let home = home_on(&[&format!("tcp://127.0.0.1:{}", front.port)]).server("fixture", fixture.entry());
+    let mut bridge = Bridge::start(&home);
+    bridge.ok("x = 41");
+    let long = "import time\nfor i in range(20):\n    print(i)\n    time.sleep(0.1)\n\
+                print((await mcp_fixture.add(a=x, b=1))['sum'], len(await mcp_fixture.echo(text='y' * 3_000_000)))";
+    let printed: String = (0..20).map(|i| format!("{i}\n")).collect();
+    for seed in 1..4 {
+        front.tell(&format!("random {seed}"));
+        front.tell("cut");
+        let calls = fixture.ledger().len();
+        assert_eq!(bridge.ok(long), format!("{printed}42.0 3000000"));
+        assert_eq!(fixture.ledger().len(), calls + 2, "each call is made once");
+        // Too much for one connection, in both directions.
+        assert_eq!(bridge.ok("data = bytes(30_000_000)\nprint('z' * 20_000_000)\nx")[..1], *"z");
+    }
+    front.tell("calm");
+    // The proxy refuses connections for a while, as one that restarts.
+    front.tell("refuse");
+    front.tell("cut");
+    let run = bridge.send_run(json!({"code": "x + 1", "timeout": 60}));
+    front.tell("wait");
+    front.tell("calm");
+    assert_eq!(bridge.reply(run).text, "42");
+    // Bytes go astray, and neither end sees the end of the connection.
+    front.tell("hold");
+    let run = bridge.send_run(json!({"code": "x + 2", "timeout": 90}));
+    assert_eq!(bridge.reply(run).text, "43");
+    let owners = home.owners();
+    bridge.hang_up();
+    bridge.wait(PATIENCE);
+    eventually("nothing is left", PATIENCE, || engine.containers_of(&owners).is_empty());
+}
+
+#[test]
+fn code_cannot_reach_the_stream_of_its_sandbox() {
+    let Some(engine) = Engine::all().into_iter().next() else { return };
+    let front = Front::new(&["tcp", &path(&engine)]);
+    let home = home_on(&[&format!("tcp://127.0.0.1:{}", front.port)]);
+    let mut bridge = Bridge::start(&home);
+    let knock = "import socket\ntry:\n    s = socket.socket(socket.AF_UNIX)\n    s.connect('\\0belljar')\nexcept OSError as error:\n    print(type(error).__name__)";
+    assert!(bridge.ok(knock).starts_with("PermissionError"));
+    assert!(bridge.ok("1 + 1").starts_with('2'));
 }

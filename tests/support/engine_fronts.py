@@ -1,8 +1,15 @@
-"""Stands in front of an engine's Unix socket: an SSH server, or TLS for clients with a certificate.
+"""Stands in front of an engine's Unix socket: an SSH server, TLS for clients with a certificate, or TCP.
 
-usage: engine_fronts.py ssh FOLDER | engine_fronts.py tls FOLDER SOCKET
+usage: engine_fronts.py ssh FOLDER | engine_fronts.py tls FOLDER SOCKET | engine_fronts.py tcp SOCKET
 
-Writes keys or certificates into FOLDER and prints the port on 127.0.0.1. Both ends with its stdin.
+Writes keys or certificates into FOLDER and prints the port on 127.0.0.1. It ends with its stdin. Each line there is a
+command for the connections over TCP or TLS:
+  cut          ends those that there are
+  hold         passes no more bytes of those that there are, which stay open
+  random SEED  ends each new one after a random time below half a second
+  refuse       ends each new one at once
+  wait         waits until three were ended at once
+  calm         lets new ones be
 """
 
 from __future__ import annotations
@@ -10,8 +17,11 @@ from __future__ import annotations
 import asyncio
 import datetime
 import ipaddress
+import random
 import ssl
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import asyncssh
@@ -77,15 +87,66 @@ def certify(folder: Path) -> None:
     write("engine", make_key("engine-key"), False)
 
 
-async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while data := await reader.read(CHUNK):
-            writer.write(data)
-            await writer.drain()
-    except OSError:
-        pass
-    finally:
-        writer.close()
+class Connections:
+    """Those over TCP or TLS."""
+
+    def __init__(self) -> None:
+        self.writers: set[asyncio.StreamWriter] = set()
+        self.held: set[asyncio.StreamWriter] = set()
+        # How long new ones last, in seconds.
+        self.lasting: Callable[[], float] | None = None
+        self.refused = asyncio.Semaphore(0)
+
+    async def obey(self, words: list[str]) -> None:
+        match words:
+            case ["cut"]:
+                for writer in self.writers:
+                    writer.transport.abort()
+            case ["hold"]:
+                self.held |= self.writers
+            case ["random", seed]:
+                chance = random.Random(int(seed))
+                self.lasting = lambda: chance.random() / 2
+            case ["refuse"]:
+                self.lasting = lambda: 0.0
+            case ["wait"]:
+                for _ in range(3):
+                    await self.refused.acquire()
+            case ["calm"]:
+                self.lasting = None
+
+    async def forward(self, socket: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        lasting = None if self.lasting is None else self.lasting()
+        if lasting == 0:
+            writer.transport.abort()
+            self.refused.release()
+            return
+        engine_reader, engine_writer = await asyncio.open_unix_connection(socket)
+        pair = {writer, engine_writer}
+        self.writers |= pair
+        try:
+            async with asyncio.timeout(lasting):
+                await asyncio.gather(self.copy(reader, engine_writer), self.copy(engine_reader, writer))
+        except TimeoutError:
+            pass
+        finally:
+            for end in pair:
+                end.transport.abort()
+            self.writers -= pair
+
+    async def copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(CHUNK):
+                if writer in self.held:
+                    await asyncio.Event().wait()
+                writer.write(data)
+                await writer.drain()
+            writer.write_eof()
+        except (OSError, NotImplementedError):
+            writer.close()
+
+
+CONNECTIONS = Connections()
 
 
 async def serve_tls(folder: Path, socket: str) -> int:
@@ -94,20 +155,29 @@ async def serve_tls(folder: Path, socket: str) -> int:
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_cert_chain(folder / "engine.pem", folder / "engine-key.pem")
 
-    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        engine_reader, engine_writer = await asyncio.open_unix_connection(socket)
-        await asyncio.gather(copy(reader, engine_writer), copy(engine_reader, writer))
+    return await serve_tcp(socket, context)
 
-    server = await asyncio.start_server(forward, "127.0.0.1", 0, ssl=context)
+
+async def serve_tcp(socket: str, context: ssl.SSLContext | None = None) -> int:
+    server = await asyncio.start_server(partial(CONNECTIONS.forward, socket), "127.0.0.1", 0, ssl=context)
     port: int = server.sockets[0].getsockname()[1]
     return port
 
 
 async def main() -> None:
-    kind, folder, *rest = sys.argv[1:]
-    port = await (serve_ssh(Path(folder)) if kind == "ssh" else serve_tls(Path(folder), *rest))
+    match sys.argv[1:]:
+        case ["ssh", folder]:
+            port = await serve_ssh(Path(folder))
+        case ["tls", folder, socket]:
+            port = await serve_tls(Path(folder), socket)
+        case ["tcp", socket]:
+            port = await serve_tcp(socket)
+        case _:
+            sys.exit(__doc__)
     print(port, flush=True)
-    await asyncio.to_thread(sys.stdin.read)
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        await CONNECTIONS.obey(line.split())
+        print("done", flush=True)
 
 
 asyncio.run(main())

@@ -89,6 +89,8 @@ limits! {
     watch_unheard: Duration = Duration::from_millis(500),
     /// Silence after which the supervisor takes the bridge for dead, when it does not see its end otherwise.
     heartbeat: Duration = Duration::from_secs(12),
+    /// How long a lost connection to a sandbox on another machine is tried again.
+    reconnection: Duration = Duration::from_secs(150),
     /// Between two heartbeats: a bridge that stands still for 10 s after the last of them is not taken for dead.
     heartbeat_pause: Duration = Duration::from_millis(1500),
     /// How long a server may take to start and answer `initialize` and `tools/list`.

@@ -17,6 +17,7 @@ mod owner;
 mod processes;
 pub mod recipe;
 mod spec;
+mod stream;
 mod usage;
 mod users;
 

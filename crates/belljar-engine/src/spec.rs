@@ -33,6 +33,8 @@ pub struct SandboxSpec {
     pub labels: HashMap<String, String>,
     /// The longest time of each request to the engine.
     pub request: Duration,
+    /// How long a lost connection to a sandbox on another machine is tried again.
+    pub reconnection: Duration,
 }
 
 /// The largest number of processes and threads of PID 1; its workers lower the limit to `pids_max`.

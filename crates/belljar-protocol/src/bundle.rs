@@ -14,6 +14,17 @@ use super::to_sandbox::write_json;
 /// The code for `python3 -c`, which reads the bundle and runs it.
 pub const BOOTSTRAP: &str = include_str!("../entrypoint/bootstrap.py");
 
+/// The same where the bundle comes from another machine: the sandbox's end of a stream that outlives its connections is in
+/// front of it.
+pub const REMOTE_BOOTSTRAP: &str = concat!(
+    include_str!("../entrypoint/remote/stream.py"),
+    "\n\n",
+    include_str!("../entrypoint/bootstrap.py")
+);
+
+/// The code for `python3 -c` of a relay, which joins its stdin and stdout with that stream.
+pub const RELAY: &str = include_str!("../entrypoint/remote/relay.py");
+
 /// The module whose `main()` becomes PID 1.
 const MAIN: &str = "belljar_sandbox.boot.main";
 

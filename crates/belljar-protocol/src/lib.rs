@@ -13,7 +13,7 @@ mod posture;
 mod system_calls;
 mod to_sandbox;
 
-pub use bundle::{BOOTSTRAP, BundleCode, runtime_bundle, runtime_modules};
+pub use bundle::{BOOTSTRAP, BundleCode, RELAY, REMOTE_BOOTSTRAP, runtime_bundle, runtime_modules};
 pub use depth::depth_exceeds;
 pub use from_sandbox::DroppedLine;
 pub use from_sandbox::{

@@ -1,5 +1,7 @@
 //! Frames from the bridge to the sandbox.
 
+use std::time::Duration;
+
 use belljar_base::limits::Limits;
 use belljar_base::names::{CallId, RunId};
 use belljar_base::run::ToolFault;
@@ -153,6 +155,8 @@ pub struct SandboxBounds {
     pub frozen_copies: bool,
     /// Checkpoints that may be kept.
     pub checkpoints: u64,
+    /// Silence of the bridge after which the supervisor ends itself.
+    pub heartbeat: Duration,
 }
 
 impl SandboxLimits {
@@ -176,7 +180,7 @@ impl SandboxLimits {
             processes: bounds.user_processes_max,
             // Those that have ended may not be gone yet when the next one begins.
             jobs: 2 * limits.jobs_max,
-            heartbeat_ms: u64::try_from(limits.heartbeat.as_millis()).unwrap_or(u64::MAX),
+            heartbeat_ms: u64::try_from(bounds.heartbeat.as_millis()).unwrap_or(u64::MAX),
             allow_unfiltered: bounds.allow_unfiltered.into(),
             trace_denied: bounds.trace_denied.into(),
             workspace_files: limits.workspace_files_max,

@@ -10,10 +10,14 @@ from ..supervisor.main import supervise
 from ..wire.frames import Frame
 from .preload import load_the_rest
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from remote.stream import ResumableStream
 
-def main(rest: bytes, importer: Any, wants_code: bool) -> NoReturn:
+
+def main(rest: bytes, importer: Any, wants_code: bool, stream: ResumableStream | None) -> NoReturn:
     """`rest`: the bytes that were read after the bundle. `importer`: that of bootstrap.py. `wants_code`: whether the
-    bridge stores compiled code."""
+    bridge stores compiled code. `stream`: that of a bridge on another machine."""
 
     def compile_ahead() -> Frame:
         from .compile_ahead import compile_ahead
@@ -24,7 +28,7 @@ def main(rest: bytes, importer: Any, wants_code: bool) -> NoReturn:
         # Without a tz database the C library takes UTC for the zone, and shows it under the zone's name.
         os.environ["TZ"] = "UTC"
         time.tzset()
-    worker = supervise(rest, compile_ahead if wants_code else None, load_the_rest)
+    worker = supervise(rest, compile_ahead if wants_code else None, load_the_rest, stream)
     from .worker import main as work
 
     work(*worker)

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from _json import encode_basestring
 from binascii import b2a_base64
-from select import POLLOUT, poll
 from time import monotonic
 
 from ..kernel.type_names import NoReturn
 from ..wire.frames import SUPERVISOR, Frame, encode
-from ..wire.outbox import Outbox
 from .workers import Output
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from remote.stream import ResumableStream
+
+    from .bridge_pipes import BridgePipes
 
 BACKLOG_MAX = 1 << 20
 _HELD_BYTES_MAX = 1 << 16
@@ -23,7 +27,6 @@ _HELD_BYTES_MAX = 1 << 16
 _HELD_SECONDS_MAX = 0.05
 # How many changes from one stream to another, each of which costs a frame, are kept within how many seconds.
 _CHANGES_MAX, _CHANGES_SECONDS = 1000, 1.0
-_LAST_WORDS_MS_MAX = 1000
 
 
 class SandboxEnd(Exception):  # noqa: N818 - it is not an error
@@ -56,9 +59,8 @@ class _Piece:
 
 
 class BridgeWriter:
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-        self._outbox = Outbox(fd)
+    def __init__(self, bridge: BridgePipes | ResumableStream) -> None:
+        self._outbox = bridge
         # Output that is sent together with the next frame: a run that prints and ends wakes the bridge once.
         self._held_back: list[_Piece] = []
         self._held_back_bytes = 0
@@ -66,11 +68,6 @@ class BridgeWriter:
         # Changes of stream, and since when they are counted.
         self._changes = 0
         self._changes_from = 0.0
-
-    @property
-    def size(self) -> int:
-        """The backlog in bytes, without output that is held back."""
-        return self._outbox.size
 
     @property
     def has_room(self) -> bool:
@@ -81,11 +78,6 @@ class BridgeWriter:
     def holds_output(self) -> bool:
         return bool(self._held_back)
 
-    def flush(self) -> None:
-        self._outbox.flush()
-        if self._outbox.broken:
-            raise SandboxEnd(0)
-
     def send(self, frame: Frame) -> None:
         self.push(SUPERVISOR + encode(frame))
 
@@ -95,11 +87,6 @@ class BridgeWriter:
     def last_words(self, message: str, field: str = "") -> NoReturn:
         """Sends a fault and ends the sandbox. `field`: the field of the posture that is too weak, if any."""
         self.send({"type": "fault", "message": message, **({"field": field} if field else {})})
-        # The backlog goes out if the bridge still reads.
-        waiter = poll()
-        waiter.register(self._fd, POLLOUT)
-        while self._outbox.size and waiter.poll(_LAST_WORDS_MS_MAX):
-            self.flush()
         raise SandboxEnd(1)
 
     def push(self, data: bytes) -> None:

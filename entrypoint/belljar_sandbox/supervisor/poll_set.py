@@ -29,9 +29,5 @@ class PollSet:
             if self._watched.pop(fd, None) is not None:
                 self._poller.unregister(fd)
 
-    def events(self, fd: int) -> int | None:
-        """Returns the events that are waited for; None if the descriptor is not watched."""
-        return self._watched.get(fd)
-
     def poll(self, wait_ms: int | None) -> list[tuple[int, int]]:
         return self._poller.poll(wait_ms)

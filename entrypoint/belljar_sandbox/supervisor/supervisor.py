@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
+    from remote.stream import ResumableStream
+
+    from .bridge_pipes import BridgePipes
     from .denials import Denials
     from .workspace_snapshot import WorkspaceSnapshot
 
@@ -54,7 +57,8 @@ _FILES_MAX = 1 << 17
 class Supervisor:
     def __init__(
         self,
-        private: list[int],
+        bridge: BridgePipes | ResumableStream,
+        buffer: Buffer,
         inherited: list[str],
         of_libraries: frozenset[int],
         compile_ahead: Callable[[], Frame] | None,
@@ -62,8 +66,8 @@ class Supervisor:
     ) -> None:
         self.compile_ahead = compile_ahead
         self.preload = preload
-        self.bridge_in, self.bridge_out = private
-        self.bridge_writer = BridgeWriter(self.bridge_out)
+        self.bridge = bridge
+        self.bridge_writer = BridgeWriter(bridge)
         self.inherited = inherited
         self.of_libraries = of_libraries
         self.limits = Limits({})
@@ -86,13 +90,15 @@ class Supervisor:
         self.checkpoints = Checkpoints(self.bridge_writer)
         # Whether output waits for the next frame of the worker: to wake for each write takes longer than most runs.
         self.collecting = False
-        self.buffer = Buffer()
+        self.buffer = buffer
         self.jobs = Jobs(self.bridge_writer, self.buffer)
         # Shared by all workers, so that one can read what its predecessor wrote.
         self.record = OutputRecord()
         self.bridge_reader = BridgeReader(self.bridge_writer, self.jobs, self.obey)
         self.poll_set = PollSet()
         self.watched_state: tuple[object, ...] = ()
+        # Whether it reads from the bridge now.
+        self.reads_bridge = True
         self.child_fd = ends_of_children()
 
     def serve(self, rest: bytes) -> Ends:
@@ -111,7 +117,7 @@ class Supervisor:
             patience = self.patience_ms()
             ready = self.poll_set.poll(self.wait_ms(patience))
             # If this process itself was stopped for a while, what arrived meanwhile shows that the bridge is alive.
-            if patience == 0 and self.bridge_in not in dict(ready):
+            if patience == 0 and self.bridge.descriptors().isdisjoint(dict(ready)):
                 self.give_up()
             if not ready:
                 self.quiet()
@@ -138,14 +144,12 @@ class Supervisor:
 
     def ready(self, fd: int, events: int) -> None:
         worker = self.worker
-        if fd == self.bridge_in:
-            data = self.buffer.read(fd)
-            if data == b"":
-                raise SandboxEnd(0)
+        data = self.bridge.ready(fd, events)
+        if data is not None:
             if data:
                 self.take(data)
-        elif fd == self.bridge_out:
-            self.bridge_writer.flush()
+            if self.bridge.ended or self.bridge.broken:
+                raise SandboxEnd(0)
         elif fd == self.child_fd:
             while self.buffer.read(fd):
                 pass
@@ -175,7 +179,7 @@ class Supervisor:
             worker,
             worker is not None and (worker.status, worker.outputs[0].ended, worker.outputs[1].ended, worker.hands_over),
             self.collecting,
-            self.bridge_writer.size > 0,
+            self.bridge.state(),
             room,
             inbox > 0,
             inbox > WORKER_BACKLOG_MAX,
@@ -187,10 +191,8 @@ class Supervisor:
             return
         self.watched_state = state
         wanted = {self.child_fd: POLLIN}
-        # Without POLLIN, poll still reports that the bridge has ended.
-        wanted[self.bridge_in] = 0 if inbox > WORKER_BACKLOG_MAX else POLLIN
-        if self.bridge_writer.size:
-            wanted[self.bridge_out] = POLLOUT
+        self.reads_bridge = inbox <= WORKER_BACKLOG_MAX
+        self.bridge.watched(wanted, self.reads_bridge)
         if worker is not None and worker.status is None:
             events = (POLLIN if room else 0) | (POLLOUT if inbox else 0)
             if events:
@@ -208,7 +210,7 @@ class Supervisor:
 
     def patience_ms(self) -> int | None:
         """Returns how long until the bridge counts as dead; None while this process does not read from it."""
-        if self.limits.heartbeat_ms == 0 or self.poll_set.events(self.bridge_in) == 0:
+        if self.limits.heartbeat_ms == 0 or not self.reads_bridge:
             return None
         silent_ms = (monotonic() - self.bridge_reader.heard_at) * 1000
         return max(0, int(self.limits.heartbeat_ms - silent_ms) + 1) if silent_ms < self.limits.heartbeat_ms else 0

@@ -35,6 +35,7 @@ const EVERYTHING: &str = r#"
 workspace = "sales"
 runtime = ["ssh://me:s3cret@box", "tcp://you:s3cret@two:2376"]
 certificates = "~/.docker"
+reconnect_timeout = 150
 image = "python:3.13"
 oci_runtime = "runsc"
 memory = "1g"

@@ -20,7 +20,8 @@ use belljar_engine::{
 use belljar_guard::{Guardian, Mark};
 use belljar_protocol::{
     BOOTSTRAP, BundleCode, Decoder, ExtraSystemCall, FileIdentity, FromSandbox, FromSupervisor, Posture,
-    PostureField, SandboxBounds, SandboxLimits, ToSupervisor, WorkerPosture, runtime_bundle,
+    PostureField, REMOTE_BOOTSTRAP, SandboxBounds, SandboxLimits, ToSupervisor, WorkerPosture,
+    runtime_bundle,
 };
 use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
@@ -220,7 +221,7 @@ impl SandboxStarter {
         let (folders, _opened): (Vec<Folder>, Vec<File>) = checked.into_iter().unzip();
         self.asked += 1;
         let cpu = self.cpu_quota(engine.as_ref()).await;
-        let spec = SandboxSpec { cpu, ..self.spec(folders.clone())? };
+        let spec = SandboxSpec { cpu, ..self.spec(engine.as_ref(), folders.clone())? };
         self.creating.insert(self.asked);
         self.tell().await;
         // Containers of dead bridges do not affect this one, so both happen at once.
@@ -391,8 +392,9 @@ impl SandboxStarter {
         }
     }
 
-    fn spec(&self, folders: Vec<Folder>) -> Result<SandboxSpec, Failure> {
+    fn spec(&self, engine: &dyn Engine, folders: Vec<Folder>) -> Result<SandboxSpec, Failure> {
         let settings = &self.settings;
+        let bootstrap = if engine.is_here() { BOOTSTRAP } else { REMOTE_BOOTSTRAP };
         let labels = self.owner.as_ref().map(|owner| owner.labels(self.asked)).ok_or(Failure::NoOwner)?;
         Ok(SandboxSpec {
             oci_runtime: settings.oci_runtime.clone(),
@@ -402,7 +404,7 @@ impl SandboxStarter {
                 .filter(|(_, value)| !value.is_empty())
                 .map(|(name, value)| (name.to_owned(), value))
                 .collect(),
-            command: ["python3", "-I", "-u", "-c", BOOTSTRAP].map(str::to_owned).to_vec(),
+            command: ["python3", "-I", "-u", "-c", bootstrap].map(str::to_owned).to_vec(),
             user: settings.user.or_else(|| has_writable(&folders).then_some(User::SHARED)),
             memory_bytes: settings.memory_bytes,
             pids_max: settings.pids_max,
@@ -411,11 +413,13 @@ impl SandboxStarter {
             folders,
             labels,
             request: self.limits.engine_request,
+            reconnection: self.limits.reconnection,
         })
     }
 
     /// Completes the handshake. `awaited`: the compiled code that the sandbox was asked for.
     async fn handshake(&self, sandbox: &mut Sandbox, mut awaited: AwaitedCode) -> Result<(), Failure> {
+        let is_here = self.engine.as_ref().is_none_or(|engine| engine.is_here());
         let bounds = SandboxBounds {
             memory_bytes: self.settings.memory_bytes,
             user_processes_max: match sandbox.has_own_user {
@@ -423,6 +427,8 @@ impl SandboxStarter {
                 false => self.settings.pids_max.saturating_mul(SANDBOXES_OF_SHARED_USER),
             },
             own_kernel: sandbox.asked.kernel != Kernel::Shared,
+            heartbeat: self.limits.heartbeat
+                + if is_here { Duration::ZERO } else { self.limits.reconnection },
             allow_unfiltered: self.settings.allow_weak.contains(&PostureField::Seccomp),
             trace_denied: self.settings.trace_denied,
             frozen_copies: self.settings.rollback,

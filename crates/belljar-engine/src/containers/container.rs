@@ -1,11 +1,11 @@
 //! One locked container: its configuration, start, attachment and removal.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use belljar_confine::files_of_place_max;
 use bollard::Docker;
-use bollard::container::LogOutput;
 use bollard::models::{
     ContainerCreateBody, ContainerInspectResponse, HostConfig, HostConfigLogConfig, MountType,
     MountVolumeOptions, MountVolumeOptionsDriverConfig, ResourcesUlimits,
@@ -14,25 +14,29 @@ use bollard::query_parameters::{
     AttachContainerOptionsBuilder, CreateContainerOptions, InspectContainerOptions,
     RemoveContainerOptionsBuilder, StartContainerOptions,
 };
-use futures_util::StreamExt;
-use futures_util::future::{BoxFuture, ready};
+use futures_util::future::BoxFuture;
 
 use super::super::error::{EngineError, is_not_found};
 use super::super::fate::Fate;
-use super::super::interface::{Chunk, Instance, Output, StartFailure, StartedSandbox, Streams};
+use super::super::interface::{Instance, Output, StartFailure, StartedSandbox, Streams};
 use super::super::kernel::OuterLimits;
 use super::super::spec::{CpuQuota, ENVIRONMENT, FIRSTS_PROCESSES_MAX, Folder, SandboxSpec, User, tmpfs_mib};
+use super::super::stream::resumable;
 use super::super::usage::UsageMeter;
 use super::super::users::Reservation;
 use super::fate::fate;
 use super::find::{ContainerEngine, EngineKind};
+use super::remote::{RemoteContainer, chunks};
 
 /// A container, which must be closed with [`Container::close`].
 #[derive(Debug)]
 pub(super) struct Container {
     docker: Docker,
     id: String,
+    /// Set if the container is on another machine.
+    remote: Option<Arc<RemoteContainer>>,
     request: Duration,
+    reconnection: Duration,
     command: Vec<String>,
     /// The requested limit of CPU time.
     cpu: Option<CpuQuota>,
@@ -148,8 +152,10 @@ impl ContainerEngine {
                 Ok(created) => {
                     return Ok(Container {
                         docker: self.docker.clone(),
+                        remote: RemoteContainer::new(self, &created.id),
                         id: created.id,
                         request: spec.request,
+                        reconnection: spec.reconnection,
                         command: spec.command.clone(),
                         cpu,
                         is_users_choice: spec.user.is_some(),
@@ -208,6 +214,10 @@ impl Container {
     }
 
     async fn attach_and_start(&self) -> Result<Streams, EngineError> {
+        if let Some(remote) = &self.remote {
+            self.start().await?;
+            return Ok(resumable(Arc::clone(remote) as _, self.reconnection));
+        }
         // The client attaches before the start: without a log driver, earlier output is lost.
         let options = AttachContainerOptionsBuilder::default()
             .stdin(true)
@@ -221,27 +231,18 @@ impl Container {
             self.docker.attach_container(&self.id, Some(options)),
         )
         .await?;
-        bounded(
-            self.request,
-            "start the container",
-            self.docker.start_container(&self.id, None::<StartContainerOptions>),
-        )
-        .await?;
-        // A broken stream has no further output.
-        let whole = attached.output.take_while(|item| {
-            if let Err(error) = item {
-                tracing::debug!(%error, "the attached stream broke");
-            }
-            ready(item.is_ok())
-        });
-        let chunks = whole.filter_map(|item| {
-            ready(match item {
-                Ok(LogOutput::StdOut { message }) => Some(Chunk::Stdout(message)),
-                Ok(LogOutput::StdErr { message }) => Some(Chunk::Stderr(message)),
-                Ok(LogOutput::Console { .. } | LogOutput::StdIn { .. }) | Err(_) => None,
-            })
-        });
-        Ok(Streams { input: attached.input, output: Output::new(chunks) })
+        self.start().await?;
+        Ok(Streams { input: attached.input, output: Output::new(chunks(attached.output)) })
+    }
+
+    async fn start(&self) -> Result<(), EngineError> {
+        let request = self.docker.start_container(&self.id, None::<StartContainerOptions>);
+        bounded(self.request, "start the container", request).await
+    }
+
+    /// The engine, as it was reached last.
+    fn docker(&self) -> Docker {
+        self.remote.as_ref().map_or_else(|| self.docker.clone(), |remote| remote.docker())
     }
 }
 
@@ -255,12 +256,13 @@ impl Instance for Container {
     }
 
     fn fate(&mut self) -> BoxFuture<'_, Fate> {
-        Box::pin(fate(&self.docker, &self.id))
+        Box::pin(async { fate(&self.docker(), &self.id).await })
     }
 
     fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), EngineError>> {
         Box::pin(async move {
-            let removed = bounded(self.request, "remove the container", remove(&self.docker, &self.id)).await;
+            let removed =
+                bounded(self.request, "remove the container", remove(&self.docker(), &self.id)).await;
             if let Err(error) = &removed {
                 tracing::warn!(%error, container = self.id, "a container stays; the guardian removes it");
             }
@@ -376,6 +378,7 @@ fn create_body(spec: &SandboxSpec, cpu: Option<CpuQuota>, engine: &ContainerEngi
     };
     engine.mask(&mut host);
     let is_mounting = !spec.folders.is_empty();
+    let is_attached = engine.reach.is_none();
     match engine.kind {
         EngineKind::Podman => {
             host.binds = is_mounting.then(|| spec.folders.iter().map(bind).collect());
@@ -395,11 +398,11 @@ fn create_body(spec: &SandboxSpec, cpu: Option<CpuQuota>, engine: &ContainerEngi
         // /workspace is not named here, and the supervisor changes to it.
         working_dir: Some("/tmp".into()),
         hostname: Some("sandbox".into()),
-        attach_stdin: Some(true),
-        attach_stdout: Some(true),
-        attach_stderr: Some(true),
-        open_stdin: Some(true),
-        stdin_once: Some(true),
+        attach_stdin: Some(is_attached),
+        attach_stdout: Some(is_attached),
+        attach_stderr: Some(is_attached),
+        open_stdin: Some(is_attached),
+        stdin_once: Some(is_attached),
         tty: Some(false),
         labels: Some(spec.labels.clone()),
         stop_timeout: Some(1),
@@ -467,6 +470,7 @@ mod tests {
             folders: vec![],
             labels: HashMap::new(),
             request,
+            reconnection: Duration::ZERO,
         }
     }
 

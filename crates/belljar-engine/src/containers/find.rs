@@ -75,6 +75,16 @@ pub struct ContainerEngine {
     pub(super) users: Arc<UserRanges>,
     /// The service that the bridge has started for itself. Dropping it ends the service.
     service: Option<Arc<PrivateSocket>>,
+    /// How it was reached, if it is on another machine.
+    pub(super) reach: Option<Arc<Reach>>,
+}
+
+/// How an engine on another machine was reached, so that it can be reached again after the way to it has broken.
+#[derive(Debug)]
+pub(super) struct Reach {
+    pub(super) locations: EngineLocations,
+    /// The folder for the sockets of tunnels.
+    pub(super) sockets: PathBuf,
 }
 
 enum Candidate {
@@ -241,6 +251,11 @@ pub(super) async fn connect_to(
     } else {
         connect(address, None, locations).await?
     };
+    let mut engine = engine;
+    if !engine.is_of_this_machine() {
+        let reach = Reach { locations: locations.clone(), sockets: sockets.to_owned() };
+        engine.reach = Some(Arc::new(reach));
+    }
     let Some(wanted) = wanted else { return Ok(engine) };
     if engine.kind == wanted {
         return Ok(engine);
@@ -285,6 +300,7 @@ async fn connect(
         said: Arc::default(),
         users,
         service,
+        reach: None,
     })
 }
 

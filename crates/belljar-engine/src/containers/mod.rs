@@ -10,6 +10,7 @@ mod images;
 mod leftovers;
 mod masks;
 mod private_socket;
+mod remote;
 mod runtime;
 
 pub use cleanup_list::CleanupList;

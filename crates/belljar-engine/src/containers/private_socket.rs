@@ -102,6 +102,8 @@ impl PrivateSocket {
         Self::start(sockets, |local| {
             let mut command = Command::new(tunnel.program);
             command.args(["-N", "-T", "-o", "BatchMode=yes", "-o", "ExitOnForwardFailure=yes"]);
+            // So that it ends when its connection is lost.
+            command.args(["-o", "ServerAliveInterval=15"]);
             command.arg("-L").arg(format!("{local}:{}", tunnel.socket));
             if let Some(port) = tunnel.remote.port {
                 command.arg("-p").arg(port.to_string());

@@ -228,6 +228,7 @@ async fn in_sandbox(packages: Packages, code: &str) -> Result<String, EngineErro
         folders: vec![],
         labels: HashMap::new(),
         request: TRIAL,
+        reconnection: Duration::ZERO,
     };
     let run = async {
         let StartedSandbox { instance, mut streams, .. } = start(&spec, packages).await?;
