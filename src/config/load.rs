@@ -534,12 +534,14 @@ fn engine(settings: &mut Settings<'_>, environment: &Environment) -> EngineLocat
     let text = |name: &str| environment.variable(name).and_then(|value| value.to_str()).map(str::to_owned);
     // The variables of Docker's own client.
     let of_docker = || {
-        let folder = text("DOCKER_CERT_PATH").map(PathBuf::from);
-        let folder = folder.or_else(|| environment.home.as_ref().map(|home| home.join(".docker")));
+        // The working folder may be that of a project, which must not choose an engine.
+        let home = environment.home.clone().unwrap_or_else(|| "/".into());
+        let folder = text("DOCKER_CERT_PATH").map(|folder| home.join(folder));
+        let folder = folder.or_else(|| Some(home.join(".docker")));
         folder.filter(|_| text("DOCKER_TLS_VERIFY").is_some_and(|value| !value.is_empty()))
     };
-    let certificates = settings.optional("MCP_BRIDGE_CERTIFICATES", read::text);
-    let certificates = certificates.map(|folder| environment.resolve(&folder, environment.cwd.as_deref()));
+    let certificates = settings.optional("MCP_BRIDGE_CERTIFICATES", read::whole_path);
+    let certificates = certificates.map(|folder| environment.expand_home(&folder));
     EngineLocations {
         certificates: certificates.or_else(of_docker),
         choice: settings.required("MCP_BRIDGE_RUNTIME", read::engine),

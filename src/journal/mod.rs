@@ -16,8 +16,8 @@ pub use notebook::notebook;
 pub use reading::{Damage, RecordedCall, RecordedJob, RecordedRun, RecordedSession};
 pub use record::JournalDetail;
 pub use record::{
-    CallAgain, CallAnswered, CallBegun, CallOutcome, JobBegun, JobEnded, OutputText, Record, RunBegun,
-    RunEnded, SandboxUp, ServerOfRun, SessionBegun,
+    CallAgain, CallAnswered, CallBegun, CallOutcome, JobBegun, JobEnded, OutputText, Record, Resumption,
+    RunBegun, RunEnded, SandboxUp, ServerOfRun, SessionBegun,
 };
 pub use recorded_json::RecordedJson;
 pub use script::script;

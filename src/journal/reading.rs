@@ -6,7 +6,8 @@ use belljar_base::run::{FreshReason, StateNote};
 use belljar_base::text;
 
 use super::record::{
-    CallBegun, CallOutcome, JobBegun, JobEnded, Record, RunBegun, RunEnded, SandboxUp, SessionBegun, VERSION,
+    CallBegun, CallOutcome, JobBegun, JobEnded, Record, Resumption, RunBegun, RunEnded, SandboxUp,
+    SessionBegun, VERSION,
 };
 use super::recorded_json::RecordedJson;
 
@@ -46,6 +47,9 @@ pub struct RecordedRun {
     pub begun: RunBegun,
     /// Whether it began with an empty namespace.
     pub is_fresh: bool,
+    /// If the session went back to the end of an earlier run: the number of runs before that, which no longer include
+    /// this one for later runs.
+    pub(crate) left_behind: Option<usize>,
     /// Its calls, in the order in which they were made.
     pub calls: Vec<RecordedCall>,
     /// How it ended; nothing when the bridge ended before.
@@ -106,18 +110,20 @@ impl RecordedSession {
     }
 
     /// The runs that lead to the variables at the end of this run: those since the interpreter was new, or all if one of
-    /// them went back to a checkpoint, which may be older. `None` if there is no such run.
+    /// them went back to a checkpoint, which may be older. Runs that the session had left behind by then are not among
+    /// them. `None` if there is no such run.
     #[must_use]
-    pub fn leading_to(&self, until: u64) -> Option<&[RecordedRun]> {
-        let runs = &self.runs;
-        let end = runs.iter().rposition(|run| run.begun.run == until)? + 1;
-        let begin = runs[..end].iter().rposition(|run| run.is_fresh).unwrap_or(0);
-        let goes_back = |run: &RecordedRun| {
+    pub fn leading_to(&self, until: u64) -> Option<Vec<&RecordedRun>> {
+        let end = self.runs.iter().rposition(|run| run.begun.run == until)? + 1;
+        let counts = |run: &&RecordedRun| run.left_behind.is_none_or(|count| count >= end);
+        let mut runs: Vec<&RecordedRun> = self.runs[..end].iter().filter(counts).collect();
+        let begin = runs.iter().rposition(|run| run.is_fresh).unwrap_or(0);
+        let goes_back = |run: &&RecordedRun| {
             let is_restored = run.ended.as_ref().is_some_and(|ended| ended.state == StateNote::Restored);
             is_restored || run.begun.checkpoint.is_some()
         };
-        let begin = if runs[begin..end].iter().any(goes_back) { 0 } else { begin };
-        Some(&runs[begin..end])
+        let begin = if runs[begin..].iter().any(goes_back) { 0 } else { begin };
+        Some(runs.split_off(begin))
     }
 
     /// The last run before the present interpreter that has kept its variables, if the interpreter before was lost or
@@ -125,19 +131,23 @@ impl RecordedSession {
     #[must_use]
     pub fn last_run_before_loss(&self) -> Option<u64> {
         let state = |run: &RecordedRun| run.ended.as_ref().map(|ended| ended.state);
-        let first = self.runs.iter().rposition(|run| run.is_fresh)?;
+        let counts = |run: &RecordedRun| run.left_behind.is_none();
+        let first = self.runs.iter().rposition(|run| run.is_fresh && counts(run))?;
         if let Some(StateNote::Fresh(FreshReason::First | FreshReason::Reset)) = state(&self.runs[first]) {
             return None;
         }
-        let last = self.runs[..first].iter().rfind(|run| state(run) != Some(StateNote::Lost))?;
+        let last =
+            self.runs[..first].iter().rfind(|run| counts(run) && state(run) != Some(StateNote::Lost))?;
         Some(last.begun.run)
     }
 
     /// The last run that has kept its variables.
     #[must_use]
     pub fn last_run_with_variables(&self) -> Option<u64> {
-        let has_kept =
-            |run: &&RecordedRun| run.ended.as_ref().is_some_and(|ended| ended.state != StateNote::Lost);
+        let has_kept = |run: &&RecordedRun| {
+            let ended = run.ended.as_ref().filter(|_| run.left_behind.is_none());
+            ended.is_some_and(|ended| ended.state != StateNote::Lost)
+        };
         self.runs.iter().rfind(has_kept).map(|run| run.begun.run)
     }
 
@@ -192,6 +202,8 @@ impl RecordedSession {
         self.runs.retain_mut(|run| {
             if run.begun.aside {
                 begins_fresh = if was_aside { begins_fresh } else { run.is_fresh };
+                // The session went on with the variables that it has made.
+                begins_fresh &= run.left_behind.is_none();
             } else {
                 run.is_fresh |= std::mem::take(&mut begins_fresh);
             }
@@ -220,7 +232,8 @@ impl RecordedSession {
         match record {
             Record::Run(begun) => {
                 let is_fresh = std::mem::take(is_fresh);
-                self.runs.push(RecordedRun { begun, is_fresh, calls: vec![], ended: None });
+                let run = RecordedRun { begun, is_fresh, left_behind: None, calls: vec![], ended: None };
+                self.runs.push(run);
             }
             Record::Call(mut begun) if begun.job.is_some() => {
                 let Some(at) = self.jobs.iter().rposition(|job| Some(job.begun.job) == begun.job) else {
@@ -258,7 +271,14 @@ impl RecordedSession {
                     job.ended = Some(ended);
                 }
             }
-            Record::Session(_) | Record::Sandbox(_) | Record::Resumed {} | Record::Full {} => {}
+            Record::Resumed(Resumption { until: Some(until) }) => {
+                // The runs that have brought the variables back are left out already.
+                *is_fresh = false;
+                let count = self.runs.iter().filter(|run| !run.begun.aside).count();
+                let later = self.runs.iter_mut().filter(|run| run.begun.run > until);
+                later.for_each(|run| run.left_behind = run.left_behind.or(Some(count)));
+            }
+            Record::Session(_) | Record::Sandbox(_) | Record::Resumed(_) | Record::Full {} => {}
         }
     }
 }
@@ -421,6 +441,37 @@ mod tests {
         let of = [(1, KEPT, None), (2, RESET, None), (3, KEPT, Some("a")), (4, KEPT, None)];
         assert_eq!(numbers(&of, 4), Some(vec![1, 2, 3, 4]));
         assert_eq!(numbers(&of, 2), Some(vec![2]));
+    }
+
+    #[test]
+    fn after_a_resume_the_runs_before_it_count_and_those_that_were_left_behind_do_not() {
+        let aside = |number: u64| run(number).replace("\"dry_run\"", "\"aside\":true,\"dry_run\"");
+        let resumed = |until: u64| format!(r#"{{"resumed":{{"until":{until}}}}}"#);
+        let (kept, lost) = (r#""kept""#, r#""lost""#);
+        let mut lines = vec![SESSION.to_owned(), SANDBOX.into()];
+        for (number, state) in [(1, kept), (2, kept), (3, lost)] {
+            lines.extend([run(number), end(number, state)]);
+        }
+        let read_now = |lines: &[String]| read(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+        let leading = |session: &RecordedSession, until| -> Vec<u64> {
+            session.leading_to(until).unwrap().iter().map(|run| run.begun.run).collect()
+        };
+        // It is broken off once: runs 4 and 6 bring run 1 back, 7 run 2.
+        lines.extend([SANDBOX.into(), aside(4), end(4, kept), SANDBOX.into(), aside(6), end(6, kept)]);
+        assert_eq!(read_now(&lines).last_run_with_variables(), Some(2));
+        lines.extend([aside(7), end(7, kept), resumed(2), run(8), end(8, kept)]);
+        let session = read_now(&lines);
+        assert_eq!(session.last_run_with_variables(), Some(8));
+        assert_eq!(leading(&session, 8), [1, 2, 8]);
+        assert_eq!(leading(&session, 3), [1, 2, 3], "as it was then");
+        // Code asks for the same in run 10, which began in a new interpreter.
+        lines.extend([SANDBOX.into(), run(10), end(10, r#"{"fresh":"idle_stop"}"#)]);
+        assert_eq!(read_now(&lines).last_run_before_loss(), Some(8));
+        lines.extend([aside(11), end(11, r#"{"fresh":"reset"}"#), resumed(8)]);
+        let session = read_now(&lines);
+        assert_eq!((session.last_run_with_variables(), session.last_run_before_loss()), (Some(8), None));
+        lines.extend([run(12), end(12, kept)]);
+        assert_eq!(leading(&read_now(&lines), 12), [1, 2, 8, 12]);
     }
 
     #[test]

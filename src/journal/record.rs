@@ -31,9 +31,17 @@ pub enum Record {
     /// A job has ended.
     JobEnd(JobEnded),
     /// All runs of the session that this one continues have been made once more.
-    Resumed {},
+    Resumed(Resumption),
     /// The journal has no more room: what follows is not kept.
     Full {},
+}
+
+/// What the variables are after runs were made once more.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumption {
+    /// They are as after this run of the session itself. Later runs before this record do not count any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<u64>,
 }
 
 /// The record that begins a journal.

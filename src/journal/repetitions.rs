@@ -58,7 +58,7 @@ impl Repetitions {
             | Record::Answer(_)
             | Record::Again(_)
             | Record::Job(_)
-            | Record::Resumed {}
+            | Record::Resumed(_)
             | Record::Full {} => Some(vec![]),
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use belljar_base::run::{FaultCode, Reset, RunOutcome, RunReport, StateNote, ToolFault};
+use belljar_base::run::{FreshReason, Reset, RunOutcome, RunReport, StateNote, ToolFault};
 use tokio::sync::OnceCell;
 
 use super::own_runs::Requester;
@@ -22,6 +22,8 @@ pub struct Reruns {
     /// Whether code has resumed one in this session.
     pub(super) has_resumed: AtomicBool,
     pub(super) last_loss: LastLoss,
+    /// Whether some of the session's own runs have been made again, but not all: the next run begins with them anew.
+    pub(super) is_half_resumed: AtomicBool,
 }
 
 impl Reruns {
@@ -35,6 +37,7 @@ impl Reruns {
             earlier: OnceCell::new(),
             has_resumed: AtomicBool::new(false),
             last_loss: LastLoss::default(),
+            is_half_resumed: AtomicBool::new(false),
         }
     }
 
@@ -72,19 +75,20 @@ impl Reruns {
                 Err(fault) => return Ok(RunReport::not_started(fault)),
             }
         }
-        // One engine of several can be lost, and the session goes on at another one.
-        if submission.request.reset == Reset::No && !self.session.wanted_now().locations.fleet().is_empty() {
+        let mut is_given_up = false;
+        if submission.request.reset != Reset::No {
+            self.is_half_resumed.store(false, Ordering::Relaxed);
+        } else if self.is_half_resumed.load(Ordering::Relaxed) || self.has_several_engines() {
             turn.begin(&submission).await?;
-            if turn.is_lost().await? {
+            if self.is_half_resumed.load(Ordering::Relaxed) || turn.is_lost().await? {
                 match self.resume_itself(&mut turn, &requester).await {
-                    Ok(resumed) => notes.extend(resumed),
-                    Err(fault) if fault.code == FaultCode::Cancelled => {
-                        return Ok(RunReport::not_started(fault));
-                    }
-                    Err(fault) => {
+                    Ok(Ok(resumed)) => notes.extend(resumed),
+                    Ok(Err(fault)) => {
+                        is_given_up = true;
                         submission.request.reset = Reset::Fresh;
                         notes.push(format!("{}, so its variables are gone", fault.message));
                     }
+                    Err(fault) => return Ok(RunReport::not_started(fault)),
                 }
             }
         }
@@ -111,6 +115,9 @@ impl Reruns {
             report.notes.extend(self.session.files().hand_over(&report.saved).await);
         }
         self.tell_of_loss(&mut report).await;
+        if is_given_up && report.state == StateNote::Fresh(FreshReason::Reset) {
+            report.state = StateNote::Fresh(FreshReason::Lost);
+        }
         if let Some(from) = resumes {
             self.resume_asked(&mut turn, &mut report, from, &requester).await;
         }
@@ -129,6 +136,11 @@ impl Reruns {
             let unread = self.broker.unread().into_iter().filter(|unread| !error.message.contains(unread));
             report.notes.extend(unread);
         }
+    }
+
+    /// Whether one of several engines can be lost, so that the session goes on at another one.
+    fn has_several_engines(&self) -> bool {
+        !self.session.wanted_now().locations.fleet().is_empty()
     }
 
     /// Why no run can be run again: a folder of the user's that it would write to.

@@ -59,38 +59,45 @@ impl Reruns {
         let last = read.await.ok()??;
         let words = last.runs.iter().flat_map(|run| words(&run.begun.code)).map(str::to_owned).collect();
         let way = match last.damage {
-            None => what_is_lacking(&last.runs),
+            None => what_is_lacking(&last.runs.iter().collect::<Vec<_>>()),
             Some(_) => Err("its journal is damaged or full".to_owned()),
         };
         Some(EarlierSession { words, way })
     }
 
     /// Makes this session's own runs again, after its interpreter was lost. Returns a sentence about it; `None`: nothing was
-    /// run, since the journal cannot give the variables back. The reply to the next run says why.
+    /// run, since the journal cannot give the variables back. The reply to the next run says why. The inner fault says that
+    /// the variables are gone.
     ///
     /// # Errors
-    /// A run could not be made again, or the request was cancelled.
+    /// There is no sandbox, or the request was cancelled: the next run tries again.
     pub(super) async fn resume_itself(
         &self,
         turn: &mut Turn,
         requester: &Requester,
-    ) -> Result<Option<String>, ToolFault> {
+    ) -> Result<Result<Option<String>, ToolFault>, ToolFault> {
         let broker = Arc::clone(&self.broker);
         let recorded = tokio::task::spawn_blocking(move || broker.journal().recorded().ok()).await;
-        let Some(recorded) = recorded.ok().flatten() else { return Ok(None) };
-        let Some(until) = recorded.last_run_with_variables() else { return Ok(None) };
+        let Some(recorded) = recorded.ok().flatten() else { return Ok(Ok(None)) };
+        let Some(until) = recorded.last_run_with_variables() else { return Ok(Ok(None)) };
         let runs = recorded.leading_to(until).unwrap_or_default();
-        if what_is_lacking(runs).is_err() || self.mounted_writable().is_some() {
-            return Ok(None);
+        if what_is_lacking(&runs).is_err() || self.mounted_writable().is_some() {
+            return Ok(Ok(None));
         }
-        let said = ResumedSession::of_itself((recorded, until)).make(self, turn, requester).await??;
+        self.is_half_resumed.store(true, Ordering::Relaxed);
+        let made = ResumedSession::of_itself((recorded, until)).make(self, turn, requester).await?;
+        self.is_half_resumed.store(false, Ordering::Relaxed);
+        let said = match made {
+            Ok(said) => said,
+            Err(fault) => return Ok(Err(fault)),
+        };
         self.has_resumed.store(true, Ordering::Relaxed);
         let broker = Arc::clone(&self.broker);
         let recorded = tokio::task::spawn_blocking(move || broker.journal().recorded().ok()).await;
         let sandbox = recorded.ok().flatten().and_then(|mut recorded| recorded.sandboxes.pop());
         let place =
             sandbox.map(|sandbox| format!("; the engine is {} now", text::inert_line(&sandbox.engine)));
-        Ok(Some(format!("the sandbox was lost; {said}{}", place.unwrap_or_default())))
+        Ok(Ok(Some(format!("the sandbox was lost; {said}{}", place.unwrap_or_default()))))
     }
 
     /// Makes the runs again of the session that the code has asked for, now that its own run has ended.
@@ -107,8 +114,8 @@ impl Reruns {
         let id = Sessions::short(&of.begun.id);
         let settings = self.session().wanted_now();
         let zone = of.time_zone().filter(|zone| *zone != settings.time_zone);
-        let runs = &of.runs[..of.runs.partition_point(|run| run.begun.run <= until)];
-        let cannot = what_is_lacking(runs).err();
+        let runs: Vec<&RecordedRun> = of.runs.iter().filter(|run| run.begun.run <= until).collect();
+        let cannot = what_is_lacking(&runs).err();
         let cannot = cannot.or_else(|| self.mounted_writable());
         let is_own = self.broker.journal().among().is_some_and(|(_, own)| own == of.begun.id);
         let made = match cannot {
@@ -122,7 +129,10 @@ impl Reruns {
                     true => ResumedSession::of_itself((of, until)),
                     false => ResumedSession::within((of, until), settings.workspace.name.is_some()),
                 };
-                resumed.make(self, turn, requester).await.and_then(|made| made)
+                self.is_half_resumed.store(is_own, Ordering::Relaxed);
+                let made = resumed.make(self, turn, requester).await;
+                self.is_half_resumed.store(is_own && made.is_err(), Ordering::Relaxed);
+                made.and_then(|made| made)
             }
         };
         match made {
@@ -212,7 +222,7 @@ impl Reruns {
                 runs.iter().flat_map(|run| words(&run.begun.code)).map(str::to_owned).collect();
             let way = match mounted {
                 Some(why) => Err(why),
-                None => what_is_lacking(runs),
+                None => what_is_lacking(&runs),
             };
             Ok::<_, String>((words, way, remade(&recorded, &checkpoints)))
         });
@@ -244,16 +254,17 @@ fn remade(recorded: &RecordedSession, checkpoints: &Checkpoints) -> Vec<String> 
 ///
 /// # Errors
 /// Why none of them can be made again.
-fn what_is_lacking(runs: &[RecordedRun]) -> Result<Option<String>, String> {
+fn what_is_lacking(runs: &[&RecordedRun]) -> Result<Option<String>, String> {
     let said = |run: &RecordedRun, why: String| format!("run {}: {why}", run.begun.run);
     let lacking = |run: &RecordedRun| lacks_result(run).map(|why| said(run, why));
+    let runs = || runs.iter().copied();
     let is_unknown = |run: &&RecordedRun| lacks_result(run).is_none();
-    if let Some(why) = runs.iter().filter(is_unknown).find_map(|run| Some(said(run, why_not(run)?))) {
+    if let Some(why) = runs().filter(is_unknown).find_map(|run| Some(said(run, why_not(run)?))) {
         return Err(why);
     }
-    let first = runs.iter().find_map(lacking);
+    let first = runs().find_map(lacking);
     match first {
-        Some(why) if !runs.iter().any(|run| lacks_result(run).is_none()) => Err(why),
+        Some(why) if !runs().any(|run| lacks_result(run).is_none()) => Err(why),
         first => Ok(first),
     }
 }

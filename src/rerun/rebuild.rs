@@ -94,11 +94,12 @@ impl Reruns {
             keep_files: false,
         };
         let RerunSummary { count, remarks, stop } =
-            self.make_runs(turn, runs.iter(), (&options, &AtomicBool::new(true))).await;
+            self.make_runs(turn, &runs, (&options, &AtomicBool::new(true))).await;
         let made = match stop {
             None if self.checkpoints().sleeps(name) => Ok(()),
             None => Err("its run did not make it this time".to_owned()),
             Some(Stop::Cancelled) => Err("it was cancelled meanwhile".to_owned()),
+            Some(Stop::Lost) => Err("the sandbox was lost meanwhile".to_owned()),
             Some(Stop::At(number, why)) => Err(format!("run {number}: {why}")),
             Some(Stop::NotStarted(fault)) => Err(fault.message),
         };

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use belljar_base::names::{RunId, ServerName};
-use belljar_base::run::{FaultCode, Progress, Reset, RunOutcome, RunRequest, ServerScope, ToolFault};
+use belljar_base::run::{
+    FaultCode, FreshReason, Progress, Reset, RunOutcome, RunRequest, ServerScope, StateNote, ToolFault,
+};
 use belljar_base::text;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -30,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const SAID_CHARS_MAX: usize = 400;
 /// Runs that came otherwise of which the first reply tells.
 const REMARKS_MAX: usize = 5;
+/// How often runs are begun anew because the sandbox was lost meanwhile.
+const TRIES_MAX: usize = 3;
 
 /// The options for runs that run again.
 pub struct RerunOptions<'a> {
@@ -58,6 +62,8 @@ pub enum RunComparison {
     LeftOut(String),
     /// The run was not run to its end for this reason. Later runs cannot be run.
     Stopped(String),
+    /// The sandbox was lost before or in this run, and it was not in the run of the journal.
+    Lost,
     /// There is no sandbox for the run.
     NotStarted(ToolFault),
 }
@@ -97,41 +103,61 @@ impl ResumedSession {
         if let Err((why, before)) = is_whole(of, until) {
             return Ok(Err(self.cannot_go_on(&id, &why, before)));
         }
-        if !self.has_files {
-            return self.make_runs(reruns, turn, requester, (of, until)).await;
+        for _ in 0..TRIES_MAX {
+            if self.has_files
+                && let Err(why) = take_snapshot(turn).await?
+            {
+                let why = format!("the files of the workspace cannot be put aside meanwhile: {why}");
+                return Ok(Err(self.cannot_go_on(&id, &why, 0)));
+            }
+            let made = self.make_runs(reruns, turn, requester, (of, until)).await;
+            if self.has_files {
+                // In a new sandbox, they are as they were.
+                restore_snapshot(turn, vec![]).await?;
+            }
+            match made? {
+                Some(made) if !turn.is_lost().await? => {
+                    if made.is_ok() {
+                        reruns.broker.journal_resumed(self.is_own.then_some(until));
+                    }
+                    return Ok(made);
+                }
+                _ => tracing::info!("the sandbox was lost while runs were made once more"),
+            }
         }
-        if let Err(why) = take_snapshot(turn).await? {
-            let why = format!("the files of the workspace cannot be put aside meanwhile: {why}");
-            return Ok(Err(self.cannot_go_on(&id, &why, 0)));
-        }
-        let made = self.make_runs(reruns, turn, requester, (of, until)).await;
-        restore_snapshot(turn, vec![]).await?;
-        made
+        let why = format!("the sandbox was lost {TRIES_MAX} times while its runs were made once more");
+        Ok(Err(self.cannot_go_on(&id, &why, 0)))
     }
 
+    /// `None`: the sandbox was lost meanwhile.
     async fn make_runs(
         &self,
         reruns: &Reruns,
         turn: &mut Turn,
         requester: &Requester,
         (of, until): (&RecordedSession, u64),
-    ) -> Result<Result<String, ToolFault>, ToolFault> {
+    ) -> Result<Option<Result<String, ToolFault>>, ToolFault> {
         let id = Sessions::short(&of.begun.id);
         let options = RerunOptions {
             answer_source: AnswerSource::Recorded,
             client: &requester.client,
             cancel: &requester.cancel,
             progress: Some(&requester.progress),
-            is_aside: false,
+            // The journal has the runs of the session itself already.
+            is_aside: self.is_own,
             // Files that are there already are put back afterwards: what is stored of them is right all the time.
             keep_files: !self.has_files,
         };
         of.calls().for_each(|call| reruns.broker.note_recorded(call));
-        let runs = of.runs.iter().filter(|run| run.begun.run <= until);
+        let runs = match self.is_own {
+            true => of.leading_to(until).unwrap_or_default(),
+            false => of.runs.iter().filter(|run| run.begun.run <= until).collect(),
+        };
         let RerunSummary { count, remarks, stop } =
-            reruns.make_runs(turn, runs, (&options, &self.is_begun)).await;
+            reruns.make_runs(turn, &runs, (&options, &self.is_begun)).await;
         match stop {
             None => {}
+            Some(Stop::Lost) => return Ok(None),
             Some(Stop::Cancelled) => {
                 let why = format!("it was cancelled while the runs of {id} were made once more");
                 return Err(
@@ -140,22 +166,26 @@ impl ResumedSession {
             }
             Some(Stop::NotStarted(fault)) => return Err(fault),
             Some(Stop::At(number, why)) => {
-                return Ok(Err(self.cannot_go_on(&id, &format!("run {number}: {why}"), number - 1)));
+                let fault = self.cannot_go_on(&id, &format!("run {number}: {why}"), number - 1);
+                return Ok(Some(Err(fault)));
             }
         }
-        reruns.broker.journal_resumed();
+        if self.is_own && count == 0 {
+            let why = "none of its runs can be made once more";
+            return Ok(Some(Err(self.cannot_go_on(&id, why, 0))));
+        }
         if self.is_own {
             let runs = if count == 1 { "1 run was".to_owned() } else { format!("{count} runs were") };
-            return Ok(Ok(format!(
+            return Ok(Some(Ok(format!(
                 "variables are as after run {until} of this session: {runs} made once more, with calls answered from its \
                  journal{remarks}; files in /workspace are as they were last"
-            )));
+            ))));
         }
         let files = if self.has_files { "; the files of the workspace are as they were last" } else { "" };
         let runs = if count == 1 { "1 run of it was".to_owned() } else { format!("{count} runs of it were") };
-        Ok(Ok(format!(
+        Ok(Some(Ok(format!(
             "this session goes on from {id}: {runs} made once more, with calls answered from its journal{remarks}{files}"
-        )))
+        ))))
     }
 
     /// `before`: the last run from which it could be resumed.
@@ -202,6 +232,8 @@ pub(super) struct RerunSummary {
 /// The reason for which a rerun ends before the last run.
 pub(super) enum Stop {
     Cancelled,
+    /// The sandbox was lost with the variables of the runs so far.
+    Lost,
     /// At this run, and why.
     At(u64, String),
     NotStarted(ToolFault),
@@ -220,17 +252,16 @@ impl Reruns {
 
     /// Makes runs once more, until one cannot be. The flag: whether the interpreter is in use, so that a run that was the
     /// first of its own needs another one.
-    pub(super) async fn make_runs<'r>(
+    pub(super) async fn make_runs(
         &self,
         turn: &mut Turn,
-        runs: impl Iterator<Item = &'r RecordedRun>,
+        runs: &[&RecordedRun],
         (options, is_begun): (&RerunOptions<'_>, &AtomicBool),
     ) -> RerunSummary {
         let mut summary = RerunSummary::default();
         let mut reported = 0;
         // Whether a run that began in a new interpreter was left out, so that the next one begins in it.
         let mut is_fresh_due = false;
-        let runs: Vec<&RecordedRun> = runs.collect();
         for (place, run) in runs.iter().enumerate() {
             let number = run.begun.run;
             if let Some(progress) = options.progress {
@@ -253,6 +284,10 @@ impl Reruns {
             let said = match comparison {
                 _ if options.cancel.is_cancelled() => {
                     summary.stop = Some(Stop::Cancelled);
+                    break;
+                }
+                RunComparison::Lost => {
+                    summary.stop = Some(Stop::Lost);
                     break;
                 }
                 RunComparison::Stopped(why) => {
@@ -319,6 +354,14 @@ impl Reruns {
         };
         if let RunOutcome::NotStarted(fault) = report.outcome {
             return RunComparison::NotStarted(fault);
+        }
+        let is_lost = |state| match state {
+            StateNote::Lost => ended.state != StateNote::Lost,
+            StateNote::Fresh(FreshReason::Lost | FreshReason::IdleStop) => !run.is_fresh,
+            _ => false,
+        };
+        if is_lost(report.state) {
+            return RunComparison::Lost;
         }
         let now = self.broker.ended(RunId(0), &report, began.elapsed());
         let mut differences = differences(ended, &now);

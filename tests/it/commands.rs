@@ -431,9 +431,10 @@ fn a_file_that_is_no_text_or_too_large_is_refused() {
 }
 
 #[test]
-fn config_shows_each_value_and_where_it_comes_from_without_passwords() {
+fn config_shows_each_value_and_where_it_comes_from_without_secrets() {
     let home = Home::new()
-        .env("MCP_BRIDGE_RUNTIME", "ssh://me:s3cret@box")
+        .env("MCP_BRIDGE_MODEL_ENDPOINT", "https://box/v1?token=s3cret")
+        .env("MCP_BRIDGE_MODEL_NAME", "m")
         .file(".config/belljar/config.toml", "[run]\ntimeout = 20\n")
         .file(".belljar/config.toml", "[sandbox]\nimage = \"evil\"\n");
     let shown = home.run(&["config"]);
@@ -442,7 +443,7 @@ fn config_shows_each_value_and_where_it_comes_from_without_passwords() {
         shown.stdout.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     let place = home.path().display();
     for line in [
-        "sandbox.runtime \"ssh://me:…@box\" MCP_BRIDGE_RUNTIME".to_owned(),
+        "model.endpoint \"https://box/v1?…\" MCP_BRIDGE_MODEL_ENDPOINT".to_owned(),
         format!("run.timeout 20 {place}/.config/belljar/config.toml:2:11"),
         "sandbox.memory \"512m\" default".to_owned(),
         "sandbox.image - default".to_owned(),

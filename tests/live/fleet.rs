@@ -131,6 +131,73 @@ fn a_session_goes_on_at_another_engine_when_its_own_is_lost_under_load() {
     });
 }
 
+/// Kills the session's sandboxes on these engines.
+fn kill_sandboxes(home: &Home, engines: &[Engine; 2]) {
+    for engine in engines {
+        engine.containers_of(&home.owners()).iter().for_each(|id| engine.kill_container(id));
+    }
+}
+
+/// The number of runs in the only session's journal, and of those among them that were repeated.
+fn journalled_runs(home: &Home) -> (usize, usize) {
+    let folder = home.path().join(".local/state/belljar/sessions");
+    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let journal = names.filter(|path| path.extension().is_some_and(|ext| ext == "jsonl")).next().unwrap();
+    let text = std::fs::read_to_string(journal).unwrap();
+    let runs = || text.lines().filter(|line| line.starts_with("{\"run\""));
+    (runs().count(), runs().filter(|line| line.contains("\"aside\":true")).count())
+}
+
+#[test]
+fn runs_are_repeated_from_the_first_when_the_sandbox_is_lost_again_meanwhile() {
+    let Some(engines) = two() else { return };
+    let home = home_on(&[engines[0].address(), engines[1].address()]);
+    let mut bridge = Bridge::start(&home);
+    bridge.ok("log = ['a']\nopen('f', 'w').write('A');");
+    bridge.ok("import time\nlog.append('b')\nopen('f', 'a').write('B')\ntime.sleep(3)");
+    bridge.ok("log.append('c')\nopen('f', 'a').write('C');");
+    let look = "print(log, open('f').read())";
+    // Lost while the second run is repeated.
+    kill_sandboxes(&home, &engines);
+    let run = bridge.send_run(json!({"code": look, "timeout": 60}));
+    eventually("the second run is repeated", PATIENCE, || journalled_runs(&home).1 == 2);
+    kill_sandboxes(&home, &engines);
+    let reply = bridge.reply(run).text;
+    assert!(
+        reply.starts_with("['a', 'b', 'c'] ABC\n") && reply.contains("3 runs were made once more"),
+        "{reply}"
+    );
+    // Cancelled at the same place: the next run begins with them anew.
+    kill_sandboxes(&home, &engines);
+    let before = journalled_runs(&home).1;
+    let run = bridge.send_run(json!({"code": look, "timeout": 60}));
+    eventually("the second run is repeated", PATIENCE, || journalled_runs(&home).1 == before + 2);
+    bridge.notify("notifications/cancelled", json!({"requestId": run}));
+    let reply = bridge.ok(look);
+    assert!(
+        reply.starts_with("['a', 'b', 'c'] ABC\n") && reply.contains("4 runs were made once more"),
+        "{reply}"
+    );
+    assert_eq!(bridge.ok(look), "['a', 'b', 'c'] ABC");
+}
+
+#[test]
+fn the_runs_that_a_resume_repeats_do_not_grow_with_each_loss() {
+    let Some(engines) = two() else { return };
+    let home = home_on(&[engines[0].address(), engines[1].address()]);
+    let mut bridge = Bridge::start(&home);
+    bridge.ok("before = 'a reset'");
+    let reset = bridge.send_run(json!({"code": "count = 0", "reset": true}));
+    assert!(!bridge.reply(reset).is_error);
+    for loss in 1..5 {
+        kill_sandboxes(&home, &engines);
+        let (runs, _) = journalled_runs(&home);
+        assert!(bridge.ok("count += 1\ncount").starts_with(&format!("{loss}\n")));
+        // The run after the reset, one for each loss before, and the new one.
+        assert_eq!(journalled_runs(&home).0 - runs, loss + 1);
+    }
+}
+
 #[test]
 fn an_engine_whose_image_has_other_packages_is_left_out() {
     let Some([one, other]) = two() else { return };
@@ -144,7 +211,7 @@ fn an_engine_whose_image_has_other_packages_is_left_out() {
     let home = home_on(&[one.address(), other.address()]).env("MCP_BRIDGE_IMAGE", &image);
     let reply = Bridge::start(&home).ok("1");
     let said = format!(
-        "the engine {} is left out: its image has other packages than the one of {}",
+        "the engine {} is left out: its image has other packages than the one of {} had",
         other.address(),
         one.address()
     );

@@ -87,7 +87,7 @@ pub(super) async fn replay(files: ConfigFiles, session: RecordedSession, asked: 
         is_first &= matches!(comparison, RunComparison::LeftOut(_));
         let (code, goes_on) = match comparison {
             RunComparison::Same | RunComparison::LeftOut(_) => (0, true),
-            RunComparison::Differs(_) => (DIFFERS, true),
+            RunComparison::Differs(_) | RunComparison::Lost => (DIFFERS, true),
             RunComparison::Stopped(_) => (STOPPED, false),
             RunComparison::NotStarted(_) => (NO_SANDBOX, false),
         };
@@ -108,6 +108,7 @@ fn say(run: u64, comparison: &RunComparison, is_json: bool) {
     let (word, said) = match comparison {
         RunComparison::Same => ("same", vec![]),
         RunComparison::Differs(differences) => ("differs", differences.clone()),
+        RunComparison::Lost => ("differs", vec!["its variables were lost".into()]),
         RunComparison::LeftOut(why) => ("left_out", vec![why.clone()]),
         RunComparison::Stopped(why) => ("stopped", vec![why.clone()]),
         RunComparison::NotStarted(fault) => {

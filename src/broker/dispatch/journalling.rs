@@ -22,7 +22,7 @@ use crate::broker::run::context::RunContext;
 use crate::jobs::JobSummary;
 use crate::journal::{
     CallAnswered, CallBegun, CallOutcome, JobBegun, JobEnded, JournalDetail, OutputText, Record,
-    RecordedJson, RunBegun, RunEnded, SandboxUp, ServerOfRun,
+    RecordedJson, Resumption, RunBegun, RunEnded, SandboxUp, ServerOfRun,
 };
 
 /// The helper that is not recorded: the runtime itself calls it, the code does not depend on it, and skills are stored
@@ -51,8 +51,8 @@ impl Broker {
     }
 
     /// Records that the runs of the resumed session have been replayed.
-    pub fn journal_resumed(&self) {
-        self.journal.append(&Record::Resumed {});
+    pub fn journal_resumed(&self, until: Option<u64>) {
+        self.journal.append(&Record::Resumed(Resumption { until }));
     }
 
     /// Records the beginning of a run.

@@ -71,7 +71,7 @@ fn of_own(
             "session {id} is this one, and its variables are here; \"{id}:N\" goes back to the end of run N"
         )));
     };
-    let Some(runs) = recorded.leading_to(until).map(<[_]>::to_vec) else {
+    let Some(runs) = recorded.leading_to(until).map(|runs| runs.into_iter().cloned().collect()) else {
         return Some(Err(format!("session {id}, which is this one, has no run {until}")));
     };
     recorded.runs = runs;

@@ -296,7 +296,7 @@ mod tests {
             aside: false,
         };
         let calls = vec![call(Err("no"), 2), call(Ok("{}"), 1)];
-        let run = RecordedRun { begun, is_fresh: true, calls, ended: None };
+        let run = RecordedRun { begun, is_fresh: true, left_behind: None, calls, ended: None };
         let replay = Replay::of(&run, AnswerSource::Recorded);
         let came = || match replay.came_of(&form).unwrap() {
             ReplayAnswer::Now(Ok(_)) => "answered".to_owned(),

@@ -27,9 +27,11 @@ const TIME_ZONE_BYTES_MAX: usize = 64;
 const SYSTEM_PATH: [&str; 6] =
     ["/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"];
 /// Variables on which settings, paths and searches for programs depend, besides those of belljar.
-const SETTINGS: [&str; 12] = [
+const SETTINGS: [&str; 14] = [
     "CONTAINER_HOST",
+    "DOCKER_CERT_PATH",
     "DOCKER_HOST",
+    "DOCKER_TLS_VERIFY",
     "HOME",
     "LANG",
     "PATH",

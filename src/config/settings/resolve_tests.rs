@@ -33,7 +33,7 @@ impl Home {
 const EVERYTHING: &str = r#"
 [sandbox]
 workspace = "sales"
-runtime = ["ssh://me:s3cret@box", "tcp://you:s3cret@two:2376"]
+runtime = ["ssh://me@box", "tcp://two:2376"]
 certificates = "~/.docker"
 reconnect_timeout = 150
 image = "python:3.13"

@@ -41,6 +41,14 @@ pub(crate) fn text(value: &str) -> Result<String, String> {
     Ok(value.to_owned())
 }
 
+/// A path that does not depend on the working folder.
+pub(crate) fn whole_path(value: &str) -> Result<String, String> {
+    match value.starts_with('/') || value.starts_with("~/") {
+        true => Ok(value.to_owned()),
+        false => Err(format!("is {}, which does not begin with / or ~/", quoted(value))),
+    }
+}
+
 pub(crate) fn audit(value: &str) -> Result<Audit, String> {
     match value {
         "off" => Ok(Audit::Off),
@@ -190,6 +198,9 @@ pub(crate) fn engine(value: &str) -> Result<Choice, String> {
         if let Some(bare) = items.iter().find(|item| ENGINE_SCHEMES.contains(&item.as_str())) {
             return Err(format!("is {}, an address without a place", quoted(bare)));
         }
+        if items.iter().any(|item| without_secrets(item) != *item) {
+            return Err("has a password or a query in an address, which engines do not take".to_owned());
+        }
         let unique: BTreeSet<&String> = items.iter().collect();
         return if unique.len() == items.len() {
             Ok(Choice::At(items))
@@ -307,6 +318,10 @@ mod tests {
         let several = ["ssh://me@box", "tcp://two:2376", "unix:///run/x.sock"];
         assert_eq!(engine(&several.join(", ")), Ok(Choice::At(several.map(str::to_owned).into())));
         assert_eq!(engine("tcp://a,tcp://a"), Err("has one address twice".into()));
+        for secret in ["tcp://me:s3cret@a", "ssh://a,tcp://me:s3,cret@b:1", "tcp://a?token=s3cret"] {
+            let said = engine(secret).unwrap_err();
+            assert!(!said.contains("s3"), "{said}");
+        }
         let mixed = "is a list, which can have unix://, tcp:// and ssh:// addresses only";
         for list in ["podman,docker", "podman,tcp://a", "tcp://a,http://user:pw@box"] {
             assert_eq!(engine(list), Err(mixed.into()), "{list}");

@@ -72,7 +72,8 @@ pub(super) struct Actor {
     current: Option<Current>,
     /// The waits of the current run for the human.
     waiting: Option<watch::Receiver<HumanWaits>>,
-    notices_given: bool,
+    /// The address of the engine whose notices a reply has given.
+    notices_given: Option<String>,
     /// Whether a reply has given the notice about a rootful engine, or need not give it.
     rootful_given: bool,
     files: Files,
@@ -118,7 +119,7 @@ impl Actor {
             answers: JoinSet::new(),
             current: None,
             waiting: None,
-            notices_given: false,
+            notices_given: None,
             rootful_given: false,
             files,
             snapshot: None,
@@ -232,10 +233,10 @@ impl Actor {
         match started {
             Ok((starter, Ok(mut sandbox))) => {
                 self.starter = Some(starter);
-                let mut notices = if std::mem::replace(&mut self.notices_given, true) {
-                    vec![]
-                } else {
-                    sandbox.report.notices.clone()
+                let address = &sandbox.report.address;
+                let mut notices = match self.notices_given.replace(address.clone()) {
+                    Some(before) if before == *address => vec![],
+                    _ => sandbox.report.notices.clone(),
                 };
                 if !sandbox.report.allowed.is_empty() {
                     let allowed = sandbox.report.allowed.join("; ");

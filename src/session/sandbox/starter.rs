@@ -167,8 +167,7 @@ impl SandboxStarter {
     /// Starts a sandbox and waits for its interpreter.
     pub(crate) async fn start(&mut self) -> Result<Sandbox, ToolFault> {
         let before = std::mem::replace(&mut self.settings, (self.settings_source)());
-        // If something may be left on the old engine, the guardian must keep its address.
-        if before.locations != self.settings.locations && self.creating.is_empty() {
+        if before.locations != self.settings.locations {
             self.engine = None;
         }
         if let Some(problem) = &self.settings.unreadable {

@@ -275,6 +275,9 @@ async fn connect(
         Docker::connect_with_unix(address, seconds, API_DEFAULT_VERSION)
     } else if let (true, Some(folder)) = (address.starts_with("tcp://"), &locations.certificates) {
         let [key, own, authority] = ["key.pem", "cert.pem", "ca.pem"].map(|file| folder.join(file));
+        if let Some(missing) = [&key, &own, &authority].into_iter().find(|path| !path.is_file()) {
+            return Err(format!("{address}: {} of sandbox.certificates is missing", missing.display()));
+        }
         Docker::connect_with_ssl(address, &key, &own, &authority, seconds, API_DEFAULT_VERSION)
     } else if address.starts_with("tcp://") || address.starts_with("http://") {
         Docker::connect_with_http(address, seconds, API_DEFAULT_VERSION)

@@ -34,6 +34,7 @@ struct Remembered {
     failed: Option<(Instant, String)>,
     chosen: Vec<Instant>,
     memory_bytes: Option<u64>,
+    recipe: Option<BTreeMap<String, String>>,
 }
 
 /// An engine of several, as it is now.
@@ -51,7 +52,7 @@ pub struct FleetMember {
 }
 
 /// Looks at all these engines at once. The order stays. An error says why an engine is not used: it does not answer,
-/// has no image, or its image has other packages than that of the first engine.
+/// has no image, or its image has other packages than that of the first engine of the list that this process has seen.
 pub async fn survey(
     addresses: &[String],
     locations: &EngineLocations,
@@ -67,13 +68,13 @@ pub async fn survey(
         })
     });
     let mut members = join_all(looks).await;
-    let first = members.iter().flatten().next().map(|member| (member.address.clone(), member.recipe.clone()));
+    let first = first_recipe(locations.fleet());
     for member in &mut members {
         if let (Ok(FleetMember { address, recipe, .. }), Some((first, of_first))) = (&*member, &first)
             && recipe != of_first
         {
             let reason = format!(
-                "its image has other packages than the one of {first}; `belljar image build` builds it on every engine"
+                "its image has other packages than the one of {first} had; `belljar image build` builds it on every engine"
             );
             *member = Err((address.clone(), reason));
         }
@@ -129,6 +130,13 @@ pub(crate) async fn choose(
     }
 }
 
+/// The first of these engines whose image is known, and its description. It counts also while the engine does not answer:
+/// a session must not go on with other packages.
+fn first_recipe(addresses: &[String]) -> Option<(String, BTreeMap<String, String>)> {
+    let remembered = REMEMBERED.lock();
+    addresses.iter().find_map(|address| Some((address.clone(), remembered.get(address)?.recipe.clone()?)))
+}
+
 /// Leaves out an engine for a minute, for this reason, where there are several.
 pub fn leave_out(address: &str, reason: &str) {
     let mut remembered = REMEMBERED.lock();
@@ -166,12 +174,14 @@ async fn look(
     let engine = connect_to(address, None, locations, sockets).await?;
     let (sandboxes, memory_bytes, recipe) =
         tokio::join!(running(&engine), memory(address, &engine), recipe(&engine, images));
+    let recipe = recipe?;
+    REMEMBERED.lock().entry(address.to_owned()).or_default().recipe = Some(recipe.clone());
     Ok(FleetMember {
         address: address.to_owned(),
         sandboxes: sandboxes?,
         memory_bytes: memory_bytes?,
         engine,
-        recipe: recipe?,
+        recipe,
     })
 }
 
