@@ -5,7 +5,9 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use belljar_engine::{Choice, EngineLocations, Instance, SandboxSpec, StartedSandbox, Streams, find};
+use belljar_engine::{
+    Choice, EngineLocations, Instance, KubernetesSettings, SandboxSpec, StartedSandbox, Streams, find,
+};
 use tokio::io::AsyncWriteExt;
 use tokio::runtime::Runtime;
 
@@ -39,6 +41,7 @@ impl Echo {
             root: false,
             podman: None,
             certificates: None,
+            kubernetes: KubernetesSettings::default(),
             ssh: None,
             desktops: vec![],
             environments: engine.is_process().then(environments::usual),

@@ -14,7 +14,7 @@ use belljar_base::problem::{OF_FILE_MAX, Origin, Problem, Severity};
 use belljar_base::system::System;
 use belljar_base::text::{self, suggest};
 use belljar_confine::{ChangeablePlaces, PrivatePlaces};
-use belljar_engine::EngineLocations;
+use belljar_engine::{Choice, EngineLocations};
 use belljar_tools::policy::Policy;
 
 use super::configuration::{Config, own_places, places_of_code, stores};
@@ -542,10 +542,16 @@ fn engine(settings: &mut Settings<'_>, environment: &Environment) -> EngineLocat
     };
     let certificates = settings.optional("MCP_BRIDGE_CERTIFICATES", read::whole_path);
     let certificates = certificates.map(|folder| environment.expand_home(&folder));
+    let choice = settings.required("MCP_BRIDGE_RUNTIME", read::engine);
+    let oci_runtime = settings.optional("MCP_BRIDGE_OCI_RUNTIME", read::oci_runtime);
+    let kubernetes = settings.optional("MCP_BRIDGE_KUBERNETES", read::kubernetes).unwrap_or_default();
+    // The cluster has its own names for runtimes.
+    let of_cluster = kubernetes.runtime_class.clone().filter(|_| choice == Choice::Kubernetes);
     EngineLocations {
         certificates: certificates.or_else(of_docker),
-        choice: settings.required("MCP_BRIDGE_RUNTIME", read::engine),
-        oci_runtime: settings.optional("MCP_BRIDGE_OCI_RUNTIME", read::oci_runtime),
+        choice,
+        oci_runtime: of_cluster.or(oci_runtime),
+        kubernetes,
         container_host: text("CONTAINER_HOST"),
         docker_host: text("DOCKER_HOST"),
         runtime_dir: environment.runtime_dir().or_else(|| {

@@ -138,6 +138,26 @@ fn server() -> Value {
     })
 }
 
+/// The schema of `[sandbox.kubernetes]`, the only table among the settings.
+fn kubernetes() -> Value {
+    let text = |about: &str| json!({"type": "string", "description": about});
+    let texts = |about: &str| json!({"type": "object", "additionalProperties": {"type": "string"}, "description": about});
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "context": text("the context of the kubeconfig; left out, its current one, or the cluster that belljar runs in"),
+            "namespace": text("the namespace; left out, that of the context"),
+            "node_selector": texts("labels that a node must have"),
+            "tolerations": {"type": "array", "items": {"type": "object"},
+                "description": "taints of nodes that are tolerated, as a Pod has them"},
+            "runtime_class": text("the RuntimeClass of the Pods, instead of sandbox.oci_runtime"),
+            "pull_secret": text("the Secret with which nodes pull the image"),
+            "resources": texts("what a node must have left for a sandbox, such as cpu = \"250m\"; left out, its limits"),
+        },
+    })
+}
+
 fn of(row: &Definition) -> Value {
     let mut schema = match row.form {
         ValueForm::Text => json!({"type": "string"}),
@@ -150,6 +170,7 @@ fn of(row: &Definition) -> Value {
         ValueForm::TextOrList => {
             json!({"type": ["string", "array"], "items": {"type": "string", "pattern": "^[^,]*$"}})
         }
+        ValueForm::Table => kubernetes(),
     };
     let counts = match row.counts {
         EffectTime::NextRun => "for the next run",

@@ -91,6 +91,14 @@ pub enum EngineError {
         /// The remedy for the user.
         remedy: String,
     },
+    /// A cluster cannot be used as it is.
+    #[error("{what}")]
+    Cluster {
+        /// What is wrong.
+        what: String,
+        /// The remedy for the user.
+        remedy: String,
+    },
     /// Neither a container engine nor this machine itself can run sandboxes.
     #[error("{containers}, and {processes}")]
     Neither {
@@ -161,9 +169,10 @@ impl EngineError {
                  distribution's way) and set MCP_BRIDGE_RUNTIME=auto"
                     .into()
             }
-            Self::Unconfined { remedy, .. } | Self::NoPython { remedy, .. } | Self::Environment { remedy, .. } => {
-                remedy.clone()
-            }
+            Self::Unconfined { remedy, .. }
+            | Self::NoPython { remedy, .. }
+            | Self::Environment { remedy, .. }
+            | Self::Cluster { remedy, .. } => remedy.clone(),
             Self::NoEngine { choice: Choice::At(_), .. } => {
                 "start the engine there (`systemctl --user start podman.socket` for rootless Podman), or correct \
                  MCP_BRIDGE_RUNTIME, or unset it to have an engine looked for"

@@ -11,6 +11,12 @@ pub enum Fate {
     OutOfMemory,
     /// Somebody killed or removed it by a command to its engine.
     Removed,
+    /// Somebody deleted its Pod, or the cluster did.
+    Deleted,
+    /// The cluster evicted its Pod for another one, or because its node is drained, is shut down, or has too little left.
+    Evicted,
+    /// The node of its Pod is gone.
+    NodeGone,
     /// Its first process ended with this exit code; 128 and the number of a signal: that signal killed it.
     Ended(i64),
     /// It goes on, so only the connection to it has ended.
@@ -34,6 +40,14 @@ impl fmt::Display for Fate {
                 "it ran out of memory; use less at once, or have the user raise MCP_BRIDGE_MEMORY",
             ),
             Self::Removed => f.write_str("somebody killed or removed it by a command to the engine"),
+            Self::Deleted => f.write_str(
+                "its Pod was deleted, by a command or by the cluster; `kubectl get events` may say why",
+            ),
+            Self::Evicted => f.write_str(
+                "the cluster evicted its Pod, for another one or because its node ran short or is drained; have the user \
+                 raise sandbox.kubernetes.resources, or choose other nodes",
+            ),
+            Self::NodeGone => f.write_str("the node of its Pod does not answer any more; another one starts the next"),
             Self::Ended(code) => match code - i64::from(SIGNALLED) {
                 // Code cannot send this signal to the first process of its own namespace.
                 SIGKILL => f.write_str(

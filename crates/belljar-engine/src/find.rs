@@ -7,6 +7,7 @@ use super::containers::{self, EngineLocations};
 use super::error::{EngineError, InsteadOf};
 use super::images::ImageStore;
 use super::interface::Engine;
+use super::kubernetes::KubernetesEngine;
 #[cfg(target_os = "linux")]
 use super::processes::{Environments, ProcessEngine};
 use super::spec::Choice;
@@ -38,6 +39,9 @@ async fn find_one(
     if locations.choice == Choice::Process {
         return processes(locations, None);
     }
+    if locations.choice == Choice::Kubernetes {
+        return Ok(Arc::new(KubernetesEngine::connect(&locations.kubernetes).await?));
+    }
     let stands_in = |instead_of| processes(locations, Some(instead_of));
     match containers::find(locations, sockets).await {
         // An engine or image that is named is never replaced.
@@ -59,13 +63,21 @@ async fn find_one(
 /// store of this machine's environments.
 ///
 /// # Errors
-/// As [`find`].
+/// As [`find`]. A cluster has no image store.
 pub async fn find_images(
     locations: &EngineLocations,
     sockets: &Path,
 ) -> Result<Arc<dyn ImageStore>, EngineError> {
     if locations.choice == Choice::Process {
         return environments(locations, None);
+    }
+    if locations.choice == Choice::Kubernetes {
+        return Err(EngineError::Cluster {
+            what: "a cluster has no image store".into(),
+            remedy: "build the image with Podman or Docker (MCP_BRIDGE_RUNTIME=podman), push it to a registry that the \
+                     cluster reaches, and set sandbox.image to its name there"
+                .into(),
+        });
     }
     match containers::find(locations, sockets).await {
         Ok(engine) => Ok(Arc::new(engine)),

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, ready};
 use futures_util::{Stream, StreamExt};
 use tokio::io::AsyncWrite;
 
@@ -58,6 +58,11 @@ pub trait Engine: Debug + Send + Sync {
     /// # Errors
     /// The engine cannot list them. A sandbox that cannot be removed is logged and left to the next start.
     fn reap<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<usize, EngineError>>;
+
+    /// Gives up what stands for this bridge in the engine, if there is anything. Sandboxes that are left end with it.
+    fn release(&self) -> BoxFuture<'_, ()> {
+        Box::pin(ready(()))
+    }
 }
 
 /// A sandbox that an engine has started, which must be closed with [`Instance::close`].

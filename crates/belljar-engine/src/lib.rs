@@ -1,5 +1,5 @@
-//! Starts, watches and kills one hardened sandbox: one interface, implemented with Podman and Docker and with processes of
-//! this machine. It also builds, lists and removes images.
+//! Starts, watches and kills one hardened sandbox: one interface, implemented with Podman and Docker, with processes of this
+//! machine, and with Pods of a cluster. It also builds, lists and removes images.
 //!
 //! It does not read what the sandbox says: `belljar-protocol` does.
 
@@ -11,6 +11,7 @@ mod guarantees;
 mod images;
 mod interface;
 mod kernel;
+mod kubernetes;
 mod masks;
 mod owner;
 #[cfg(target_os = "linux")]
@@ -29,6 +30,7 @@ pub use guarantees::{Guarantees, Network};
 pub use images::{ImageBuild, ImageInfo, ImageProgress, ImageStore, OnProgress};
 pub use interface::{Engine, EngineInfo, Instance, Output, Runtime, StartFailure, StartedSandbox, Streams};
 pub use kernel::{Kernel, OuterLimits};
+pub use kubernetes::KubernetesSettings;
 pub use owner::{Owner, lock_path};
 #[cfg(target_os = "linux")]
 pub use processes::{begin, enter};

@@ -133,6 +133,8 @@ pub enum Choice {
     Docker,
     /// Processes of this machine, without a container engine.
     Process,
+    /// Pods of a Kubernetes cluster.
+    Kubernetes,
     /// The engines at these addresses: `unix://`, `tcp://`, `http://` or `ssh://`. Of several, each new session gets one.
     At(Vec<String>),
 }

@@ -122,6 +122,10 @@ pub struct SandboxLimits {
     pub open_files: u64,
     /// 1: the sandbox has a kernel of its own, whose memory is limited as a whole.
     pub own_kernel: u64,
+    /// 1: no other process of the machine has the sandbox's user, so the kernel's limit of a user's processes is its own.
+    pub own_user: u64,
+    /// 1: the mounts of writable places let files be executed, which the sandbox has to forbid itself.
+    pub executable_places: u64,
     /// Processes of the sandbox's user where no cgroup counts them, 0 for no limit.
     pub processes: u64,
     /// Jobs that the supervisor takes over at once.
@@ -147,6 +151,10 @@ pub struct SandboxBounds {
     pub user_processes_max: u64,
     /// Whether it has a kernel of its own.
     pub own_kernel: bool,
+    /// Whether no other process of the machine has its user.
+    pub own_user: bool,
+    /// Whether the mounts of its writable places let files be executed.
+    pub executable_places: bool,
     /// Whether a worker without a filter of its own is accepted.
     pub allow_unfiltered: bool,
     /// Whether refused system calls are counted.
@@ -177,6 +185,8 @@ impl SandboxLimits {
             memory_bytes: bounds.memory_bytes,
             open_files: limits.sandbox_open_files_max,
             own_kernel: bounds.own_kernel.into(),
+            own_user: bounds.own_user.into(),
+            executable_places: bounds.executable_places.into(),
             processes: bounds.user_processes_max,
             // Those that have ended may not be gone yet when the next one begins.
             jobs: 2 * limits.jobs_max,

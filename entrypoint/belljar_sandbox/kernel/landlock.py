@@ -1,7 +1,8 @@
 """Landlock rules: which files the interpreter and its descendants may read and change, and whom they may signal.
 
 Of the devices and of /sys, only the listed ones can be read. The other folders of the root can be read: they are /proc,
-mounts, or part of the image. Listing folders and starting programs are not restricted. Neither is PID 1, which has to
+mounts, or part of the image. Listing folders is not restricted. Starting programs is where the engine's mounts do not
+forbid it in writable places: only files of the image can be started then. Neither is PID 1, which has to
 write outside the writable places.
 """
 
@@ -13,7 +14,7 @@ from . import system_calls
 
 # The first version that allows moving files between folders.
 VERSION_MIN = 2
-_WRITE_FILE, _READ_FILE, _REMOVE_FOLDER, _REMOVE_FILE = 1 << 1, 1 << 2, 1 << 4, 1 << 5
+_EXECUTE, _WRITE_FILE, _READ_FILE, _REMOVE_FOLDER, _REMOVE_FILE = 1 << 0, 1 << 1, 1 << 2, 1 << 4, 1 << 5
 _MAKE_CHARACTER_DEVICE, _MAKE_FOLDER, _MAKE_FILE = 1 << 6, 1 << 7, 1 << 8
 _MAKE_SOCKET, _MAKE_FIFO, _MAKE_BLOCK_DEVICE, _MAKE_LINK = 1 << 9, 1 << 10, 1 << 11, 1 << 12
 _MOVE, _TRUNCATE, _CONTROL_DEVICE = 1 << 13, 1 << 14, 1 << 15
@@ -41,26 +42,35 @@ _ZERO = "/dev/zero"
 _GROUPS = "/sys/fs/cgroup"
 
 
-def restrict(writable: list[str], has_own_group: bool, memory_watched: bool = False) -> int:
+def restrict(
+    writable: list[str], has_own_group: bool, memory_watched: bool = False, executable_places: bool = False
+) -> int:
     """Restricts this process and its descendants for good. Returns the Landlock version, or 0 if it is not available.
 
     `writable`: the folders below which files can be changed. `has_own_group`: the control groups that are mounted are
     those of this sandbox, and can be read. `memory_watched`: no cgroup limits memory, and the bridge counts what
-    processes have mapped.
+    processes have mapped. `executable_places`: the mounts of writable folders let files be executed.
     """
     version = _version()
     known = (1 << (14 if version == 2 else 15 if version < 5 else 16)) - 1
     allowed = sum(_IN_WRITABLE_PLACES) & known
+    execute = _EXECUTE if executable_places else 0
+    # What lies above a writable folder cannot be executed, either.
+    shut = {"dev", "proc", "sys", *(path.split("/")[1] for path in writable)}
     places = (
         *((path, allowed | _READ_FILE) for path in writable),
         *((path, _READ_FILE | _WRITE_FILE) for path in _DEVICES),
         (_ZERO, _READ_FILE if memory_watched else _READ_FILE | _WRITE_FILE),
         *(((_GROUPS, _READ_FILE),) if has_own_group else ()),
-        *((f"/{name}", _READ_FILE) for name in os.listdir("/") if name not in ("dev", "sys")),
+        *(
+            (f"/{name}", _READ_FILE | (0 if name in shut else execute))
+            for name in os.listdir("/")
+            if name not in ("dev", "sys")
+        ),
     )
     try:
         if version:
-            files = allowed | _READ_FILE | sum(_NOWHERE) & known
+            files = allowed | _READ_FILE | execute | sum(_NOWHERE) & known
             _enter(version, files, _BIND_TCP | _CONNECT_TCP if version >= 4 else 0, places)
     except OSError:  # the bridge is told, and decides
         return 0

@@ -29,6 +29,7 @@ _NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 def posture(inherited: list[str]) -> dict[str, object]:
     """Describes this sandbox. `inherited`: the descriptors that the engine gave to PID 1."""
     mounts, machine = _mounts(), os.uname()
+    interfaces = [line.split(":")[0].strip() for line in read("/proc/self/net/dev").splitlines() if ":" in line]
     return {
         **_process("self"),
         "kernel": f"{machine.release} {machine.version}",
@@ -37,7 +38,8 @@ def posture(inherited: list[str]) -> dict[str, object]:
         "mounts": mounts,
         "visible": _visible(),
         "fds": inherited,
-        "interfaces": [line.split(":")[0].strip() for line in read("/proc/self/net/dev").splitlines() if ":" in line],
+        "interfaces": interfaces,
+        "reachable": [] if interfaces == ["lo"] else _reachable(),
         "namespaces": _namespaces(),
         "user_namespace": read("/proc/self/uid_map").split()[:3] != ["0", "0", "4294967295"],
         "memory_max_bytes": _limit("memory", "memory.max", "memory.limit_in_bytes"),
@@ -45,6 +47,12 @@ def posture(inherited: list[str]) -> dict[str, object]:
         "cpu_max_millis": _cpu(),
         **_landlock(),
     }
+
+
+def _reachable() -> list[str]:
+    from .network_probe import reachable
+
+    return reachable()
 
 
 def worker_posture(pid: int, fds: list[str], landlock: int) -> dict[str, object]:

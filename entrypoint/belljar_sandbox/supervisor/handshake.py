@@ -30,7 +30,8 @@ def limits_of(hello: Frame, given: dict[str, object], seen: dict[str, object]) -
         extra if isinstance(extra, dict) else None,
     )
     pids_max = seen["pids_max"]
-    if seen["user_namespace"] is False or (isinstance(pids_max, int) and pids_max <= limits.processes):
+    shares_user = seen["user_namespace"] is False and not limits.own_user
+    if shares_user or (isinstance(pids_max, int) and pids_max <= limits.processes):
         # The cgroup bounds processes already, or this user may have other processes on the machine.
         limits.processes = 0
     return limits

@@ -19,6 +19,8 @@ class Limits:
     memory_bytes = 0
     open_files = 1024
     own_kernel = 0
+    own_user = 0
+    executable_places = 0
     processes = 0
     jobs = 0
     heartbeat_ms = 0

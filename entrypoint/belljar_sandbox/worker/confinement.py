@@ -28,7 +28,7 @@ def confine(frame_socket: int, limits: Limits) -> None:
     memory_watched = bool(limits.memory_bytes) and not (has_group or limits.own_kernel)
     if memory_watched:
         _leave_a_processor()
-    version = landlock.restrict(limits.writable, has_group, memory_watched)
+    version = landlock.restrict(limits.writable, has_group, memory_watched, bool(limits.executable_places))
     _show(frame_socket, version, *_filter(limits, memory_watched), _can_open_supervisor())
 
 

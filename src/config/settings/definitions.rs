@@ -58,6 +58,8 @@ pub(crate) enum ValueForm {
     List,
     /// A text, or a list of texts.
     TextOrList,
+    /// A table; a variable has it as JSON.
+    Table,
 }
 
 /// The changes that a project's own file may make without the trust of the user.
@@ -94,6 +96,7 @@ impl Definition {
             ValueForm::Switch => values::switch(text).map_or_else(|_| json!(text), Value::Bool),
             ValueForm::Count => values::count(text, u64::MAX).map_or_else(|_| json!(text), Value::from),
             ValueForm::List => json!(values::list(text)),
+            ValueForm::Table => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
             ValueForm::TextOrList if text.contains(',') => json!(values::list(text)),
             ValueForm::Text | ValueForm::Size | ValueForm::TextOrList => json!(text),
         }
@@ -122,6 +125,7 @@ fn definition(variable: String, row: &Value) -> Definition {
             Some("size") => ValueForm::Size,
             Some("list") => ValueForm::List,
             Some("text or list") => ValueForm::TextOrList,
+            Some("table") => ValueForm::Table,
             _ => ValueForm::Text,
         },
         default: text("default"),
@@ -167,8 +171,9 @@ mod tests {
         let rows: Map<String, Value> = serde_json::from_str(DEFAULTS).unwrap();
         for (variable, row) in rows {
             let form = row["type"].as_str().unwrap();
-            let known = ["string", "integer", "number", "boolean", "count", "size", "list", "text or list"]
-                .contains(&form);
+            let known =
+                ["string", "integer", "number", "boolean", "count", "size", "list", "text or list", "table"]
+                    .contains(&form);
             assert!(known, "{variable}: {form}");
             let project = row["project"].as_str().unwrap();
             assert!(

@@ -36,6 +36,7 @@ workspace = "sales"
 runtime = ["ssh://me@box", "tcp://two:2376"]
 certificates = "~/.docker"
 reconnect_timeout = 150
+kubernetes = { context = "c", tolerations = [{ key = "k", operator = "Exists" }] }
 image = "python:3.13"
 oci_runtime = "runsc"
 memory = "1g"

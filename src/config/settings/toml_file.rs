@@ -498,6 +498,7 @@ fn as_text(form: ValueForm, value: &Spanned<DeValue<'_>>) -> Result<String, &'st
         (ValueForm::Switch | ValueForm::Count, DeValue::Boolean(on)) => {
             Ok(if *on { "1" } else { "0" }.to_owned())
         }
+        (ValueForm::Table, DeValue::Table(_)) => json(value).map(|table| table.to_string()),
         (ValueForm::List | ValueForm::TextOrList, DeValue::Array(items)) => {
             let text = |item: &Spanned<DeValue<'_>>| match item.get_ref() {
                 DeValue::String(text) if !text.contains(',') => Some(text.to_string()),
@@ -513,7 +514,28 @@ fn as_text(form: ValueForm, value: &Spanned<DeValue<'_>>) -> Result<String, &'st
         (ValueForm::Size, _) => Err("a string such as \"512m\", or a number of bytes"),
         (ValueForm::List, _) => Err("an array of strings"),
         (ValueForm::TextOrList, _) => Err("a string, or an array of strings"),
+        (ValueForm::Table, _) => Err("a table"),
     }
+}
+
+/// The value as JSON, or a description of the required form.
+fn json(value: &Spanned<DeValue<'_>>) -> Result<serde_json::Value, &'static str> {
+    Ok(match value.get_ref() {
+        DeValue::String(text) => text.as_ref().into(),
+        DeValue::Boolean(is_on) => (*is_on).into(),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .map_err(|_| "a table of numbers below 2^63")?
+            .into(),
+        DeValue::Array(items) => items.iter().map(json).collect::<Result<Vec<_>, _>>()?.into(),
+        DeValue::Table(table) => {
+            let members =
+                table.iter().map(|(key, value)| Ok::<_, &str>((key.get_ref().to_string(), json(value)?)));
+            members.collect::<Result<serde_json::Map<_, _>, _>>()?.into()
+        }
+        DeValue::Float(_) | DeValue::Datetime(_) => {
+            return Err("a table of texts, whole numbers and switches");
+        }
+    })
 }
 
 /// The members of a table in the form of the JSON reader, in the file's order.

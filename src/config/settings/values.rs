@@ -8,7 +8,7 @@ use std::time::Duration;
 use belljar_base::names::WorkspaceName;
 use belljar_base::run::OutputMode;
 use belljar_base::text;
-use belljar_engine::{Choice, User};
+use belljar_engine::{Choice, KubernetesSettings, User};
 use belljar_protocol::{ExtraSystemCall, PostureField};
 use belljar_tools::policy::Profile;
 use tracing::level_filters::LevelFilter;
@@ -217,6 +217,7 @@ pub(crate) fn engine(value: &str) -> Result<Choice, String> {
         "podman" => Ok(Choice::Podman),
         "docker" => Ok(Choice::Docker),
         "process" => Ok(Choice::Process),
+        "kubernetes" => Ok(Choice::Kubernetes),
         // An address can carry a password: only its scheme is repeated.
         _ if value.contains("://") => Err(format!(
             "has the scheme {}, which is none of unix, tcp and ssh",
@@ -224,6 +225,12 @@ pub(crate) fn engine(value: &str) -> Result<Choice, String> {
         )),
         _ => Err(format!("is {}, no engine that is known", quoted(value))),
     }
+}
+
+/// The settings of a cluster, as JSON.
+pub(crate) fn kubernetes(value: &str) -> Result<KubernetesSettings, String> {
+    serde_json::from_str(value)
+        .map_err(|error| format!("cannot be used: {}", text::inert_excerpt(&error.to_string(), 160)))
 }
 
 /// The longest name of an OCI runtime, in bytes.
@@ -309,6 +316,7 @@ mod tests {
         assert_eq!(engine("Podman"), Ok(Choice::Podman));
         assert_eq!(engine("/usr/bin/docker"), Ok(Choice::Docker));
         assert_eq!(engine("process"), Ok(Choice::Process));
+        assert_eq!(engine("kubernetes"), Ok(Choice::Kubernetes));
         assert_eq!(engine("ssh://me@box"), Ok(Choice::At(vec!["ssh://me@box".into()])));
         assert_eq!(engine("tcp://"), Err("is \"tcp://\", an address without a place".into()));
         assert_eq!(

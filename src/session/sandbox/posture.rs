@@ -61,6 +61,8 @@ const KERNELS: [&str; 2] = ["/proc", "/sys"];
 const ENGINES_TMPFS_BYTES_MAX: u64 = 64 << 20;
 /// The first version of Landlock that can allow files to move between folders; an older one is not used.
 pub(super) const LANDLOCK_VERSION_MIN: u64 = 2;
+/// The interface of a Pod to its cluster's network.
+const PODS_INTERFACE: &str = "eth0";
 const SHUT: [&str; 3] = ["noexec", "nosuid", "nodev"];
 /// The place of the message queues. An empty, read-only file system is requested there.
 const QUEUES: &str = "/dev/mqueue";
@@ -108,6 +110,14 @@ pub(super) fn weaknesses(posture: &Posture, asked: &RequestedPosture) -> Vec<Wea
             (format!("another folder at {}", folder.guest), "the one that was checked".into())
         });
     }
+    // Only Landlock keeps code from what the mounts allow.
+    let is_shut = asked.guarantees.shut_places || posture.landlock >= LANDLOCK_VERSION_MIN;
+    found.need(is_shut, PostureField::Landlock, || {
+        (
+            format!("version {}", posture.landlock),
+            "one that keeps code from executing files it has written".into(),
+        )
+    });
     // gVisor has another name for descriptors from the machine.
     let streams = &asked.guarantees.streams;
     let is_stream = |(fd, kinds): (&String, &&[&str])| {
@@ -119,6 +129,17 @@ pub(super) fn weaknesses(posture: &Posture, asked: &RequestedPosture) -> Vec<Wea
         Network::NoInterface => {
             let has_none = posture.interfaces.iter().all(|name| name == "lo");
             found.need(has_none, PostureField::Interfaces, || (posture.interfaces.join(" "), "lo".into()));
+        }
+        Network::Denied => {
+            let reached = &posture.reachable;
+            found.need(reached.is_empty(), PostureField::Interfaces, || {
+                let remedy = "no answer: the network policies of the cluster must deny all";
+                (format!("an answer from {}", reached.join(", ")), remedy.into())
+            });
+            let has_others =
+                posture.interfaces.iter().any(|name| !["lo", PODS_INTERFACE].contains(&name.as_str()));
+            let expected = format!("lo {PODS_INTERFACE}");
+            found.need(!has_others, PostureField::Interfaces, || (posture.interfaces.join(" "), expected));
         }
     }
     if asked.kernel != Kernel::Shared {
@@ -171,6 +192,9 @@ pub(crate) fn worker_weaknesses(
     found.rlimit("core", process.rlimits.core, 0);
     found.rlimit("nofile", process.rlimits.nofile, asked.open_files_max);
     found.rlimit("data", process.rlimits.data, asked.memory_bytes);
+    if asked.guarantees.own_users && posture.pids_max.is_none_or(|pids| pids > asked.pids_max) {
+        found.rlimit("nproc", process.rlimits.nproc, asked.pids_max);
+    }
     found.0
 }
 
@@ -186,8 +210,11 @@ pub(super) fn unenforced(posture: &Posture, asked: &RequestedPosture) -> Vec<(Po
     let memory = mib(asked.memory_bytes);
     let limit = format!("memory limit of {memory} MiB");
     expect(PostureField::Memory, posture.memory_max_bytes.map(mib), memory, 1, limit);
-    let limit = format!("pids limit of {} processes", asked.pids_max);
-    expect(PostureField::Pids, posture.pids_max, asked.pids_max, 0, limit);
+    // Otherwise the worker is judged.
+    if !asked.guarantees.own_users {
+        let limit = format!("pids limit of {} processes", asked.pids_max);
+        expect(PostureField::Pids, posture.pids_max, asked.pids_max, 0, limit);
+    }
     if let Some(CpuQuota { millis, .. }) = asked.cpu {
         let limit = format!("cpu limit of {millis} thousandths of a CPU");
         expect(PostureField::Cpus, posture.cpu_max_millis, millis, 1, limit);
@@ -256,7 +283,8 @@ impl Weaknesses {
         if let Some((_, mib)) = asked.tmpfs.iter().find(|(path, _)| path == target) {
             let bytes_max = *mib << 20;
             let is_sized = size_bytes.is_some_and(|bytes| (1..=bytes_max).contains(&bytes));
-            self.need(kind == "tmpfs" && is_shut, PostureField::Mounts, || {
+            let is_as_promised = is_shut || !asked.guarantees.shut_places;
+            self.need(kind == "tmpfs" && is_as_promised, PostureField::Mounts, || {
                 (seen(), format!("tmpfs,{}", SHUT.join(",")))
             });
             self.need(kind != "tmpfs" || is_sized, PostureField::Mounts, || {
@@ -276,6 +304,9 @@ impl Weaknesses {
         if asked.guarantees.program_folders.iter().any(|folder| is_in(target, folder)) {
             let is_closed = ["ro", "nosuid", "nodev"].iter().all(|option| has(option)) && !writable;
             self.need(is_closed, PostureField::Mounts, || (seen(), "ro,nosuid,nodev".into()));
+            return;
+        }
+        if asked.guarantees.open_mounts.contains(&target.as_str()) {
             return;
         }
         if target == QUEUES {

@@ -59,6 +59,9 @@ fn asked() -> RequestedPosture {
             masked_paths: vec!["/proc/cmdline", "/proc/sys", "/sys/block"],
             program_folders: vec![],
             added_mounts: &ADDED_MOUNTS,
+            open_mounts: &[],
+            shut_places: true,
+            own_users: false,
             network: Network::NoInterface,
             streams: [&["pipe", "socket", "null"]; 3],
         },
@@ -120,6 +123,7 @@ fn good() -> Posture {
         visible: ["/proc/cpuinfo", "/sys/fs"].map(str::to_owned).to_vec(),
         fds: vec!["pipe".into(), "socket".into(), "null".into()],
         interfaces: vec!["lo".into()],
+        reachable: vec![],
         namespaces: BTreeMap::from(["ipc", "mnt", "net", "pid", "uts"].map(own)),
         user_namespace: false,
         memory_max_bytes: Some(512 << 20),
@@ -461,6 +465,42 @@ fn every_ignored_limit_is_named() {
     );
 }
 
+/// A Pod has an interface, and its places are not shut. Only an engine that says so is allowed that.
+#[test]
+fn what_a_pod_has_beyond_a_container_is_weaker_anywhere_else() {
+    let of_pod = Posture {
+        interfaces: vec!["lo".into(), "eth0".into()],
+        mounts: mounts()
+            .into_iter()
+            .filter(|mount| !["/dev/mqueue", "/tmp"].contains(&mount.target.as_str()))
+            .chain([
+                mount("/dev/mqueue", "mqueue", "rw,nosuid,nodev,noexec", true),
+                mount("/dev/termination-log", "ext4", "rw,relatime", true),
+                mount("/tmp", "tmpfs", "rw,relatime", true),
+            ])
+            .collect(),
+        ..good()
+    };
+    let fields = |posture: &Posture, asked: &RequestedPosture| -> Vec<PostureField> {
+        weaknesses(posture, asked).into_iter().map(|weakness| weakness.field).collect()
+    };
+    use PostureField::{Interfaces, Mounts};
+    assert_eq!(fields(&of_pod, &asked()), [Mounts, Mounts, Mounts, Interfaces]);
+    let guarantees = Guarantees {
+        open_mounts: &["/dev/mqueue", "/dev/termination-log"],
+        shut_places: false,
+        own_users: true,
+        network: Network::Denied,
+        ..asked().guarantees
+    };
+    let of_cluster = RequestedPosture { guarantees, ..asked() };
+    assert_eq!(fields(&of_pod, &of_cluster), []);
+    let other = Posture { interfaces: vec!["lo".into(), "eth1".into()], ..of_pod.clone() };
+    assert_eq!(fields(&other, &of_cluster), [Interfaces]);
+    let on_disk = Posture { mounts: vec![mount("/tmp", "ext4", "rw,relatime", true)], ..of_pod };
+    assert!(fields(&on_disk, &of_cluster).contains(&Mounts));
+}
+
 /// What each engine guarantees. Podman and Docker are servers here that answer pings only.
 async fn all_guarantees() -> Vec<(&'static str, Guarantees)> {
     let mut found = Vec::new();
@@ -494,7 +534,9 @@ async fn all_guarantees() -> Vec<(&'static str, Guarantees)> {
 #[tokio::test]
 async fn no_engine_guarantees_less_than_was_asked_of_all_engines_before() {
     for (name, guarantees) in all_guarantees().await {
-        let Guarantees { masked_paths, program_folders, added_mounts, network, streams } = guarantees;
+        let Guarantees { masked_paths, program_folders, added_mounts, open_mounts, .. } = guarantees;
+        let Guarantees { shut_places, network, streams, .. } = guarantees;
+        assert_eq!((open_mounts, shut_places), (&[""; 0][..], true), "{name}");
         let mut masked: Vec<&str> = MASKED.split(' ').collect();
         assert_eq!(masked.len(), 70);
         if name == "process" {

@@ -168,7 +168,7 @@ impl SandboxStarter {
     pub(crate) async fn start(&mut self) -> Result<Sandbox, ToolFault> {
         let before = std::mem::replace(&mut self.settings, (self.settings_source)());
         if before.locations != self.settings.locations {
-            self.engine = None;
+            self.release_engine().await;
         }
         if let Some(problem) = &self.settings.unreadable {
             return Err(Failure::Unreadable { problem: problem.clone() }.into_fault());
@@ -204,12 +204,19 @@ impl SandboxStarter {
     /// start remove what is left.
     pub(crate) async fn release(mut self) {
         // The engine ends first: it may be a child process, with its socket beside the lock.
-        self.engine = None;
+        self.release_engine().await;
         if let Some(owner) = self.owner.take()
             && self.creating.is_empty()
         {
             owner.release();
             self.settings.guardian.tell(NOTHING.into()).await;
+        }
+    }
+
+    /// Lets the engine go, with what stands for this bridge there.
+    async fn release_engine(&mut self) {
+        if let Some(engine) = self.engine.take() {
+            engine.release().await;
         }
     }
 
@@ -426,6 +433,8 @@ impl SandboxStarter {
                 false => self.settings.pids_max.saturating_mul(SANDBOXES_OF_SHARED_USER),
             },
             own_kernel: sandbox.asked.kernel != Kernel::Shared,
+            own_user: sandbox.asked.guarantees.own_users && sandbox.has_own_user,
+            executable_places: !sandbox.asked.guarantees.shut_places,
             heartbeat: self.limits.heartbeat
                 + if is_here { Duration::ZERO } else { self.limits.reconnection },
             allow_unfiltered: self.settings.allow_weak.contains(&PostureField::Seccomp),

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::super::error::EngineError;
+use super::super::kubernetes::remove_lease_of;
 use super::super::owner::{OWNER, SANDBOX, remove_files, sockets_of};
 use super::super::spec::Choice;
 use super::container::remove;
@@ -57,12 +58,13 @@ impl CleanupList {
     pub async fn remove(&self) -> Result<(), EngineError> {
         // The lock is held meanwhile, so that no other bridge does the same.
         let Ok(_lock) = taken_over(&self.lock).await else { return Ok(()) };
-        let removed = join_all(self.engines.iter().map(|address| self.remove_containers(address))).await;
+        let removed = join_all(self.engines.iter().map(|address| self.remove_from(address))).await;
         remove_files(&self.lock);
         removed.into_iter().collect()
     }
 
-    async fn remove_containers(&self, address: &str) -> Result<(), EngineError> {
+    /// Removes the sandboxes at an engine, and looks until none can appear any more.
+    async fn remove_from(&self, address: &str) -> Result<(), EngineError> {
         let started = Instant::now();
         let mut awaited = self.creating.clone();
         let mut pause = PAUSE.0;
@@ -93,18 +95,22 @@ impl CleanupList {
         }
     }
 
-    /// Removes the present containers of the owner, and returns the numbers of their sandboxes.
+    /// Removes the present sandboxes of the owner, and returns the numbers of their sandboxes.
     async fn look(
         &self,
         address: &str,
         engine: &mut Option<ContainerEngine>,
     ) -> Result<Vec<u64>, EngineError> {
+        let owner = self.lock.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        // The Pods of a deleted Lease are removed by their cluster.
+        if let Some(removed) = remove_lease_of(address, &owner).await {
+            return removed.map(|()| vec![]);
+        }
         let engine = match engine {
             Some(engine) => engine,
             none => none.insert(find(&self.locations(address), &sockets_of(&self.lock)).await?),
         };
         let docker: &Docker = &engine.docker;
-        let owner = self.lock.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let mut found = Vec::new();
         let ContainerList { containers, is_whole } = list(docker, OWNER, &owner).await?;
         if !is_whole {

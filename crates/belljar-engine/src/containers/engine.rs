@@ -70,6 +70,9 @@ impl Engine for ContainerEngine {
             masked_paths: self.masked(),
             program_folders: vec![],
             added_mounts: &ADDED_MOUNTS,
+            open_mounts: &[],
+            shut_places: true,
+            own_users: false,
             network: Network::NoInterface,
             streams: [&STREAM; 3],
         }

@@ -13,6 +13,7 @@ use tokio::sync::OnceCell;
 use super::super::error::{EngineError, with_causes};
 use super::super::interface::EngineInfo;
 use super::super::kernel::online_processors;
+use super::super::kubernetes::KubernetesSettings;
 use super::super::spec::Choice;
 use super::super::users::UserRanges;
 use super::private_socket::{PrivateSocket, SshAddress, Tunnel};
@@ -40,6 +41,8 @@ pub struct EngineLocations {
     /// The folder of `ca.pem`, `cert.pem` and `key.pem`, with which engines at `tcp://` are reached by TLS; `None`: they
     /// are reached without encryption.
     pub certificates: Option<PathBuf>,
+    /// The cluster, and what its Pods get.
+    pub kubernetes: KubernetesSettings,
     /// Where engines of desktop programs may listen, but for places that code or a confined server can change.
     pub desktops: Vec<DesktopSocket>,
     /// The folder of the virtual environments for sandboxes without a container engine.
@@ -162,7 +165,7 @@ fn named(locations: &EngineLocations) -> Vec<Candidate> {
         Choice::Auto => [container_host, docker_host(None)],
         Choice::Podman => [container_host, docker_host(Some(EngineKind::Podman))],
         Choice::Docker => [docker_host(Some(EngineKind::Docker)), None],
-        Choice::Process => [None, None],
+        Choice::Process | Choice::Kubernetes => [None, None],
     };
     list.into_iter().flatten().collect()
 }
@@ -170,7 +173,7 @@ fn named(locations: &EngineLocations) -> Vec<Candidate> {
 fn candidates(locations: &EngineLocations) -> Vec<Candidate> {
     // If the user names an engine, no other one is tried: code for another machine must not run on this one.
     let list = named(locations);
-    if !list.is_empty() || locations.choice == Choice::Process {
+    if !list.is_empty() || matches!(locations.choice, Choice::Process | Choice::Kubernetes) {
         return list;
     }
     let socket = |path: PathBuf, only| {

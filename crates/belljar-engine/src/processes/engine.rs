@@ -123,6 +123,9 @@ impl Engine for ProcessEngine {
             masked_paths: of_kernel.chain([GROUPS]).collect(),
             program_folders: PROGRAM_FOLDERS.into_iter().chain([ENVIRONMENT_FOLDER]).collect(),
             added_mounts: &ADDED_MOUNTS,
+            open_mounts: &[],
+            shut_places: true,
+            own_users: false,
             network: Network::NoInterface,
             streams: [&["pipe"]; 3],
         }
