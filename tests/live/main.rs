@@ -27,6 +27,7 @@ mod images;
 mod injection;
 mod jobs;
 mod killed;
+mod kubernetes;
 mod languages;
 mod lasting_runs;
 mod libraries;

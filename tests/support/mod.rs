@@ -8,6 +8,7 @@
 
 pub mod authorization;
 pub mod bridge;
+pub mod cluster;
 pub mod each_write;
 pub mod engine_gate;
 pub mod engine_proxy;

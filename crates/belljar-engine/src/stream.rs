@@ -30,6 +30,9 @@ pub(crate) trait Connect: Debug + Send + Sync + 'static {
     /// # Errors
     /// The relay could not be started.
     fn connect(&self) -> BoxFuture<'_, Result<Streams, ConnectError>>;
+
+    /// Whether the sandbox has ended, so that another try is useless. It is asked when a relay has ended without an answer.
+    fn is_gone(&self) -> BoxFuture<'_, bool>;
 }
 
 /// The reason why no connection could be made.
@@ -149,7 +152,11 @@ impl ResumableStream {
             let connection = match connection {
                 Ok(connection) => connection,
                 Err(reason) => {
-                    let _session_has_gone = self.to_session.send(Chunk::Stderr(reason.into())).await;
+                    tracing::debug!(reason, "no connection to a sandbox can be made");
+                    // Later, the fate of the sandbox says more.
+                    if self.counts.counted.lock().received == 0 {
+                        let _session_has_gone = self.to_session.send(Chunk::Stderr(reason.into())).await;
+                    }
                     return;
                 }
             };
@@ -208,7 +215,7 @@ impl ResumableStream {
                 _ => {
                     let message = Some(output.stderr()).filter(|stderr| !stderr.is_empty());
                     let message = message.unwrap_or_else(|| "the relay in the sandbox ended".into());
-                    return Err(ConnectError { message, is_final: false });
+                    return Err(ConnectError { message, is_final: self.connect.is_gone().await });
                 }
             }
         };

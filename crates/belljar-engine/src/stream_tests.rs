@@ -95,6 +95,10 @@ impl Connect for Echo {
             Ok(Streams { input: Box::pin(input), output })
         })
     }
+
+    fn is_gone(&self) -> BoxFuture<'_, bool> {
+        Box::pin(std::future::ready(false))
+    }
 }
 
 /// Sends these pieces through the sandbox, and returns what comes back until the stream has ended.
@@ -211,6 +215,10 @@ async fn a_sandbox_that_is_gone_ends_the_stream_and_says_why() {
             self.tries.fetch_add(1, Ordering::Relaxed);
             let error = ConnectError { message: "no such container".into(), is_final: self.is_final };
             Box::pin(async { Err(error) })
+        }
+
+        fn is_gone(&self) -> BoxFuture<'_, bool> {
+            Box::pin(std::future::ready(self.is_final))
         }
     }
     for is_final in [true, false] {

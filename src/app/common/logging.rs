@@ -11,6 +11,8 @@ pub(crate) fn start(level: LevelFilter) {
     let targets = Targets::new()
         .with_target("belljar", level)
         .with_target("rmcp", level.min(LevelFilter::ERROR))
+        // What a request to a cluster failed with is in the reply that needed it.
+        .with_target("kube_client", LevelFilter::OFF)
         .with_default(level.min(LevelFilter::WARN));
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(|| StderrAbove)

@@ -92,12 +92,16 @@ const FAREWELL: Duration = Duration::from_millis(500);
 const ROOTFUL_SAID: &str = "rootful-engine-notice";
 /// The notice about an engine that runs as root.
 const ROOTFUL: &str = "the container engine is rootful; a rootless one would be safer";
+/// The same about a cluster, which drops the request where its nodes cannot fulfil it.
+const NO_USER_NAMESPACE: &str =
+    "the Pod has no user namespace, which hostUsers: false requests; with one it would be safer";
 
 impl SandboxReport {
     /// The notice about an engine that runs as root, if it does.
     #[must_use]
     pub fn rootful(&self) -> Option<&'static str> {
-        (!self.posture.user_namespace).then_some(ROOTFUL)
+        let notice = if self.address.starts_with("kubernetes:") { NO_USER_NAMESPACE } else { ROOTFUL };
+        (!self.posture.user_namespace).then_some(notice)
     }
 }
 

@@ -17,6 +17,7 @@ import os
 import signal
 import ssl
 import stat
+import sys
 import tempfile
 from pathlib import Path
 
@@ -88,7 +89,7 @@ async def main() -> None:
         await listener.start()
         _write_kubeconfig(options.kubeconfig, options.namespace, listener.port, authority, tokens)
         print("ready", flush=True)
-        await _end()
+        await _end(faults)
     finally:
         for task in background:
             task.cancel()
@@ -149,15 +150,28 @@ def _write_kubeconfig(path: Path, namespace: str, port: int, authority: str, tok
     path.write_text(json.dumps(config, indent=2))
 
 
-async def _end() -> None:
-    """Waits for a signal, or for the end of a pipe as stdin, by which a test that has died ends its stand-in."""
+async def _end(faults: Faults) -> None:
+    """Waits for a signal, or for the end of a pipe as stdin, by which a test that has died ends its stand-in. Each line of
+    the pipe is a fault, which is answered by a line when it is made."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, ended.set)
-    if stat.S_ISFIFO(os.fstat(0).st_mode):
-        loop.add_reader(0, lambda: None if os.read(0, 1) else ended.set())
-    await ended.wait()
+    if not stat.S_ISFIFO(os.fstat(0).st_mode):
+        await ended.wait()
+        return
+    lines = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    stopped = asyncio.create_task(ended.wait())
+    while not ended.is_set():
+        line = asyncio.create_task(lines.readline())
+        await asyncio.wait({line, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if not line.done() or not line.result():
+            line.cancel()
+            stopped.cancel()
+            return
+        await faults.make(json.loads(line.result()))
+        print("made", flush=True)
 
 
 if __name__ == "__main__":

@@ -68,14 +68,6 @@ impl RemoteContainer {
             StartExecResults::Detached => Err(std::io::Error::other("the relay is detached").into()),
         }
     }
-
-    /// Whether the container has ended.
-    async fn is_gone(&self) -> bool {
-        match self.docker().inspect_container(&self.id, None::<InspectContainerOptions>).await {
-            Ok(found) => found.state.is_some_and(|state| state.running == Some(false)),
-            Err(error) => is_not_found(&error),
-        }
-    }
 }
 
 impl Connect for RemoteContainer {
@@ -92,6 +84,15 @@ impl Connect for RemoteContainer {
                 Err(error) => {
                     Err(ConnectError { message: with_causes(&error), is_final: self.is_gone().await })
                 }
+            }
+        })
+    }
+
+    fn is_gone(&self) -> BoxFuture<'_, bool> {
+        Box::pin(async {
+            match self.docker().inspect_container(&self.id, None::<InspectContainerOptions>).await {
+                Ok(found) => found.state.is_some_and(|state| state.running == Some(false)),
+                Err(error) => is_not_found(&error),
             }
         })
     }

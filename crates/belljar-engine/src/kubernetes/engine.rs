@@ -35,8 +35,8 @@ const EXEC_RIGHTS: [Asked; 2] = [EXEC, Asked { verb: "get", ..EXEC }];
 const REVIEW: Asked = Asked { action: "review rights", verb: "create", resource: "selfsubjectaccessreviews" };
 const ABOUT: Asked = Asked { action: "tell its version", verb: "get", resource: "/version" };
 
-/// Places where the kubelet or containerd mounts something by itself.
-const ADDED_MOUNTS: [&str; 17] = [
+/// Places where the kubelet or the runtime of a node (containerd, CRI-O) mounts something by itself.
+const ADDED_MOUNTS: [&str; 20] = [
     "/dev",
     "/dev/full",
     "/dev/mqueue",
@@ -48,10 +48,13 @@ const ADDED_MOUNTS: [&str; 17] = [
     "/dev/tty",
     "/dev/urandom",
     "/dev/zero",
+    "/etc/group",
     "/etc/hostname",
     "/etc/hosts",
+    "/etc/passwd",
     "/etc/resolv.conf",
     "/proc",
+    "/run/.containerenv",
     "/sys",
     "/sys/fs/cgroup",
 ];

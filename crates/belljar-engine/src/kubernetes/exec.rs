@@ -20,7 +20,7 @@ use tokio_tungstenite::tungstenite::{self, Message};
 use super::super::interface::{Chunk, Output, Streams};
 use super::super::stream::{Connect, ConnectError, relay_command};
 use super::client::{ANSWER, Cluster};
-use super::errors::{Asked, Failed};
+use super::errors::Asked;
 use super::pod::CONTAINER;
 use super::requests::{SeenPod, get};
 
@@ -59,7 +59,23 @@ impl Connect for Exec {
                         "the API server does not know v5.channel.k8s.io: it takes Kubernetes 1.31".into();
                     Err(ConnectError { message, is_final: true })
                 }
-                Err(failed) => Err(self.explain(failed).await),
+                Err(failed) => {
+                    let is_final = failed.status == Some(404) || self.is_gone().await;
+                    Err(ConnectError { message: failed.error.to_string(), is_final })
+                }
+            }
+        })
+    }
+
+    /// Only the Pod itself says that: an API server refuses everything for a moment when it starts.
+    fn is_gone(&self) -> BoxFuture<'_, bool> {
+        Box::pin(async {
+            match get::<SeenPod>(&self.cluster, &self.pod, ANSWER).await {
+                Ok(pod) => {
+                    let has_ended = matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"));
+                    has_ended || pod.metadata.uid != self.uid || pod.metadata.deletion_timestamp.is_some()
+                }
+                Err(unread) => unread.status == Some(404),
             }
         })
     }
@@ -72,22 +88,6 @@ impl Exec {
         let request = Path::new(self.cluster.pods()).exec(&self.pod, relay_command(), &parameters);
         let connection = self.cluster.client.connect(request.map_err(Error::BuildRequest)?).await?;
         Ok(connection.supports_stream_close().then(|| joined(connection.into_stream())))
-    }
-
-    /// Adds whether another try can succeed. Only the Pod itself says that: an API server refuses everything for a moment when
-    /// it starts.
-    async fn explain(&self, failed: Failed) -> ConnectError {
-        let is_final = match failed.status {
-            Some(404) => true,
-            _ => match get::<SeenPod>(&self.cluster, &self.pod, ANSWER).await {
-                Ok(pod) => {
-                    let has_ended = matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"));
-                    has_ended || pod.metadata.uid != self.uid || pod.metadata.deletion_timestamp.is_some()
-                }
-                Err(unread) => unread.status == Some(404),
-            },
-        };
-        ConnectError { message: failed.error.to_string(), is_final }
     }
 }
 
