@@ -141,8 +141,8 @@ fn kill_sandboxes(home: &Home, engines: &[Engine; 2]) {
 /// The number of runs in the only session's journal, and of those among them that were repeated.
 fn journalled_runs(home: &Home) -> (usize, usize) {
     let folder = home.path().join(".local/state/belljar/sessions");
-    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let journal = names.filter(|path| path.extension().is_some_and(|ext| ext == "jsonl")).next().unwrap();
+    let mut names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let journal = names.find(|path| path.extension().is_some_and(|ext| ext == "jsonl")).unwrap();
     let text = std::fs::read_to_string(journal).unwrap();
     let runs = || text.lines().filter(|line| line.starts_with("{\"run\""));
     (runs().count(), runs().filter(|line| line.contains("\"aside\":true")).count())

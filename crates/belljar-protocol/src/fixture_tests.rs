@@ -58,6 +58,8 @@ fn to_sandbox(address: &str, frame: &Value) -> Vec<u8> {
                 memory_bytes: limit("memory_bytes"),
                 open_files: limit("open_files"),
                 own_kernel: limit("own_kernel"),
+                own_user: limit("own_user"),
+                executable_places: limit("executable_places"),
                 processes: limit("processes"),
                 jobs: limit("jobs") as usize,
                 heartbeat_ms: limit("heartbeat_ms"),

@@ -151,8 +151,10 @@ def _write_kubeconfig(path: Path, namespace: str, port: int, authority: str, tok
 
 
 async def _end(faults: Faults) -> None:
-    """Waits for a signal, or for the end of a pipe as stdin, by which a test that has died ends its stand-in. Each line of
-    the pipe is a fault, which is answered by a line when it is made."""
+    """Waits for a signal, or for the end of a pipe as stdin, by which a test that has died ends its stand-in.
+
+    Each line of the pipe is a fault, which is answered by a line when it is made.
+    """
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):

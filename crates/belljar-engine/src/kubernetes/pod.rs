@@ -225,6 +225,7 @@ mod tests {
             folders: vec![],
             labels: HashMap::from([("belljar.owner".into(), "owner-x".into())]),
             request: Duration::ZERO,
+            reconnection: Duration::ZERO,
         };
         let settings = KubernetesSettings {
             pull_secret: Some("keys".into()),

@@ -102,6 +102,7 @@ fn spec() -> SandboxSpec {
             .into_iter()
             .collect::<HashMap<_, _>>(),
         request: Duration::from_secs(20),
+        reconnection: Duration::ZERO,
     }
 }
 
