@@ -39,7 +39,7 @@ main() {
     step "mypy packaging" env MYPYPATH=packaging "$dev/mypy" --strict packaging/package.py packaging/check.py
     step "mypy clients" env MYPYPATH=tests/clients "$dev/mypy" --strict tests/clients/run.py tests/clients/model.py tests/clients/codex_app_server.py tests/clients/recording.py tests/clients/inspector.py
     step "mypy stand-in" env MYPYPATH=tests/support/cluster "$dev/mypy" --strict tests/support/cluster/main.py
-    step "mypy cluster" env MYPYPATH=tests/cluster "$dev/mypy" --strict tests/cluster/test_stand_in.py tests/cluster/test_recorded_answers.py tests/cluster/conftest.py
+    step "mypy cluster" env MYPYPATH=tests/cluster "$dev/mypy" --strict tests/cluster/test_stand_in.py tests/cluster/test_recorded_answers.py tests/cluster/test_manifests.py tests/cluster/conftest.py
     step "ruff" "$dev/ruff" check entrypoint tests scripts packaging
     step "ruff format" "$dev/ruff" format --check entrypoint tests scripts packaging
     step "pytest" "$dev/pytest" -n "$(nproc)"

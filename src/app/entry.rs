@@ -19,7 +19,8 @@ use super::images;
 use super::one_bridge::{HttpOptions, OAuthOptions, Tls};
 use super::sessions;
 use super::{
-    config, doctor, files, greeting, guardian, log, login, one_bridge, run, serve, skill, token, trust,
+    config, doctor, files, greeting, guardian, kubernetes, log, login, one_bridge, run, serve, skill, token,
+    trust,
 };
 use crate::cli::{self, Arguments, Command, ServeCommand};
 use crate::config::{ConfigFiles, Environment, Shared, claim_folders};
@@ -45,6 +46,9 @@ pub fn main(arguments: Arguments) -> ExitCode {
             _ => belljar_engine::enter(&confine.plan),
         },
         Some(Command::Completions(arguments)) => told(completions::script(&arguments.shell)),
+        Some(Command::Kubernetes(cli::Kubernetes::Manifests(arguments))) => {
+            told(kubernetes::manifests(&arguments))
+        }
         Some(Command::ManPages(arguments)) => completions::man_pages(&arguments.folder),
         Some(Command::Guardian(guardian)) => guardian::guard(guardian.mark.into()),
         command => told(outside_of_projects(command)),
@@ -215,6 +219,7 @@ fn bridge(command: Option<Command>, environment: Environment) -> ExitCode {
                 Command::Config(_)
                 | Command::Import(_)
                 | Command::Install(_)
+                | Command::Kubernetes(_)
                 | Command::Completions(_)
                 | Command::ManPages(_)
                 | Command::Keep(_)

@@ -10,6 +10,7 @@ mod files;
 mod greeting;
 mod guardian;
 mod images;
+mod kubernetes;
 mod log;
 mod login;
 mod model;

@@ -1,5 +1,6 @@
 //! The command line; it only parses.
 
+mod kubernetes;
 mod oauth;
 mod session;
 mod skill;
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand, ValueEnum};
 
+pub use self::kubernetes::{Kubernetes, Manifests};
 pub use self::oauth::OAuth;
 pub use self::session::{ExportFormat, RecordWay, Session, SessionCommand};
 pub use self::skill::{RunSkill, Skill, SkillCommand};
@@ -76,6 +78,9 @@ pub enum Command {
     Login(Login),
     /// Delete the login at a remote server, and revoke its tokens.
     Logout(Logout),
+    /// Print what a Kubernetes cluster needs for sandboxes of belljar.
+    #[command(subcommand)]
+    Kubernetes(Kubernetes),
     /// Print the script that completes commands, options and names in a shell.
     Completions(Completions),
     /// Write the man pages: packages are made with this.

@@ -641,7 +641,7 @@ fn the_log_has_a_line_for_each_request_that_became_no_run_and_says_why_it_shows_
 }
 
 /// How each command is tried where nobody reads what it prints.
-const UNREAD: [&[&str]; 42] = [
+const UNREAD: [&[&str]; 43] = [
     &["--help"],
     &["--version"],
     &["run", "-c", "print(1)"],
@@ -677,6 +677,7 @@ const UNREAD: [&[&str]; 42] = [
     &["token", "ls"],
     &["token", "add", "x", "--quiet"],
     &["token", "rm", "x"],
+    &["kubernetes", "manifests"],
     &["completions", "bash"],
     &["serve", "status"],
     &["serve", "status", "--json"],

@@ -39,6 +39,7 @@ mod each_write;
 mod eras;
 mod images;
 mod install;
+mod kubernetes;
 mod listening;
 mod login;
 mod login_command;

@@ -1,7 +1,7 @@
 //! The rules of the code base, as tests over its sources.
 
 mod cycles;
-mod source;
+pub mod source;
 mod words;
 
 use std::collections::BTreeSet;
