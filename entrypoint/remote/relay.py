@@ -7,6 +7,7 @@ It ends with either side, so that no relay is left behind where the engine only 
 import os
 from _socket import AF_UNIX, SOCK_STREAM, socket
 from _thread import start_new_thread
+from select import poll
 
 CHUNK = 1 << 18
 
@@ -32,4 +33,9 @@ if __name__ == "__main__":
     stream = socket(AF_UNIX, SOCK_STREAM)
     stream.connect(b"\0belljar")
     start_new_thread(to_bridge, ())
-    to_sandbox()
+    start_new_thread(to_sandbox, ())
+    # Where the bridge does not read any more, only this notices that another relay has taken over.
+    ended = poll()
+    ended.register(stream, 0)
+    ended.poll()
+    os._exit(0)

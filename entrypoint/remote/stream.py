@@ -33,6 +33,8 @@ SILENCE_MS_MAX = 150_000
 
 
 class ResumableStream:
+    silence_ms_max = SILENCE_MS_MAX
+
     def __init__(self, address: bytes = ADDRESS) -> None:
         self._listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK)
         self._listener.bind(address)

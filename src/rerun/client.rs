@@ -82,6 +82,13 @@ impl Reruns {
             turn.begin(&submission).await?;
             if self.is_half_resumed.load(Ordering::Relaxed) || turn.is_lost().await? {
                 match self.resume_itself(&mut turn, &requester).await {
+                    Ok(Ok(None)) if self.is_half_resumed.swap(false, Ordering::Relaxed) => {
+                        is_given_up = true;
+                        submission.request.reset = Reset::Fresh;
+                        notes.push(
+                            "earlier runs cannot be made once more, so their variables are gone".into(),
+                        );
+                    }
                     Ok(Ok(resumed)) => notes.extend(resumed),
                     Ok(Err(fault)) => {
                         is_given_up = true;

@@ -62,6 +62,8 @@ const CONFIRMED_BYTES: u64 = 1 << 20;
 const PIECES_QUEUED: usize = 16;
 /// The length of a record that ends the stream.
 const END: u32 = u32::MAX;
+/// How long the last count may take.
+const LAST_WORD: Duration = Duration::from_secs(1);
 /// The longest answer to a hello: a number and a line feed.
 const ANSWER_BYTES_MAX: usize = 21;
 
@@ -168,7 +170,7 @@ impl ResumableStream {
             };
             if end == End::Stream {
                 // So that the sandbox does not wait.
-                let _broken_by_now = write_count(&mut input, &self.counts).await;
+                let _broken_by_now = timeout(LAST_WORD, write_count(&mut input, &self.counts)).await;
                 return;
             }
             tracing::debug!(connection = self.connections, "a connection to a sandbox broke");
@@ -177,7 +179,8 @@ impl ResumableStream {
 
     /// Makes a connection, as often as it takes.
     async fn connected(&mut self) -> Result<Connection, String> {
-        let deadline = Instant::now() + self.reconnection;
+        let is_first = self.connections == 0;
+        let deadline = Instant::now() + if is_first { self.reconnection.max(TRY) } else { self.reconnection };
         let mut pause = PAUSE.0;
         loop {
             self.connections += 1;

@@ -12,6 +12,9 @@ from ..wire.outbox import Outbox
 
 
 class BridgePipes(Outbox):
+    # Before the hello, no silence is too long: the end of the bridge ends stdin.
+    silence_ms_max = 0
+
     def __init__(self, fds: list[int], buffer: Buffer) -> None:
         self._input, self._output = fds
         super().__init__(self._output)

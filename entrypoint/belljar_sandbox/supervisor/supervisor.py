@@ -70,7 +70,7 @@ class Supervisor:
         self.bridge_writer = BridgeWriter(bridge)
         self.inherited = inherited
         self.of_libraries = of_libraries
-        self.limits = Limits({})
+        self.limits = Limits({"heartbeat_ms": bridge.silence_ms_max})
         # How many processes and threads may run at once before their priority is lowered.
         self.running_max = _CROWD_OF_PROCESSOR
         # Its writable places in memory.

@@ -14,8 +14,14 @@ use crate::config::{ConfigFiles, Environment};
 /// The prefix of belljar's own variables.
 const SETTINGS: &str = "MCP_BRIDGE_";
 /// The variables by which engines are found.
-const OF_ENGINES: [&str; 5] =
-    ["CONTAINER_HOST", "DOCKER_CERT_PATH", "DOCKER_HOST", "DOCKER_TLS_VERIFY", "XDG_RUNTIME_DIR"];
+const OF_ENGINES: [&str; 6] = [
+    "CONTAINER_HOST",
+    "DOCKER_CERT_PATH",
+    "DOCKER_HOST",
+    "DOCKER_TLS_VERIFY",
+    "KUBECONFIG",
+    "XDG_RUNTIME_DIR",
+];
 
 /// The environment that belljar gets from the client of this name, and lines about it.
 ///

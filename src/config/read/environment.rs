@@ -27,12 +27,15 @@ const TIME_ZONE_BYTES_MAX: usize = 64;
 const SYSTEM_PATH: [&str; 6] =
     ["/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"];
 /// Variables on which settings, paths and searches for programs depend, besides those of belljar.
-const SETTINGS: [&str; 14] = [
+const SETTINGS: [&str; 17] = [
     "CONTAINER_HOST",
     "DOCKER_CERT_PATH",
     "DOCKER_HOST",
     "DOCKER_TLS_VERIFY",
     "HOME",
+    "KUBECONFIG",
+    "KUBERNETES_SERVICE_HOST",
+    "KUBERNETES_SERVICE_PORT",
     "LANG",
     "PATH",
     "TMPDIR",

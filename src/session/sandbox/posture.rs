@@ -63,6 +63,10 @@ const ENGINES_TMPFS_BYTES_MAX: u64 = 64 << 20;
 pub(super) const LANDLOCK_VERSION_MIN: u64 = 2;
 /// The interface of a Pod to its cluster's network.
 const PODS_INTERFACE: &str = "eth0";
+/// Interfaces that modules of the kernel add to each network namespace. They are down, and only a privileged process can
+/// change that.
+const FALLBACK_TUNNELS: [&str; 9] =
+    ["tunl0", "sit0", "ip6tnl0", "gre0", "gretap0", "erspan0", "ip6gre0", "ip_vti0", "ip6_vti0"];
 const SHUT: [&str; 3] = ["noexec", "nosuid", "nodev"];
 /// The place of the message queues. An empty, read-only file system is requested there.
 const QUEUES: &str = "/dev/mqueue";
@@ -111,7 +115,9 @@ pub(super) fn weaknesses(posture: &Posture, asked: &RequestedPosture) -> Vec<Wea
         });
     }
     // Only Landlock keeps code from what the mounts allow.
-    let is_shut = asked.guarantees.shut_places || posture.landlock >= LANDLOCK_VERSION_MIN;
+    let is_shut = asked.guarantees.shut_places
+        || asked.kernel != Kernel::Shared
+        || posture.landlock >= LANDLOCK_VERSION_MIN;
     found.need(is_shut, PostureField::Landlock, || {
         (
             format!("version {}", posture.landlock),
@@ -136,8 +142,9 @@ pub(super) fn weaknesses(posture: &Posture, asked: &RequestedPosture) -> Vec<Wea
                 let remedy = "no answer: the network policies of the cluster must deny all";
                 (format!("an answer from {}", reached.join(", ")), remedy.into())
             });
-            let has_others =
-                posture.interfaces.iter().any(|name| !["lo", PODS_INTERFACE].contains(&name.as_str()));
+            let is_known =
+                |name: &str| ["lo", PODS_INTERFACE].contains(&name) || FALLBACK_TUNNELS.contains(&name);
+            let has_others = posture.interfaces.iter().any(|name| !is_known(name));
             let expected = format!("lo {PODS_INTERFACE}");
             found.need(!has_others, PostureField::Interfaces, || (posture.interfaces.join(" "), expected));
         }

@@ -435,8 +435,11 @@ impl SandboxStarter {
             own_kernel: sandbox.asked.kernel != Kernel::Shared,
             own_user: sandbox.asked.guarantees.own_users && sandbox.has_own_user,
             executable_places: !sandbox.asked.guarantees.shut_places,
-            heartbeat: self.limits.heartbeat
-                + if is_here { Duration::ZERO } else { self.limits.reconnection },
+            heartbeat: if is_here {
+                self.limits.heartbeat
+            } else {
+                self.limits.reconnection + 3 * self.limits.heartbeat
+            },
             allow_unfiltered: self.settings.allow_weak.contains(&PostureField::Seccomp),
             trace_denied: self.settings.trace_denied,
             frozen_copies: self.settings.rollback,

@@ -7,7 +7,7 @@ use kube_client::config::{ExecInteractiveMode, Kubeconfig, KubeconfigError};
 use kube_client::{Client, Config};
 
 use super::super::error::{EngineError, with_causes};
-use super::errors::{Asked, Failed};
+use super::errors::{Asked, Failed, words};
 
 /// A namespace of a cluster.
 #[derive(Clone)]
@@ -37,7 +37,7 @@ impl Cluster {
         let connecting = tokio::task::spawn_blocking(move || {
             let (config, context) = load(context.as_deref()).map_err(|error| with_causes(&error))?;
             let of_context = config.default_namespace.clone();
-            let client = Client::try_from(config).map_err(|error| with_causes(&error))?;
+            let client = Client::try_from(config).map_err(|error| words(&error))?;
             Ok((client, context, of_context))
         });
         let connected = match tokio::time::timeout(LOGIN, connecting).await {

@@ -1,6 +1,7 @@
 //! Failed requests to an API server, in words that tell what to do.
 
 use kube_client::Error;
+use kube_client::client::AuthError;
 use kube_client::core::Status;
 
 use super::super::error::{EngineError, with_causes};
@@ -40,7 +41,7 @@ impl Failed {
                 status: None,
                 error: EngineError::Request { action: asked.action, message: with_causes(error) },
             },
-            Error::Auth(_) => Self { status: None, error: no_login(&with_causes(error)) },
+            Error::Auth(_) => Self { status: None, error: no_login(&words(error)) },
             other => Self { status: None, error: unreachable(address, &with_causes(other)) },
         }
     }
@@ -48,6 +49,19 @@ impl Failed {
     /// Whether the API server may carry out the request nevertheless.
     pub(super) fn is_open(&self) -> bool {
         self.status.is_none_or(|status| status >= 500)
+    }
+}
+
+/// The words of an error without those of a credential plugin, which can have secrets in its arguments, variables and output.
+pub(super) fn words(error: &Error) -> String {
+    match error {
+        Error::Auth(AuthError::AuthExecRun { out, .. }) => {
+            format!("its credential plugin failed ({})", out.status)
+        }
+        Error::Auth(AuthError::AuthExecParse(_)) => {
+            "its credential plugin answered with no credentials".to_owned()
+        }
+        other => with_causes(other),
     }
 }
 

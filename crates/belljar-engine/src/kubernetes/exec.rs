@@ -60,8 +60,8 @@ impl Connect for Exec {
                     Err(ConnectError { message, is_final: true })
                 }
                 Err(failed) => {
-                    let is_final = failed.status == Some(404) || self.is_gone().await;
-                    Err(ConnectError { message: failed.error.to_string(), is_final })
+                    // Also a kubelet that has just started knows no Pod.
+                    Err(ConnectError { message: failed.error.to_string(), is_final: self.is_gone().await })
                 }
             }
         })

@@ -15,6 +15,8 @@ use kube_client::Api;
 use kube_client::core::params::{DeleteParams, ListParams, PostParams, Preconditions};
 use tokio::task::JoinHandle;
 
+use tokio::time::MissedTickBehavior;
+
 use super::super::error::EngineError;
 use super::super::owner::{LOCKS, OWNER, Owner};
 use super::client::{ANSWER, Cluster};
@@ -138,6 +140,7 @@ async fn renew(cluster: Cluster, mut lease: Lease, is_gone: Arc<AtomicBool>) {
     let leases = leases(&cluster);
     let name = lease.metadata.name.clone().unwrap_or_default();
     let mut beat = tokio::time::interval(RENEWAL);
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     beat.tick().await;
     loop {
         beat.tick().await;

@@ -123,11 +123,14 @@ pub(super) fn lacking(pod: &Value, asked: &Value) -> Vec<String> {
     let limits =
         ["memory", "ephemeral-storage"].map(|name| format!("/spec/containers/0/resources/limits/{name}"));
     let missing = limits.iter().filter(|place| pod.pointer(place).is_none_or(|seen| !seen.is_string()));
+    let as_asked = ["/spec/runtimeClassName", "/spec/containers/0/command", "/spec/containers/0/image"];
+    let differs = |place: &&str| asked.pointer(place).is_some() && pod.pointer(place) != asked.pointer(place);
     let unwanted = UNWANTED.iter().filter(|place| pod.pointer(place).is_some_and(is_set));
     let mut found: Vec<String> = of_pod
         .map(|(place, _)| *place)
         .chain(user.into_iter().filter(is_wrong))
         .chain(unwanted.copied())
+        .chain(as_asked.into_iter().filter(differs))
         .chain(missing.map(String::as_str))
         .map(str::to_owned)
         .collect();
@@ -168,7 +171,7 @@ fn exact() -> [(&'static str, Value); 13] {
 }
 
 /// Places of a Pod that must have no value: they would take a safeguard away, or add a process that is none of belljar's.
-const UNWANTED: [&str; 14] = [
+const UNWANTED: [&str; 20] = [
     "/spec/hostNetwork",
     "/spec/hostPID",
     "/spec/hostIPC",
@@ -183,6 +186,12 @@ const UNWANTED: [&str; 14] = [
     "/spec/containers/0/securityContext/seccompProfile",
     "/spec/containers/0/securityContext/procMount",
     "/spec/containers/0/envFrom",
+    "/spec/containers/0/args",
+    "/spec/containers/0/lifecycle",
+    "/spec/containers/0/livenessProbe",
+    "/spec/containers/0/readinessProbe",
+    "/spec/containers/0/startupProbe",
+    "/spec/containers/0/volumeDevices",
 ];
 
 fn is_set(value: &Value) -> bool {

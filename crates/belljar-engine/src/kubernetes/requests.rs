@@ -64,7 +64,11 @@ pub(super) async fn create(
     let whole: Value = match cluster.ask(CREATE, after, cluster.client.request(request)).await {
         // The client sends a request again if the first answer is lost.
         Err(failed) if failed.status == Some(409) => {
-            let found: Value = get(cluster, name, after).await?;
+            // A quota that several requests change at once is a conflict, too.
+            let found: Value = match get(cluster, name, after).await {
+                Err(none) if none.status == Some(404) => return Err(failed),
+                found => found?,
+            };
             let uid = found.pointer("/metadata/ownerReferences/0/uid").and_then(Value::as_str);
             if uid != Some(&owner.uid) {
                 return Err(failed);
