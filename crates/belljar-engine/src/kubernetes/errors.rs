@@ -127,3 +127,23 @@ fn refused(asked: Asked, namespace: &str, status: &Status) -> EngineError {
         remedy,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{ExitStatus, Output};
+
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_credential_plugin_has_or_writes_is_in_an_error() {
+        let secret = || b"s3cret".to_vec();
+        let out = Output { status: ExitStatus::from_raw(3 << 8), stdout: secret(), stderr: secret() };
+        let cmd = "TOKEN=\"s3cret\" \"login\" \"--secret=s3cret\"".to_owned();
+        let error = Error::Auth(AuthError::AuthExecRun { cmd, out: Box::new(out) });
+        let asked = Asked { action: "read the Pod", verb: "get", resource: "pods" };
+        let said = Failed::of(asked, ("kubernetes://c/n", "n"), &error).error.to_string();
+        assert!(said.contains("its credential plugin failed (exit status: 3)"), "{said}");
+        assert!(!said.contains("s3cret"), "{said}");
+    }
+}

@@ -408,7 +408,9 @@ async fn a_relay_that_cannot_be_started_is_tried_again_unless_the_pod_is_gone() 
     };
     let living = || (200, seen(&running()));
     for (exec, pod, is_final) in [
-        (refusal(404, "not found"), living(), true),
+        // A kubelet that has just started knows no Pod.
+        (refusal(404, "not found"), living(), false),
+        (refusal(404, "not found"), refusal(404, "not found"), true),
         (refusal(400, "pod p does not have a host assigned"), living(), false),
         (refusal(403, "forbidden: "), living(), false),
         (refusal(500, "error dialing backend"), living(), false),
