@@ -60,6 +60,7 @@ fn to_sandbox(address: &str, frame: &Value) -> Vec<u8> {
                 own_kernel: limit("own_kernel"),
                 own_user: limit("own_user"),
                 executable_places: limit("executable_places"),
+                network_denied: limit("network_denied"),
                 processes: limit("processes"),
                 jobs: limit("jobs") as usize,
                 heartbeat_ms: limit("heartbeat_ms"),

@@ -28,7 +28,7 @@ pub struct Posture {
     pub fds: Vec<String>,
     /// Network interfaces.
     pub interfaces: Vec<String>,
-    /// What answered when PID 1 tried to reach other machines, as `tcp 10.0.0.1:443`. It tries only if there is an interface.
+    /// What answered when PID 1 tried to reach other machines, as `tcp 10.0.0.1:443`. It tries only if it is asked to and there is an interface.
     pub reachable: Vec<String>,
     /// The number of each namespace.
     pub namespaces: BTreeMap<String, u64>,

@@ -126,6 +126,8 @@ pub struct SandboxLimits {
     pub own_user: u64,
     /// 1: the mounts of writable places let files be executed, which the sandbox has to forbid itself.
     pub executable_places: u64,
+    /// 1: the sandbox tries to reach the network, which must deny that, before any code runs.
+    pub network_denied: u64,
     /// Processes of the sandbox's user where no cgroup counts them, 0 for no limit.
     pub processes: u64,
     /// Jobs that the supervisor takes over at once.
@@ -155,6 +157,8 @@ pub struct SandboxBounds {
     pub own_user: bool,
     /// Whether the mounts of its writable places let files be executed.
     pub executable_places: bool,
+    /// Whether it has a network interface whose use is denied.
+    pub network_denied: bool,
     /// Whether a worker without a filter of its own is accepted.
     pub allow_unfiltered: bool,
     /// Whether refused system calls are counted.
@@ -187,6 +191,7 @@ impl SandboxLimits {
             own_kernel: bounds.own_kernel.into(),
             own_user: bounds.own_user.into(),
             executable_places: bounds.executable_places.into(),
+            network_denied: bounds.network_denied.into(),
             processes: bounds.user_processes_max,
             // Those that have ended may not be gone yet when the next one begins.
             jobs: 2 * limits.jobs_max,

@@ -26,7 +26,7 @@ _RLIMITS = {
 _NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 
 
-def posture(inherited: list[str]) -> dict[str, object]:
+def posture(inherited: list[str], tries_network: bool = False) -> dict[str, object]:
     """Describes this sandbox. `inherited`: the descriptors that the engine gave to PID 1."""
     mounts, machine = _mounts(), os.uname()
     interfaces = [line.split(":")[0].strip() for line in read("/proc/self/net/dev").splitlines() if ":" in line]
@@ -39,7 +39,7 @@ def posture(inherited: list[str]) -> dict[str, object]:
         "visible": _visible(),
         "fds": inherited,
         "interfaces": interfaces,
-        "reachable": [] if interfaces == ["lo"] else _reachable(),
+        "reachable": _reachable() if tries_network and interfaces != ["lo"] else [],
         "namespaces": _namespaces(),
         "user_namespace": read("/proc/self/uid_map").split()[:3] != ["0", "0", "4294967295"],
         "memory_max_bytes": _limit("memory", "memory.max", "memory.limit_in_bytes"),

@@ -285,7 +285,7 @@ class Supervisor:
             self.bridge_writer.last_words(
                 f"the bridge speaks version {frame.get('version')!r}, the sandbox version {VERSION}"
             )
-        seen = posture(self.inherited)
+        seen = posture(self.inherited, bool(limits.get("network_denied")))
         try:
             self.limits = self.bridge_reader.limits = limits_of(frame, limits, seen)
         except ValueError as error:

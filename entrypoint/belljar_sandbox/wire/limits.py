@@ -21,6 +21,7 @@ class Limits:
     own_kernel = 0
     own_user = 0
     executable_places = 0
+    network_denied = 0
     processes = 0
     jobs = 0
     heartbeat_ms = 0

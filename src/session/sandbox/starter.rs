@@ -14,7 +14,7 @@ use belljar_base::resolved_path::ResolvedPath;
 use belljar_base::run::ToolFault;
 use belljar_confine::PrivatePlaces;
 use belljar_engine::{
-    CleanupList, CpuQuota, Engine, EngineInfo, EngineLocations, Folder, Kernel, Owner, SandboxSpec,
+    CleanupList, CpuQuota, Engine, EngineInfo, EngineLocations, Folder, Kernel, Network, Owner, SandboxSpec,
     StartFailure, User, find, leave_out, lock_path, tmpfs_mib,
 };
 use belljar_guard::{Guardian, Mark};
@@ -435,6 +435,7 @@ impl SandboxStarter {
             own_kernel: sandbox.asked.kernel != Kernel::Shared,
             own_user: sandbox.asked.guarantees.own_users && sandbox.has_own_user,
             executable_places: !sandbox.asked.guarantees.shut_places,
+            network_denied: sandbox.asked.guarantees.network == Network::Denied,
             heartbeat: if is_here {
                 self.limits.heartbeat
             } else {
