@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,8 @@ def alone() -> Iterator[None]:
     """Outside of containers, all sandboxes of this machine have the same snapshot. The tests may run at once."""
     with Path(tempfile.gettempdir(), f"belljar-test-snapshot-{os.getuid()}").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        # A test before may have left one.
+        shutil.rmtree(SNAPSHOT, ignore_errors=True)
         yield
 
 
