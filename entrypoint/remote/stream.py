@@ -42,7 +42,7 @@ class ResumableStream:
         # Connections and what they have said, by descriptor.
         self._strangers: dict[int, tuple[socket, bytearray]] = {}
         self._connection: socket | None = None
-        # Of the first connection; others must have the same.
+        # The first connection sets the token, and all others must have it.
         self._token = b""
         self._number = 0
         # The current record from the bridge: its beginning, or how many of its bytes are missing.
@@ -177,7 +177,7 @@ class ResumableStream:
 
     def _can_send(self) -> bool:
         can_send = self._unsent and self._in_flight < WINDOW_BYTES
-        return bool(self._wire or can_send or self._wants_to_confirm or self._says_end)
+        return bool(self._wire or can_send or self._wants_to_confirm or (self._says_end and not self._unsent))
 
     def _accept(self) -> None:
         try:

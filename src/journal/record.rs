@@ -39,7 +39,8 @@ pub enum Record {
 /// What the variables are after runs were made once more.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resumption {
-    /// They are as after this run of the session itself. Later runs before this record do not count any more.
+    /// The run of the session itself after which the variables were the same. Later runs before this record do not count
+    /// any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<u64>,
 }

@@ -211,7 +211,7 @@ fn an_engine_whose_image_has_other_packages_is_left_out() {
     let home = home_on(&[one.address(), other.address()]).env("MCP_BRIDGE_IMAGE", &image);
     let reply = Bridge::start(&home).ok("1");
     let said = format!(
-        "the engine {} is left out: its image has other packages than the one of {} had",
+        "the engine {} is left out: its image has other packages than the image of {}",
         other.address(),
         one.address()
     );

@@ -115,7 +115,7 @@ struct Counts {
 struct Counted {
     received: u64,
     /// The count that was confirmed to the sandbox last.
-    told: u64,
+    reported: u64,
     /// The number of bytes that the sandbox has confirmed.
     confirmed: u64,
     /// What was sent after them.
@@ -228,7 +228,7 @@ impl ResumableStream {
             return Err(ConnectError { message: "the sandbox counts other bytes".into(), is_final: true });
         }
         let mut counted = self.counts.counted.lock();
-        counted.told = counted.received;
+        counted.reported = counted.received;
         Ok(Connection { input, output, rest, again: counted.sent.clone() })
     }
 }
@@ -282,7 +282,7 @@ async fn read(mut output: Output, rest: Bytes, counts: &Counts, to_session: &mps
         let must_confirm = {
             let mut counted = counts.counted.lock();
             counted.received += bytes.len() as u64;
-            counted.received - counted.told >= CONFIRMED_BYTES
+            counted.received - counted.reported >= CONFIRMED_BYTES
         };
         if !bytes.is_empty() {
             permit.send(Chunk::Stdout(bytes));
@@ -357,7 +357,7 @@ async fn write_until_cut(
 async fn write_count(input: &mut Pin<Box<dyn AsyncWrite + Send>>, counts: &Counts) -> io::Result<()> {
     let count = {
         let mut counted = counts.counted.lock();
-        counted.told = counted.received;
+        counted.reported = counted.received;
         counted.received
     };
     write_all(input, &[&[0; 4], &count.to_be_bytes()]).await

@@ -1,9 +1,8 @@
 """Landlock rules: which files the interpreter and its descendants may read and change, and whom they may signal.
 
 Of the devices and of /sys, only the listed ones can be read. The other folders of the root can be read: they are /proc,
-mounts, or part of the image. Listing folders is not restricted. Starting programs is where the engine's mounts do not
-forbid it in writable places: only files of the image can be started then. Neither is PID 1, which has to
-write outside the writable places.
+mounts, or part of the image. Listing folders is not restricted. Where the engine's mounts let files in writable places
+be executed, these rules forbid it. PID 1 is not restricted, since it has to write outside the writable places.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ class Program:
 def _command(named: Language) -> list[str]:
     if not named.compiler:
         return [*named.command, named.file]
-    # All writable places are mounted noexec.
+    # No file in a writable place can be executed, because of the mounts or of Landlock.
     loader: Any = __spec__.loader
     return [*language("python").command, "-I", "-c", loader.source(_NATIVE), "./program"]
 

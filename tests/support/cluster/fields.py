@@ -16,7 +16,7 @@ MICRO_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d{6}(Z|[+-]\d\d:\d\
 def split_unknown(kind: str, value: Object) -> tuple[Object, list[str]]:
     """The object without the fields that its kind does not have, and the errors for these.
 
-    Of a kind without a model every field is known.
+    Every field of a kind without a model is known.
     """
     errors: list[str] = []
     known = _known(f"V1{kind}", value, "", errors)

@@ -74,7 +74,7 @@ pub async fn survey(
             && recipe != of_first
         {
             let reason = format!(
-                "its image has other packages than the one of {first} had; `belljar image build` builds it on every engine"
+                "its image has other packages than the image of {first}; `belljar image build` builds it on every engine"
             );
             *member = Err((address.clone(), reason));
         }

@@ -33,7 +33,7 @@ pub struct KubernetesEngine {
 /// What it takes to reach a sandbox: older API servers ask for one, newer ones for both.
 const EXEC_RIGHTS: [Asked; 2] = [EXEC, Asked { verb: "get", ..EXEC }];
 const REVIEW: Asked = Asked { action: "review rights", verb: "create", resource: "selfsubjectaccessreviews" };
-const ABOUT: Asked = Asked { action: "tell its version", verb: "get", resource: "/version" };
+const ABOUT: Asked = Asked { action: "report its version", verb: "get", resource: "/version" };
 
 /// Places where the kubelet or the runtime of a node (containerd, CRI-O) mounts something by itself.
 const ADDED_MOUNTS: [&str; 20] = [

@@ -173,7 +173,7 @@ async fn renew(cluster: Cluster, mut lease: Lease, is_gone: Arc<AtomicBool>) {
     }
 }
 
-/// Deletes a Lease with this uid, or of this name. It is no error if there is none.
+/// Deletes the Lease with this uid, or with this name. A Lease that does not exist is no error.
 async fn delete(cluster: &Cluster, name: &str, uid: Option<String>) -> Result<(), EngineError> {
     let parameters = DeleteParams {
         preconditions: uid.map(|uid| Preconditions { uid: Some(uid), resource_version: None }),

@@ -170,7 +170,7 @@ fn exact() -> [(&'static str, Value); 13] {
     ]
 }
 
-/// Places of a Pod that must have no value: they would take a safeguard away, or add a process that is none of belljar's.
+/// Places of a Pod that must have no value: they would take a safeguard away, or add a process that does not belong to belljar.
 const UNWANTED: [&str; 20] = [
     "/spec/hostNetwork",
     "/spec/hostPID",

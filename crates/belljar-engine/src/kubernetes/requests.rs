@@ -110,7 +110,7 @@ pub(super) async fn list(
     Ok((found.items.into_iter().next(), found.metadata.resource_version.unwrap_or_default()))
 }
 
-/// Deletes a Pod at once. It is no error if there is none with this uid.
+/// Deletes a Pod at once. A Pod that does not exist, or that has another uid, is no error.
 pub(super) async fn delete(
     cluster: &Cluster,
     name: &str,
